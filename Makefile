@@ -1,0 +1,54 @@
+# Everything starts here. Each target does the set-up it needs; all of them work from any directory and twice in a row.
+
+SHELL := /bin/bash
+ROOT := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))
+BIN := $(ROOT).venv/bin
+PYTHON ?= python3
+READY := $(ROOT).venv/.ready
+
+.PHONY: help setup system serve test check format bench bench-peers audit lock clean
+.DEFAULT_GOAL := help
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(ROOT)Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY) ## a virtual environment in .venv with everything in it
+
+$(READY): $(ROOT)pyproject.toml $(ROOT)constraints.txt $(ROOT)scripts/setup
+	@cd $(ROOT) && PYTHON=$(PYTHON) scripts/setup
+
+system: ## the system packages that the sandbox needs (as root; otherwise the command to run)
+	@$(ROOT)scripts/system-packages
+
+serve: setup ## the gateway
+	@echo "make serve: the gateway is not part of this version yet. What works now: .venv/bin/handspan --help"
+
+test: setup system check ## every gate and every test
+	@cd $(ROOT) && rm -f .coverage .coverage.*
+	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n 2 --dist loadgroup
+	@cd $(ROOT) && $(BIN)/coverage combine -q && $(BIN)/coverage report
+
+check: setup ## format, lint, types, import contracts; then the longest files and functions, as a mirror
+	@cd $(ROOT) && $(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && echo "ruff: clean"
+	@cd $(ROOT) && $(BIN)/mypy
+	@cd $(ROOT) && $(BIN)/lint-imports --no-logo
+	@cd $(ROOT) && $(BIN)/python scripts/longest.py
+
+format: setup ## put every file in the house's form
+	@cd $(ROOT) && $(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
+
+bench: setup ## our figures against the floor, as a table and in bench/results/latest.json
+	@cd $(ROOT) && $(BIN)/python -m bench
+
+bench-peers: setup ## the same, beside the peers in virtual environments of their own
+	@cd $(ROOT) && $(BIN)/python -m bench --peers
+
+audit: setup ## known holes in what we depend on, and the security rules of the linter
+	@cd $(ROOT) && $(BIN)/ruff check -q --select S --ignore S101,S603,S607 src && echo "ruff S: clean"
+	@cd $(ROOT) && $(BIN)/pip-audit --progress-spinner off --skip-editable
+
+lock: setup ## write constraints.txt anew: the newest versions that fit pyproject.toml
+	@cd $(ROOT) && scripts/lock
+
+clean: ## remove what make made
+	@cd $(ROOT) && rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
