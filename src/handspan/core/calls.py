@@ -1,0 +1,105 @@
+"""A request to run one tool once, and the record that is kept of it (SPEC E2, E8)."""
+
+import os
+from collections import deque
+from collections.abc import Awaitable
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from handspan.core.deadlines import Deadline
+from handspan.core.principals import Origin
+from handspan.core.results import ToolResult
+from handspan.core.values import Arguments
+
+CallState: TypeAlias = Literal["accepted", "started", "pending", "done"]
+"""`accepted`: no tool was touched. `started`: one was. `pending`: it was, and its outcome comes from elsewhere."""
+
+
+class ToolCall(Struct, frozen=True, gc=False):
+    """A request to run one tool once."""
+
+    name: str
+    arguments: Arguments | bytes | str
+    """Parsed, or the raw JSON text as it came."""
+    id: str
+    """Unique for ever and not to be guessed: see `new_call_id`. A model's own id for the call is not this one."""
+    deadline: Deadline | None = None
+    """The caller's own limit, where it has one."""
+
+
+class ToolFacts(Struct, frozen=True):
+    """What a record says of the tool, as it was when it was called."""
+
+    origin: Origin | None
+    version: str
+    read_only: bool
+
+
+UNKNOWN_TOOL = ToolFacts(None, "", False)
+
+
+class CallRecord(Struct, gc=False):
+    """What is known of one call. Only the ledger and the engine write it."""
+
+    id: str
+    name: str
+    tool: ToolFacts
+    arguments: Arguments | bytes | str
+    owner: str
+    session: str
+    agent: str
+    at: float
+    """When it began, in seconds since 1970."""
+    size: int = 0
+    """Roughly how many bytes this record holds."""
+    state: CallState | None = None
+    """None until the ledger knows it."""
+    expires_at: float | None = None
+    """For a pending call: when it ends by itself, in seconds since 1970."""
+    duration: float = 0.0
+    result: ToolResult | UnsetType = UNSET
+    true_result: ToolResult | UnsetType = UNSET
+    """What the tool really answered, where a hook put something else in its place."""
+
+
+class Ledger(Protocol):
+    """Every call's state: exactly one result for every accepted call, whatever crashes.
+
+    `start` and `finish` give None (or the answer) when it is written, or when nobody needs to wait for that, as with
+    a read-only tool; otherwise something to await. Most calls are short: not waiting is worth a word.
+    """
+
+    async def accept(self, record: CallRecord) -> None:
+        """Know this call: it waits, for a person perhaps, and no tool was touched. `ToolError` for a used id."""
+        ...
+
+    def start(self, record: CallRecord) -> Awaitable[None] | None:
+        """A tool is about to be touched. Accepts the call too if that has not happened. `ToolError` for a used id."""
+        ...
+
+    async def suspend(self, record: CallRecord) -> None:
+        """The outcome of a started call comes later, from elsewhere, until `record.expires_at`."""
+        ...
+
+    def finish(self, record: CallRecord, result: ToolResult) -> Awaitable[bool] | bool:
+        """Keep this as the call's one result. False: it already has one, and nothing was changed."""
+        ...
+
+    async def find(self, call_id: str) -> CallRecord | None:
+        """What is known of this call."""
+        ...
+
+
+_ids: deque[str] = deque()
+
+
+def new_call_id() -> str:
+    """An id in UUID form with 120 random bits. They are drawn in bulk: one system call serves 256 ids."""
+    if not _ids:
+        pool = os.urandom(16 * 256).hex()
+        _ids.extend(
+            f"{h[:8]}-{h[8:12]}-4{h[13:16]}-a{h[17:20]}-{h[20:]}"
+            for h in (pool[start : start + 32] for start in range(0, len(pool), 32))
+        )
+    return _ids.popleft()

@@ -1,0 +1,110 @@
+"""Every error of ours, and the one table of the words that a failed call can end with.
+
+HandspanError
+├── ToolError            a call can't succeed; carries a code of the table below
+├── DefinitionError      a tool can't be defined or registered as it is
+│   └── NameTaken        … because of its name
+├── WireError            bytes from outside are not what they claim to be
+└── ConfigError          the settings can't be used; names file, key and remedy
+
+Inside the house a failing call is a raised `ToolError`; the engine turns it into the call's one result.
+"""
+
+from typing import Final, Literal, TypeAlias, get_args
+
+ErrorType: TypeAlias = Literal["validation_error", "permission_denied", "timeout", "execution_error"]
+
+ErrorCode: TypeAlias = Literal[
+    "tool_not_found",
+    "tool_not_available",
+    "tool_disabled",
+    "invalid_arguments",
+    "invalid_path",
+    "permission_denied",
+    "permission_denied_forever",
+    "approval_denied",
+    "question_expired",
+    "policy_denied",
+    "hook_cancelled",
+    "auth_required",
+    "timeout",
+    "interrupted",
+    "unknown_outcome",
+    "execution_failed",
+    "file_not_found",
+    "file_too_large",
+    "network_error",
+    "rate_limited",
+    "busy",
+    "cancelled",
+    "disconnected",
+    "internal_error",
+]
+
+# SPEC X2. `interrupted`: never handed out, safe to retry. `unknown_outcome`: handed out, nobody knows.
+_CODES_BY_TYPE: Final[dict[ErrorType, tuple[ErrorCode, ...]]] = {
+    "validation_error": (
+        "tool_not_found",
+        "tool_not_available",
+        "tool_disabled",
+        "invalid_arguments",
+        "invalid_path",
+    ),
+    "permission_denied": (
+        "permission_denied",
+        "permission_denied_forever",
+        "approval_denied",
+        "question_expired",
+        "policy_denied",
+        "hook_cancelled",
+        "auth_required",
+    ),
+    "timeout": ("timeout",),
+    "execution_error": (
+        "interrupted",
+        "unknown_outcome",
+        "execution_failed",
+        "file_not_found",
+        "file_too_large",
+        "network_error",
+        "rate_limited",
+        "busy",
+        "cancelled",
+        "disconnected",
+        "internal_error",
+    ),
+}
+
+ERROR_TYPES: Final[dict[ErrorCode, ErrorType]] = {
+    code: error_type for error_type, codes in _CODES_BY_TYPE.items() for code in codes
+}
+assert set(ERROR_TYPES) == set(get_args(ErrorCode))
+
+
+class HandspanError(Exception):
+    """The root of all our errors."""
+
+
+class ToolError(HandspanError):
+    """A call can't succeed. The message is read by a model: it says what is wrong and what to do next."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code: ErrorCode = code
+        self.message = message
+
+
+class DefinitionError(HandspanError):
+    """A tool can't be defined or registered as it is; the message gives the reason."""
+
+
+class NameTaken(DefinitionError):
+    """Another tool has this name in this scope, or the name is reserved."""
+
+
+class WireError(HandspanError):
+    """Bytes from outside are not what they claim to be."""
+
+
+class ConfigError(HandspanError):
+    """The settings can't be used; the message names file, key and remedy."""

@@ -1,0 +1,111 @@
+"""The decorator that makes a tool of a function (SPEC T3).
+
+@tool
+def shout(text: str, times: int = 1) -> str:
+    "Say it louder."
+    return text.upper() * times
+"""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, overload
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import DefinitionError
+from handspan.core.names import check_own_name
+from handspan.core.signature import AnyFunction, Signature
+from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, Placement, ToolSpec
+from handspan.core.values import Arguments
+
+
+class FunctionTool:
+    """A function as a tool. It can still be called as the function it is."""
+
+    def __init__(self, function: AnyFunction, spec: ToolSpec, signature: Signature, placement: Placement) -> None:
+        functools.update_wrapper(self, function)  # first: it copies attributes too, and ours must win
+        self.spec = spec
+        self.placement: Placement = placement
+        self.function = function
+        self._signature = signature
+        self._is_plain = signature.is_plain
+        self._needs_loop = placement != "loop" and inspect.iscoroutinefunction(function)
+
+    def run(self, arguments: Arguments, ctx: ToolContext) -> Any:
+        """What the function returns; a coroutine when the function is async and runs on the loop."""
+        keywords = arguments if self._is_plain else self._signature.bind(arguments, ctx)
+        if self._needs_loop:  # an async function moved aside has a loop of its own there
+            return asyncio.run(self.function(**keywords))
+        return self.function(**keywords)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self.function(*args, **keywords)
+
+
+@overload
+def tool(function: AnyFunction, /) -> FunctionTool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    permissions: tuple[str, ...] = (),
+    timeout: float | None = DEFAULT_TIMEOUT,
+    version: str = "1.0.0",
+    annotations: Annotations = NO_CLAIMS,
+    thread: bool = False,
+    isolated: bool = False,
+) -> Callable[[AnyFunction], FunctionTool]: ...
+
+
+def tool(
+    function: AnyFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    permissions: tuple[str, ...] = (),
+    timeout: float | None = DEFAULT_TIMEOUT,
+    version: str = "1.0.0",
+    annotations: Annotations = NO_CLAIMS,
+    thread: bool = False,
+    isolated: bool = False,
+) -> FunctionTool | Callable[[AnyFunction], FunctionTool]:
+    """A tool made of a function: `@tool` alone, or with what the signature can't say.
+
+    A plain function runs on a worker thread, an async one on the event loop. `thread=True` moves an async one
+    aside; `isolated=True` runs it in a worker process, so that even a segfault is only an error.
+    """
+
+    def define(function: AnyFunction) -> FunctionTool:
+        if isinstance(function, FunctionTool):  # the same function as another tool
+            function = function.function
+        signature = Signature(function)
+        spec = ToolSpec(
+            name=name or signature.name,
+            description=description or signature.description,
+            parameters=signature.schema,
+            permissions=tuple(permissions),
+            timeout=timeout,
+            version=version,
+            annotations=annotations,
+        )
+        check_own_name(spec.name)
+        if not spec.description:
+            raise DefinitionError(f"{spec.name!r} has no description: give it a docstring of one sentence")
+        return FunctionTool(function, spec, signature, _placement(function, thread, isolated))
+
+    return define if function is None else define(function)
+
+
+def _placement(function: AnyFunction, thread: bool, isolated: bool) -> Placement:
+    if isolated:
+        if "<locals>" in getattr(function, "__qualname__", "<locals>"):
+            raise DefinitionError(
+                f"{function!r} can't be isolated: a worker process only finds functions at the top of a module"
+            )
+        return "process"
+    return "loop" if inspect.iscoroutinefunction(function) and not thread else "thread"

@@ -1,0 +1,99 @@
+"""Names of tools: ours, those from outside, and the globs that choose among them (SPEC T2, R3)."""
+
+import difflib
+import hashlib
+import heapq
+import re
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from typing import Final
+
+from handspan.core.errors import DefinitionError
+
+SEPARATOR: Final = "__"
+MAX_LENGTH: Final = 64
+
+_OWN: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_OUTSIDE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_TAIL: Final = 8
+_MAX_NAMESPACE: Final = MAX_LENGTH - 16
+"""So short that a mapped name still shows its namespace, the separator and something of its own name."""
+_MOST_COMPARED: Final = 500
+
+
+def check_own_name(name: str) -> None:
+    """Refuse a name that our own and plugins' tools may not have."""
+    if not _OWN.fullmatch(name) or len(name) > MAX_LENGTH:
+        raise DefinitionError(
+            f"{name!r} can't be a tool's name: use snake_case (lower-case words joined by single '_'), "
+            f"at most {MAX_LENGTH} characters, as in 'read_file'"
+        )
+
+
+def check_namespace(namespace: str) -> None:
+    """Refuse a server name, label or namespace whose tools could not be told apart (the first `__` splits)."""
+    fits = _OUTSIDE.fullmatch(namespace) is not None and len(namespace) <= _MAX_NAMESPACE
+    if not fits or SEPARATOR in namespace or namespace.endswith("_"):
+        raise DefinitionError(
+            f"{namespace!r} can't be a namespace: use letters, digits, '-' and single '_', not starting with a digit "
+            f"or '-', not ending with '_', at most {_MAX_NAMESPACE} characters, as in 'my_server'"
+        )
+
+
+def is_outside_name(name: str) -> bool:
+    """Whether every model API takes this name as it is."""
+    return _OUTSIDE.fullmatch(name) is not None
+
+
+def outside_name(name: str, namespace: str = "", taken: Collection[str] = ()) -> str:
+    """The name under which a tool from outside is known here: its own where that fits, else one with a hash tail.
+
+    The same name always maps to the same result, two names never to one, and never onto a taken one. Whoever
+    registers the tool keeps its own name beside it, which makes the mapping reversible.
+    """
+    full = f"{namespace}{SEPARATOR}{name}" if namespace else name
+    if is_outside_name(full) and full not in taken:
+        return full
+    kept = re.sub(r"[^A-Za-z0-9_-]", "_", full)
+    kept = kept if kept[:1].isalpha() or kept[:1] == "_" else f"_{kept}"
+    for attempt in range(len(taken) + 1):
+        tail = hashlib.sha256(f"{attempt}:{full}".encode("utf-8", "surrogatepass")).hexdigest()[:_TAIL]
+        mapped = f"{kept[: MAX_LENGTH - _TAIL - 1]}_{tail}"
+        if mapped not in taken:
+            return mapped
+    raise AssertionError("more attempts than taken names can't all be taken")
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Namespace and own name; the first `__` splits. A name without one has the empty namespace."""
+    namespace, separator, own = name.partition(SEPARATOR)
+    return (namespace, own) if separator and namespace else ("", name)
+
+
+@lru_cache(maxsize=4096)
+def _glob(pattern: str) -> re.Pattern[str]:
+    # Only `*` and `?` are special; fnmatch would give brackets a meaning too.
+    first, *others = ("".join("." if char == "?" else re.escape(char) for char in part) for part in pattern.split("*"))
+    # Each part in the middle is taken where it first fits and never looked for again: no pattern takes long.
+    middle = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
+    return re.compile(f"{first}{middle}.*{others[-1]}" if others else first, re.DOTALL)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a glob (`*`, `?`) matches the whole name."""
+    return _glob(pattern).fullmatch(name) is not None
+
+
+def matches_any(patterns: Iterable[str], name: str) -> bool:
+    """Whether one of the globs matches the whole name."""
+    return any(matches(pattern, name) for pattern in patterns)
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """A hint such as " Did you mean 'camera'?", or nothing when no known word is near."""
+    by_folded = {name.casefold(): name for name in known}
+    folded, candidates = wrong[:MAX_LENGTH].casefold(), list(by_folded)
+    if len(candidates) > _MOST_COMPARED:  # comparing takes up to 0.2 ms each, and nothing else runs meanwhile
+        candidates = heapq.nsmallest(_MOST_COMPARED, candidates, key=lambda name: abs(len(name) - len(folded)))
+    near = [by_folded[name] for name in difflib.get_close_matches(folded, candidates, n=2, cutoff=0.6)]
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -1,0 +1,53 @@
+"""Who acts, and where a tool comes from."""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+OriginKind: TypeAlias = Literal["builtin", "plugin", "mcp", "remote", "device", "browser"]
+ScopeKind: TypeAlias = Literal["global", "owner", "session"]
+
+
+class Principal(Struct, frozen=True):
+    """Someone who may act: the owner of what the act leaves behind, and the scopes of the token that was shown."""
+
+    owner: str
+    scopes: tuple[str, ...] = ()
+
+
+OPERATOR = Principal(owner="operator", scopes=("admin", "chat", "device"))
+"""The person who runs this gateway, at its own terminal."""
+
+
+class Origin(Struct, frozen=True):
+    """Where a tool came from (SPEC R1). Two connections of one session are two origins: removal goes by connection."""
+
+    kind: OriginKind
+    name: str = ""
+    """Plugin, MCP server, session, device label or browser client."""
+    connection: str = ""
+    """The connection (remote, device) or thread (browser) that brings the tool."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.name})" if self.name else self.kind
+
+    @property
+    def is_foreign(self) -> bool:
+        """The tool's words and behaviour are somebody else's."""
+        return self.kind not in ("builtin", "plugin")
+
+
+BUILTIN = Origin("builtin")
+
+
+class Scope(Struct, frozen=True):
+    """Who sees a tool: everybody, one owner's sessions, or one session. Names are unique per scope."""
+
+    kind: ScopeKind
+    id: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id!r}" if self.id else self.kind
+
+
+GLOBAL = Scope("global")

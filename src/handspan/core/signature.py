@@ -1,0 +1,286 @@
+"""A Python function as a tool: its schema from the signature, its words from the docstring (SPEC T3).
+
+pydantic and docstring-parser are heavy; they load when the first function is described, not before.
+"""
+
+import enum
+import functools
+import inspect
+import types
+import typing
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import DefinitionError, ToolError
+from handspan.core.values import Arguments, JsonObject
+
+AnyFunction = Callable[..., Any]
+
+_JSON_TYPES: Final = frozenset((str, int, float, bool, type(None), dict, list, Any))
+_DATA: Final = frozenset(("default", "const", "enum", "examples"))
+"""Keywords of a schema that hold data, not schemas."""
+
+
+class Signature:
+    """How a function is described to a model, and how a model's arguments become the function's."""
+
+    __slots__ = ("_adapter", "_context_name", "description", "is_plain", "name", "schema")
+
+    def __init__(self, function: AnyFunction) -> None:
+        """Read a function; `DefinitionError` with the reason when it can't be described."""
+        written = _as_written(function)
+        self.name = _name(written)
+        hints, parameters = _read(function, written)
+        injected = [name for name in parameters if _is_context(hints.get(name))]
+        if len(injected) > 1:
+            raise DefinitionError(f"{self.name!r} asks for ToolContext twice: {', '.join(injected)}")
+        self._context_name = injected[0] if injected else None
+        shown = {name: parameter for name, parameter in parameters.items() if name not in injected}
+        for name, parameter in parameters.items():
+            _check_parameter(self.name, name, parameter, hints)
+        words = _Words(written)
+        self.description = words.summary
+        self._adapter, self.schema = _adapter_and_schema(written, shown, hints)
+        _add_descriptions(self.schema, words.parameters, hints)
+        self.is_plain = self._context_name is None and all(
+            _is_json_type(hints[name]) and not _is_pydantic_default(parameter) for name, parameter in shown.items()
+        )
+        """The arguments can be handed over as they are."""
+
+    def bind(self, arguments: Arguments, ctx: ToolContext) -> dict[str, Any]:
+        """The function's keyword arguments: models, enums and dates made from their JSON forms, context added."""
+        values = self._convert(arguments)
+        if self._context_name is not None:
+            values[self._context_name] = ctx
+        return values
+
+    def _convert(self, arguments: Arguments) -> dict[str, Any]:
+        from pydantic import ValidationError  # noqa: PLC0415 - heavy, and only needed for functions' own types
+
+        try:
+            # As JSON text: pydantic knows then that a date or an enum can only be a string, even in strict models.
+            values: dict[str, Any] = self._adapter.validate_json(msgspec.json.encode(dict(arguments)))
+        except ValidationError as error:
+            problems = "; ".join(
+                f"parameter {_path(problem['loc'])!r}: {problem['msg']}"
+                for problem in error.errors(include_url=False, include_input=False, include_context=False)
+            )
+            raise ToolError("invalid_arguments", f"Invalid arguments: {problems}.") from None
+        return values
+
+
+def _as_written(function: AnyFunction) -> AnyFunction:
+    """The function that somebody wrote, under its `functools.partial`s."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, type):
+        raise DefinitionError(f"{_name(function)!r} is a class: it is a tool by itself if it has `spec` and `run`")
+    if not inspect.isroutine(function):
+        raise DefinitionError(f"{function!r} is not a function: use one of its methods, as in tool(thing.method)")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise DefinitionError(f"{_name(function)!r} is a generator; a tool returns one value")
+    return function
+
+
+def _read(function: AnyFunction, written: AnyFunction) -> tuple[dict[str, Any], dict[str, inspect.Parameter]]:
+    try:
+        hints, parameters = _hints(written), dict(inspect.signature(function).parameters)
+    except NameError as error:
+        raise DefinitionError(
+            f"the signature of {_name(written)!r} can't be read: {error}; import its types at the top of its module, "
+            "not under TYPE_CHECKING"
+        ) from None
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(f"the signature of {_name(written)!r} can't be read: {error}") from None
+    for name in _bound_keywords(function):  # what a partial has filled in is nobody's business
+        parameters.pop(name, None)
+    for name, parameter in parameters.items():
+        if parameter.default is None and name in hints:  # `x: int = None` says that None is all right too
+            hints[name] = _or_none(hints[name])
+    return hints, parameters
+
+
+def _or_none(hint: Any) -> Any:
+    if get_origin(hint) is Annotated:
+        return Annotated[(_or_none(hint.__origin__), *hint.__metadata__)]
+    return hint if hint is Any else Union[hint, None]  # noqa: UP007 - `|` does not take every hint
+
+
+def _hints(written: AnyFunction) -> dict[str, Any]:
+    """The types of the parameters. What the function returns does not matter, so it need not even be importable."""
+    annotations: dict[str, Any] = getattr(written, "__annotations__", {})
+    parts = types.SimpleNamespace(
+        __annotations__={name: hint for name, hint in annotations.items() if name != "return"},
+        __type_params__=getattr(written, "__type_params__", ()),
+    )
+    module = getattr(inspect.unwrap(written), "__globals__", {})
+    return get_type_hints(parts, globalns=module, include_extras=True)
+
+
+def _bound_keywords(function: AnyFunction) -> list[str]:
+    names: list[str] = []
+    while isinstance(function, functools.partial):
+        names += function.keywords
+        function = function.func
+    return names
+
+
+def _check_parameter(function: str, name: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> None:
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        raise DefinitionError(
+            f"parameter {name!r} of {function!r} can't come from a JSON object: let each parameter have a name"
+        )
+    if name not in hints and name in ("self", "cls"):
+        raise DefinitionError(f"{function!r} is a method: make the tool of an object's, as in tool(thing.{function})")
+    if name not in hints:
+        raise DefinitionError(f"parameter {name!r} of {function!r} has no type: write '{name}: str', for example")
+    if _names_enum_members(hints[name]):  # pydantic describes them by their values and then takes only the members
+        raise DefinitionError(
+            f"parameter {name!r} of {function!r} has an enum's members in a Literal: use the enum, or their values"
+        )
+
+
+def _names_enum_members(hint: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return any(isinstance(item, enum.Enum) for item in get_args(hint))
+    return any(_names_enum_members(inner) for inner in get_args(hint))
+
+
+def _adapter_and_schema(
+    function: AnyFunction, parameters: dict[str, inspect.Parameter], hints: dict[str, Any]
+) -> tuple[Any, JsonObject]:
+    from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415 - heavy: loads with the first function
+    from pydantic.json_schema import PydanticJsonSchemaWarning  # noqa: PLC0415 - heavy
+
+    def keywords(**values: Any) -> dict[str, Any]:
+        return values
+
+    # pydantic describes and converts the arguments of a function; ours has the same parameters and gives them back.
+    keywords.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # functions take any attribute
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters.values()]
+    )
+    keywords.__annotations__ = {name: hints[name] for name in parameters}
+    keywords.__module__ = function.__module__
+    try:
+        describable: Any = keywords
+        adapter: Any = TypeAdapter(describable)
+        with warnings.catch_warnings():  # a default that JSON can't show is left out: the function has it all the same
+            warnings.simplefilter("ignore", PydanticJsonSchemaWarning)
+            schema: JsonObject = adapter.json_schema()
+    except (PydanticUserError, TypeError, ValueError, NameError, ImportError) as error:
+        reason = str(error).partition("\n")[0].partition(". Set `arbitrary_types_allowed")[0]
+        where = _hard_to_describe({name: hints[name] for name in parameters})
+        raise DefinitionError(
+            f"{_name(function)!r} has a parameter{where} that JSON can't describe: {reason}"
+        ) from None
+    return adapter, _without_titles(schema)
+
+
+def _hard_to_describe(hints: dict[str, Any]) -> str:
+    """The name of the first parameter that pydantic can't describe even alone."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - heavy
+
+    for name, hint in hints.items():
+        try:
+            TypeAdapter(hint).json_schema()
+        except Exception:  # the one that failed a moment ago, or another like it
+            return f", {name!r},"
+    return ""
+
+
+def _without_titles(schema: Any) -> Any:
+    """Drop the titles that pydantic adds: they repeat the names and cost tokens."""
+    match schema:
+        case dict():
+            return {
+                key: (
+                    value
+                    if key in _DATA
+                    else {name: _without_titles(inner) for name, inner in value.items()}
+                    if key in ("properties", "$defs") and isinstance(value, dict)
+                    else _without_titles(value)
+                )
+                for key, value in schema.items()
+                if not (key == "title" and isinstance(value, str))
+            }
+        case list():
+            return [_without_titles(item) for item in schema]
+        case _:
+            return schema
+
+
+def _add_descriptions(schema: JsonObject, words: dict[str, str], hints: dict[str, Any]) -> None:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return
+    for name, described in properties.items():
+        said = _annotated_words(hints.get(name)) or words.get(name)
+        if said and isinstance(described, dict) and "description" not in described:
+            described["description"] = said
+
+
+def _is_context(hint: Any) -> bool:
+    """Whether a parameter of this type gets the context: `ToolContext`, annotated or optional too."""
+    if get_origin(hint) is Annotated:
+        return _is_context(hint.__origin__)
+    if get_origin(hint) in (Union, types.UnionType):
+        return all(inner is type(None) or _is_context(inner) for inner in get_args(hint))
+    return hint is ToolContext
+
+
+def _is_pydantic_default(parameter: inspect.Parameter) -> bool:
+    """Whether the default is a `Field(…)`, which only pydantic can read."""
+    from pydantic.fields import FieldInfo  # noqa: PLC0415 - heavy; loaded by now
+
+    return isinstance(parameter.default, FieldInfo)
+
+
+def _annotated_words(hint: Any) -> str:
+    """The text of `Annotated[int, "how many"]`."""
+    metadata = getattr(hint, "__metadata__", ())
+    return next((item for item in metadata if isinstance(item, str)), "")
+
+
+def _is_json_type(hint: Any) -> bool:
+    """Whether a value of this type is its own JSON form, so that nothing has to be converted."""
+    origin = get_origin(hint)
+    if origin is None:
+        return hint in _JSON_TYPES
+    if origin is Annotated:
+        return all(isinstance(item, str) for item in hint.__metadata__) and _is_json_type(hint.__origin__)
+    if origin is Literal:
+        return all(type(item) in _JSON_TYPES for item in get_args(hint))
+    if origin is dict and get_args(hint)[0] not in (str, Any):  # JSON knows no other keys
+        return False
+    if origin in (Union, types.UnionType, list, dict):
+        return all(_is_json_type(inner) for inner in get_args(hint))
+    return False
+
+
+class _Words:
+    """What a docstring says: the summary, and a line for each parameter."""
+
+    def __init__(self, function: AnyFunction) -> None:
+        import docstring_parser  # noqa: PLC0415 - loads with the first function
+
+        text = inspect.getdoc(function) or ""
+        parsed = docstring_parser.parse(text)
+        self.summary = " ".join(filter(None, (parsed.short_description, parsed.long_description))).strip()
+        self.parameters = {
+            name.strip(): " ".join((item.description or "").split())
+            for item in parsed.params
+            for name in item.arg_name.split(",")  # numpy's style describes several at once
+        }
+
+
+def _path(steps: tuple[str | int, ...]) -> str:
+    """A path as a person writes it: `files[2].name`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+
+
+def _name(function: AnyFunction) -> str:
+    return typing.cast(str, getattr(function, "__name__", type(function).__name__))
