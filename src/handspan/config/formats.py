@@ -1,0 +1,76 @@
+"""Settings files and texts, parsed: TOML, and JSON with the same keys (SPEC U4)."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+from handspan.core.errors import ConfigError
+from handspan.core.values import Json, JsonObject
+
+_MAX_BYTES: Final = 1024 * 1024
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The plain content of a settings file, JSON where its name ends in .json, else TOML; or a `ConfigError`."""
+    text = _text_of(path)
+    try:
+        content = _json(text) if path.suffix.lower() == ".json" else _toml(text)
+    except RecursionError:
+        raise ConfigError(f"{path}: it is nested too deep.") from None
+    except ValueError as error:
+        kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
+        raise ConfigError(f"{path}: this is not valid {kind}: {error}.") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f'{path}: it has to be one JSON object, such as {{"tools": {{}}}}.')
+    return content
+
+
+def toml_values(text: str) -> list[Any]:
+    """The TOML value that a text is, as the only item; nothing where it is none."""
+    literal = text.lower() if text.lower() in ("true", "false") else text
+    try:
+        document = _toml(f"value = {literal}")
+    except (ValueError, RecursionError):
+        return []
+    return [document["value"]] if len(document) == 1 else []
+
+
+def _text_of(path: Path) -> str:
+    try:
+        kind = path.stat()
+        if stat.S_ISDIR(kind.st_mode):
+            raise ConfigError(f"{path}: this is a folder. Name the settings file in it.")
+        if not stat.S_ISREG(kind.st_mode):  # a pipe or device might never end
+            raise ConfigError(f"{path}: this is not a regular file.")
+        if kind.st_size > _MAX_BYTES:
+            raise ConfigError(f"{path}: {kind.st_size} bytes are too many for settings (limit {_MAX_BYTES}).")
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: it is not UTF-8 (byte {error.start}). Save it as UTF-8.") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise ConfigError(f"{path}: it can't be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def _toml(text: str) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - 3 ms that a start without a settings file need not pay
+
+    return tomllib.loads(text)
+
+
+def _json(text: str) -> Json:
+    value: Json = json.loads(text, object_pairs_hook=_only_once, parse_constant=_no_constant)
+    return value
+
+
+def _only_once(pairs: list[tuple[str, Json]]) -> JsonObject:
+    value: JsonObject = {}
+    for key, item in pairs:
+        if key in value:
+            raise ValueError(f"the key {key!r} stands twice in one object")
+        value[key] = item
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")

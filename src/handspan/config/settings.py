@@ -1,0 +1,194 @@
+"""Every setting there is, as plain data. The docstring under a field is its reference.
+
+In a file the keys are these names, or the same in camelCase; in the environment `HANDSPAN_` and the names in capitals,
+joined by two underscores: `HANDSPAN_TOOLS__URL_POLICY__ALLOW_PRIVATE=true`.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+from handspan.core.agents import Mode
+from handspan.core.principals import OriginKind
+from handspan.core.values import JsonObject
+
+# The description says in an error what is wanted; `read_as` lists other spellings and what they stand for.
+Text: TypeAlias = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
+Seconds: TypeAlias = Annotated[float, Meta(gt=0, description="a number of seconds above 0")]
+TimeLimit: TypeAlias = Annotated[
+    Annotated[float, Meta(gt=0)] | None,
+    Meta(
+        description='a number of seconds, or 0 or "none" for no limit',
+        extra={"read_as": ((0, None), (0.0, None), ("none", None))},
+    ),
+]
+Count: TypeAlias = Annotated[int, Meta(ge=1, description="a whole number of 1 or more")]
+WebAddress: TypeAlias = Annotated[
+    str, Meta(pattern=r"^(https?://[^\s/]\S*)?$", description="an address that begins with http:// or https://")
+]
+ServerName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?!.*__)\S*[^\s_]$",
+        description="a server name without '__', white space or a '_' at its end: tools are called SERVER__TOOL",
+    ),
+]
+Disabled: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^((?!origin:)\S+|origin:(builtin|plugin|mcp|remote|device|browser)(\(.+\))?)$",
+        description="a tool's name, a glob such as 'web_*', 'origin:KIND' or 'origin:KIND(NAME)'"
+        " with a KIND of builtin, plugin, mcp, remote, device, browser",
+    ),
+]
+Switch: TypeAlias = Annotated[
+    Literal["auto", "on", "off"],
+    Meta(description="'auto', 'on' or 'off'", extra={"read_as": ((True, "on"), (False, "off"))}),
+]
+
+
+class CommandPolicy(Struct, frozen=True):
+    """Which commands `exec_shell` and `spawn` may run (SPEC S3)."""
+
+    mode: Literal["allowlist", "denylist"] = "allowlist"
+    """`allowlist`: only listed commands run. `denylist`: all but those that hold a listed pattern."""
+    allowlist: tuple[Text, ...] = ()
+    """Commands by their base name, in place of the built-in list; empty: the built-in list."""
+    denylist: tuple[Text, ...] = ()
+    """Patterns that refuse a command, in place of the built-in list; empty: the built-in list."""
+
+
+class Sandbox(Struct, frozen=True):
+    """The sandbox (bubblewrap) that commands run in."""
+
+    enabled: Switch = "auto"
+    """`auto`: used when it works here. `on`: without it no command runs. `off`: never used."""
+    uid: Annotated[int, Meta(ge=1, le=2**32 - 2, description="a user id other than 0, root's")] = 65534
+    """The user that commands run as where the gateway itself is root."""
+
+
+class UrlPolicy(Struct, frozen=True):
+    """Where network tools may go (SPEC S2)."""
+
+    enabled: bool = True
+    """False lets network tools go everywhere, private addresses included."""
+    allow_private: bool = False
+    """Private and loopback addresses may be asked. Cloud metadata addresses stay blocked."""
+    allowed_domains: tuple[Text, ...] = ()
+    """Hosts that may be asked whatever address they have: `host`, `host:port`, an address, a network (`10.0.0.0/8`)."""
+    blocked_domains: tuple[Text, ...] = ()
+    """Hosts that may never be asked."""
+
+
+class HttpRequest(Struct, frozen=True):
+    """The tool `http_request`."""
+
+    allowed_hosts: tuple[Text, ...] | None = None
+    """The only hosts that it may ask; unset: every host that `url_policy` lets through."""
+
+
+class WebSearch(Struct, frozen=True):
+    """The tool `web_search`."""
+
+    endpoint: WebAddress = ""
+    """The search API; without it the tool says that it is not configured."""
+    api_key: str = ""
+    """The key for that API."""
+
+    def __repr__(self) -> str:
+        """Without the key: a repr ends up in logs (SPEC S5)."""
+        return f"WebSearch(endpoint={self.endpoint!r}, api_key={'…' if self.api_key else ''!r})"
+
+
+class McpServer(Struct, frozen=True):
+    """One MCP server: a program that is started (`command`), or an address (`url`). With both, the program."""
+
+    command: str = ""
+    """The program to start; it speaks MCP on standard input and output."""
+    args: tuple[str, ...] = ()
+    """Its arguments."""
+    env: dict[str, str] = {}
+    """Environment variables for it."""
+    url: WebAddress = ""
+    """The address of a server that speaks MCP over HTTP."""
+    internal_only: bool = True
+    """Its tools are hidden from models until a skill names them (SPEC C2)."""
+    trusted: bool = False
+    """A changed tool definition is taken without asking a person (SPEC T5)."""
+
+    def __repr__(self) -> str:
+        """Without the values of `env`: they hold keys (SPEC S5)."""
+        return f"McpServer(command={self.command!r}, args={self.args!r}, env={sorted(self.env)!r}, url={self.url!r})"
+
+
+class ToolSettings(Struct, frozen=True):
+    """What holds for tools, whoever calls them."""
+
+    timeouts: dict[str, TimeLimit] = {}
+    """Seconds by tool name or glob, in place of the tools' own; 0 or "none" for no limit (SPEC E5)."""
+    disabled: tuple[Disabled, ...] = ()
+    """Off for everybody: names, globs, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
+    allow_shadowing: tuple[Text, ...] = ()
+    """Names of built-in tools that tools from outside may take the place of (SPEC R2)."""
+    result_limit: Annotated[int, Meta(ge=1024, description="a whole number of bytes, 1024 or more")] = 65536
+    """Bytes of a result that go to the model; the rest is kept as an artifact (SPEC X3)."""
+    concurrency: dict[OriginKind, Count] = {}
+    """How many calls may run at once, by kind of origin."""
+    question_timeout: Seconds = 300.0
+    """How long a question to a person stays open (SPEC P3)."""
+    command_policy: CommandPolicy = CommandPolicy()
+    unsafe_shell_without_sandbox: bool = False
+    """Without a sandbox run the whole allow list, interpreters too. They can do whatever the gateway's user can."""
+    sandbox: Sandbox = Sandbox()
+    url_policy: UrlPolicy = UrlPolicy()
+    http_request: HttpRequest = HttpRequest()
+    web_search: WebSearch = WebSearch()
+    mcp_servers: dict[ServerName, McpServer] = {}
+    """MCP servers by name; their tools are called `NAME__TOOL`."""
+
+
+class HookSettings(Struct, frozen=True):
+    """One hook of the chain."""
+
+    type: Text
+    """A built-in one (`audit_log`, `rate_limit`, `path_prefix`) or the name of an entry point `handspan.hooks`."""
+    config: JsonObject = {}
+    """What this type wants to know."""
+    timeout: Seconds = 5.0
+    """Seconds for one verdict; a before-hook that takes longer refuses the call (SPEC E7)."""
+
+
+class HookChain(Struct, frozen=True):
+    """What looks at every call before and after it runs (SPEC E7)."""
+
+    enabled: bool = True
+    """False switches the whole chain off."""
+    chain: tuple[HookSettings, ...] = ()
+    """The hooks, in order."""
+
+
+class AgentSettings(Struct, frozen=True):
+    """One agent: which tools it may use, and when a person is asked first."""
+
+    tools: tuple[Text, ...] | None = None
+    """Names or globs that it may use; unset: all, empty: none (SPEC R7)."""
+    deny: tuple[Text, ...] = ()
+    """Names or globs that it may not use; they win."""
+    mode: Mode = "automatic"
+    """When a person is asked (SPEC P4)."""
+
+
+class Settings(Struct, frozen=True):
+    """All settings. `load_settings` gives one; the two folders have no default here because they depend on the user."""
+
+    workspace: Path
+    """The folder that file and shell tools work in; default `$XDG_DATA_HOME/handspan/workspace`."""
+    state: Path
+    """Journal, artifacts, tokens and whatever else must last; default `$XDG_STATE_HOME/handspan`."""
+    default_agent: Text = "General"
+    """The agent that is meant where none is named."""
+    tools: ToolSettings = ToolSettings()
+    hooks: HookChain = HookChain()
+    agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})
+    """Agents by name. `General` is always there."""
