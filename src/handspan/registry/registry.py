@@ -1,0 +1,155 @@
+"""The one place where tools are kept, by scope and name (SPEC R1, R2, R5, R9)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+
+from handspan.core.agents import Agent
+from handspan.core.errors import DefinitionError, NameTaken
+from handspan.core.names import check_own_name, is_outside_name, matches, matches_any
+from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
+from handspan.core.tool import Tool, ToolSpec
+from handspan.registry.entry import Entry
+from handspan.registry.shelf import Shelf
+from handspan.registry.toolbox import Toolbox
+
+
+class Rules(Struct, frozen=True):
+    """What the settings say about all tools."""
+
+    timeouts: Mapping[str, float | None] = {}
+    disabled: tuple[str, ...] = ()
+    """Globs of names, or `origin:KIND` and `origin:KIND(NAME)`: switched off for everybody (R9)."""
+    allow_shadowing: tuple[str, ...] = ()
+    """Built-in names that tools from outside may take all the same (R2)."""
+
+
+class Registry:
+    """Holds every tool. A shelf lives as long as something stands on it or somebody looks at it."""
+
+    def __init__(self, rules: Rules | None = None) -> None:
+        self._rules = rules or Rules()
+        self._disabled = set(self._rules.disabled)
+        self._shelves: WeakValueDictionary[Scope, Shelf] = WeakValueDictionary()
+        self._global = self._shelf(GLOBAL)
+        self._by_origin: dict[Origin, dict[tuple[Scope, str], Shelf]] = {}
+        self._toolboxes: WeakValueDictionary[tuple[Agent, str, str], Toolbox] = WeakValueDictionary()
+
+    def register(self, tool: Tool, origin: Origin = BUILTIN, scope: Scope = GLOBAL) -> Entry:
+        """Keep this tool; `NameTaken` when the scope has one of that name, `DefinitionError` when it can't be kept."""
+        shelf = self._shelf(scope)
+        holder = shelf.entries.get(tool.spec.name)
+        if holder is not None:
+            raise NameTaken(
+                f"Tool {tool.spec.name!r} is already registered by {holder.origin}: choose another name or use a prefix"
+            )
+        return self._put(shelf, tool, origin)
+
+    def register_or_replace(self, tool: Tool, origin: Origin, scope: Scope = GLOBAL) -> Entry:
+        """Keep this tool in place of the one that this origin had under its name."""
+        shelf = self._shelf(scope)
+        holder = shelf.entries.get(tool.spec.name)
+        if holder is not None and holder.origin != origin:
+            raise NameTaken(
+                f"Tool {tool.spec.name!r} belongs to {holder.origin}, and {origin} may replace only its own"
+            )
+        return self._put(shelf, tool, origin)
+
+    def unregister(self, name: str, scope: Scope = GLOBAL) -> bool:
+        """Remove one tool; False when there is none of that name."""
+        entry = self._shelf(scope).remove(name)
+        if entry is None:
+            return False
+        of_origin = self._by_origin[entry.origin]
+        del of_origin[scope, name]
+        if not of_origin:
+            del self._by_origin[entry.origin]
+        return True
+
+    def unregister_by_source(self, origin: Origin) -> int:
+        """Remove every tool of that origin, as when a connection closes, and say how many there were."""
+        gone = self._by_origin.pop(origin, {})
+        for (_, name), shelf in gone.items():
+            shelf.remove(name)
+        return len(gone)
+
+    def disable(self, pattern: str) -> None:
+        """Switch off, for everybody, every tool that this glob or `origin:…` names."""
+        self._disabled.add(pattern)
+        self._global.touch()
+
+    def enable(self, pattern: str) -> bool:
+        """Take back a `disable` of exactly this pattern; False when there was none."""
+        if pattern not in self._disabled:
+            return False
+        self._disabled.remove(pattern)
+        self._global.touch()
+        return True
+
+    def disabled_by(self, entry: Entry) -> str | None:
+        """The pattern that switches this tool off, if one does."""
+        return next((pattern for pattern in sorted(self._disabled) if is_named_by(pattern, entry)), None)
+
+    def toolbox(self, agent: Agent, who: Principal, session: str = "") -> Toolbox:
+        """What this agent may use, for this person, in this session: the nearest scope's tool of each name."""
+        key = (agent, who.owner, session)
+        box = self._toolboxes.get(key)
+        if box is None:
+            # A global change touches every box, an owner's change that owner's, a session's change its own.
+            shelves = (self._shelf(Scope("session", session)), self._shelf(Scope("owner", who.owner)), self._global)
+            box = self._toolboxes[key] = Toolbox(agent, shelves, self.disabled_by)
+        return box
+
+    def schemas_for_tools(self, patterns: Iterable[str]) -> list[ToolSpec]:
+        """The specs of all global tools that one of these globs names and nobody switched off, by name (R3)."""
+        wanted = list(patterns)
+        return [
+            entry.spec
+            for name, entry in sorted(self._global.entries.items())
+            if matches_any(wanted, name) and self.disabled_by(entry) is None
+        ]
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Every tool of every scope."""
+        by_origin = self._by_origin.values()
+        return iter([shelf.entries[name] for of_origin in by_origin for (_, name), shelf in of_origin.items()])
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_origin.values()))
+
+    def _put(self, shelf: Shelf, tool: Tool, origin: Origin) -> Entry:
+        if shelf.scope.kind != "global" and not shelf.scope.id:
+            raise DefinitionError(f"Tool {tool.spec.name!r} has no {shelf.scope.kind} to be for: give the scope an id")
+        self._check_name(tool.spec.name, origin)
+        entry = Entry(tool, origin, shelf.scope, self._rules.timeouts)
+        shelf.put(entry)
+        self._by_origin.setdefault(origin, {})[shelf.scope, tool.spec.name] = shelf
+        return entry
+
+    def _check_name(self, name: str, origin: Origin) -> None:
+        if not origin.is_foreign:
+            check_own_name(name)
+        elif not is_outside_name(name):
+            raise DefinitionError(f"{name!r} can't be a tool's name here: map it with names.outside_name first")
+        if origin.kind == "builtin" or name in self._rules.allow_shadowing:
+            return
+        builtin = self._global.entries.get(name)
+        if builtin is not None and builtin.origin.kind == "builtin":
+            raise NameTaken(
+                f"Tool name {name!r} is reserved for the built-in tool: choose another name, "
+                "or let the operator list it in tools.allow_shadowing"
+            )
+
+    def _shelf(self, scope: Scope) -> Shelf:
+        shelf = self._shelves.get(scope)
+        if shelf is None:
+            shelf = self._shelves[scope] = Shelf(scope)
+        return shelf
+
+
+def is_named_by(pattern: str, entry: Entry) -> bool:
+    """Whether a glob of names or an `origin:…` means this tool."""
+    if pattern.startswith("origin:"):
+        return matches(pattern.removeprefix("origin:"), str(entry.origin)) or pattern == f"origin:{entry.origin.kind}"
+    return matches(pattern, entry.spec.name)

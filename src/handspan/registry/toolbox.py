@@ -1,0 +1,130 @@
+"""One session's view of the tools: what it lists is what it can call (SPEC R4, R7, R8)."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from handspan.core.agents import Agent, mode_refuses
+from handspan.core.errors import ToolError
+from handspan.core.names import did_you_mean, matches, matches_any
+from handspan.core.tool import ToolSpec
+from handspan.registry.entry import Entry
+from handspan.registry.shelf import Shelf
+
+
+class Reason(Struct, frozen=True):
+    """One line of the answer to "why can't this agent use this tool?"."""
+
+    ok: bool
+    text: str
+
+
+class Toolbox:
+    """What one agent may use in one session. Nothing is worked out before it is asked for, nothing twice."""
+
+    def __init__(
+        self, agent: Agent, shelves: tuple[Shelf, Shelf, Shelf], disabled_by: Callable[[Entry], str | None]
+    ) -> None:
+        self._agent = agent
+        self._near, self._middle, self._far = shelves
+        self._disabled_by = disabled_by
+        self._version = -1
+        self._found: dict[str, Entry | None] = {}
+        self._specs: tuple[ToolSpec, ...] | None = None
+
+    def find(self, name: str) -> Entry | None:
+        """The tool of this name, if this agent may use it."""
+        # Versions only grow, so their sum stays the same only while each of them does.
+        version = self._near.version + self._middle.version + self._far.version
+        if version != self._version:
+            self._forget(version)
+        try:
+            return self._found[name]
+        except KeyError:
+            entry = self._nearest(name)
+            usable = entry if entry is not None and self._is_usable(entry) else None
+            if len(self._found) < 2 * len(self._far.entries) + 1000:  # a model may invent names without end
+                self._found[name] = usable
+            return usable
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The specs of all tools that this agent may use, in order of their names."""
+        version = self._near.version + self._middle.version + self._far.version
+        if version != self._version:
+            self._forget(version)
+        if self._specs is None:
+            self._specs = tuple(entry.spec for entry in self._all() if self._is_usable(entry))
+        return self._specs
+
+    def refusal(self, name: str) -> ToolError:
+        """The error for a call of a tool that `find` does not give."""
+        entry = self._nearest(name)
+        if entry is None:
+            hint = did_you_mean(name, (spec.name for spec in self.specs()))
+            return ToolError(
+                "tool_not_found", f"Tool {_clipped(name)!r} is not available: there is no such tool.{hint}"
+            )
+        if not self._is_chosen(entry):
+            return ToolError("tool_not_available", f"Tool {name!r} is not available to the agent {self._agent.name!r}.")
+        pattern = self._disabled_by(entry)
+        return ToolError(
+            "tool_disabled", f"Tool {name!r} is not available: it is switched off for everybody ({pattern!r})."
+        )
+
+    def why(self, name: str) -> list[Reason]:
+        """Every reason that lets this agent use the tool or keeps it from it."""
+        entry = self._nearest(name)
+        if entry is None:
+            hint = did_you_mean(name, (entry.spec.name for entry in self._all()))
+            return [Reason(False, f"There is no tool {_clipped(name)!r} in any scope of this session.{hint}")]
+        agent, pattern = self._agent, self._disabled_by(entry)
+        denied = [glob for glob in agent.deny if matches(glob, name)]
+        refused = mode_refuses(agent.mode, entry.spec.annotations)
+        return [
+            Reason(True, f"It exists: {entry.origin}, scope {entry.scope}, version {entry.spec.version}."),
+            _chosen_by(agent, name),
+            Reason(
+                not denied,
+                f"The agent's deny list names it: {_listed(denied)}." if denied else "No deny rule names it.",
+            ),
+            Reason(pattern is None, f"It is switched off by {pattern!r}." if pattern else "It is switched on."),
+            Reason(
+                not refused,
+                f"Mode {agent.mode!r} " + ("refuses it: it is not read-only." if refused else "permits it."),
+            ),
+        ]
+
+    def _forget(self, version: int) -> None:
+        self._version = version
+        self._found = {}
+        self._specs = None
+
+    def _nearest(self, name: str) -> Entry | None:
+        return self._near.entries.get(name) or self._middle.entries.get(name) or self._far.entries.get(name)
+
+    def _all(self) -> Iterator[Entry]:
+        nearest = self._far.entries | self._middle.entries | self._near.entries
+        return (nearest[name] for name in sorted(nearest))
+
+    def _is_usable(self, entry: Entry) -> bool:
+        return self._is_chosen(entry) and self._disabled_by(entry) is None
+
+    def _is_chosen(self, entry: Entry) -> bool:
+        tools, name = self._agent.tools, entry.spec.name
+        return (tools is None or matches_any(tools, name)) and not matches_any(self._agent.deny, name)
+
+
+def _chosen_by(agent: Agent, name: str) -> Reason:
+    if agent.tools is None:
+        return Reason(True, f"The agent {agent.name!r} may use all tools.")
+    if matches_any(agent.tools, name):
+        return Reason(True, f"The tool list of the agent {agent.name!r} names it.")
+    return Reason(False, f"The tool list of the agent {agent.name!r} does not name it: {_listed(agent.tools)}.")
+
+
+def _listed(globs: Sequence[str]) -> str:
+    return ", ".join(map(repr, globs)) or "it is empty"
+
+
+def _clipped(name: str) -> str:
+    return name if len(name) <= 80 else f"{name[:79]}…"
