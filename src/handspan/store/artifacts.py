@@ -1,0 +1,157 @@
+"""Artifacts as files in a folder: a body and a small record each; bounded in number, size and age (SPEC X3, S6)."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.artifacts import ArtifactRef
+from handspan.core.errors import ToolError
+
+_ID_BYTES: Final = 12
+
+
+class Bounds(Struct, frozen=True):
+    """How much is kept. The oldest go first."""
+
+    count: int = 1000
+    size: int = 64 * 1024 * 1024
+    """Bytes of one artifact."""
+    total: int = 1024 * 1024 * 1024
+    age: float = 30 * 24 * 3600.0
+
+
+class _Record(Struct, frozen=True):
+    ref: ArtifactRef
+    owner: str
+    session: str
+    at: float
+
+
+class FolderArtifacts:
+    """Keeps artifacts below one folder. Reading and writing happens on threads: disks are slow."""
+
+    def __init__(self, folder: Path, bounds: Bounds | None = None) -> None:
+        self._folder = folder
+        self._bounds = bounds or Bounds()
+        self._writing = threading.Lock()
+
+    async def keep(
+        self, data: bytes, *, owner: str, session: str = "", media_type: str = "text/plain", name: str = ""
+    ) -> ArtifactRef:
+        """Keep these bytes; `ToolError` when there is no room for them."""
+        if len(data) > self._bounds.size:
+            raise ToolError(
+                "file_too_large",
+                f"{len(data)} bytes are more than an artifact may have ({self._bounds.size}). Ask for less.",
+            )
+        ref = ArtifactRef(secrets.token_hex(_ID_BYTES), len(data), media_type, name)
+        record = _Record(ref, owner, session, time.time())
+        try:
+            await asyncio.to_thread(self._write_alone, record, data)
+        except OSError as error:
+            raise ToolError("execution_failed", f"The artifact can't be kept: {error.strerror or error}.") from error
+        return ref
+
+    async def get(self, artifact_id: str, *, owner: str) -> ArtifactRef:
+        """The handle; `ToolError` (`file_not_found`) when the owner has no such artifact."""
+        return (await asyncio.to_thread(self._record, artifact_id, owner)).ref
+
+    async def read(self, artifact_id: str, *, owner: str, offset: int = 0, limit: int | None = None) -> bytes:
+        """These bytes of it."""
+        return await asyncio.to_thread(self._read, artifact_id, owner, offset, limit)
+
+    def _write_alone(self, record: _Record, data: bytes) -> None:
+        with self._writing:  # who makes room must not take a body whose record is being written
+            self._write(record, data)
+
+    def _write(self, record: _Record, data: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self._folder.stat().st_mode & 0o077:  # made by someone else, or with a wider umask in mind
+            self._folder.chmod(0o700)
+        self._make_room(len(data))
+        body = self._folder / record.ref.id
+        try:
+            _write_private(body, data)
+            # The record comes last: what has no record was never kept.
+            _write_private(body.with_suffix(".json"), msgspec.json.encode(record))
+        except OSError:
+            _remove(body)
+            raise
+
+    def _read(self, artifact_id: str, owner: str, offset: int, limit: int | None) -> bytes:
+        record = self._record(artifact_id, owner)
+        begin = min(max(offset, 0), record.ref.size)
+        try:
+            with (self._folder / record.ref.id).open("rb") as body:
+                body.seek(begin)
+                return body.read(-1 if limit is None else max(limit, 0))
+        except FileNotFoundError:  # made room for another in this very moment
+            raise _gone(artifact_id) from None
+        except OSError as error:
+            raise ToolError("execution_failed", f"The artifact can't be read: {error.strerror or error}.") from error
+
+    def _record(self, artifact_id: str, owner: str) -> _Record:
+        if len(artifact_id) != 2 * _ID_BYTES or not set(artifact_id) <= set("0123456789abcdef"):
+            raise _gone(artifact_id)
+        try:
+            record = msgspec.json.decode((self._folder / f"{artifact_id}.json").read_bytes(), type=_Record)
+        except (OSError, ValueError):  # ValueError: the record is damaged
+            raise _gone(artifact_id) from None
+        if record.owner != owner or record.at < time.time() - self._bounds.age:
+            raise _gone(artifact_id)  # the same words as for one that does not exist: no oracle
+        return record
+
+    def _make_room(self, coming: int) -> None:
+        """Remove what is too old, then the oldest until the new one fits."""
+        names = set(os.listdir(self._folder))
+        self._remove_left_over_records(names)
+        kept = sorted(self._bodies(names))
+        total = coming + sum(size for _, size, _ in kept)
+        too_old = time.time() - self._bounds.age
+        for place, (at, size, body) in enumerate(kept):
+            if at >= too_old and len(kept) - place < self._bounds.count and total <= self._bounds.total:
+                break
+            _remove(body)
+            total -= size
+
+    def _bodies(self, names: set[str]) -> Iterator[tuple[float, int, Path]]:
+        """Time, size and path of all bodies; those that another process removes meanwhile are passed over."""
+        for name in names:
+            if len(name) == 2 * _ID_BYTES:
+                with contextlib.suppress(FileNotFoundError):
+                    found = os.stat(self._folder / name)
+                    yield found.st_mtime, found.st_size, self._folder / name
+
+    def _remove_left_over_records(self, names: set[str]) -> None:
+        """A body is there before its record, so a record alone is what another process left when it made room."""
+        for alone in {name.removesuffix(".json") for name in names} - names:
+            if not (self._folder / alone).exists():
+                _remove(self._folder / alone)
+
+
+def _gone(artifact_id: str) -> ToolError:
+    shown = artifact_id if len(artifact_id) <= 60 else f"{artifact_id[:60]}…"
+    return ToolError(
+        "file_not_found", f"There is no artifact {shown!r}: it was never made, is not yours, or was too old to keep."
+    )
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+def _remove(body: Path) -> None:
+    for path in (body.with_suffix(".json"), body):
+        with contextlib.suppress(OSError):
+            path.unlink()

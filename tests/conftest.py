@@ -1,0 +1,37 @@
+"""What every test may ask for."""
+
+from pathlib import Path
+
+import pytest
+
+from handspan.core.context import ToolContext
+from handspan.core.principals import OPERATOR
+from handspan.core.values import Json
+from handspan.store.artifacts import FolderArtifacts
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Async tests (marked `anyio`) run on asyncio, as the product does."""
+    return "asyncio"
+
+
+@pytest.fixture
+def progress() -> list[Json]:
+    """What the tool under test reported while it ran."""
+    return []
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """An empty workspace folder."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def ctx(tmp_path: Path, workspace: Path, progress: list[Json]) -> ToolContext:
+    """A context for running one tool by hand."""
+    artifacts = FolderArtifacts(tmp_path / "artifacts")
+    return ToolContext("call-1", OPERATOR, "session-1", None, progress.append, artifacts, workspace)

@@ -1,0 +1,203 @@
+"""Artifacts as files: for their owner alone, bounded, and never a traceback."""
+
+import asyncio
+import os
+import resource
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from handspan.core.errors import ToolError
+from handspan.store.artifacts import Bounds, FolderArtifacts
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "artifacts"
+
+
+@pytest.fixture
+def artifacts(folder: Path) -> FolderArtifacts:
+    return FolderArtifacts(folder)
+
+
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """No file may grow beyond 1,000 bytes: a write fails half-way, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def modes_in(folder: Path) -> dict[str, int]:
+    """What a folder holds, with access modes; nothing where it is not there."""
+    return {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} if folder.exists() else {}
+
+
+async def test_another_owner_gets_the_same_words_as_for_an_artifact_that_never_was(artifacts: FolderArtifacts) -> None:
+    ref = await artifacts.keep(b"secret", owner="ann")
+    for attempt in (artifacts.get(ref.id, owner="bob"), artifacts.read(ref.id, owner="bob")):
+        with pytest.raises(ToolError) as refused:
+            await attempt
+        assert refused.value.code == "file_not_found"
+        assert str(refused.value) == await refusal(artifacts, "0" * 24, hide="0" * 24, show=ref.id)
+    assert await artifacts.read(ref.id, owner="ann") == b"secret"
+
+
+async def refusal(artifacts: FolderArtifacts, artifact_id: str, hide: str = "", show: str = "") -> str:
+    with pytest.raises(ToolError) as refused:
+        await artifacts.read(artifact_id, owner="ann")
+    assert refused.value.code == "file_not_found"
+    return str(refused.value).replace(hide, show) if hide else str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "..",
+        "a" * 23,
+        "A" * 24,
+        "g" * 24,
+        "٠" * 24,
+        "\0" * 24,
+        "\ud800" * 24,
+        "x" * 9999,
+    ],
+)
+async def test_an_id_that_is_none_of_ours_finds_nothing(artifacts: FolderArtifacts, hostile: str) -> None:
+    await artifacts.keep(b"x", owner="ann")
+    assert len(await refusal(artifacts, hostile)) < 300
+
+
+async def test_what_is_larger_than_one_artifact_may_be_is_refused(folder: Path) -> None:
+    with pytest.raises(ToolError, match=r"11 bytes .* \(10\)") as refused:
+        await FolderArtifacts(folder, Bounds(size=10)).keep(b"x" * 11, owner="ann")
+    assert refused.value.code == "file_too_large"
+    assert modes_in(folder.parent) == {}
+
+
+@pytest.mark.usefixtures("full_disk")
+async def test_a_full_disk_is_said_and_leaves_no_half_artifact(artifacts: FolderArtifacts, folder: Path) -> None:
+    with pytest.raises(ToolError, match="can't be kept: File too large") as refused:
+        await artifacts.keep(b"x" * 5000, owner="ann")
+    assert refused.value.code == "execution_failed"
+    assert modes_in(folder) == {}
+
+
+async def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ToolError, match="can't be kept: Not a directory"):
+        await FolderArtifacts(tmp_path / "file" / "artifacts").keep(b"x", owner="ann")
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b'{"ref": 1}'])
+async def test_a_damaged_record_counts_as_gone(artifacts: FolderArtifacts, folder: Path, damage: bytes) -> None:
+    ref = await artifacts.keep(b"x", owner="ann")
+    (folder / f"{ref.id}.json").write_bytes(damage)
+    await refusal(artifacts, ref.id)
+
+
+async def test_a_body_that_vanished_counts_as_gone(artifacts: FolderArtifacts, folder: Path) -> None:
+    ref = await artifacts.keep(b"x", owner="ann")
+    (folder / ref.id).unlink()
+    await refusal(artifacts, ref.id)
+
+
+async def test_a_body_that_cannot_be_read_is_said(artifacts: FolderArtifacts, folder: Path) -> None:
+    ref = await artifacts.keep(b"x", owner="ann")
+    (folder / ref.id).unlink()
+    (folder / ref.id).mkdir()
+    with pytest.raises(ToolError, match="can't be read: Is a directory") as refused:
+        await artifacts.read(ref.id, owner="ann")
+    assert refused.value.code == "execution_failed"
+
+
+async def test_the_oldest_make_room_when_there_are_too_many(folder: Path) -> None:
+    artifacts = FolderArtifacts(folder, Bounds(count=2))
+    first, second = [await artifacts.keep(b"x", owner="ann") for _ in range(2)]
+    os.utime(folder / first.id, (time.time() - 60,) * 2)
+    third = await artifacts.keep(b"x", owner="ann")
+    await refusal(artifacts, first.id)
+    assert [await artifacts.read(kept.id, owner="ann") for kept in (second, third)] == [b"x", b"x"]
+    assert len(modes_in(folder)) == 4
+
+
+async def test_the_oldest_make_room_when_all_together_are_too_large(folder: Path) -> None:
+    artifacts = FolderArtifacts(folder, Bounds(total=10))
+    first, second = [await artifacts.keep(b"12345", owner="ann") for _ in range(2)]
+    os.utime(folder / first.id, (time.time() - 60,) * 2)
+    await artifacts.keep(b"1234", owner="ann")
+    await refusal(artifacts, first.id)
+    assert await artifacts.read(second.id, owner="ann") == b"12345"
+
+
+async def test_what_is_too_old_is_gone_at_once_and_removed_with_the_next_one(folder: Path) -> None:
+    artifacts = FolderArtifacts(folder)
+    old = await artifacts.keep(b"x", owner="ann")
+    short = FolderArtifacts(folder, Bounds(age=0))
+    os.utime(folder / old.id, (time.time() - 60,) * 2)
+    with pytest.raises(ToolError, match="too old"):
+        await short.get(old.id, owner="ann")
+    await short.keep(b"y", owner="ann")
+    await refusal(artifacts, old.id)
+
+
+async def test_many_kept_at_once_stay_within_bounds_and_hurt_nobody(folder: Path) -> None:
+    artifacts = FolderArtifacts(folder, Bounds(count=3))
+    kept = await asyncio.gather(*(artifacts.keep(bytes([number]), owner="ann") for number in range(40)))
+    assert len({ref.id for ref in kept}) == 40
+    assert len(modes_in(folder)) == 6
+
+
+async def test_a_record_whose_body_is_gone_is_cleared_away(artifacts: FolderArtifacts, folder: Path) -> None:
+    ref = await artifacts.keep(b"x", owner="ann")
+    (folder / ref.id).unlink()
+    kept = await artifacts.keep(b"y", owner="ann")
+    assert set(modes_in(folder)) == {kept.id, f"{kept.id}.json"}
+
+
+@pytest.fixture
+def wide_open_folder(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    return folder
+
+
+async def test_folder_and_files_are_for_their_user_alone(artifacts: FolderArtifacts, wide_open_folder: Path) -> None:
+    await artifacts.keep(b"x", owner="ann")
+    assert modes_in(wide_open_folder.parent) == {wide_open_folder.name: 0o700}
+    assert set(modes_in(wide_open_folder).values()) == {0o600}
+
+
+@pytest.mark.parametrize(
+    ("offset", "limit", "expected"),
+    [
+        (0, None, b"0123456789"),
+        (3, 4, b"3456"),
+        (8, 100, b"89"),
+        (10, 5, b""),
+        (2**70, 5, b""),
+        (-4, 2, b"01"),
+        (0, -1, b""),
+    ],
+)
+async def test_any_range_gives_the_bytes_that_are_there(
+    artifacts: FolderArtifacts, offset: int, limit: int | None, expected: bytes
+) -> None:
+    ref = await artifacts.keep(b"0123456789", owner="ann")
+    assert await artifacts.read(ref.id, owner="ann", offset=offset, limit=limit) == expected
+
+
+async def test_the_handle_says_what_was_kept_and_survives_a_restart(artifacts: FolderArtifacts, folder: Path) -> None:
+    ref = await artifacts.keep(b"\x89PNG", owner="ann", session="s", media_type="image/png", name="a.png")
+    assert (ref.size, ref.media_type, ref.name) == (4, "image/png", "a.png")
+    assert await FolderArtifacts(folder).get(ref.id, owner="ann") == ref
