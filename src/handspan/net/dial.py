@@ -1,0 +1,127 @@
+"""Connections to checked addresses only: the network backend below every HTTP client of ours (SPEC S2)."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from handspan.core.errors import ToolError
+from handspan.net.policy import Rules
+from handspan.net.urls import address_of, parse_host
+
+if TYPE_CHECKING:
+    import httpcore2
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Looks a name up: the addresses as text, best first; `OSError` when there is none."""
+
+MAX_ADDRESSES: Final = 8
+
+
+async def resolve_by_system(host: str, port: int) -> Sequence[str]:
+    """The addresses that this machine's own resolver gives.
+
+    It asks on a daemon thread: the loop's own pool would hold up the exit for as long as a resolver hangs.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Sequence[str]] = loop.create_future()
+
+    def settle(found: Sequence[str] | OSError) -> None:
+        if answer.done():
+            return
+        if isinstance(found, OSError):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    def ask() -> None:
+        found: Sequence[str] | OSError
+        try:
+            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+            found = [str(sockaddr[0]) for *_, sockaddr in rows]
+        except (OSError, UnicodeError) as error:  # a name that can't be encoded is one that nobody has
+            found = error if isinstance(error, OSError) else socket.gaierror(socket.EAI_NONAME, str(error))
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, found)
+
+    threading.Thread(target=ask, name="handspan-dns", daemon=True).start()
+    return await answer
+
+
+class Dialer:
+    """An `httpcore2.AsyncNetworkBackend`: resolves once, judges every answer, and dials exactly what was judged.
+
+    The pool above still knows the host by its name, so the Host header, SNI and the certificate check stay on it.
+    """
+
+    def __init__(self, rules: Rules, resolve: Resolve) -> None:
+        self._rules = rules
+        self._resolve = resolve
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: "Iterable[Any] | None" = None,
+    ) -> "httpcore2.AsyncNetworkStream":
+        """A connection to the first checked address that answers."""
+        import httpcore2  # noqa: PLC0415 - loaded with the first request, not with the gateway
+
+        ends_at = None if timeout is None else time.monotonic() + timeout
+        addresses = (await self._checked_addresses(host, port, timeout))[:MAX_ADDRESSES]
+        failure: Exception | None = None
+        for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+            # One address that swallows packets must not eat the time of the others.
+            share = None if ends_at is None else max(0.001, (ends_at - time.monotonic()) / left)
+            try:
+                return await httpcore2.AnyIOBackend().connect_tcp(address, port, share, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = failure or error
+        raise failure or _unresolved(host, "no address")
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: "Iterable[Any] | None" = None
+    ) -> "httpcore2.AsyncNetworkStream":
+        """Always refused: a path on this machine is not a way out."""
+        raise ToolError("policy_denied", f"Not requested: {path!r} is a socket of this machine, not a host.")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait between two attempts."""
+        await asyncio.sleep(seconds)
+
+    async def _checked_addresses(self, host: str, port: int, timeout: float | None) -> Sequence[str]:
+        host = _canonical(host)
+        self._rules.check_host(host, port)
+        literal = address_of(host)
+        addresses = [host] if literal else await self._look_up(host, port, timeout)
+        for address in addresses:
+            # All of them, not the one that is dialled: a mixed answer is how rebinding looks.
+            self._rules.check_address(host, port, ip_address(address))
+        return addresses
+
+    async def _look_up(self, host: str, port: int, timeout: float | None) -> Sequence[str]:
+        try:
+            async with asyncio.timeout(timeout):
+                return list(dict.fromkeys(await self._resolve(host, port)))
+        except TimeoutError as error:
+            raise _unresolved(host, "timeout: the name server does not answer") from error
+        except (OSError, UnicodeError) as error:
+            raise _unresolved(host, getattr(error, "strerror", None) or str(error)) from error
+
+
+def _canonical(host: str) -> str:
+    """The host by our own rules once more: clients that others drive come here with a URL of another parser."""
+    try:
+        return parse_host(f"[{host}]" if ":" in host else host)
+    except ValueError as error:
+        raise ToolError("invalid_arguments", f"Not a usable URL: {error}.") from error
+
+
+def _unresolved(host: str, reason: str) -> ToolError:
+    return ToolError("network_error", f"DNS: cannot resolve host {host!r} ({reason}). Check the spelling of the host.")

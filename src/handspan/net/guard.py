@@ -1,0 +1,192 @@
+"""The network guard: the only maker of HTTP clients, and one bounded request with its redirects (SPEC S2)."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from contextlib import aclosing
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, cast
+
+from msgspec.structs import replace
+
+from handspan.core.errors import ToolError
+from handspan.net.dial import Dialer, Resolve, resolve_by_system
+from handspan.net.exchange import (
+    REDIRECT_STATUSES,
+    Fetched,
+    Hop,
+    Limits,
+    OutgoingRequest,
+    checked_headers,
+    checked_method,
+)
+from handspan.net.faults import network_error
+from handspan.net.policy import HostList, Rules, UrlPolicy
+from handspan.net.urls import Url, parse_url
+
+if TYPE_CHECKING:
+    import httpcore2
+    import httpx2
+
+CONNECT_SECONDS: Final = 10.0
+SILENCE_SECONDS: Final = 30.0
+USER_AGENT: Final = "handspan"
+
+
+class NetGuard:
+    """Every way out of this process: makes clients that can reach only what the operator's policy allows."""
+
+    def __init__(
+        self,
+        policy: UrlPolicy = UrlPolicy(),  # noqa: B008 - frozen
+        *,
+        resolve: Resolve = resolve_by_system,
+        tls: ssl.SSLContext | None = None,
+        only: HostList | None = None,
+    ) -> None:
+        """`resolve` looks names up; `tls` replaces the system's trust in certificates; `only` narrows the hosts."""
+        self._policy = policy
+        self._resolve = resolve
+        self._only = only
+        self._given_tls = tls
+        self._rules = Rules(policy, only)
+
+    def trusting(self, url: str) -> "NetGuard":
+        """A guard that lets the host and port of this URL of the operator's be private, and nothing else more."""
+        parsed = parse_url(url)
+        host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
+        allowed = (*self._policy.allowed_domains, f"{host}:{parsed.port}")
+        policy = replace(self._policy, allowed_domains=allowed)
+        return NetGuard(policy, resolve=self._resolve, tls=self._given_tls, only=self._only)
+
+    def narrowed_to(self, hosts: tuple[str, ...], setting: str) -> "NetGuard":
+        """A guard that reaches only these hosts (`host` or `host:port`); errors name the setting that lists them."""
+        return NetGuard(self._policy, resolve=self._resolve, tls=self._given_tls, only=HostList(hosts, setting))
+
+    def client(
+        self,
+        *,
+        base_url: str = "",
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = SILENCE_SECONDS,
+        auth: "httpx2.Auth | None" = None,
+    ) -> "httpx2.AsyncClient":
+        """A client whose every connection is judged. It follows no redirects and reads nothing from the environment.
+
+        `timeout` bounds each silence, not the whole. A refused host raises `ToolError` out of the request.
+        """
+        import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
+
+        return httpx2.AsyncClient(
+            transport=self._transport(),
+            base_url=base_url,
+            headers={"User-Agent": USER_AGENT, **(headers or {})},
+            timeout=httpx2.Timeout(timeout, connect=CONNECT_SECONDS),
+            auth=auth,
+            trust_env=False,
+            follow_redirects=False,
+            event_hooks={"response": [_refuse_stacked_codings]},
+        )
+
+    async def fetch(self, request: OutgoingRequest, limits: Limits = Limits()) -> Fetched:  # noqa: B008 - frozen
+        """The answer after at most `limits.redirects` redirects, each of them judged like the first request."""
+        hop = Hop(
+            parse_url(request.url), checked_method(request.method), checked_headers(request.headers), request.body
+        )
+        await self._load()
+        try:
+            async with asyncio.timeout(limits.seconds):
+                async with self.client(timeout=limits.seconds or SILENCE_SECONDS) as client:
+                    return await _follow(client, hop, limits)
+        except TimeoutError as error:
+            raise ToolError(
+                "timeout",
+                f"No complete answer from {hop.url.host!r} within {limits.seconds or SILENCE_SECONDS:g} s. "
+                "Try again later or ask for less.",
+            ) from error
+
+    def _transport(self) -> "httpx2.AsyncHTTPTransport":
+        import httpcore2  # noqa: PLC0415 - loaded with the first request, not with the gateway
+        import httpx2  # noqa: PLC0415 - the same
+
+        transport = httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False)
+        if not isinstance(getattr(transport, "_pool", None), httpcore2.AsyncConnectionPool):
+            # The one private attribute that we rely on. Without it nothing would be judged: rather no client at all.
+            raise ToolError(
+                "internal_error", "This version of httpx2 has no place for the network guard; install the pinned one."
+            )
+        dialer = cast("httpcore2.AsyncNetworkBackend", Dialer(self._rules, self._resolve))
+        transport._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=self._tls,
+            max_connections=100,
+            max_keepalive_connections=20,
+            keepalive_expiry=5.0,
+            network_backend=dialer,
+        )
+        return transport
+
+    async def _load(self) -> None:
+        """Load the library and the trusted certificates aside: together they would hold the event loop for 0.2 s."""
+        if "_tls" not in self.__dict__:
+            await asyncio.to_thread(lambda: self._tls)
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
+
+        return self._given_tls or httpx2.create_ssl_context(trust_env=False)
+
+
+async def _follow(client: "httpx2.AsyncClient", first: Hop, limits: Limits) -> Fetched:
+    hop = first
+    for _ in range(limits.redirects + 1):
+        try:
+            answer = await _send(client, hop, limits)
+            if isinstance(answer, Fetched):
+                return answer
+            hop = answer
+        except ToolError as error:
+            if hop is first:
+                raise
+            raise ToolError(error.code, f"{first.url} redirects to {hop.url}. {error.message}") from error
+    raise ToolError(
+        "network_error",
+        f"{first.url} redirects more than {limits.redirects} times, at last to {hop.url}. Ask for that URL.",
+    )
+
+
+async def _send(client: "httpx2.AsyncClient", hop: Hop, limits: Limits) -> Fetched | Hop:
+    """The answer, or the next hop where it is a redirect."""
+    import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
+
+    # UTF-8 is what servers expect of a value outside ASCII; the encoding is ours to choose, so that nothing can fail.
+    headers = [(name.encode("ascii"), value.encode()) for name, value in hop.headers]
+    try:
+        async with client.stream(hop.method, str(hop.url), headers=headers, content=hop.body or None) as response:
+            location = response.headers.get("location")
+            if response.status_code in REDIRECT_STATUSES and location is not None:
+                return hop.redirected(response.status_code, location)
+            return await _read(response, hop.url, limits.body_bytes)
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+        raise network_error(hop.url, error) from error
+
+
+async def _read(response: "httpx2.Response", url: Url, limit: int) -> Fetched:
+    kept = bytearray()
+    async with aclosing(response.aiter_bytes()) as chunks:
+        async for chunk in chunks:
+            kept += chunk
+            if len(kept) > limit:
+                break
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Fetched(str(url), response.status_code, headers, bytes(kept[:limit]), truncated=len(kept) > limit)
+
+
+async def _refuse_stacked_codings(response: "httpx2.Response") -> None:
+    """Gzip in gzip in gzip inflates a few bytes to hours of work without a byte of output; nobody honest sends it."""
+    codings = response.headers.get_list("content-encoding", split_commas=True)
+    if len([coding for coding in codings if coding.strip().lower() not in ("", "identity")]) > 1:
+        raise ToolError(
+            "network_error",
+            f"Protocol error: {response.url.host!r} sent a body with stacked content codings ({', '.join(codings)}).",
+        )

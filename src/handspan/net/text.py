@@ -1,0 +1,87 @@
+"""The text in an answer's bytes, or the finding that there is none."""
+
+import codecs
+import re
+from typing import Final
+
+_TEXT_TYPES: Final = re.compile(
+    r"text/.*|.*\+(json|xml)|application/(json|xml|javascript|ecmascript|x-javascript|x-www-form-urlencoded|yaml|x-yaml"
+    r"|toml|graphql|sql|x-ndjson|ndjson|jsonlines|x-sh|rtf|jwt|problem\+json)|image/svg\+xml"
+)
+_UNDECLARED_TYPES: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown"})
+_CHARSET: Final = re.compile(r";\s*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# What pages use. Python knows more codecs, some of them slow by design (idna) or no charsets at all (zip).
+_CHARSETS: Final = (
+    frozenset({"ascii", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"})
+    | {"gb2312", "gbk", "gb18030", "big5", "big5hkscs", "euc_jp", "iso2022_jp", "shift_jis", "cp932", "euc_kr", "cp949"}
+    | {"koi8-r", "koi8-u", "cp866", "cp874", "mac-roman", "tis-620"}
+    | {f"cp125{digit}" for digit in range(9)}
+    | {f"iso8859-{part}" for part in range(1, 17)}
+)
+# Browsers read these labels as Windows' code page, because pages mean it.
+_MEANT: Final = {"ascii": "cp1252", "iso8859-1": "cp1252"}
+_SAMPLE: Final = 65_536
+
+
+def media_type_of(content_type: str) -> str:
+    """`text/html` of `Text/HTML; charset=…`."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def decode_text(body: bytes, content_type: str) -> str | None:
+    """The body as text; None for what is not text, such as an image or an archive."""
+    media_type = media_type_of(content_type)
+    is_text = _TEXT_TYPES.fullmatch(media_type) is not None
+    if not is_text and media_type not in _UNDECLARED_TYPES:
+        return None
+    charset = _declared_charset(body, content_type)
+    if charset is None:
+        if b"\0" in body[:_SAMPLE]:
+            return None
+        charset = _guessed_charset(body, is_text)
+    return None if charset is None else body.decode(charset, "replace").removeprefix("\ufeff")
+
+
+def _declared_charset(body: bytes, content_type: str) -> str | None:
+    for mark, charset in _BOMS:
+        if body.startswith(mark):
+            return charset
+    if found := _CHARSET.search(content_type):
+        return _known_charset(found[1])
+    if "html" in content_type.lower() and (in_page := _META_CHARSET.search(body[:2048])):
+        named = _known_charset(in_page[1].decode("ascii"))
+        # A page that could be read up to this declaration is not written in 16-bit units, whatever it says.
+        return "utf-8" if named and named.startswith(("utf-16", "utf-32")) else named
+    return None
+
+
+def _known_charset(label: str) -> str | None:
+    try:
+        name = codecs.lookup(label).name
+    except (LookupError, ValueError):
+        return None
+    return _MEANT.get(name, name) if name in _CHARSETS else None
+
+
+def _guessed_charset(body: bytes, is_text: bool) -> str | None:
+    """UTF-8 where the bytes are; else what the letters look like, as a hint; else None if nobody says it is text."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(body)  # not final: the end may be cut within a character
+    except UnicodeDecodeError:
+        return (_likely_charset(body) or "cp1252") if is_text else None
+    return "utf-8"
+
+
+def _likely_charset(body: bytes) -> str | None:
+    from charset_normalizer import from_bytes  # noqa: PLC0415 - needed only for pages that say nothing and are not UTF-8
+
+    best = from_bytes(body[:_SAMPLE]).best()
+    return _known_charset(best.encoding) if best is not None else None

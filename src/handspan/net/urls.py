@@ -1,0 +1,151 @@
+"""One strict parse of a URL: what is checked is what is dialled (SPEC S2)."""
+
+import re
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from handspan.core.errors import ToolError
+
+IpAddress: TypeAlias = IPv4Address | IPv6Address
+
+MAX_URL_LENGTH: Final = 16_384
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+_FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\x9f\s\\\ud800-\udfff]")
+_URL: Final = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?(?:#.*)?"
+)
+_AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^\[\]:]+)(?::(?P<port>[0-9]{1,5}))?")
+_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_SCHEME_FIRST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+class Url(Struct, frozen=True):
+    """A URL in its one canonical form: lower-case ASCII host without brackets, explicit port, no user, no fragment."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    query: str = ""
+    """With its question mark, or empty."""
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: what may see the same secrets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}" + ("" if self.port == DEFAULT_PORTS[self.scheme] else f":{self.port}")
+
+    def __str__(self) -> str:
+        return f"{self.origin}{self.path}{self.query}"
+
+
+def parse_url(text: str) -> Url:
+    """The canonical URL; a `ToolError` (`invalid_arguments`) for whatever two parsers could read in two ways."""
+    try:
+        return _parse(text)
+    except ValueError as error:
+        shown = text if len(text) <= 200 else text[:200] + "…"
+        raise ToolError(
+            "invalid_arguments",
+            f"Not a usable URL: {shown!r}: {error}. Give an absolute URL such as 'https://example.com/page'.",
+        ) from error
+
+
+def resolve_location(base: Url, location: str) -> Url:
+    """Where a redirect leads; the same strict parse decides whether it is a URL at all."""
+    # Browsers encode a blank in a Location. One in the host becomes a percent sign there, which is refused.
+    location = location.strip(" \t").replace(" ", "%20")
+    if _SCHEME_FIRST.match(location):
+        return parse_url(location)
+    if location.startswith("//"):
+        return parse_url(f"{base.scheme}:{location}")
+    if location.startswith("/"):
+        return parse_url(base.origin + location)
+    if location.startswith("?"):
+        return parse_url(base.origin + base.path + location)
+    if not location or location.startswith("#"):
+        return base
+    return parse_url(base.origin + base.path.rpartition("/")[0] + "/" + location)
+
+
+def parse_host(text: str) -> str:
+    """The host as it may be dialled: an address in its shortest form, or a lower-case ASCII name. `ValueError` else."""
+    if text.startswith("["):
+        return _parse_ipv6(text[1:-1])
+    # The names of the host that people see and the one that is dialled are judged by the same rules: map first.
+    name = (text if text.isascii() else _to_ascii(text)).lower().removesuffix(".")
+    labels = name.split(".")
+    if _NUMERIC_LABEL.fullmatch(labels[-1]):
+        return _parse_ipv4(name)
+    if len(name) > 253 or not all(map(_LABEL.fullmatch, labels)):
+        raise ValueError(f"{text!r} is not a host name")
+    return name
+
+
+def address_of(host: str) -> IpAddress | None:
+    """The address that a canonical host spells, or None for a name."""
+    if ":" in host:
+        return IPv6Address(host)
+    return IPv4Address(host) if host.rpartition(".")[2].isdigit() else None
+
+
+def _parse(text: str) -> Url:
+    if len(text) > MAX_URL_LENGTH:
+        raise ValueError(f"it is longer than {MAX_URL_LENGTH} characters")
+    if found := _FORBIDDEN.search(text):
+        raise ValueError(
+            f"the character {found[0]!r} must not stand in a URL; percent-encode it where it belongs to a path or query"
+        )
+    parts = _URL.fullmatch(text)
+    if parts is None or (scheme := parts["scheme"].lower()) not in DEFAULT_PORTS:
+        raise ValueError("url must start with http:// or https://")
+    host, port = _parse_authority(parts["authority"], scheme)
+    return Url(scheme, host, port, parts["path"] or "/", parts["query"] or "")
+
+
+def _parse_authority(authority: str, scheme: str) -> tuple[str, int]:
+    if "@" in authority:
+        raise ValueError("it holds a user name or password; send an Authorization header instead")
+    if "%" in authority:
+        raise ValueError("its host holds a percent sign")
+    parts = _AUTHORITY.fullmatch(authority)
+    if parts is None:
+        raise ValueError(f"{authority!r} is not a host with an optional port")
+    return parse_host(parts["host"]), parse_port(parts["port"]) if parts["port"] else DEFAULT_PORTS[scheme]
+
+
+def parse_port(text: str) -> int:
+    """A port that can be dialled; `ValueError` else."""
+    port = int(text)
+    if not 0 < port < 65_536:
+        raise ValueError(f"there is no port {port}")
+    return port
+
+
+def _parse_ipv4(text: str) -> str:
+    try:
+        return str(IPv4Address(text))
+    except ValueError:
+        raise ValueError(f"{text!r} looks like a number but is not four decimal numbers with dots") from None
+
+
+def _parse_ipv6(text: str) -> str:
+    if "%" in text:
+        raise ValueError("an address with a zone can't be requested")
+    try:
+        return str(IPv6Address(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is not an IPv6 address") from None
+
+
+def _to_ascii(name: str) -> str:
+    import idna  # noqa: PLC0415 - its tables are large, and hosts outside ASCII are rare
+
+    try:
+        return idna.encode(name, uts46=True, std3_rules=True).decode("ascii")
+    except idna.IDNAError as error:
+        raise ValueError(f"{name!r} is not an international host name ({error})") from error
