@@ -1,0 +1,81 @@
+"""The time: `get_current_time` (SPEC B)."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, tzinfo
+from typing import Final
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import ToolError
+from handspan.core.tool import READ_ONLY, ToolSpec
+from handspan.core.values import Json
+
+_FORMATS: Final = ("iso8601", "human_readable")
+
+
+class GetCurrentTime:
+    """Says what time it is, here or in a given time zone."""
+
+    spec: Final = ToolSpec(
+        name="get_current_time",
+        description="Get the current date and time.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "timezone": {
+                    "type": "string",
+                    "description": "IANA time zone such as 'America/New_York'; the machine's own by default.",
+                },
+                # Any case is welcome, which an enum can't say: `run` checks it.
+                "format": {
+                    "type": "string",
+                    "description": "'iso8601' (default) or 'human_readable', in any case.",
+                },
+            },
+            "additionalProperties": False,
+        },
+        timeout=5.0,
+        annotations=READ_ONLY,
+    )
+
+    def __init__(self, clock: Callable[[tzinfo], datetime] = datetime.now) -> None:
+        self._clock = clock
+
+    async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> str:
+        """The time as one string."""
+        form = str(arguments.get("format", "iso8601"))
+        if form.lower() not in _FORMATS:
+            raise ToolError("invalid_arguments", f"Unknown format {form!r}. Use 'iso8601' or 'human_readable'.")
+        name = arguments.get("timezone")
+        zone = None if name is None else await _zone(str(name))
+        now = self._clock(UTC).astimezone(zone)
+        return now.isoformat(timespec="seconds") if form.lower() == "iso8601" else _readable(now)
+
+
+async def _zone(name: str) -> tzinfo:
+    import zoneinfo  # noqa: PLC0415 - 4 ms that only a call with a zone need pay
+
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # not there, a path, a folder of zones
+        known = await asyncio.to_thread(zoneinfo.available_timezones)
+    raise ToolError(
+        "invalid_arguments",
+        f"Invalid timezone: {name!r}. {_hint(name, known)}Use an IANA time zone such as 'America/New_York' or 'UTC'.",
+    )
+
+
+def _hint(name: str, known: set[str]) -> str:
+    import difflib  # noqa: PLC0415 - needed for errors only
+
+    by_lower_case = {zone.lower(): zone for zone in known}
+    asked = name[:64].strip().replace(" ", "_").lower()
+    near = difflib.get_close_matches(asked, by_lower_case, n=1, cutoff=0.7)
+    if not near:  # a city alone: "berlin" for "Europe/Berlin"
+        near = sorted(zone for zone in by_lower_case if zone.rpartition("/")[2] == asked)
+    return f"Did you mean {by_lower_case[near[0]]!r}? " if near else ""
+
+
+def _readable(now: datetime) -> str:
+    """Such as "Friday, February 27, 2026 at 3:04:05 PM CET"."""
+    return f"{now:%A, %B} {now.day}, {now.year} at {now.hour % 12 or 12}:{now:%M:%S %p} {now.tzname()}"

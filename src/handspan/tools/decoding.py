@@ -1,0 +1,135 @@
+"""Bytes of a file as text: byte order marks, encodings, and ranges that end between two characters."""
+
+import codecs
+from typing import Final
+
+from msgspec import Struct
+
+from handspan.core.errors import ToolError
+from handspan.tools.paths import shown
+
+HEAD: Final = 4
+"""How many bytes of a file's beginning tell its byte order mark."""
+
+_EXTRA: Final = 8  # no character is longer, in any encoding
+
+# UTF-32 first: its little-endian mark begins with that of UTF-16.
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_WITHOUT_MARK: Final = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+"""Encodings where a byte order mark decides, and what they mean without one."""
+
+# Python knows these as text, but no file is written in them, and some take for ever or warn.
+_NOT_FOR_FILES: Final = frozenset(("idna", "punycode", "unicode-escape", "raw-unicode-escape", "charmap"))
+# Their bytes mean something only after all that came before.
+_WITH_MEMORY: Final = ("iso2022", "hz", "utf-7")
+
+
+class TextPart(Struct, frozen=True):
+    """A piece of text and the bytes of the file that it came from."""
+
+    text: str
+    start: int
+    end: int
+
+
+class FileEncoding(Struct, frozen=True):
+    """How a file's bytes are to be read."""
+
+    name: str
+    mark: int = 0
+    """Bytes of the byte order mark, which is not part of the text."""
+
+    @property
+    def has_ranges(self) -> bool:
+        """It is possible to begin in the middle."""
+        return not self.name.startswith(_WITH_MEMORY)
+
+    @property
+    def unit(self) -> int:
+        """Bytes of the smallest piece."""
+        return {"utf-16": 2, "utf-32": 4}.get(self.name[:6], 1)
+
+
+def known_encoding(asked: str) -> str:
+    """Python's own name of this encoding; `invalid_arguments` when there is none."""
+    try:
+        name = codecs.lookup(asked).name
+        "a".encode(name)  # fails for what is known but no text, such as zlib
+    except (LookupError, ValueError):
+        name = ""
+    if not name or name.replace("_", "-") in _NOT_FOR_FILES:
+        raise ToolError(
+            "invalid_arguments",
+            f"Unknown encoding {shown(asked)}. Use one such as 'utf-8', 'utf-16', 'latin-1' or 'shift_jis'.",
+        )
+    return name
+
+
+def encoding_of(head: bytes, asked: str) -> FileEncoding:
+    """How to read a file that begins with `head`, where `asked` is a name from `known_encoding`."""
+    mark, marked = next((found for found in _MARKS if head.startswith(found[0])), (b"", ""))
+    if asked in _WITHOUT_MARK:
+        return FileEncoding(marked or _WITHOUT_MARK[asked], len(mark))
+    return FileEncoding(asked, len(mark) if marked == asked else 0)
+
+
+def decode_part(data: bytes, offset: int, length: int, encoding: FileEncoding, path: str) -> TextPart:
+    """The text of the `length` bytes at `offset`, cut between two characters, one at least.
+
+    `data` begins at the offset and is `with_extra(length)` bytes long, unless the file ends before.
+    """
+    skipped = max(encoding.mark - offset, 0) or _rest_of_character(data, offset, encoding)
+    _refuse_binary(data[:length], encoding, path)
+    for more in range(_EXTRA):
+        is_last = length + more >= len(data)
+        text, used = _decode(data[skipped : length + more], is_last, encoding, path, offset + skipped)
+        if text or is_last:
+            break
+    return TextPart(text, offset + skipped, offset + skipped + used)
+
+
+def with_extra(length: int) -> int:
+    """How many bytes `decode_part` wants to see to cut after `length` of them."""
+    return length + _EXTRA
+
+
+def _decode(data: bytes, is_last: bool, encoding: FileEncoding, path: str, at: int) -> tuple[str, int]:
+    decoder = codecs.getincrementaldecoder(encoding.name)("strict")
+    try:
+        text = decoder.decode(data, is_last)
+    except UnicodeDecodeError as error:
+        raise ToolError(
+            "execution_failed",
+            f"{shown(path)} is not {encoding.name} text: wrong byte at {at + error.start}. If it is text, give its "
+            "encoding, such as 'latin-1'; if it is binary, use another way, such as exec_shell with file or xxd.",
+        ) from None
+    return text, len(data) - len(decoder.getstate()[0])
+
+
+def _rest_of_character(data: bytes, offset: int, encoding: FileEncoding) -> int:
+    """How many bytes belong to a character that began before."""
+    if not offset:
+        return 0
+    if encoding.name == "utf-8":
+        return next((place for place, byte in enumerate(data[:3]) if byte & 0xC0 != 0x80), len(data[:3]))
+    skipped = -offset % encoding.unit
+    if encoding.unit == 2:
+        high = data[skipped + (1 if encoding.name == "utf-16-le" else 0) :][:1]
+        skipped += 2 if b"\xdc" <= high <= b"\xdf" else 0
+    return skipped
+
+
+def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
+    """As grep and git have it: what holds a NUL byte is not text, except where every character has some."""
+    if encoding.unit == 1 and b"\0" in data:
+        raise ToolError(
+            "execution_failed",
+            f"{shown(path)} is a binary file. Use another way: exec_shell with file, strings or xxd; "
+            "or give its encoding if it is text, such as 'utf-16'.",
+        )

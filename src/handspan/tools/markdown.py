@@ -1,0 +1,253 @@
+"""A web page as Markdown: `html_to_markdown`.
+
+markdownify does the writing. Before it stands an own pass over the page, because Python's HTML parser needs quadratic
+time for broken tags (64 KB of `<a ` hold it for 45 s) and the writer recurses as deep as the page nests. The pass
+is linear, drops what is not content, closes what authors leave open, and hands on clean, shallow, bounded HTML.
+"""
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urljoin
+
+from msgspec import Struct
+
+MAX_SOURCE: Final = 4_000_000
+"""Characters of the page that are looked at."""
+MAX_CLEAN: Final = 300_000
+"""Characters of content, tags included, that are turned into Markdown."""
+MAX_DEPTH: Final = 24
+MAX_ATTRIBUTE: Final = 2_000
+LIST_STRETCH: Final = 100
+"""Items after which a numbered list is continued as a new one: the writer counts all items before each item."""
+
+
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_TAG: Final = re.compile(
+    r"""<(?P<slash>/?)(?P<name>[a-zA-Z][a-zA-Z0-9:-]*+)(?P<rest>(?:[^=>]++|=\s*+(?>"[^"]*"|'[^']*'|(?!["'])))*+)>"""
+)
+_ATTRIBUTE: Final = re.compile(
+    r"""(?<![^\s"'/])(?P<name>[a-zA-Z]++)\s*+=\s*+(?>"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'>]++))"""
+)
+_LONG_REFERENCE: Final = re.compile(r"&#(?=[xX]?[0-9a-fA-F]{9})")
+_TRAILING_BLANKS: Final = re.compile(r"(?<![ \t])[ \t]++\n")
+_BLANK_LINES: Final = re.compile(r"\n{3,}")
+
+_RAW: Final = {
+    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
+    for name in _names("script style textarea title iframe noembed noframes xmp")
+}
+_DROPPED: Final = _names("nav svg math template noscript object canvas audio video select datalist dialog")
+_VOID: Final = frozenset({"br", "hr", "img"})
+_CONTAINERS: Final = _names(
+    "div section article main header footer aside figure figcaption details summary address form fieldset"
+)
+_INLINE: Final = _names("a b strong em i del s code kbd samp sub sup q")
+_TABLE: Final = _names("table caption tr td th")
+_BLOCK: Final = _names("p div h1 h2 h3 h4 h5 h6 blockquote pre ul ol li dl dt dd hr") | _TABLE
+_KEPT: Final = _INLINE | _BLOCK | _VOID
+_ATTRIBUTES: Final = {
+    "a": ("href", "title"),
+    "img": ("src", "alt", "title"),
+}
+# Authors may leave these end tags out. A start tag here closes the nearest of the first set, searched up to the second.
+_CELLS: Final = frozenset({"td", "th"})
+_IMPLIED_ENDS: Final = {
+    "li": (frozenset({"li"}), frozenset({"ul", "ol"})),
+    "dt": (frozenset({"dt", "dd"}), frozenset({"dl"})),
+    "dd": (frozenset({"dt", "dd"}), frozenset({"dl"})),
+    "tr": (frozenset({"tr"}), frozenset({"table"})),
+    "td": (_CELLS, frozenset({"tr", "table"})),
+    "th": (_CELLS, frozenset({"tr", "table"})),
+}
+
+
+class Markdown(Struct, frozen=True):
+    """A page's content; `truncated` when the page has more of it than was turned into Markdown."""
+
+    text: str
+    truncated: bool = False
+
+
+def html_to_markdown(page: str, base_url: str = "") -> Markdown:
+    """The content of a page, links made absolute; scripts, styles and navigation are left out."""
+    from bs4 import BeautifulSoup  # noqa: PLC0415 - loaded with the first page, not with the gateway
+    from markdownify import MarkdownConverter  # noqa: PLC0415 - the same
+
+    content = _Content(base_url)
+    truncated = content.take(page)
+    soup = BeautifulSoup(content.finish(), "html.parser")
+    writer = MarkdownConverter(
+        heading_style="atx", bullets="-", escape_asterisks=False, escape_underscores=False, table_infer_header=True
+    )
+    text: str = writer.convert_soup(soup)
+    return Markdown(_BLANK_LINES.sub("\n\n", _TRAILING_BLANKS.sub("\n", text)).strip(), truncated)
+
+
+def _pieces(page: str) -> Iterator["str | re.Match[str]"]:
+    """Text and tags in order, without comments, declarations and the inside of scripts.
+
+    What is never closed swallows the rest, as in browsers; so no search to the end happens twice.
+    """
+    position = 0
+    while (start := page.find("<", position)) >= 0:
+        if start > position:
+            yield page[position:start]
+        following = page[start + 1 : start + 3]
+        if _is_tag(following):
+            tag = _TAG.match(page, start)
+            if tag is None:
+                return
+            yield tag
+            position = _end_of_raw_text(page, tag)
+        elif following[:1] in ("!", "?", "/"):
+            position = _after(page, "-->", start + 4) if page.startswith("<!--", start) else _after(page, ">", start)
+        else:  # a lone "<" is text
+            yield "<"
+            position = start + 1
+    yield page[position:]
+
+
+def _is_tag(following: str) -> bool:
+    first = following[1:] if following.startswith("/") else following[:1]
+    return first.isascii() and first.isalpha()
+
+
+def _after(page: str, mark: str, start: int) -> int:
+    found = page.find(mark, start)
+    return len(page) if found < 0 else found + len(mark)
+
+
+def _end_of_raw_text(page: str, tag: "re.Match[str]") -> int:
+    """Where the markup goes on after this tag: behind its text, if that is no markup but a script or the like."""
+    ending = None if tag["slash"] else _RAW.get(tag["name"].lower())
+    if ending is None:
+        return tag.end()
+    found = ending.search(page, tag.end())
+    return len(page) if found is None else found.start()
+
+
+class _Content:
+    """Collects a page's content as well-formed HTML, shallow and bounded."""
+
+    def __init__(self, base_url: str) -> None:
+        self._base_url = base_url
+        self._parts: list[str] = []
+        self._length = 0
+        self._open: list[str] = []
+        self._numbers: list[int] = []  # of the last item of each open numbered list
+        self._dropping = ""
+        self._dropped_depth = 0
+
+    def take(self, page: str) -> bool:
+        """Take in what fits; whether something did not."""
+        for piece in _pieces(_LONG_REFERENCE.sub("&amp;#", page[:MAX_SOURCE])):
+            if isinstance(piece, str):
+                self._take_text(piece)
+            else:
+                self._take_tag(piece["name"].lower(), bool(piece["slash"]), piece["rest"])
+            if self._length > MAX_CLEAN:
+                return True
+        return len(page) > MAX_SOURCE
+
+    def finish(self) -> str:
+        """The HTML, with everything closed."""
+        while self._open:
+            self._close_last()
+        return "".join(self._parts)
+
+    def _take_text(self, text: str) -> None:
+        if not self._dropping:
+            room = max(0, MAX_CLEAN + 1 - self._length)
+            self._add(text[:room].replace("<", "&lt;").replace(">", "&gt;"))
+
+    def _take_tag(self, name: str, is_end: bool, rest: str) -> None:
+        name = "div" if name in _CONTAINERS else name
+        if self._dropping or name in _DROPPED:
+            self._drop(name, is_end, closes_itself=rest.endswith("/"))
+        elif name not in _KEPT:
+            return
+        elif is_end:
+            self._end(name)
+        else:
+            self._start(name, rest)
+
+    def _drop(self, name: str, is_end: bool, closes_itself: bool) -> None:
+        if not self._dropping and not is_end:
+            self._dropping = name
+        if name == self._dropping and not closes_itself:
+            self._dropped_depth += -1 if is_end else 1
+        if self._dropped_depth == 0:
+            self._dropping = ""
+
+    def _start(self, name: str, rest: str) -> None:
+        if name in _BLOCK:
+            self._close_nearest(frozenset({"p"}), _BLOCK - {"p"})
+        if name == "div" and self._open[-1:] == ["div"]:
+            self._close_last()  # a box in a box says nothing more than a box after a box
+        if name in _IMPLIED_ENDS:
+            self._close_nearest(*_IMPLIED_ENDS[name])
+        if name not in _VOID and len(self._open) >= MAX_DEPTH:
+            self._add(" ")
+            return
+        if name == "li" and self._open[-1:] == ["ol"]:
+            self._count_item()
+        attributes = self._attributes(name, rest)
+        if name == "img" and not attributes.get("src"):
+            self._take_text(attributes.get("alt", ""))
+            return
+        self._add(f"<{name}" + "".join(f' {key}="{html.escape(value)}"' for key, value in attributes.items()) + ">")
+        if name not in _VOID:
+            self._open.append(name)
+        if name == "ol":
+            self._numbers.append(0)
+
+    def _count_item(self) -> None:
+        if self._numbers[-1] and self._numbers[-1] % LIST_STRETCH == 0:
+            self._add(f'</ol><ol start="{self._numbers[-1] + 1}">')
+        self._numbers[-1] += 1
+
+    def _end(self, name: str) -> None:
+        # A stray end tag in a cell does not end the table around it.
+        self._close_nearest(frozenset({name}), frozenset() if name in _TABLE else _CELLS)
+
+    def _close_nearest(self, names: frozenset[str], barrier: frozenset[str]) -> None:
+        for position in range(len(self._open) - 1, -1, -1):
+            if self._open[position] in names:
+                while len(self._open) > position:
+                    self._close_last()
+                return
+            if self._open[position] in barrier:
+                return
+
+    def _close_last(self) -> None:
+        name = self._open.pop()
+        self._add(f"</{name}>")
+        if name == "ol":
+            self._numbers.pop()
+
+    def _add(self, part: str) -> None:
+        self._parts.append(part)
+        self._length += len(part)
+
+    def _attributes(self, name: str, rest: str) -> dict[str, str]:
+        wanted = _ATTRIBUTES.get(name, ())
+        found: dict[str, str] = {}
+        for match in _ATTRIBUTE.finditer(rest) if wanted else ():
+            attribute = match["name"].lower()
+            value = html.unescape(match["double"] or match["single"] or match["bare"] or "").strip()
+            if attribute in wanted and attribute not in found and len(value) <= MAX_ATTRIBUTE:
+                found[attribute] = self._absolute(value) if attribute in ("href", "src") else value
+        return found
+
+    def _absolute(self, reference: str) -> str:
+        """The address that a link or image leads to; empty for what is no address."""
+        try:
+            address = urljoin(self._base_url, reference)
+        except ValueError:
+            return ""
+        return "" if address.lower().startswith(("javascript:", "data:", "vbscript:")) else address

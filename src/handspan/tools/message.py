@@ -1,0 +1,54 @@
+"""Messages to people on other channels: `message` (SPEC B)."""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import ToolError
+from handspan.core.tool import Annotations, ToolSpec
+from handspan.core.values import Json, JsonObject
+
+
+class Bus(Protocol):
+    """Carries a message to a channel."""
+
+    async def send(self, channel: str, chat_id: str, content: str) -> None:
+        """Returns when the channel has taken it; `ToolError` where there is no such channel or it refuses."""
+        ...
+
+
+class SendMessage:
+    """Sends one message to one chat."""
+
+    spec: Final = ToolSpec(
+        name="message",
+        description="Send a message to a chat on a configured channel.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "channel": {"type": "string", "minLength": 1, "description": "The channel, such as 'telegram'."},
+                "chat_id": {"type": "string", "minLength": 1, "description": "The chat on that channel."},
+                "content": {"type": "string", "minLength": 1, "description": "The text to send."},
+            },
+            "required": ["channel", "chat_id", "content"],
+            "additionalProperties": False,
+        },
+        annotations=Annotations(open_world=True),
+    )
+
+    def __init__(self, bus: Bus | None = None) -> None:
+        self._bus = bus
+
+    async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
+        """What was sent; the length is in bytes."""
+        channel, chat_id, content = (str(arguments[name]) for name in ("channel", "chat_id", "content"))
+        if self._bus is None:
+            raise ToolError(
+                "execution_failed",
+                f"The message was not sent: no channel {channel!r} is configured here (setting 'channels.<name>',"
+                " which this version does not have yet)."
+                " Give the text to the person in this conversation instead.",
+            )
+        await self._bus.send(channel, chat_id, content)
+        length = len(content.encode("utf-8", "replace"))
+        return {"status": "sent", "channel": channel, "chat_id": chat_id, "content_length": length}

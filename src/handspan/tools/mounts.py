@@ -1,0 +1,121 @@
+"""What can be seen inside the sandbox, as bubblewrap's options: the system, the workspace, what is covered in it."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+WORKSPACE: Final = "/workspace"
+SANDBOX_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_LINKS_TO_USR: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_ETC: Final = ("ld.so.cache", "alternatives", "localtime")
+_TAKEN: Final = frozenset((*_LINKS_TO_USR, "usr", "etc", "dev", "proc", "sys", WORKSPACE[1:]))
+_READ_ONLY_IN_GIT: Final = ("hooks", "config", "config.worktree")
+
+
+class Mounts:
+    """The view from inside. Asked anew for each command, since files come and go."""
+
+    def __init__(self, workspace: Path, hidden: Sequence[Path], scratch: int) -> None:
+        self._workspace = workspace
+        self._hidden = hidden
+        self._scratch = str(scratch)
+
+    def options(self) -> Iterator[str]:
+        real = os.path.realpath(self._workspace)
+        yield from _system()
+        yield from ("--dev", "/dev", "--proc", "/proc")
+        for folder in ("/dev/shm", "/tmp"):
+            yield from ("--size", self._scratch, "--perms", "1777", "--tmpfs", folder)
+        yield from ("--remount-ro", "/dev")
+        yield from ("--bind", real, WORKSPACE)
+        yield from _link_from(real)
+        yield from self._covers(real)
+
+    def _covers(self, real: str) -> Iterator[str]:
+        hidden = [os.path.realpath(path) for path in self._hidden]
+        protected = list(_git_files(real))
+        yield from _pins(real, [*hidden, *protected, f"{real}/.git/hooks"])
+        for path in protected:
+            yield from ("--ro-bind", path, _inside(path, real))
+        if _lacks_hooks(f"{real}/.git"):
+            yield from (
+                "--perms",
+                "0555",
+                "--tmpfs",
+                f"{WORKSPACE}/.git/hooks",
+                "--remount-ro",
+                f"{WORKSPACE}/.git/hooks",
+            )
+        for path in hidden:
+            if _is_below(path, real):
+                yield from _cover(path, _inside(path, real))
+            if _is_below(path, "/usr"):  # a workspace may lie in there too, and is then seen twice
+                yield from _cover(path, path)
+
+
+def _system() -> Iterator[str]:
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in _LINKS_TO_USR:
+        path = f"/{name}"
+        if os.path.islink(path):
+            yield from ("--symlink", os.readlink(path), path)
+        elif os.path.isdir(path):
+            yield from ("--ro-bind", path, path)
+    yield from ("--perms", "0755", "--dir", "/etc")
+    for name in _ETC:
+        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+
+
+def _link_from(real: str) -> Iterator[str]:
+    """The workspace's real path leads to it too: a model knows files by that path from the file tools."""
+    first, *others = Path(real).parts[1:]
+    if first in _TAKEN:
+        return
+    folder = f"/{first}"
+    for name in others:
+        yield from ("--perms", "0755", "--dir", folder)
+        folder = f"{folder}/{name}"
+    yield from ("--symlink", WORKSPACE, real)
+
+
+def _git_files(real: str) -> Iterator[str]:
+    """What people's git runs or obeys: in a worktree, `.git` itself is such a file."""
+    git = f"{real}/.git"
+    if os.path.isfile(git) and not os.path.islink(git):
+        yield git
+    for name in _READ_ONLY_IN_GIT:
+        path = f"{git}/{name}"
+        if os.path.realpath(path) == path and os.path.exists(path):
+            yield path
+
+
+def _lacks_hooks(git: str) -> bool:
+    """A repository in which a command could create that folder: an empty one takes its place."""
+    is_own_folder = os.path.isdir(git) and not os.path.islink(git)
+    return is_own_folder and not os.path.lexists(f"{git}/hooks") and os.access(git, os.W_OK)
+
+
+def _pins(real: str, paths: Iterable[str]) -> Iterator[str]:
+    """Folders on the way to a covered path become mounts themselves: otherwise a command could move them away, cover
+    and all, and the next one would find the path uncovered under its new name."""
+    between = {str(parent) for path in paths for parent in Path(path).parents if _is_below(str(parent), real)}
+    for folder in sorted(between - {real}):
+        if os.path.isdir(folder) and os.path.realpath(folder) == folder:
+            yield from ("--bind", folder, _inside(folder, real))
+
+
+def _cover(path: str, inside: str) -> Iterator[str]:
+    if os.path.isdir(path):
+        yield from ("--perms", "0555", "--tmpfs", inside, "--remount-ro", inside)
+    elif os.path.lexists(path):
+        yield from ("--ro-bind", "/dev/null", inside)
+
+
+def _inside(path: str, real: str) -> str:
+    return WORKSPACE + path.removeprefix(real)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")

@@ -1,0 +1,236 @@
+"""The short list of commands that run without a sandbox, and the words that they may be given (SPEC S3).
+
+Each runs as literal words, without a shell, and only reads inside the workspace. An option that is not in the table is
+refused: among the others are those that write files (`sort -o`), read lists of names (`wc --files0-from`), follow links
+out of the workspace (`grep -R`), set the clock (`date -s`) or start programs (`diff -l`, `sort --compress-program`).
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from handspan.core.errors import ToolError
+
+Operands: TypeAlias = Literal["text", "none", "format", "paths", "one_path", "files", "pattern_then_paths"]
+
+
+class _Plain(Struct, frozen=True):
+    """What one command may be given."""
+
+    operands: Operands
+    flags: str = ""
+    valued: str = ""
+    """Letters that take a value: the rest of their word, or the next one."""
+    attached: str = ""
+    """Letters whose value, if any, is the rest of their word."""
+    long_flags: frozenset[str] = frozenset()
+    long_valued: frozenset[str] = frozenset()
+    """Their value stands after a `=` or is the next word."""
+    long_optional: frozenset[str] = frozenset()
+    """A value may stand after a `=`."""
+    counts: bool = False
+    """`-5` is short for a count."""
+
+
+def _long(names: str) -> frozenset[str]:
+    return frozenset(f"--{name}" for name in names.split())
+
+
+_HEAD_TAIL: Final = _Plain(
+    "paths", "qvz", "nc", "", _long("quiet silent verbose zero-terminated"), _long("lines bytes"), counts=True
+)
+
+PLAIN_COMMANDS: Final = {
+    "echo": _Plain("text"),
+    "pwd": _Plain("none", "LP", long_flags=_long("logical physical")),
+    "date": _Plain(
+        "format", "uR", "d", "I", _long("utc universal rfc-email"), _long("date rfc-3339"), _long("iso-8601")
+    ),
+    "cat": _Plain(
+        "paths",
+        "AbeEnstTuv",
+        long_flags=_long("show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting"),
+    ),
+    "head": _HEAD_TAIL,
+    "tail": _HEAD_TAIL,
+    "wc": _Plain(
+        "paths", "cmlLw", long_flags=_long("bytes chars lines max-line-length words"), long_valued=_long("total")
+    ),
+    "grep": _Plain(
+        "pattern_then_paths",
+        "EFGPivwxclLnHhoqszbaITyr",
+        "emABC",
+        "",
+        _long(
+            "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match "
+            "word-regexp line-regexp count files-with-matches files-without-match line-number with-filename "
+            "no-filename only-matching quiet silent no-messages null null-data byte-offset text initial-tab recursive"
+        ),
+        _long("regexp max-count after-context before-context context include exclude exclude-dir binary-files label"),
+        _long("color colour"),
+        counts=True,
+    ),
+    "sort": _Plain(
+        "paths",
+        "bdfghiMnRrVcCmsuz",
+        "kt",
+        "",
+        _long(
+            "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort "
+            "ignore-nonprinting month-sort numeric-sort random-sort reverse version-sort merge stable unique "
+            "zero-terminated"
+        ),
+        _long("key field-separator sort"),
+        _long("check"),
+    ),
+    "uniq": _Plain(
+        "one_path",
+        "cdDuiz",
+        "fsw",
+        "",
+        _long("count repeated unique ignore-case zero-terminated"),
+        _long("skip-fields skip-chars check-chars"),
+        _long("all-repeated group"),
+    ),
+    "diff": _Plain(
+        "files",
+        "qsucenybBwiaEZtT",
+        "UCWI",
+        "",
+        _long(
+            "normal brief report-identical-files ed rcs side-by-side ignore-case ignore-tab-expansion "
+            "ignore-trailing-space ignore-space-change ignore-all-space ignore-blank-lines text strip-trailing-cr "
+            "expand-tabs initial-tab left-column suppress-common-lines minimal"
+        ),
+        _long("width ignore-matching-lines label tabsize"),
+        _long("unified context color"),
+    ),
+    "stat": _Plain("paths", "ftL", "c", "", _long("file-system terse dereference"), _long("format printf")),
+    "ls": _Plain(
+        "paths",
+        "aAlh1FprtSXdisnogGRcuUvmxCkBQNbq",
+        "wIT",
+        "",
+        _long(
+            "all almost-all author escape ignore-backups directory file-type full-time group-directories-first "
+            "no-group human-readable si inode kibibytes numeric-uid-gid literal hide-control-chars quote-name "
+            "reverse recursive size"
+        ),
+        _long("ignore hide sort time time-style width tabsize format indicator-style quoting-style block-size"),
+        _long("color classify"),
+    ),
+}
+_RECURSIVE: Final = {"grep": ("r", "--recursive"), "ls": ("R", "--recursive")}
+
+
+class _Words(Struct):
+    """A command's words, told apart."""
+
+    letters: str = ""
+    long: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
+
+
+def check_plain(argv: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> None:
+    """Refuse, with `ToolError`, words that could write, start programs or read outside the workspace."""
+    name = argv[0]
+    plain = PLAIN_COMMANDS[name]
+    if plain.operands == "text":
+        return
+    words = _told_apart(name, plain, argv[1:])
+    paths = _paths_of(name, plain, words)
+    is_recursive = _is_recursive(name, words)
+    for path in paths or (["."] if is_recursive else []):
+        real = _inside(name, path, workspace, hidden)
+        if plain.operands == "files" and os.path.isdir(real):
+            raise _refusal(f"{name} may not be given the folder {path!r}: name two files")
+        if is_recursive and any(os.path.realpath(secret).startswith(f"{real}/") for secret in hidden):
+            raise _refusal(f"{name} may not go through {path!r}, which holds files of the gateway: name its folders")
+
+
+def _told_apart(name: str, plain: _Plain, rest: Sequence[str]) -> _Words:
+    words = _Words()
+    waiting = list(reversed(rest))
+    while waiting:
+        text = waiting.pop()
+        if text == "--":
+            words.operands += tuple(reversed(waiting))
+            break
+        if text == "-" or not text.startswith("-"):
+            words.operands += (text,)
+        elif text.startswith("--"):
+            _take_long(name, plain, text, words, waiting)
+        elif not (plain.counts and text[1:].isdecimal()):
+            _take_letters(name, plain, text, words, waiting)
+    return words
+
+
+def _take_long(name: str, plain: _Plain, text: str, words: _Words, waiting: list[str]) -> None:
+    option, equals, _ = text.partition("=")
+    words.long += (option,)
+    if option in plain.long_valued:
+        if not equals and waiting:
+            waiting.pop()
+    elif option not in plain.long_optional and (equals or option not in plain.long_flags):
+        raise _unknown_option(name, text)
+
+
+def _take_letters(name: str, plain: _Plain, text: str, words: _Words, waiting: list[str]) -> None:
+    for index, letter in enumerate(text[1:], start=2):
+        words.letters += letter
+        if letter in plain.attached:
+            return
+        if letter in plain.valued:
+            if index == len(text) and waiting:
+                waiting.pop()
+            return
+        if letter not in plain.flags:
+            raise _unknown_option(name, text)
+
+
+def _paths_of(name: str, plain: _Plain, words: _Words) -> list[str]:
+    """The operands that the command opens."""
+    operands = list(words.operands)
+    match plain.operands:
+        case "none" if operands:
+            raise _refusal(f"{name} takes no {operands[0]!r}")
+        case "format":
+            wrong = next((text for text in operands if not text.startswith("+")), None)
+            if wrong is not None:
+                raise _refusal(f"{name} may only show the time: {wrong!r} would set it. Write a format as '+%Y-%m-%d'")
+            return []
+        case "one_path" if len(operands) > 1:
+            raise _refusal(f"{name} would write to {operands[1]!r}: give it one file")
+        case "pattern_then_paths" if "e" not in words.letters and "--regexp" not in words.long:
+            operands = operands[1:]
+    return [path for path in operands if path != "-"]
+
+
+def _is_recursive(name: str, words: _Words) -> bool:
+    letter, option = _RECURSIVE.get(name, ("", ""))
+    return bool(letter) and (letter in words.letters or option in words.long)
+
+
+def _inside(name: str, path: str, workspace: Path, hidden: Sequence[Path]) -> str:
+    """Where the path really leads: inside the workspace and to nothing of the gateway's own (SPEC S1)."""
+    root = os.path.realpath(workspace)
+    real = os.path.realpath(os.path.join(root, path))
+    if real != root and not real.startswith(f"{root}/"):
+        raise ToolError(
+            "invalid_path", f"{name} may not read {path!r}: it leads out of the workspace. Use a path inside."
+        )
+    for secret in map(os.path.realpath, hidden):
+        if real == secret or real.startswith(f"{secret}/"):
+            raise ToolError("invalid_path", f"{name} may not read {path!r}: it belongs to the gateway.")
+    return real
+
+
+def _unknown_option(name: str, text: str) -> ToolError:
+    return _refusal(f"{name} may not be given the option {text!r} without a sandbox")
+
+
+def _refusal(message: str) -> ToolError:
+    return ToolError("policy_denied", f"command not allowed: {message}.")

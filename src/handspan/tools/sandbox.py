@@ -1,0 +1,332 @@
+"""The sandbox for commands: bubblewrap, with no network, no secrets, and nothing but /usr and the workspace to see.
+
+What a command gets: /usr read-only, the workspace at /workspace (its real path is a link to there), an empty /tmp that
+is thrown away, processes of its own only, a handful of environment variables, and limits on everything. The paths in
+`hidden` are covered even inside the workspace, and its `.git/hooks` and `.git/config` are read-only, since people run
+what stands there.
+
+Who it is. Started as root, the gateway gives commands another user's identity (`uid`, 65534 unless told otherwise),
+because root's is never limited. That user owns nothing, so in a workspace that belongs to somebody else commands can
+read what everybody may read, and write nowhere. We never change the owner of a person's files. Instead: a workspace
+that we create (`create_workspace`) belongs to that user from the start; file tools create files for it (`file_owner`);
+and for a workspace that is already there `report.warning` says that it can't be written and how a person changes that.
+Not started as root, commands run as the gateway's own user, and can write what it can.
+
+Give folders in `hidden` rather than single files, and let them exist: a cover lies on what is there when a command
+starts, and a file that is replaced by renaming loses its cover for the commands that run at that moment.
+"""
+
+import asyncio
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from handspan.core.errors import ToolError
+from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE, Mounts
+from handspan.tools.processes import Finished, Launch, SandboxLine, run
+from handspan.tools.seccomp import system_call_filter
+
+SANDBOX_UID: Final = 65534
+_PROGRAMS: Final = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
+_PROBE_SECONDS: Final = 10.0
+_NO_ENTRY: Final = 96
+_NO_WORD: Final = 97
+
+# The first process inside. It dies with bubblewrap, which dies with the gateway, and everything in its process space
+# dies with it; but bubblewrap asks the kernel for that late. So it first says that it is there and waits for the
+# gateway's word: `read` fails when the gateway is gone. It keeps bubblewrap's own user: one that bubblewrap may kill.
+_FIRST: Final = f"""
+echo >&0; read -r word || exit {_NO_WORD}
+"$@" </dev/null
+exit $?
+"""
+# Not by bubblewrap's --chdir: as root it lacks the right to enter a folder that only the commands' user may.
+_IN_WORKSPACE: Final = f'cd {WORKSPACE} || exit {_NO_ENTRY}; exec "$@"'
+
+_ENVIRONMENT: Final = {
+    "PATH": SANDBOX_PATH,
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    # The workspace may belong to another user than the command's; git would refuse to look at it.
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.directory",
+    "GIT_CONFIG_VALUE_0": "*",
+}
+
+_SELF_TEST: Final = """
+[ "$(echo forked)" = forked ] || exit 90
+[ "$(id -u)" = "$1" ] || exit 91
+[ -e /etc/shadow ] && exit 92
+[ "$(grep -c : /proc/net/dev)" -le 1 ] || exit 93
+[ "$(ulimit -n)" = "$2" ] || exit 94
+unshare -U true 2>/dev/null && exit 95
+[ -w . ] && echo writable
+exit 0
+"""
+
+_SELF_TEST_REASONS: Final = {
+    90: "no process can be started inside it",
+    91: "it does not run under the user it should",
+    92: "files of the machine are visible inside it",
+    93: "the network is visible inside it",
+    94: "its limits do not hold",
+    95: "new user namespaces can be made inside it",
+    _NO_ENTRY: "the user that commands run as may not enter the workspace",
+}
+
+_REMEDIES: Final = {
+    "namespace": "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "
+    "kernel.apparmor_restrict_unprivileged_userns=0), or in a container allow CAP_SYS_ADMIN and its mount calls",
+    "uid map": "allow user namespaces (on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
+    "Operation not permitted": "in a container, allow CAP_SYS_ADMIN and the mount system calls",
+    "Unknown option": "install bubblewrap 0.8 or newer",
+}
+
+
+class Limits(Struct, frozen=True):
+    """What one command may use. Bytes, seconds and counts; all but `scratch` hold for each of its processes."""
+
+    cpu_seconds: int = 300
+    address_space: int = 2 * 1024**3
+    file_size: int = 1024**3
+    open_files: int = 256
+    processes: int = 256
+    """Of all commands together where the sandbox has a user of its own, of one command otherwise."""
+    scratch: int = 256 * 1024**2
+    """The size of /tmp, and of /dev/shm."""
+
+    def prlimit(self, program: str) -> tuple[str, ...]:
+        return (
+            program,
+            f"--cpu={self.cpu_seconds}",
+            f"--as={self.address_space}",
+            f"--fsize={self.file_size}",
+            f"--nofile={self.open_files}",
+            f"--nproc={self.processes}",
+            "--core=0",
+            "--",
+        )
+
+
+class SandboxReport(Struct, frozen=True):
+    """Whether commands run in a sandbox, for start-up, `doctor` and refusals."""
+
+    active: bool
+    reason: str
+    remedy: str = ""
+    warning: str = ""
+
+    def __str__(self) -> str:
+        state = f"sandbox: {'on' if self.active else 'off'} ({self.reason})"
+        return "; ".join(text for text in (state, self.remedy, self.warning) if text)
+
+
+class Sandbox:
+    """Where commands run. It is tested when `ready` is first asked; inactive it still knows what is hidden."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        report: SandboxReport | None = None,
+        *,
+        hidden: Sequence[Path] = (),
+        uid: int = SANDBOX_UID,
+        limits: Limits | None = None,
+        as_root: bool | None = None,
+        switch: Literal["auto", "on", "off"] = "auto",
+    ) -> None:
+        """`report`: what is already known; `switch` "off" never uses the sandbox, "on" lets no command run without."""
+        self.workspace = workspace
+        self.hidden = tuple(hidden)
+        self.is_required = switch == "on"
+        self._is_off = switch == "off"
+        self._report = report
+        self._one_test = asyncio.Lock()
+        self._as_root = os.geteuid() == 0 if as_root is None else as_root
+        self._wanted_uid = uid
+        self._uid = uid if self._as_root else os.geteuid()
+        self._limits = limits or Limits()
+        self._mounts = Mounts(workspace, self.hidden, self._limits.scratch)
+        self._filter = system_call_filter(platform.machine())
+
+    @classmethod
+    async def probe(
+        cls,
+        workspace: Path,
+        *,
+        hidden: Sequence[Path] = (),
+        uid: int = SANDBOX_UID,
+        limits: Limits | None = None,
+    ) -> "Sandbox":
+        """The sandbox for this workspace; its `report` says by a real run whether it is active, and why not."""
+        sandbox = cls(workspace, hidden=hidden, uid=uid, limits=limits)
+        await sandbox.ready()
+        return sandbox
+
+    async def ready(self) -> SandboxReport:
+        """Whether it is active: found out by a real run, once, when somebody first needs to know."""
+        async with self._one_test:
+            if self._report is None:
+                self._report = self._what_speaks_against() or await self._test()
+        return self._report
+
+    @property
+    def report(self) -> SandboxReport:
+        return self._report or _inactive("it was not tested yet")
+
+    @property
+    def active(self) -> bool:
+        return self.report.active
+
+    @property
+    def file_owner(self) -> tuple[int, int] | None:
+        """The user and group that new files of the workspace should have so that commands can change them."""
+        will_be_active = self.active if self._report else self._what_speaks_against() is None
+        return (self._uid, self._uid) if self._as_root and will_be_active else None
+
+    def _what_speaks_against(self) -> SandboxReport | None:
+        if self._is_off:
+            return _inactive("it is switched off", "set tools.sandbox.enabled to auto")
+        return _what_is_missing(self.workspace, self._wanted_uid)
+
+    @contextmanager
+    def launch(self, argv: Sequence[str]) -> Iterator[Launch]:
+        """How to start this program inside; the descriptors that it needs are open only within the `with`."""
+        opened: list[int] = []
+        options: list[str] = []
+        ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        try:
+            if self._filter is not None:
+                opened.append(_descriptor_of(self._filter))
+                options += ["--seccomp", str(opened[-1])]
+            for name, entry in (("passwd", "sandbox:x:{0}:{0}::/tmp:/bin/sh\n"), ("group", "sandbox:x:{0}:\n")):
+                opened.append(_descriptor_of(entry.format(self._uid).encode()))
+                options += ["--perms", "0644", "--ro-bind-data", str(opened[-1]), f"/etc/{name}"]
+            line = (*self._walls(), *self._mounts.options(), *options, "--remount-ro", "/", "--", *self._limited(argv))
+            # bubblewrap's own environment can be read inside, as that of process 1: it has none.
+            yield Launch(line, "/", {}, tuple(opened), SandboxLine(theirs, ours))
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+            ours.close()
+            theirs.close()
+
+    def _walls(self) -> Iterator[str]:
+        yield shutil.which("bwrap") or "bwrap"
+        yield from (
+            "--as-pid-1",
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+        )
+        yield from ("--die-with-parent", "--new-session", "--hostname", "sandbox", "--cap-drop", "ALL")
+        if self._as_root:  # a user namespace of root is root outside; setpriv needs these three, then drops them
+            for name in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+                yield from ("--cap-add", name)
+        else:
+            yield from ("--unshare-user", "--disable-userns")
+        yield "--clearenv"
+        for name, value in self._environment().items():
+            yield from ("--setenv", name, value)
+
+    def _environment(self) -> dict[str, str]:
+        zone = os.environ.get("TZ")
+        return {**_ENVIRONMENT, "TZ": zone} if zone else dict(_ENVIRONMENT)
+
+    def _limited(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """Limits are set inside: in a namespace of its own the count of processes begins at nought."""
+        limits = self._limits.prlimit(shutil.which("prlimit", path=SANDBOX_PATH) or "prlimit")
+        user: tuple[str, ...] = ()
+        if self._as_root:
+            number = str(self._uid)
+            user = (shutil.which("setpriv", path=SANDBOX_PATH) or "setpriv", "--reuid", number, "--regid", number)
+            user += ("--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs", "--")
+        return ("/bin/sh", "-c", _FIRST, "sh", *limits, *user, "/bin/sh", "-c", _IN_WORKSPACE, "sh", *argv)
+
+    async def _test(self) -> SandboxReport:
+        script = ("sh", "-c", _SELF_TEST, "sh", str(self._uid), str(self._limits.open_files))
+        try:
+            with self.launch(script) as launch:
+                finished = await run(launch, timeout=_PROBE_SECONDS)
+        except ToolError as error:
+            return _inactive(error.message)
+        if finished.exit_code != 0 or not finished.started:
+            return _failed_test(finished, self._how_to_open())
+        return SandboxReport(True, "bubblewrap, tested", warning=self._warning("writable" in finished.stdout))
+
+    def _warning(self, writable: bool) -> str:
+        warnings = []
+        if not writable:
+            warnings.append(
+                f"commands can read but not write in the workspace {str(self.workspace)!r}, which does not belong to "
+                f"their user {self._uid}; to allow it: {self._how_to_open()}"
+            )
+        if self._filter is None:
+            warnings.append(f"no system call filter is known for {platform.machine()!r}")
+        return "; ".join(warnings)
+
+    def _how_to_open(self) -> str:
+        return f"chown {self._uid} {self.workspace}, or setfacl -R -m u:{self._uid}:rwX {self.workspace}"
+
+
+def create_workspace(path: Path, uid: int = SANDBOX_UID) -> None:
+    """Make the workspace folder if it is missing; as root it then belongs to the sandbox's user."""
+    if path.is_dir():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        os.chown(path, uid, uid)
+
+
+def _what_is_missing(workspace: Path, uid: int) -> SandboxReport | None:
+    if sys.platform != "linux":
+        return _inactive(f"bubblewrap needs Linux, this is {sys.platform!r}", "run the gateway on Linux")
+    for program, package in _PROGRAMS.items():
+        if shutil.which(program) is None:
+            return _inactive(f"{program!r} is not installed", f"apt-get install {package}")
+    if not workspace.is_dir():
+        return _inactive(f"the workspace {str(workspace)!r} is no folder", "create it or set another one")
+    if workspace.resolve() == Path("/"):
+        return _inactive("the workspace is the whole machine", "set a folder of its own as workspace")
+    if uid == 0:
+        return _inactive("commands would run as root, whom no limit holds", "give the sandbox another user's number")
+    return None
+
+
+def _failed_test(finished: Finished, how_to_open: str) -> SandboxReport:
+    if finished.timed_out:
+        return _inactive(f"its self-test did not end within {_PROBE_SECONDS:g} seconds", "see why bwrap hangs here")
+    if finished.started and finished.exit_code in _SELF_TEST_REASONS:
+        remedy = (
+            how_to_open if finished.exit_code == _NO_ENTRY else "report this, with what is special about the machine"
+        )
+        return _inactive(_SELF_TEST_REASONS[finished.exit_code], remedy)
+    said = finished.stderr.strip()
+    remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in said), "")
+    return _inactive(f"bubblewrap failed: {said[:500]}", remedy)
+
+
+def _inactive(reason: str, remedy: str = "") -> SandboxReport:
+    return SandboxReport(False, reason, remedy)
+
+
+def _descriptor_of(data: bytes) -> int:
+    """A descriptor from which these bytes can be read once."""
+    descriptor = os.memfd_create("handspan")
+    os.write(descriptor, data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

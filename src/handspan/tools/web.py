@@ -1,0 +1,280 @@
+"""The web tools: `web_fetch`, `http_request` and `web_search`. All go out through the network guard (SPEC B, S2)."""
+
+import asyncio
+import time
+from typing import Final, cast
+from urllib.parse import urlencode
+
+import msgspec
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import ConfigError, ToolError
+from handspan.core.tool import Annotations, Tool, ToolSpec
+from handspan.core.values import Arguments, Json, JsonObject
+from handspan.net.exchange import Fetched, Limits, OutgoingRequest
+from handspan.net.guard import NetGuard
+from handspan.net.text import decode_text, media_type_of
+from handspan.net.urls import parse_url
+from handspan.tools.markdown import html_to_markdown
+
+HOSTS_SETTING: Final = "tools.http_request.allowed_hosts"
+ENDPOINT_SETTING: Final = "tools.web_search.endpoint"
+KEY_SETTING: Final = "tools.web_search.api_key"
+
+_READS_THE_WEB: Final = Annotations(read_only=True, open_world=True)
+_HEADERS: Final[JsonObject] = {
+    "type": "object",
+    "description": "HTTP headers as key-value pairs",
+    "additionalProperties": {"type": "string"},
+}
+
+
+def web_tools(
+    guard: NetGuard,
+    *,
+    search_endpoint: str | None = None,
+    search_api_key: str | None = None,
+    http_hosts: tuple[str, ...] | None = None,
+) -> tuple[Tool, ...]:
+    """The three web tools; `http_hosts` narrows `http_request` to some hosts."""
+    return (
+        WebSearch(guard, search_endpoint, search_api_key),
+        WebFetch(guard),
+        HttpRequest(guard, http_hosts),
+    )
+
+
+class WebFetch:
+    """Reads a page or file of the web."""
+
+    spec = ToolSpec(
+        name="web_fetch",
+        description="Fetch the content of a web page or file by its URL; HTML comes as Markdown too.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "url": {"type": "string", "description": "URL to fetch (http:// or https://)"},
+                "method": {
+                    "type": "string",
+                    "enum": ["GET", "HEAD"],
+                    "default": "GET",
+                    "description": "HTTP method: GET, or HEAD for status and type only (http_request has the others)",
+                },
+                "headers": _HEADERS,
+            },
+            "required": ["url"],
+            "additionalProperties": False,
+        },
+        permissions=("network",),
+        annotations=_READS_THE_WEB,
+    )
+
+    def __init__(self, guard: NetGuard) -> None:
+        self._guard = guard
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
+        """Status, type, size and body of the page."""
+        request = OutgoingRequest(_text(arguments, "url"), _text(arguments, "method", "GET"), _headers(arguments))
+        limits = _limits(ctx)
+        fetched = await self._guard.fetch(request, limits)
+        # A long page takes a second or two to read: not on the event loop.
+        return await asyncio.to_thread(_page, fetched, limits)
+
+
+class HttpRequest:
+    """Sends any HTTP request."""
+
+    spec = ToolSpec(
+        name="http_request",
+        description="Make an HTTP request to a URL and get status, headers and body of the answer.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "url": {"type": "string", "description": "The URL to request (http:// or https://)"},
+                "method": {
+                    "type": "string",
+                    "enum": ["GET", "POST", "PUT", "DELETE"],
+                    "default": "GET",
+                    "description": "HTTP method",
+                },
+                "headers": _HEADERS,
+                "body": {"type": "string", "description": "Request body (for POST, PUT and DELETE)"},
+            },
+            "required": ["url"],
+            "additionalProperties": False,
+        },
+        permissions=("network",),
+        annotations=Annotations(destructive=True, open_world=True),
+    )
+
+    def __init__(self, guard: NetGuard, allowed_hosts: tuple[str, ...] | None = None) -> None:
+        """`allowed_hosts`: `host` or `host:port`; None leaves the choice of hosts to the guard's policy alone."""
+        self._guard = guard if allowed_hosts is None else guard.narrowed_to(allowed_hosts, HOSTS_SETTING)
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
+        """Status, headers and body of the answer; a 5xx is a `network_error` (SPEC B)."""
+        limits = _limits(ctx)
+        fetched = await self._guard.fetch(_request_with_body(arguments), limits)
+        answer = await asyncio.to_thread(_with_body, {"status": fetched.status}, fetched, limits)
+        if fetched.status >= 500:
+            raise ToolError("network_error", f"HTTP {fetched.status} from {fetched.url}{_head(answer)}")
+        return {"status": answer.pop("status"), "url": fetched.url, "headers": dict(fetched.headers), **answer}
+
+
+class WebSearch:
+    """Asks the search endpoint that the operator configured."""
+
+    spec = ToolSpec(
+        name="web_search",
+        description="Search the web and get titles, addresses and snippets of the best matches.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "minLength": 1, "description": "Search query"},
+                "num_results": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 50,
+                    "default": 5,
+                    "description": "How many results at most",
+                },
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        permissions=("network",),
+        annotations=_READS_THE_WEB,
+    )
+
+    def __init__(self, guard: NetGuard, endpoint: str | None, api_key: str | None = None) -> None:
+        self._endpoint = endpoint
+        self._headers = _search_headers(endpoint, api_key)
+        # The operator chose this host: it may be private. Where it redirects to is judged like everything else.
+        self._guard = guard.trusting(endpoint) if endpoint else guard
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
+        """The query and at most `num_results` results, as the endpoint gives them."""
+        if not self._endpoint:
+            raise ToolError(
+                "execution_failed",
+                f"Web search is not configured: the operator has to set {ENDPOINT_SETTING} to the URL of a search API. "
+                "Until then use web_fetch with a known URL.",
+            )
+        query, count = _text(arguments, "query"), cast("int", arguments.get("num_results", 5))
+        joint = "&" if "?" in self._endpoint else "?"
+        url = f"{self._endpoint}{joint}{urlencode({'q': query, 'count': count})}"
+        fetched = await self._guard.fetch(OutgoingRequest(url, headers=self._headers), _limits(ctx))
+        return {"query": query, "results": _results(_search_answer(fetched), count)}
+
+
+def _text(arguments: Arguments, name: str, default: str = "") -> str:
+    return cast("str", arguments.get(name, default))
+
+
+def _headers(arguments: Arguments) -> tuple[tuple[str, str], ...]:
+    return tuple(cast("dict[str, str]", arguments.get("headers", {})).items())
+
+
+def _limits(ctx: ToolContext) -> Limits:
+    """The time that this call has left; None where the operator took the limit away."""
+    return Limits(seconds=max(0.001, ctx.deadline.at - time.monotonic()) if ctx.deadline else None)
+
+
+def _request_with_body(arguments: Arguments) -> OutgoingRequest:
+    method, body, headers = _text(arguments, "method", "GET"), _text(arguments, "body"), _headers(arguments)
+    if body and method == "GET":
+        raise ToolError("invalid_arguments", "A GET request has no body: use method 'POST' or leave out 'body'.")
+    if body and not any(name.lower() == "content-type" for name, _ in headers):
+        kind = "application/json" if body.lstrip()[:1] in ("{", "[") else "text/plain; charset=utf-8"
+        headers = (*headers, ("Content-Type", kind))
+    return OutgoingRequest(_text(arguments, "url"), method, headers, body.encode("utf-8", "replace"))
+
+
+def _page(fetched: Fetched, limits: Limits) -> JsonObject:
+    content_type = fetched.headers.get("content-type", "")
+    answer: JsonObject = {"status": fetched.status, "content_type": content_type, "url": fetched.url}
+    return _with_body(answer, fetched, limits, wants_markdown=media_type_of(content_type) in _HTML_TYPES)
+
+
+_HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+
+
+def _with_body(answer: JsonObject, fetched: Fetched, limits: Limits, *, wants_markdown: bool = False) -> JsonObject:
+    """The answer with its body as text; what is not text is named by type and size, not shown."""
+    answer["bytes"] = len(fetched.body)
+    if fetched.truncated:
+        answer |= {"truncated": True, "limit_bytes": limits.body_bytes, **_declared_size(fetched)}
+        answer["warning"] = f"The body is longer than {limits.body_bytes} bytes; this is its beginning."
+    text = _body_text(fetched)
+    if text is None:
+        return answer | {"body": "", "binary": True, "warning": _not_text(fetched)}
+    if wants_markdown and text:
+        markdown = html_to_markdown(text, fetched.url)
+        answer["markdown"] = markdown.text
+        if markdown.truncated:
+            answer["markdown_truncated"] = True
+    return answer | {"body": text}
+
+
+def _body_text(fetched: Fetched) -> str | None:
+    coding = fetched.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity", "gzip", "deflate"):  # packed in a way that we did not offer to unpack
+        return None
+    return decode_text(fetched.body, fetched.headers.get("content-type", "")) if fetched.body else ""
+
+
+def _declared_size(fetched: Fetched) -> JsonObject:
+    size = fetched.headers.get("content-length", "")
+    return {"total_bytes": int(size)} if size.isdigit() and "content-encoding" not in fetched.headers else {}
+
+
+def _not_text(fetched: Fetched) -> str:
+    kind = fetched.headers.get("content-type") or "of unknown type"
+    cut = " or more" if fetched.truncated else ""
+    return f"The body is not text ({kind}, {len(fetched.body)} bytes{cut}) and is left out."
+
+
+def _head(answer: JsonObject) -> str:
+    text = str(answer["body"] or answer.get("warning", "")).strip()
+    return f": {text[:1000]}{'…' if len(text) > 1000 else ''}" if text else " (with an empty body)."
+
+
+def _search_headers(endpoint: str | None, api_key: str | None) -> tuple[tuple[str, str], ...]:
+    if not endpoint:
+        return ()
+    try:
+        host = parse_url(endpoint).host
+    except ToolError as error:
+        raise ConfigError(f"{ENDPOINT_SETTING}: {error.message}") from error
+    accept = ("Accept", "application/json")
+    if not api_key:
+        return (accept,)
+    if host == "api.search.brave.com":
+        return (accept, ("X-Subscription-Token", api_key))
+    return (accept, ("Authorization", f"Bearer {api_key}"))
+
+
+def _search_answer(fetched: Fetched) -> Json:
+    if fetched.status >= 400:
+        hint = f"; the operator should check {KEY_SETTING}" if fetched.status in (401, 403) else ""
+        head = fetched.body[:500].decode("utf-8", "replace").strip()
+        raise ToolError("network_error", f"The search endpoint answered HTTP {fetched.status}{hint}: {head}")
+    try:
+        return cast("Json", msgspec.json.decode(fetched.body))
+    except (msgspec.DecodeError, RecursionError) as error:
+        kind = fetched.headers.get("content-type", "no type")
+        raise ToolError(
+            "execution_failed",
+            f"The search endpoint answered with {kind}, not with JSON; the operator should check {ENDPOINT_SETTING}.",
+        ) from error
+
+
+def _results(answer: Json, count: int) -> Json:
+    """The list of results, wherever this endpoint keeps it; the whole answer where there is none."""
+    match answer:
+        case list() as found:
+            return found[:count]
+        case {"results": list() as found} | {"web": {"results": list() as found}} | {"items": list() as found}:
+            return found[:count]
+        case _:
+            return answer

@@ -1,0 +1,473 @@
+"""SPEC B: read_file, write_file, edit_file and list_directory."""
+
+import codecs
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handspan.core.context import ToolContext
+from handspan.core.deadlines import Deadline
+from handspan.core.errors import ToolError
+from handspan.core.results import succeed
+from handspan.core.tool import READ_ONLY
+from handspan.core.values import Json
+from handspan.tools.decoding import decode_part, encoding_of, known_encoding, with_extra
+from handspan.tools.files import EDIT_LIMIT, LIST_LIMIT, READ_LIMIT, file_tools
+from handspan.tools.workspace import Workspace
+
+NAUGHTY = Path(__file__).resolve().parents[2].parent / "shared" / "corpora" / "blns" / "blns.json"
+
+
+class Tools:
+    """The file tools by name, called as the engine does."""
+
+    def __init__(self, folder: Path, opened: Workspace, ctx: ToolContext) -> None:
+        self.folder = folder
+        self.tools = {tool.spec.name: tool for tool in file_tools(opened)}
+        self.ctx = ctx
+
+    def __call__(self, name: str, **arguments: Json) -> Any:
+        tool = self.tools[name]
+        jsonschema_rs.validate(tool.spec.parameters, arguments)
+        result = tool.run(arguments, self.ctx)
+        assert succeed(result).value == result
+        return result
+
+    def refusal(self, name: str, **arguments: Json) -> tuple[str, str]:
+        """Code and message of a call that fails."""
+        with pytest.raises(ToolError) as caught:
+            self(name, **arguments)
+        return caught.value.code, caught.value.message
+
+
+@pytest.fixture
+def tools(workspace: Path, ctx: ToolContext) -> Iterator[Tools]:
+    with Workspace(workspace) as opened:
+        yield Tools(workspace, opened, ctx)
+
+
+@pytest.fixture
+def quick(ctx: ToolContext) -> Iterator[Tools]:
+    """The same on a folder in memory, where there is one: for thousands of files."""
+    shared_memory = "/dev/shm"
+    folder = tempfile.mkdtemp(dir=shared_memory if os.access(shared_memory, os.W_OK) else None)
+    try:
+        with Workspace(Path(folder)) as opened:
+            yield Tools(Path(folder), opened, ctx)
+    finally:
+        shutil.rmtree(folder)
+
+
+# read_file
+
+
+def test_a_missing_file_is_told_with_the_text_of_the_seed(tools: Tools) -> None:
+    assert tools.refusal("read_file", path="notes/none.txt") == ("file_not_found", "File not found: notes/none.txt")
+
+
+def test_a_path_out_of_the_workspace_is_refused_by_every_tool(tools: Tools) -> None:
+    assert tools.refusal("read_file", path="../x")[0] == "invalid_path"
+    assert tools.refusal("write_file", path="../x", content="")[0] == "invalid_path"
+    assert tools.refusal("edit_file", path="../x", old_text="a", new_text="b")[0] == "invalid_path"
+    assert tools.refusal("list_directory", path="../x")[0] == "invalid_path"
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        "klingon",
+        "",
+        "zlib",
+        "base64",
+        "rot13",
+        "idna",
+        "punycode",
+        "undefined",
+        "unicode_escape",
+        "raw_unicode_escape",
+        "a\0b",
+        "\ud800",
+        "x" * 9999,
+    ],
+)
+def test_an_unknown_encoding_is_a_validation_error_with_an_example(
+    tools: Tools, workspace: Path, encoding: str
+) -> None:
+    (workspace / "a.txt").write_text("mine")
+    with pytest.raises(ToolError, match=r"Unknown encoding .*'utf-8'") as caught:
+        tools.tools["read_file"].run({"path": "a.txt", "encoding": encoding}, tools.ctx)
+    assert caught.value.code == "invalid_arguments"
+    assert len(caught.value.message) < 500
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"text\0text", b"\xff\xfb\x90\x44", bytes(range(256)), b"caf\xe9"]
+)
+def test_a_binary_file_is_refused_with_another_way(tools: Tools, workspace: Path, content: bytes) -> None:
+    (workspace / "a.bin").write_bytes(content)
+    for arguments in ({}, {"offset": 0, "limit": 8}):
+        code, message = tools.refusal("read_file", path="a.bin", **arguments)
+        assert code == "execution_failed"
+        assert "exec_shell" in message
+        assert "encoding" in message
+
+
+def test_a_file_above_1_mib_needs_a_range_and_the_error_names_it(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_bytes(b"x" * READ_LIMIT)
+    assert len(tools("read_file", path="a.txt")["content"]) == READ_LIMIT
+    (workspace / "a.txt").write_bytes(b"x" * (READ_LIMIT + 1))
+    code, message = tools.refusal("read_file", path="a.txt")
+    assert code == "file_too_large"
+    assert "offset" in message
+    assert "limit" in message
+    assert str(READ_LIMIT + 1) in message
+
+
+def test_a_huge_sparse_file_is_read_by_range_only(tools: Tools, workspace: Path) -> None:
+    with (workspace / "huge").open("wb") as file:
+        file.write(b"begin")
+        file.truncate(10 * 1024**3)
+        file.seek(10 * 1024**3 - 3)
+        file.write(b"end")
+    assert tools.refusal("read_file", path="huge")[0] == "file_too_large"
+    assert tools("read_file", path="huge", limit=5)["next_offset"] == 5
+    assert tools("read_file", path="huge", offset=10 * 1024**3 - 3) == {
+        "content": "end",
+        "offset": 10 * 1024**3 - 3,
+        "size": 10 * 1024**3,
+        "next_offset": None,
+    }
+    assert "binary" in tools.refusal("read_file", path="huge", offset=10)[1]
+
+
+def test_the_whole_file_is_the_content_as_it_is(tools: Tools, workspace: Path) -> None:
+    for content in ("", "line\n", "a\r\nb\rc\n", "日本語 🎉\n", "\ufeffinner \ufeff"[1:]):
+        (workspace / "a.txt").write_bytes(content.encode())
+        assert tools("read_file", path="a.txt") == {"content": content}
+
+
+@pytest.mark.parametrize(
+    ("mark", "written", "asked"),
+    [
+        (codecs.BOM_UTF8, "utf-8", "UTF-8"),
+        (codecs.BOM_UTF8, "utf-8", "utf-8-sig"),
+        (codecs.BOM_UTF16_LE, "utf-16-le", "UTF-8"),
+        (codecs.BOM_UTF16_BE, "utf-16-be", "UTF-8"),
+        (codecs.BOM_UTF16_BE, "utf-16-be", "utf-16"),
+        (codecs.BOM_UTF16_LE, "utf-16-le", "utf-16-le"),
+        (codecs.BOM_UTF32_LE, "utf-32-le", "utf8"),
+        (codecs.BOM_UTF32_BE, "utf-32-be", "utf-32"),
+        (b"", "utf-16-le", "utf-16"),
+        (b"", "latin-1", "latin-1"),
+        (b"", "cp1252", "windows-1252"),
+        (b"", "shift_jis", "Shift_JIS"),
+        (b"", "iso2022_jp", "iso2022_jp"),
+    ],
+)
+def test_a_byte_order_mark_decides_and_is_not_content(
+    tools: Tools, workspace: Path, mark: bytes, written: str, asked: str
+) -> None:
+    text = "日本" if "jis" in written or "jp" in written else "Grüße"
+    (workspace / "a.txt").write_bytes(mark + text.encode(written))
+    assert tools("read_file", path="a.txt", encoding=asked) == {"content": text}
+    if "2022" not in written:
+        part = tools("read_file", path="a.txt", encoding=asked, offset=0, limit=1)
+        assert part["content"] == text[0]
+        assert part["offset"] == len(mark)
+
+
+def test_an_encoding_with_a_memory_has_no_ranges(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_bytes("日本".encode("iso2022_jp"))
+    code, message = tools.refusal("read_file", path="a.txt", encoding="iso2022_jp", offset=1)
+    assert code == "invalid_arguments"
+    assert "Leave out offset and limit" in message
+
+
+def test_a_range_tells_size_and_next_offset(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("0123456789")
+    assert tools("read_file", path="a.txt", offset=2, limit=3) == {
+        "content": "234",
+        "offset": 2,
+        "size": 10,
+        "next_offset": 5,
+    }
+    assert tools("read_file", path="a.txt", offset=7) == {
+        "content": "789",
+        "offset": 7,
+        "size": 10,
+        "next_offset": None,
+    }
+    assert tools("read_file", path="a.txt", offset=2.0, limit=3.0)["content"] == "234"
+    assert tools("read_file", path="a.txt", limit=10)["next_offset"] is None
+    for beyond in (10, 11, 10**30):
+        assert tools("read_file", path="a.txt", offset=beyond) == {
+            "content": "",
+            "offset": 10,
+            "size": 10,
+            "next_offset": None,
+        }
+
+
+def test_a_range_is_cut_between_two_characters(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("aé日🎉z")  # 1 + 2 + 3 + 4 + 1 bytes
+    assert tools("read_file", path="a.txt", limit=2)["content"] == "a"
+    assert tools("read_file", path="a.txt", limit=2)["next_offset"] == 1
+    assert tools("read_file", path="a.txt", offset=6, limit=1)["content"] == "🎉"
+    for inside in (7, 8, 9):
+        assert tools("read_file", path="a.txt", offset=inside)["content"] == "z"
+        assert tools("read_file", path="a.txt", offset=inside)["offset"] == 10
+
+
+def test_a_limit_above_the_largest_is_taken_as_the_largest(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_bytes(b"x" * (READ_LIMIT + 10))
+    assert tools("read_file", path="a.txt", limit=10**12)["next_offset"] == READ_LIMIT
+    assert tools("read_file", path="a.txt", offset=4)["next_offset"] == READ_LIMIT + 4
+
+
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+    encoding=st.sampled_from(
+        ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "gb18030", "utf-8-sig", "utf-16", "utf-32"]
+    ),
+    limit=st.integers(1, 12),
+)
+def test_ranges_one_after_another_give_the_whole_text(text: str, encoding: str, limit: int) -> None:
+    data = text.encode(encoding)
+    found = encoding_of(data[:4], known_encoding(encoding))
+    pieces, offset = [], 0
+    while offset < len(data):
+        part = decode_part(data[offset : offset + with_extra(limit)], offset, limit, found, "a.txt")
+        assert part.end > offset
+        pieces.append(part.text)
+        offset = part.end
+    assert "".join(pieces) == data[found.mark :].decode(found.name)
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), data=st.data())
+def test_a_range_from_anywhere_begins_with_a_whole_character(text: str, data: st.DataObject) -> None:
+    encoding = data.draw(st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]))
+    encoded = text.encode(encoding)
+    offset = data.draw(st.integers(0, len(encoded)))
+    part = decode_part(encoded[offset:], offset, len(encoded), encoding_of(b"", encoding), "a.txt")
+    assert text.endswith(part.text)
+    assert encoded[part.start :].decode(encoding) == part.text
+
+
+# write_file
+
+
+def test_write_answers_path_and_bytes_and_makes_folders(tools: Tools, workspace: Path) -> None:
+    assert tools("write_file", path="a/b/c.txt", content="Grüße") == {
+        "message": "Successfully wrote 7 bytes to a/b/c.txt",
+        "path": "a/b/c.txt",
+        "bytes_written": 7,
+        "mode": "overwrite",
+    }
+    assert (workspace / "a" / "b" / "c.txt").read_text() == "Grüße"
+
+
+def test_write_overwrites_or_appends(tools: Tools, workspace: Path) -> None:
+    tools("write_file", path="a.txt", content="one", mode="append")
+    answer = tools("write_file", path="a.txt", content="two", mode="append")
+    assert (answer["bytes_written"], answer["mode"]) == (3, "append")
+    assert (workspace / "a.txt").read_text() == "onetwo"
+    tools("write_file", path="a.txt", content="three")
+    assert (workspace / "a.txt").read_text() == "three"
+    tools("write_file", path="a.txt", content="", mode="overwrite")
+    assert (workspace / "a.txt").read_text() == ""
+
+
+def test_content_with_a_lone_surrogate_is_refused(tools: Tools, workspace: Path) -> None:
+    with pytest.raises(ToolError, match="content holds a lone surrogate at character 1") as caught:
+        tools.tools["write_file"].run({"path": "a.txt", "content": "x\ud800"}, tools.ctx)
+    assert caught.value.code == "invalid_arguments"
+    assert os.listdir(workspace) == []
+
+
+def test_line_endings_are_written_as_given(tools: Tools, workspace: Path) -> None:
+    tools("write_file", path="a.txt", content="a\r\nb\nc\r")
+    assert (workspace / "a.txt").read_bytes() == b"a\r\nb\nc\r"
+
+
+def test_10_mb_of_content_are_written(tools: Tools, workspace: Path) -> None:
+    assert tools("write_file", path="a.txt", content="x" * 10_000_000)["bytes_written"] == 10_000_000
+    assert (workspace / "a.txt").stat().st_size == 10_000_000
+
+
+def test_the_deadline_of_the_call_is_kept(tools: Tools, workspace: Path) -> None:
+    tools("write_file", path="a.txt", content="mine")
+    tools.ctx.deadline = Deadline(time.monotonic() - 1, "the tool's own limit")
+    assert tools.refusal("write_file", path="a.txt", content="new")[0] == "timeout"
+    assert tools.refusal("edit_file", path="a.txt", old_text="mine", new_text="new")[0] == "timeout"
+    assert tools.refusal("list_directory", path=".")[0] == "timeout"
+    assert (workspace / "a.txt").read_text() == "mine"
+
+
+# edit_file
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "words"),
+    [
+        ("one two", "three", "(0 matches)"),
+        ("", "x", "(0 matches)"),
+        ("one two one", "one", "2 times"),
+        ("aaa", "aa", "2 times"),
+    ],
+)
+def test_an_edit_needs_exactly_one_match_and_tells_the_count(
+    tools: Tools, workspace: Path, content: str, old: str, words: str
+) -> None:
+    (workspace / "a.txt").write_text(content)
+    code, message = tools.refusal("edit_file", path="a.txt", old_text=old, new_text="new")
+    assert code == "invalid_arguments"
+    assert words in message
+    assert (workspace / "a.txt").read_text() == content
+
+
+def test_an_edit_that_changes_nothing_is_refused(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("same")
+    assert tools.refusal("edit_file", path="a.txt", old_text="same", new_text="same")[0] == "invalid_arguments"
+
+
+def test_an_empty_old_text_does_not_fit_the_schema(tools: Tools) -> None:
+    with pytest.raises(jsonschema_rs.ValidationError):
+        tools("edit_file", path="a.txt", old_text="", new_text="new")
+
+
+def test_what_is_no_utf_8_text_or_too_large_is_not_edited(tools: Tools, workspace: Path) -> None:
+    (workspace / "wide.txt").write_text("text", encoding="utf-16")
+    assert "UTF-16" in tools.refusal("edit_file", path="wide.txt", old_text="t", new_text="x")[1]
+    with (workspace / "huge").open("wb") as file:
+        file.truncate(EDIT_LIMIT + 1)
+    assert tools.refusal("edit_file", path="huge", old_text="t", new_text="x")[0] == "file_too_large"
+    assert tools.refusal("edit_file", path="none", old_text="t", new_text="x")[0] == "file_not_found"
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"one\ntwo\n", "one\ntwo", "1\n2\n3", b"1\n2\n3\n"),
+        (b"one\r\ntwo\r\n", "one\ntwo", "1\n2\n3", b"1\r\n2\r\n3\r\n"),
+        (b"one\r\ntwo\r\n", "one\r\ntwo", "1\r\n2", b"1\r\n2\r\n"),
+        (b"one\ntwo\n", "one\r\ntwo", "1\r\n2", b"1\n2\n"),
+        (b"one\r\ntwo\nthree\n", "two\nthree", "2\n3", b"one\r\n2\n3\n"),
+        (b"one\r\ntwo\nthree\n", "one\ntwo", "1\n2", b"1\r\n2\nthree\n"),
+        (b"one\rtwo\r", "two", "2", b"one\r2\r"),
+        (codecs.BOM_UTF8 + b"one", "one", "1", codecs.BOM_UTF8 + b"1"),
+        (b"caf\xe9 one", "one", "1", b"caf\xe9 1"),
+        (b"one", "one", "", b""),
+        (b"no end", "end", "end\n", b"no end\n"),
+    ],
+)
+def test_an_edit_keeps_line_endings_and_all_other_bytes(
+    tools: Tools, workspace: Path, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    (workspace / "a.txt").write_bytes(before)
+    answer = tools("edit_file", path="a.txt", old_text=old, new_text=new)
+    assert answer == {"message": "Successfully edited a.txt", "path": "a.txt"}
+    assert (workspace / "a.txt").read_bytes() == after
+
+
+# list_directory
+
+
+def test_children_are_sorted_with_kind_and_size(tools: Tools, workspace: Path) -> None:
+    (workspace / "b.txt").write_text("12345")
+    (workspace / "A").mkdir()
+    (workspace / "A" / "inner").touch()
+    (workspace / "link").symlink_to("/etc/passwd")
+    os.mkfifo(workspace / "pipe")
+    assert tools("list_directory", path=".") == {
+        "entries": [
+            {"name": "A", "kind": "directory", "is_dir": True, "size": 0},
+            {"name": "b.txt", "kind": "file", "is_dir": False, "size": 5},
+            {"name": "link", "kind": "link", "is_dir": False, "size": 0},
+            {"name": "pipe", "kind": "other", "is_dir": False, "size": 0},
+        ]
+    }
+    assert [entry["name"] for entry in tools("list_directory", path="A")["entries"]] == ["inner"]
+
+
+def test_a_missing_directory_and_a_file_are_told_apart(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").touch()
+    assert tools.refusal("list_directory", path="none") == ("file_not_found", "File not found: none")
+    code, message = tools.refusal("list_directory", path="a.txt")
+    assert code == "execution_failed"
+    assert "read_file" in message
+
+
+def test_a_name_that_is_not_utf_8_is_shown_with_its_bytes(tools: Tools, workspace: Path) -> None:
+    (Path(os.fsdecode(os.fsencode(workspace) + b"/caf\xe9"))).touch()
+    assert tools("list_directory", path=".")["entries"][0]["name"] == "caf\\xe9"
+
+
+def test_100_000_entries_are_cut_and_the_answer_says_how_many_are_shown(quick: Tools) -> None:
+    for number in range(100_000):
+        os.close(os.open(quick.folder / f"{number:06}", os.O_CREAT | os.O_WRONLY))
+    answer = quick("list_directory", path=".")
+    assert len(answer["entries"]) == answer["shown"] == LIST_LIMIT
+    assert answer["entries"][-1]["name"] == f"{LIST_LIMIT - 1:06}"
+    assert answer["total"] == 100_000
+    assert f"first {LIST_LIMIT} of 100000" in answer["message"]
+
+
+# All of them
+
+
+def test_every_tool_says_what_it_is_and_what_it_does(tools: Tools) -> None:
+    assert list(tools.tools) == ["read_file", "write_file", "edit_file", "list_directory"]
+    for name, tool in tools.tools.items():
+        parameters: Any = tool.spec.parameters
+        assert parameters["additionalProperties"] is False
+        assert all(value["description"].endswith(".") for value in parameters["properties"].values())
+        assert tool.spec.timeout == 10.0
+        assert not tool.spec.annotations.open_world
+        if name in ("read_file", "list_directory"):
+            assert tool.spec.annotations == READ_ONLY
+        else:
+            assert tool.spec.annotations.destructive
+            assert not tool.spec.annotations.read_only
+
+
+@pytest.mark.skipif(not NAUGHTY.exists(), reason="the naughty strings lie beside the checkout, not in it")
+def test_naughty_strings_are_contents_like_others(quick: Tools) -> None:
+    strings: list[str] = json.loads(NAUGHTY.read_text(encoding="utf-8"))
+    assert len(strings) > 400
+    for text in strings:
+        quick("write_file", path="a.txt", content=text)
+        # A byte order mark at the very beginning is no content.
+        assert quick("read_file", path="a.txt")["content"] == text.removeprefix("\ufeff")
+        quick("write_file", path="a.txt", content=f"<<{text}>>")
+        if text:
+            quick("edit_file", path="a.txt", old_text=f"<<{text}>>", new_text=f"{text}.")
+            assert quick("read_file", path="a.txt")["content"] == f"{text}.".removeprefix("\ufeff")
+
+
+@pytest.mark.skipif(not NAUGHTY.exists(), reason="the naughty strings lie beside the checkout, not in it")
+def test_naughty_strings_are_names_of_files_or_refused(quick: Tools) -> None:
+    beside = set(os.listdir(quick.folder.parent))
+    written = 0
+    strings: list[str] = json.loads(NAUGHTY.read_text(encoding="utf-8"))
+    for text in strings:
+        try:
+            quick("write_file", path=text, content=text)
+        except ToolError as error:
+            assert error.code in ("invalid_path", "execution_failed")
+            assert not text or "/" in text or len(text.encode()) > 255 or text in (".", "..")
+        else:
+            written += 1
+            assert (quick.folder / text).resolve().is_relative_to(quick.folder.resolve())
+            assert (quick.folder / text).read_bytes() == text.encode()
+    assert written > 300
+    assert not any(name in strings for name in set(os.listdir(quick.folder.parent)) - beside)

@@ -1,0 +1,122 @@
+"""A page as Markdown: what is kept, what is dropped, and what a hostile page can't do."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handspan.tools.markdown import MAX_CLEAN, MAX_SOURCE, html_to_markdown
+
+
+def markdown(page: str) -> str:
+    return html_to_markdown(page, "http://h.example/a/b").text
+
+
+# Every one of these took the bare parser and writer minutes, or ended them with an error.
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("<a ", "<a b='", "<!--", "</", "<![CDATA[", "<?x ", "<!x ", "<script>", "<div>", "<b>", "<blockquote>"),
+        *("<ul><li>", "<ol><li>x", "<table><tr><td>x", "<td colspan=1000000>x", "&#99999999999999999999", "<svg><nav>"),
+        *("<", "&", "<a" + " " * 50 + ">", "<a " + "a" * 5000 + ">", "<p> \n", "<q>", "<dl><dt>x<dd>y", '<x y="z'),
+    ],
+)
+def test_a_long_broken_page_is_read_in_bounded_time(unit: str) -> None:
+    result = html_to_markdown("before " + unit * (200_000 // len(unit)), "http://h.example/")
+    assert result.text.startswith("before")
+
+
+def test_a_page_nested_deeper_than_any_writer_likes_keeps_its_text() -> None:
+    assert "deep" in markdown("<ul><li><b>" * 5000 + "deep")
+    assert markdown("<div><section>" * 5000 + "deep" + "</section></div>" * 5000 + "after") == "deep\n\nafter"
+
+
+def test_more_content_than_fits_is_cut_and_said_to_be() -> None:
+    cut = html_to_markdown("<p>" + "word " * MAX_CLEAN)
+    assert cut.truncated
+    assert 0 < len(cut.text) <= MAX_CLEAN + 1
+    assert html_to_markdown("<!--" + "x" * MAX_SOURCE + "--><p>never seen").truncated
+    assert not html_to_markdown("<script>" + "x" * MAX_CLEAN + "</script><p>seen").truncated
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<script>var a = '<p>code</p>';</script>seen",
+        "<SCRIPT type=x>code</ScRiPt >seen",
+        "<style>p { code: 1 }</style>seen",
+        "<nav><ul><li><a href=/>code</a></ul></nav>seen",
+        "<nav>code<nav>code</nav>code</nav>seen",
+        "<svg><title>code</title><path d='code'/></svg>seen",
+        "<svg/>seen",
+        "<template><p>code</template>seen",
+        "<noscript>code</noscript>seen",
+        "<head><title>code</title><meta name=code></head><body>seen",
+        "<!-- code --><!doctype html><?php code ?>seen",
+        "<iframe src=code>code</iframe>seen<script>code",
+        "seen<textarea>code",
+        "seen<!-- code",
+        "seen<a href='code",
+        "seen</ code>",
+        "</nav>seen",
+    ],
+)
+def test_what_is_not_content_is_left_out(page: str) -> None:
+    assert markdown(page) == "seen"
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("", ""),
+        ("plain text", "plain text"),
+        ("3 < 4 & 5 > 2 &amp; &uuml;", "3 < 4 & 5 > 2 & ü"),
+        ("<h1>One</h1><h3>Two</h3>", "# One\n\n### Two"),
+        ("<p>One<p>Two", "One\n\nTwo"),
+        ("<div>One<div>Two</div>Three</div>", "One\n\nTwo\n\nThree"),
+        ("<b>bold</b> <em>it</em> <code>x_y*z</code> a_b*c", "**bold** *it* `x_y*z` a_b*c"),
+        ("<ul><li>a<li>b<ul><li>c</ul><li>d</ul>", "- a\n- b\n  - c\n- d"),
+        ("<ol><li>a</li><li>b</li></ol>", "1. a\n2. b"),
+        ("<dl><dt>T<dd>D</dl>", "T\n:   D"),
+        ("<blockquote>q</blockquote>", "> q"),
+        ("<pre>a  b\n  c</pre>", "```\na  b\n  c\n```"),
+        ("a<br>b<hr>c", "a  \nb\n\n---\n\nc".replace("  \n", "\n")),
+        ("<table><thead><tr><th>K<th>V</thead><tr><td>1<td>2</table>", "| K | V |\n| --- | --- |\n| 1 | 2 |"),
+        ("<table><tr><td>a</div><td>b</table>", "| a | b |\n| --- | --- |"),
+        ('<a href="../y?q=1&amp;r=2">go</a>', "[go](http://h.example/y?q=1&r=2)"),
+        ("<a href=/y title='T \"q\"'>go</a>", '[go](http://h.example/y "T \\"q\\"")'),
+        ("<a href=http://other.example/>go</a>", "[go](http://other.example/)"),
+        ("<a href='javascript:alert(1)'>go</a>", "go"),
+        ("<a href=' JavaScript:alert(1)'>go</a>", "go"),
+        ("<a href='http://[broken'>go</a>", "go"),
+        ("<a data-href=/no HREF=/yes href=/second>go</a>", "[go](http://h.example/yes)"),
+        (f"<a href='{'x' * 3000}'>go</a>", "go"),
+        ('<img src=/i.png alt="a b">', "![a b](http://h.example/i.png)"),
+        ("<img src='data:image/png;base64,AAAA' alt='a picture'>", "a picture"),
+        ("<img>", ""),
+        ("<custom-tag attr='>'>kept</custom-tag>", "kept"),
+        ("<p title='a > b'>kept</p>", "kept"),
+    ],
+)
+def test_content_keeps_its_form(page: str, expected: str) -> None:
+    assert markdown(page) == expected
+
+
+def test_a_long_numbered_list_is_numbered_to_its_end() -> None:
+    text = markdown("<ol>" + "".join("<li>item" for _ in range(250)) + "</ol><ol><li>other</ol>")
+    assert "100. item" in text
+    assert "101. item" in text
+    assert "250. item" in text
+    assert "1. other" in text
+
+
+PIECES = (
+    *("<p>", "</p>", "<ul>", "<li>", "</ul>", "<ol>", "</ol>", "<table>", "<tr>", "<td>", "</table>", "<a>", "</a>"),
+    *("<b>", "</b>", "<pre>", "</pre>", "<nav>", "</nav>", "<script>", "</script>", "<!--", "-->", "<div>", "</div>"),
+    *("<", ">", "&", "&#", "=", "'", '"', "/", "!", "text"),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=40))
+def test_no_page_is_too_broken_and_none_brings_a_script(pieces: list[str]) -> None:
+    assert "<script" not in html_to_markdown("".join(pieces)).text

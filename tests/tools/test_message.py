@@ -1,0 +1,48 @@
+"""`message`: through the bus to a channel, or a clear no."""
+
+import pytest
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import ToolError
+from handspan.tools.message import SendMessage
+
+pytestmark = pytest.mark.anyio
+
+ARGUMENTS = {"channel": "telegram", "chat_id": "42", "content": "Grüße"}
+
+
+class Outbox:
+    """A bus that knows one channel and keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, str]] = []
+
+    async def send(self, channel: str, chat_id: str, content: str) -> None:
+        if channel != "telegram":
+            raise ToolError("execution_failed", f"There is no channel {channel!r}.")
+        self.sent.append((channel, chat_id, content))
+
+
+async def test_without_a_bus_the_error_names_the_setting_and_another_way(ctx: ToolContext) -> None:
+    with pytest.raises(ToolError, match=r"'telegram' .*setting 'channels.<name>'.*in this conversation") as refused:
+        await SendMessage().run(ARGUMENTS, ctx)
+    assert refused.value.code == "execution_failed"
+
+
+async def test_what_the_bus_refuses_is_refused(ctx: ToolContext) -> None:
+    outbox = Outbox()
+    with pytest.raises(ToolError, match="no channel 'pigeon'"):
+        await SendMessage(outbox).run({**ARGUMENTS, "channel": "pigeon"}, ctx)
+    assert outbox.sent == []
+
+
+async def test_a_message_goes_to_its_chat_and_the_answer_says_so(ctx: ToolContext) -> None:
+    outbox = Outbox()
+    answer = await SendMessage(outbox).run(ARGUMENTS, ctx)
+    assert outbox.sent == [("telegram", "42", "Grüße")]
+    assert answer == {"status": "sent", "channel": "telegram", "chat_id": "42", "content_length": 7}
+
+
+def test_it_reaches_people_outside() -> None:
+    assert SendMessage.spec.annotations.open_world
+    assert not SendMessage.spec.annotations.read_only

@@ -1,0 +1,316 @@
+"""The web tools against a real server on loopback."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from handspan.core.context import ToolContext
+from handspan.core.deadlines import Deadline
+from handspan.core.errors import ConfigError, ErrorCode, ToolError
+from handspan.core.tool import Tool
+from handspan.core.values import Json, JsonObject
+from handspan.net.exchange import MEBIBYTE
+from handspan.net.guard import NetGuard
+from handspan.net.policy import UrlPolicy
+from handspan.tools.web import HttpRequest, WebFetch, WebSearch, web_tools
+from tests.net.site import Site, redirect, response
+
+pytestmark = pytest.mark.anyio
+
+LIMIT = 10 * MEBIBYTE
+
+
+async def at_home(host: str, port: int) -> Sequence[str]:
+    return ["127.0.0.1"]
+
+
+@pytest.fixture
+def guard() -> NetGuard:
+    """Lets the test's own server through."""
+    return NetGuard(UrlPolicy(allowed_domains=("127.0.0.1", "site.test")), resolve=at_home)
+
+
+async def run(tool: WebFetch | HttpRequest | WebSearch, ctx: ToolContext, **arguments: Json) -> JsonObject:
+    answer = await tool.run(arguments, ctx)
+    assert isinstance(answer, dict)
+    msgspec.json.encode(answer)
+    return answer
+
+
+async def failure(
+    code: ErrorCode, tool: WebFetch | HttpRequest | WebSearch, ctx: ToolContext, **arguments: Json
+) -> str:
+    with pytest.raises(ToolError) as raised:
+        await tool.run(arguments, ctx)
+    assert raised.value.code == code, raised.value.message
+    return raised.value.message
+
+
+# All of them
+
+
+async def test_each_tool_refuses_an_inner_address(ctx: ToolContext) -> None:
+    closed = NetGuard(UrlPolicy(), resolve=at_home)
+    for tool in (WebFetch(closed), HttpRequest(closed)):
+        for url in ("http://127.0.0.1/", "http://169.254.169.254/", "http://localhost/", "http://inner.test/"):
+            assert "tools.url_policy.allowed_domains" in await failure("policy_denied", tool, ctx, url=url)
+        await failure("invalid_arguments", tool, ctx, url="file:///etc/passwd")
+        await failure("invalid_arguments", tool, ctx, url="http://2130706433/")
+        await failure("invalid_arguments", tool, ctx, url="http://example.com/", headers={"X": "1\r\nY: 2"})
+
+
+async def test_each_tool_keeps_to_the_time_that_the_call_has_left(ctx: ToolContext, guard: NetGuard) -> None:
+    async def silent(writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    async with Site({"/": silent}) as site:
+        for tool in (WebFetch(guard), HttpRequest(guard)):
+            ctx.deadline = Deadline(time.monotonic() + 0.2, "the tool's own limit")
+            await failure("timeout", tool, ctx, url=site.url())
+        ctx.deadline = Deadline(time.monotonic() - 1, "the tool's own limit")
+        await failure("timeout", WebSearch(guard, site.url()), ctx, query="x")
+
+
+def test_the_specs_say_what_the_tools_do(guard: NetGuard) -> None:
+    tools: dict[str, Tool] = {tool.spec.name: tool for tool in web_tools(guard)}
+    assert list(tools) == ["web_search", "web_fetch", "http_request"]
+    for tool in tools.values():
+        spec = tool.spec
+        assert (spec.permissions, spec.timeout) == (("network",), 30)
+        assert spec.annotations.open_world
+        assert spec.annotations.read_only is (spec.name != "http_request")
+        assert spec.annotations.destructive is (spec.name == "http_request")
+        assert spec.parameters["additionalProperties"] is False
+        properties = spec.parameters["properties"]
+        assert isinstance(properties, dict)
+        assert all(isinstance(schema, dict) and schema["description"] for schema in properties.values())
+
+
+# web_fetch
+
+
+async def test_a_page_comes_with_its_markdown(ctx: ToolContext, guard: NetGuard) -> None:
+    page = b"<html><script>no()</script><h1>Hello</h1><a href=/x>link</a></html>"
+    async with Site({"/p": response(page, headers={"Content-Type": "text/html; charset=utf-8"})}) as site:
+        answer = await run(WebFetch(guard), ctx, url=site.url("/p"))
+        assert answer == {
+            "status": 200,
+            "content_type": "text/html; charset=utf-8",
+            "url": site.url("/p"),
+            "bytes": len(page),
+            "markdown": f"# Hello\n\n[link]({site.url('/x')})",
+            "body": page.decode(),
+        }
+
+
+async def test_a_page_longer_than_its_markdown_says_so(ctx: ToolContext, guard: NetGuard) -> None:
+    page = b"<p>" + b"word " * 200_000
+    async with Site({"/": response(page, headers={"Content-Type": "text/html"})}) as site:
+        answer = await run(WebFetch(guard), ctx, url=site.url())
+        assert answer["markdown_truncated"] is True
+        assert answer["bytes"] == len(page)
+
+
+async def test_plain_text_comes_without_markdown(ctx: ToolContext, guard: NetGuard) -> None:
+    routes = {
+        "/text": response("grüß".encode("latin-1"), headers={"Content-Type": "text/plain; charset=latin-1"}),
+        "/json": response(b'{"a": 1}', headers={"Content-Type": "application/json"}),
+        "/empty": response(b"", headers={"Content-Type": "text/html"}),
+        "/untyped": response(b"hello"),
+    }
+    async with Site(dict(routes)) as site:
+        bodies = [await run(WebFetch(guard), ctx, url=site.url(path)) for path in routes]
+        assert [answer["body"] for answer in bodies] == ["grüß", '{"a": 1}', "", "hello"]
+        assert all("markdown" not in answer for answer in bodies)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Content-Type": "image/png"}, {"Content-Type": "text/plain", "Content-Encoding": "br"}]
+)
+async def test_what_is_not_text_is_named_and_not_shown(
+    ctx: ToolContext, guard: NetGuard, headers: dict[str, str]
+) -> None:
+    async with Site({"/": response(b"\x89PNG\x00\xff", headers=headers)}) as site:
+        answer = await run(WebFetch(guard), ctx, url=site.url())
+        assert (answer["body"], answer["binary"], answer["bytes"]) == ("", True, 6)
+        assert headers["Content-Type"] in str(answer["warning"])
+        assert "6 bytes" in str(answer["warning"])
+
+
+async def test_a_body_over_ten_megabytes_is_cut_and_says_so(ctx: ToolContext, guard: NetGuard) -> None:
+    body = b"x" * (LIMIT + 5)
+    async with Site({"/": response(body, headers={"Content-Type": "text/plain"})}) as site:
+        answer = await run(WebFetch(guard), ctx, url=site.url())
+        assert (answer["truncated"], answer["limit_bytes"], answer["bytes"]) == (True, LIMIT, LIMIT)
+        assert answer["total_bytes"] == LIMIT + 5
+        assert answer["body"] == "x" * LIMIT
+
+
+async def test_a_cut_body_that_is_not_text_says_both(ctx: ToolContext, guard: NetGuard) -> None:
+    async with Site({"/": response(b"\0" * (LIMIT + 1), length=False)}) as site:
+        answer = await run(WebFetch(guard), ctx, url=site.url())
+        assert (answer["truncated"], answer["binary"]) == (True, True)
+        assert "total_bytes" not in answer
+        assert "of unknown type" in str(answer["warning"])
+        assert "or more" in str(answer["warning"])
+
+
+async def test_head_gives_status_and_type_only(ctx: ToolContext, guard: NetGuard) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1234\r\nConnection: close\r\n\r\n"
+    async with Site({"/": head}) as site:
+        answer = await run(WebFetch(guard), ctx, url=site.url(), method="HEAD", headers={"Accept": "text/html"})
+        assert (answer["status"], answer["content_type"], answer["body"]) == (200, "text/html", "")
+        assert (site.seen[0].method, site.seen[0].headers["accept"]) == ("HEAD", "text/html")
+
+
+async def test_a_page_that_is_missing_or_broken_is_still_an_answer(ctx: ToolContext, guard: NetGuard) -> None:
+    async with Site({"/500": response(b"oops", "500 Internal"), "/moved": redirect("/500")}) as site:
+        assert (await run(WebFetch(guard), ctx, url=site.url("/missing")))["status"] == 404
+        answer = await run(WebFetch(guard), ctx, url=site.url("/moved"))
+        assert (answer["status"], answer["url"], answer["body"]) == (500, site.url("/500"), "oops")
+
+
+# http_request
+
+
+async def test_a_server_error_is_a_network_error_with_the_head_of_its_body(ctx: ToolContext, guard: NetGuard) -> None:
+    routes = {
+        "/503": response(b"come back " * 300, "503 Busy", {"Content-Type": "text/plain"}),
+        "/500": response(b"", "500 Oops"),
+        "/502": response(b"\0\1", "502 Bad", {"Content-Type": "image/png"}),
+    }
+    async with Site(dict(routes)) as site:
+        message = await failure("network_error", HttpRequest(guard), ctx, url=site.url("/503"))
+        assert message.startswith(f"HTTP 503 from {site.url('/503')}: come back")
+        assert len(message) < 1200
+        assert "empty body" in await failure("network_error", HttpRequest(guard), ctx, url=site.url("/500"))
+        assert "image/png" in await failure("network_error", HttpRequest(guard), ctx, url=site.url("/502"))
+
+
+async def test_a_host_outside_the_own_list_is_refused_with_its_setting(ctx: ToolContext, guard: NetGuard) -> None:
+    async with Site({"/": response(b"ok")}) as site:
+        site.routes["/out"] = redirect(site.url(host="site.test"))
+        tool = HttpRequest(guard, ("127.0.0.1",))
+        assert (await run(tool, ctx, url=site.url()))["status"] == 200
+        for url in (site.url(host="site.test"), site.url("/out")):
+            assert "tools.http_request.allowed_hosts" in await failure("policy_denied", tool, ctx, url=url)
+        await failure("policy_denied", HttpRequest(guard, ()), ctx, url=site.url())
+
+
+async def test_a_get_with_a_body_is_refused(ctx: ToolContext, guard: NetGuard) -> None:
+    assert "POST" in await failure("invalid_arguments", HttpRequest(guard), ctx, url="http://site.test/", body="x")
+
+
+async def test_every_other_status_is_a_success_with_headers_and_body(ctx: ToolContext, guard: NetGuard) -> None:
+    async with Site({"/": response(b"no such thing", "404 Not Found", {"X-Reason": "gone"})}) as site:
+        answer = await run(HttpRequest(guard), ctx, url=site.url(), body="")
+        assert (answer["status"], answer["body"], answer["url"], answer["bytes"]) == (
+            404,
+            "no such thing",
+            site.url(),
+            13,
+        )
+        assert isinstance(answer["headers"], dict)
+        assert answer["headers"]["x-reason"] == "gone"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+@pytest.mark.parametrize(
+    ("body", "headers", "content_type"),
+    [
+        ('{"a": "ü"}', {}, "application/json"),
+        (" [1]", {"X-Y": "z"}, "application/json"),
+        ("grüß", {}, "text/plain; charset=utf-8"),
+        ("a=b", {"content-TYPE": "application/x-www-form-urlencoded"}, "application/x-www-form-urlencoded"),
+    ],
+)
+async def test_a_body_is_sent_with_its_type(
+    ctx: ToolContext, guard: NetGuard, method: str, body: str, headers: dict[str, Json], content_type: str
+) -> None:
+    async with Site({"/": response(b"")}) as site:
+        await run(HttpRequest(guard), ctx, url=site.url(), method=method, body=body, headers=headers)
+        seen = site.seen[0]
+        assert (seen.method, seen.body.decode(), seen.headers["content-type"]) == (method, body, content_type)
+
+
+async def test_a_long_answer_is_cut_and_says_so(ctx: ToolContext, guard: NetGuard) -> None:
+    async with Site({"/": response(b"x" * (LIMIT + 1), headers={"Content-Type": "text/plain"})}) as site:
+        answer = await run(HttpRequest(guard), ctx, url=site.url())
+        assert (answer["truncated"], answer["limit_bytes"]) == (True, LIMIT)
+
+
+# web_search
+
+
+@pytest.mark.parametrize("endpoint", [None, ""])
+async def test_without_an_endpoint_the_setting_is_named(
+    ctx: ToolContext, guard: NetGuard, endpoint: str | None
+) -> None:
+    assert "tools.web_search.endpoint" in await failure("execution_failed", WebSearch(guard, endpoint), ctx, query="x")
+
+
+def test_an_endpoint_that_is_no_url_stops_the_start(guard: NetGuard) -> None:
+    with pytest.raises(ConfigError, match=r"tools\.web_search\.endpoint"):
+        WebSearch(guard, "search.example")
+
+
+@pytest.mark.parametrize(
+    ("answer", "results"),
+    [
+        ({"results": [{"n": n} for n in range(9)]}, [{"n": 0}, {"n": 1}, {"n": 2}]),
+        ({"web": {"results": [{"title": "t", "url": "u"}]}}, [{"title": "t", "url": "u"}]),
+        ({"items": [1, 2, 3, 4]}, [1, 2, 3]),
+        ([1, 2, 3, 4], [1, 2, 3]),
+        ({"answer": "42"}, {"answer": "42"}),
+        ({"results": []}, []),
+    ],
+)
+async def test_results_are_found_wherever_the_endpoint_keeps_them(
+    ctx: ToolContext, answer: Json, results: Json
+) -> None:
+    async with Site({"/s": response(msgspec.json.encode(answer))}) as site:
+        tool = WebSearch(NetGuard(), site.url("/s"))
+        assert await run(tool, ctx, query="a b&c=ü", num_results=3) == {"query": "a b&c=ü", "results": results}
+        assert site.seen[0].target == "/s?q=a+b%26c%3D%C3%BC&count=3"
+        assert "authorization" not in site.seen[0].headers
+
+
+async def test_an_endpoint_with_a_query_of_its_own_and_a_key_keeps_both(ctx: ToolContext) -> None:
+    async with Site({"/s": response(b"[]")}) as site:
+        await run(WebSearch(NetGuard(), site.url("/s?format=json"), "k3y"), ctx, query="x")
+        assert site.seen[0].target == "/s?format=json&q=x&count=5"
+        assert site.seen[0].headers["authorization"] == "Bearer k3y"
+
+
+async def test_the_key_goes_to_brave_in_the_header_that_brave_wants(ctx: ToolContext) -> None:
+    async with Site({"/s": response(b"[]")}) as site:
+        guard = NetGuard(resolve=at_home)
+        await run(WebSearch(guard, site.url("/s", host="api.search.brave.com"), "k3y"), ctx, query="x")
+        assert site.seen[0].headers["x-subscription-token"] == "k3y"
+        assert "authorization" not in site.seen[0].headers
+
+
+async def test_a_search_endpoint_is_trusted_itself_and_its_redirects_are_not(ctx: ToolContext) -> None:
+    async with Site({"/s": redirect("http://127.0.0.1:1/")}) as site:
+        await failure("policy_denied", WebSearch(NetGuard(), site.url("/s"), "k3y"), ctx, query="x")
+
+
+async def test_a_search_endpoint_that_fails_is_told_with_its_status(ctx: ToolContext) -> None:
+    routes = {
+        "/401": response(b"who are you", "401 Unauthorized"),
+        "/500": response(b"oops", "500 Oops"),
+        "/html": response(b"<html>", headers={"Content-Type": "text/html"}),
+        "/deep": response(b"[" * 100_000),
+    }
+    async with Site(dict(routes)) as site:
+        message = await failure("network_error", WebSearch(NetGuard(), site.url("/401")), ctx, query="x")
+        assert "401" in message
+        assert "tools.web_search.api_key" in message
+        message = await failure("network_error", WebSearch(NetGuard(), site.url("/500")), ctx, query="x")
+        assert "HTTP 500: oops" in message
+        message = await failure("execution_failed", WebSearch(NetGuard(), site.url("/html")), ctx, query="x")
+        assert "text/html" in message
+        await failure("execution_failed", WebSearch(NetGuard(), site.url("/deep")), ctx, query="x")
