@@ -1,0 +1,67 @@
+"""The tools that come with the house, made from the settings (SPEC B)."""
+
+from collections.abc import Iterator
+
+from handspan.config.settings import Settings, ToolSettings
+from handspan.core.principals import BUILTIN
+from handspan.core.tool import Tool
+from handspan.net.guard import NetGuard
+from handspan.registry.registry import Registry
+from handspan.tools.artifact import ReadArtifact
+from handspan.tools.clock import GetCurrentTime
+from handspan.tools.files import file_tools
+from handspan.tools.memory import memory_tools
+from handspan.tools.message import Bus, SendMessage
+from handspan.tools.sandbox import Sandbox
+from handspan.tools.shell import shell_tools
+from handspan.tools.shell_policy import CommandPolicy
+from handspan.tools.web import web_tools
+from handspan.tools.workspace import Workspace
+
+
+class BuiltinTools:
+    """Keeps the built-in tools in the registry while it is open."""
+
+    def __init__(
+        self, registry: Registry, settings: Settings, sandbox: Sandbox, guard: NetGuard, bus: Bus | None = None
+    ) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._sandbox = sandbox
+        self._guard = guard
+        self._bus = bus
+        self._workspace: Workspace | None = None
+
+    def open(self) -> None:
+        """Register them all."""
+        workspace = self._workspace = Workspace(
+            self._settings.workspace, self._sandbox.hidden, self._sandbox.file_owner
+        )
+        for tool in self._tools(workspace):
+            self._registry.register(tool, BUILTIN)
+
+    def close(self) -> None:
+        """Take them back."""
+        self._registry.unregister_by_source(BUILTIN)
+        if self._workspace is not None:
+            self._workspace.close()
+
+    def _tools(self, workspace: Workspace) -> Iterator[Tool]:
+        tools: ToolSettings = self._settings.tools
+        yield GetCurrentTime()
+        yield from file_tools(workspace)
+        yield from memory_tools(self._settings.state / "memory")
+        yield from shell_tools(
+            self._settings.workspace,
+            CommandPolicy(tools.command_policy.mode, tools.command_policy.allowlist, tools.command_policy.denylist),
+            self._sandbox,
+            unsafe_shell_without_sandbox=tools.unsafe_shell_without_sandbox,
+        )
+        yield from web_tools(
+            self._guard,
+            search_endpoint=tools.web_search.endpoint or None,
+            search_api_key=tools.web_search.api_key or None,
+            http_hosts=tools.http_request.allowed_hosts,
+        )
+        yield ReadArtifact(tools.result_limit)
+        yield SendMessage(self._bus)
