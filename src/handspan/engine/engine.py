@@ -1,0 +1,352 @@
+"""The way of one call, from a name and arguments to exactly one result (SPEC E1, E2).
+
+It has two halves with a durable seam between them: `begin` goes from *find* to *started in the ledger*, the other
+from an outcome to the finished record. `call` is begin, run, finish. A tool that answers `Pending` leaves in between;
+its outcome comes later through `settle`, perhaps in another process.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from msgspec import UnsetType, structs
+
+from handspan.core.artifacts import Artifacts
+from handspan.core.calls import UNKNOWN_TOOL, CallRecord, Ledger, ToolCall
+from handspan.core.errors import ToolError, WireError
+from handspan.core.questions import Questions
+from handspan.core.results import Failure, Pending, Success, ToolResult, succeed
+from handspan.core.values import Arguments
+from handspan.engine.asking import QUESTION_TIMEOUT, Asking, Consent, OpenQuestions, Waiting
+from handspan.engine.caller import Caller
+from handspan.engine.crash import said
+from handspan.engine.cut import RESULT_LIMIT, clip, cut
+from handspan.engine.gates import Gates
+from handspan.engine.hooks import HookedCall, Hooks
+from handspan.engine.ledger import MemoryLedger
+from handspan.engine.pending import PendingCalls
+from handspan.engine.policy import ALLOW, Ask, Deny, ModePolicy, Policy, Verdict
+from handspan.engine.running import Running, Started
+from handspan.engine.watchdog import Watchdog
+from handspan.registry.entry import Entry
+from handspan.wire import strict_json
+
+_log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Gives every call exactly one result. Raises nothing but cancellation."""
+
+    def __init__(
+        self,
+        artifacts: Artifacts,
+        workspace: Path,
+        *,
+        policy: Policy | None = None,
+        questions: Questions | None = None,
+        question_timeout: float = QUESTION_TIMEOUT,
+        hooks: Hooks | None = None,
+        ledger: Ledger | None = None,
+        gates: Gates | None = None,
+        result_limit: int = RESULT_LIMIT,
+    ) -> None:
+        self._artifacts = artifacts
+        self._policy = policy or ModePolicy()
+        self._asking = Asking(questions or OpenQuestions(), question_timeout)
+        self._hooks = hooks or None  # no hooks, no stations: most houses have none
+        self._ledger = ledger or MemoryLedger()
+        self._result_limit = result_limit
+        gates = gates or Gates()
+        self.running = Running(artifacts, workspace, gates)
+        self.watchdog = Watchdog(gates.is_busy)
+        self._pending = PendingCalls(self.settle)
+        self._resuming: set[str] = set()
+
+    # The way of one call.
+
+    async def call(self, call: ToolCall, caller: Caller) -> ToolResult | Pending:
+        """The call's one result; `Pending` when it comes later."""
+        started = await self.begin(call, caller)
+        return await self._run(started) if type(started) is Started else started
+
+    async def begin(self, call: ToolCall, caller: Caller) -> Started | ToolResult | Pending:
+        """The first half: from *find* to *started*. What does not get that far has its result here."""
+        began = time.monotonic()
+        entry = record = None
+        try:
+            entry = caller.box.find(call.name)  # find, available, enabled
+            if entry is None:
+                raise caller.box.refusal(call.name)
+            arguments = _valid(entry, call.arguments)
+            if self._hooks is not None:
+                call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
+            record = _record(call, caller, entry, arguments)
+            started = Started(entry, arguments, caller, record, call.deadline, began)
+            verdict = self._policy.decide(entry.spec, call, caller)
+            if verdict is not ALLOW or entry.permissions_to_ask:  # permissions, approval
+                return await self._start_with_consent(started, verdict, call)
+            written = self._ledger.start(record)
+            if written is not None:
+                await written
+            return started
+        except ToolError as error:
+            return await self._refuse(record or _unread(call, caller, entry), Failure(error.code, error.message))
+        except asyncio.CancelledError:
+            await self._refuse(record or _unread(call, caller, entry), _cancelled(call.name))
+            raise
+        except Exception as error:  # ours or not: a call without a verdict does not run, and has its result
+            _log.exception("The call of %r could not begin", call.name)
+            failure = Failure("internal_error", f"Tool {call.name!r} was not run: {said(error)}")
+            return await self._refuse(record or _unread(call, caller, entry), failure)
+
+    async def _run(self, started: Started) -> ToolResult | Pending:
+        record = started.record
+        try:
+            outcome = await self.running.run(started)
+        except asyncio.CancelledError:
+            await self._finish(record, _cancelled(record.name), started.began)
+            raise
+        except GeneratorExit:  # the task itself is taken down: nothing can be awaited any more
+            self._ledger.finish(record, _cancelled(record.name))
+            raise
+        if type(outcome) is Pending:
+            return await self._suspend(record, outcome)
+        return await self._finish(record, outcome, started.began) or await self._first_result(record)
+
+    async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
+        """The second half: after-hooks, size limit, journal. None when the call has its result already."""
+        try:
+            if self._hooks is not None:
+                result = await self._after(self._hooks, record, result)
+            if type(result) is Success:
+                size = len(result.encoded)
+                record.size += size
+                if size > self._result_limit:
+                    result = await cut(result, self._artifacts, record.owner, record.session, record.name)
+            else:
+                result = clip(result, self._result_limit)
+        except asyncio.CancelledError:  # nobody waits any more: the call still has its result
+            await self._refuse(record, _cancelled_late(record, result))
+            raise
+        record.duration = time.monotonic() - began
+        written = self._ledger.finish(record, result)
+        is_first = written if isinstance(written, bool) else await written
+        return result if is_first else None
+
+    async def call_all(self, calls: Iterable[ToolCall], caller: Caller) -> list[ToolResult | Pending]:
+        """The results of several calls that run side by side, in the order of the calls (SPEC E3)."""
+        tasks = [asyncio.create_task(self.call(call, caller)) for call in calls]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)  # every one of them gets its result first
+            raise
+
+    # Calls that wait: for an outcome from elsewhere, or for a person.
+
+    async def settle(self, call_id: str, outcome: ToolResult) -> ToolResult | None:
+        """Give a pending call its outcome; None when it has its result already, or never waited for one."""
+        found = await self._ledger.find(call_id)
+        if found is None or found.state != "pending":
+            return None
+        record = structs.replace(found)  # two may settle at once: only the winner's words shall stand
+        took = max(0.0, time.time() - record.at)  # it may have begun in another process: only the wall clock knows
+        result = await self._finish(record, _encoded(outcome), time.monotonic() - took)
+        if result is not None:
+            self._pending.done(call_id, result)
+        return result
+
+    async def result(self, call_id: str) -> ToolResult | None:
+        """The result of a call that is pending in this process, once it is there; None when it waits elsewhere."""
+        result = await self._pending.result(call_id)
+        if result is not None:
+            return result
+        record = await self._ledger.find(call_id)  # it may have come in the meantime
+        return None if record is None or isinstance(record.result, UnsetType) else record.result
+
+    async def resume(self, call_id: str, caller: Caller) -> ToolResult | Pending | None:
+        """Go on with a call whose question was answered meanwhile; None when no such call waits for a person."""
+        if call_id in self._resuming:  # two doors heard of the answer: one is enough
+            return None
+        self._resuming.add(call_id)
+        try:
+            return await self._resume(call_id, caller)
+        finally:
+            self._resuming.discard(call_id)
+
+    async def _resume(self, call_id: str, caller: Caller) -> ToolResult | Pending | None:
+        record = await self._ledger.find(call_id)
+        if record is None or record.state != "accepted" or record.owner != caller.who.owner:
+            return None
+        began = time.monotonic()
+        call = ToolCall(record.name, record.arguments, record.id)
+        try:
+            entry = _find(call.name, caller)
+            arguments = _valid(entry, call.arguments)
+            verdict = self._policy.decide(entry.spec, call, caller)
+            started = await self._start_with_consent(
+                Started(entry, arguments, caller, record, None, began), verdict, call
+            )
+        except ToolError as error:
+            return await self._refuse(record, Failure(error.code, error.message))
+        return await self._run(started) if isinstance(started, Started) else started
+
+    async def _suspend(self, record: CallRecord, pending: Pending) -> Pending:
+        if pending.expires_in is not None:
+            record.expires_at = time.time() + pending.expires_in
+        self._pending.put(record.id, pending)  # first: the outcome may come as soon as the ledger says "pending"
+        await self._ledger.suspend(record)
+        return pending
+
+    async def _first_result(self, record: CallRecord) -> ToolResult:
+        kept = await self._ledger.find(record.id)
+        assert kept is not None and not isinstance(kept.result, UnsetType)  # `finish` said that there is one
+        return kept.result
+
+    # Stations.
+
+    async def _before(
+        self, hooks: Hooks, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller
+    ) -> tuple[ToolCall, Entry, Arguments]:
+        """What the hooks leave of the call; when they changed it, it has gone through *find* to *hooks* again, once."""
+        shown = HookedCall(call.id, entry.spec.name, arguments, caller.who.owner, caller.session, caller.agent.name)
+        hooked = await hooks.before(shown, may_modify=True)
+        if hooked is shown:
+            return call, entry, arguments
+        entry = _find(hooked.name, caller)
+        arguments = _valid(entry, hooked.arguments)
+        await hooks.before(hooked, may_modify=False)
+        return ToolCall(hooked.name, arguments, call.id, call.deadline), entry, arguments
+
+    async def _start_with_consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
+        """Ask whoever has to be asked; then the call starts. `Pending` when the answer comes another day."""
+        record = started.record
+        try:
+            consent = await self._consent(started, verdict, call)
+        except Waiting:
+            if record.state is None:
+                await self._ledger.accept(record)
+            return Pending()
+        if consent.waited:
+            started.entry = _still(started.entry, started.caller)
+            record.tool = started.entry.facts
+        record.arguments = started.arguments = consent.arguments
+        started.deadline = started.deadline and started.deadline.later(consent.waited)
+        written = self._ledger.start(record)
+        if written is not None:
+            await written
+        return started
+
+    async def _consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Consent:
+        entry, arguments, caller = started.entry, started.arguments, started.caller
+        if isinstance(verdict, Deny):
+            raise ToolError("policy_denied", verdict.reason)
+        consent = await self._asking.permissions(entry, call, arguments, caller)
+        if not isinstance(verdict, Ask):
+            return consent
+        approved = await self._asking.approval(verdict.reason, entry, call, arguments, caller)
+        # What a person edited is checked like anything else.
+        return Consent(_valid(entry, approved.arguments), consent.waited + approved.waited)
+
+    async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
+        """A call that goes no further has its result too, and its place in the journal."""
+        written = self._ledger.finish(record, failure)
+        if not isinstance(written, bool):
+            await written
+        return failure
+
+    async def _after(self, hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
+        arguments = record.arguments if isinstance(record.arguments, Mapping) else {}
+        shown = HookedCall(record.id, record.name, arguments, record.owner, record.session, record.agent)
+        replaced = await hooks.after(shown, result)
+        if replaced is result:
+            return result
+        record.true_result = result
+        record.size += len(result.encoded) if isinstance(result, Success) else 0
+        return _encoded(replaced)
+
+    # Life.
+
+    def open(self) -> None:
+        """Begin to watch for tools that block the event loop."""
+        self.watchdog.open()
+
+    async def close(self) -> None:
+        """Let threads, workers and clocks go. Pending calls stay open in the ledger."""
+        self.watchdog.close()
+        await self._pending.close()
+        await self.running.close()
+
+
+def _find(name: str, caller: Caller) -> Entry:
+    entry = caller.box.find(name)
+    if entry is None:
+        raise caller.box.refusal(name)
+    return entry
+
+
+def _still(entry: Entry, caller: Caller) -> Entry:
+    """The tool that a person agreed to, as it is now: it may have gone, or changed, while they thought."""
+    now = _find(entry.spec.name, caller)
+    if now is entry or (_identity(now) == _identity(entry)):
+        return now
+    text = f"Tool {entry.spec.name!r} changed while a person was asked about this call, so it did not run: call again."
+    raise ToolError("tool_not_available", text)
+
+
+def _identity(entry: Entry) -> tuple[str, str, str]:
+    return entry.spec.fingerprint, entry.origin.kind, entry.origin.name
+
+
+def _valid(entry: Entry, raw: Arguments | bytes | str) -> Arguments:
+    """The arguments, parsed and valid against the tool's schema."""
+    try:
+        arguments = strict_json.parse(raw or b"{}") if isinstance(raw, (bytes, str)) else raw
+        if isinstance(arguments, dict):
+            if not entry.is_valid(arguments):
+                entry.validator.check(arguments)
+            return arguments
+    except (WireError, ValueError, RecursionError) as error:
+        raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} can't be read: {error}.") from None
+    raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} must be a JSON object.")
+
+
+def _record(call: ToolCall, caller: Caller, entry: Entry | None, arguments: Arguments | bytes | str) -> CallRecord:
+    size = len(call.arguments) if isinstance(call.arguments, (bytes, str)) else 0
+    name, tool = (call.name, UNKNOWN_TOOL) if entry is None else (entry.spec.name, entry.facts)
+    return CallRecord(
+        call.id, name, tool, arguments, caller.who.owner, caller.session, caller.agent.name, time.time(), size
+    )
+
+
+def _unread(call: ToolCall, caller: Caller, entry: Entry | None) -> CallRecord:
+    """The record of a call that was refused early; of its arguments enough is kept to see what was wrong with them."""
+    raw = call.arguments
+    return _record(call, caller, entry, raw[:4096] if isinstance(raw, (bytes, str)) else raw)
+
+
+def _cancelled(name: str) -> Failure:
+    return Failure("cancelled", f"The call of {name!r} was cancelled.")
+
+
+def _cancelled_late(record: CallRecord, result: ToolResult) -> Failure:
+    """The result of a call that was cancelled when the tool had already run; the journal keeps what it answered."""
+    if isinstance(result, Failure):
+        return result
+    if isinstance(record.true_result, UnsetType):
+        record.true_result = result
+    return Failure("cancelled", f"The call of {record.name!r} was cancelled after the tool had run.")
+
+
+def _encoded(result: ToolResult) -> ToolResult:
+    """The result, serialised if it was not; one that can't be is a failure."""
+    if isinstance(result, Failure) or result.encoded:
+        return result
+    try:
+        return succeed(result.value, result.attachments)
+    except ToolError as error:
+        return Failure(error.code, error.message)

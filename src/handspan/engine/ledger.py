@@ -1,0 +1,72 @@
+"""The ledger in memory: every call's state, and the journal of the last ones (SPEC E2, E8)."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from handspan.core.calls import CallRecord
+from handspan.core.errors import ToolError
+from handspan.core.results import ToolResult
+
+
+class MemoryLedger:
+    """Knows every open call, and the last finished ones. Nothing survives the process: for that there is the store."""
+
+    def __init__(self, keep: int = 1000, keep_bytes: int = 32 * 1024 * 1024) -> None:
+        self._open: dict[str, CallRecord] = {}
+        self._done: OrderedDict[str, CallRecord] = OrderedDict()
+        self._keep = keep
+        self._keep_bytes = keep_bytes
+        self._bytes = 0
+
+    async def accept(self, record: CallRecord) -> None:
+        """Know this call; no tool was touched."""
+        self._enter(record)
+        record.state = "accepted"
+
+    def start(self, record: CallRecord) -> None:
+        """A tool is about to be touched."""
+        if record.state is None:
+            self._enter(record)
+        record.state = "started"
+
+    async def suspend(self, record: CallRecord) -> None:
+        """The outcome of a started call comes later."""
+        record.state = "pending"
+
+    def finish(self, record: CallRecord, result: ToolResult) -> bool:
+        """Keep the one result; False when this call already has one."""
+        if record.state is None:  # refused before anyone knew it; its id may be another call's, which goes on
+            if record.id in self._open or record.id in self._done:
+                return False
+        elif self._open.pop(record.id, None) is None:
+            return False
+        record.state = "done"
+        record.result = result
+        self._done[record.id] = record
+        self._bytes += record.size
+        if len(self._done) > self._keep or self._bytes > self._keep_bytes:
+            self._forget_oldest()
+        return True
+
+    async def find(self, call_id: str) -> CallRecord | None:
+        """What is known of this call."""
+        return self._open.get(call_id) or self._done.get(call_id)
+
+    def journal(self) -> Iterator[CallRecord]:
+        """The finished calls that are still known, oldest first."""
+        return iter(tuple(self._done.values()))
+
+    def open_calls(self) -> Iterator[CallRecord]:
+        """The calls that have no result yet."""
+        return iter(tuple(self._open.values()))
+
+    def _forget_oldest(self) -> None:
+        while self._done and (len(self._done) > self._keep or self._bytes > self._keep_bytes):
+            self._bytes -= self._done.popitem(last=False)[1].size
+
+    def _enter(self, record: CallRecord) -> None:
+        if record.id in self._open or record.id in self._done:
+            raise ToolError(
+                "invalid_arguments", f"The call id {record.id!r} was used before: every call needs its own."
+            )
+        self._open[record.id] = record

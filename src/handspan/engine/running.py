@@ -1,0 +1,153 @@
+"""The station where the tool's own code runs: its turn, its place, its deadline (SPEC E5, E6, T3).
+
+Here an exception becomes a result. Whatever a tool does, the engine gets an outcome.
+"""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, final
+
+from msgspec import Struct
+
+from handspan.core.artifacts import Artifacts
+from handspan.core.calls import CallRecord
+from handspan.core.context import Progress, ToolContext
+from handspan.core.deadlines import Deadline
+from handspan.core.errors import ToolError
+from handspan.core.results import Failure, Pending, ToolResult
+from handspan.core.values import Arguments, Json
+from handspan.engine.caller import Caller
+from handspan.engine.crash import failure, said
+from handspan.engine.drive import CancelledItself, DeadlineReached, Reaper, drive
+from handspan.engine.gates import Gate, Gates
+from handspan.engine.outcome import outcome
+from handspan.engine.threads import Threads
+from handspan.engine.workers import Workers
+from handspan.registry.entry import Entry
+
+
+@final
+class Started(Struct, gc=False):
+    """A call that has passed every station before *run*."""
+
+    entry: Entry
+    arguments: Arguments
+    caller: Caller
+    record: CallRecord
+    deadline: Deadline | None
+    """The caller's own, where it has one; a person's time does not count."""
+    began: float
+
+
+class Running:
+    """Runs tools, each in its place, and stops them when their time is up."""
+
+    def __init__(self, artifacts: Artifacts, workspace: Path, gates: Gates) -> None:
+        self._artifacts = artifacts
+        self._workspace = workspace
+        self._gates = gates
+        self.threads = Threads()
+        self.workers = Workers()
+        self.reaper = Reaper()
+
+    async def close(self) -> None:
+        """Let idle threads and workers end."""
+        self.threads.close()
+        await self.workers.close()
+
+    async def run(self, started: Started) -> ToolResult | Pending:
+        """What came of it. Raises nothing but the caller's own cancellation."""
+        entry = started.entry  # must stay a local here: the watchdog reads it from the stack
+        gate: Gate = entry.gate or self._gated(entry)
+        try:
+            if not gate.try_enter():
+                await gate.enter(_patience(entry, started.deadline))
+        except ToolError as error:
+            return Failure(error.code, error.message)
+        now = time.monotonic()
+        deadline = None
+        try:
+            deadline = _earlier(entry, started.deadline, now)
+            caller, record = started.caller, started.record
+            ctx = ToolContext(
+                record.id, caller.who, record.session, deadline, caller.progress, self._artifacts, self._workspace
+            )
+            coroutine = (
+                entry.run(started.arguments, ctx)
+                if entry.placement == "loop"
+                else self._aside(entry, started.arguments, ctx)
+            )
+            try:
+                wanted = coroutine.send(None)
+            except StopIteration as stop:
+                output = stop.value
+            except asyncio.CancelledError as error:
+                raise CancelledItself from error
+            else:
+                # The clock has run since `now`: a first step may block.
+                left = None if deadline is None else deadline.at - time.monotonic()
+                output = await drive(coroutine, wanted, left, self.reaper)
+            return outcome(output)
+        except ToolError as error:
+            return failure(error)
+        except DeadlineReached as reached:
+            return _timed_out(entry, deadline, now, reached)
+        except CancelledItself:
+            return Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for us, not for the tool
+            raise
+        except BaseException as error:  # a tool's own code
+            return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {said(error)}")
+        finally:
+            gate.leave()
+
+    def _aside(self, entry: Entry, arguments: Arguments, ctx: ToolContext) -> Coroutine[Any, Any, Any]:
+        """The work of a tool that runs on a thread or in a process."""
+        if entry.placement == "thread":
+            ctx.progress = _from_any_thread(ctx.progress)
+            return self.threads.run(entry.run, arguments, ctx)
+        return self.workers.run(entry.tool, arguments, ctx)
+
+    def _gated(self, entry: Entry) -> Gate:
+        gate = entry.gate = self._gates.gate(entry)
+        return gate
+
+
+def _earlier(entry: Entry, callers: Deadline | None, now: float) -> Deadline | None:
+    """The tool's limit or the caller's deadline, whichever comes first."""
+    timeout = entry.timeout
+    if callers is not None:
+        if callers.at <= now:
+            text = f"Tool {entry.spec.name!r} was not run: the time was over before it could begin ({callers.whose})."
+            raise ToolError("timeout", text)
+        if timeout is None or callers.at < now + timeout:
+            return callers
+    return None if timeout is None else Deadline(now + timeout, entry.timeout_source)
+
+
+def _patience(entry: Entry, callers: Deadline | None) -> float | None:
+    """How long a call waits for its turn: as long as the tool may take, and not beyond the caller's deadline."""
+    if callers is None:
+        return entry.timeout
+    left = max(0.0, callers.at - time.monotonic())
+    return left if entry.timeout is None else min(left, entry.timeout)
+
+
+def _timed_out(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:
+    assert deadline is not None  # without one nothing can reach it
+    text = f"Tool {entry.spec.name!r} timed out after {deadline.at - began:.3g} s ({deadline.whose}) and was stopped"
+    if reached.stuck:
+        text += ", but it did not end in time: part of it may still be at work"
+    return Failure("timeout", f"{text}.")
+
+
+def _from_any_thread(progress: Progress) -> Progress:
+    loop = asyncio.get_running_loop()
+
+    def report(value: Json) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(progress, value)
+
+    return report

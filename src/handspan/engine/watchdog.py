@@ -1,0 +1,73 @@
+"""Names the tool that blocks the event loop (SPEC T3).
+
+A thread asks the loop for a sign of life while calls run. When none comes, it reads from the loop's own stack which
+tool is to blame: nothing has to be noted down on the way of a call.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import Callable
+
+from handspan.registry.entry import Entry
+
+_log = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """Watches one event loop from a thread of its own."""
+
+    def __init__(self, is_busy: Callable[[], bool], patience: float = 1.0) -> None:
+        self._is_busy = is_busy
+        self._patience = patience
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.blocked: dict[str, int] = {}
+        """How often each tool was found blocking the loop."""
+
+    def open(self) -> None:
+        """Begin to watch the running loop."""
+        args = (asyncio.get_running_loop(), threading.get_ident())
+        self._thread = threading.Thread(target=self._watch, args=args, name="handspan-watchdog", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closing.set()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
+        while not self._closing.wait(self._patience):
+            if not self._is_busy():
+                continue
+            sign = threading.Event()
+            try:
+                loop.call_soon_threadsafe(sign.set)
+            except RuntimeError:  # the loop is closed
+                return
+            if not sign.wait(self._patience):
+                self._blame(loop_thread)
+                while not sign.wait(self._patience) and not self._closing.is_set() and not loop.is_closed():
+                    pass  # once is enough to say it; a loop that was closed meanwhile gives no sign any more
+
+    def _blame(self, loop_thread: int) -> None:
+        name = _tool_on_stack(loop_thread)
+        if name is None:
+            return
+        self.blocked[name] = self.blocked.get(name, 0) + 1
+        _log.warning(
+            "Tool %r blocks the event loop for more than %g s, and everything waits: "
+            "make it a plain function, or move it aside with @tool(thread=True)",
+            name,
+            self._patience,
+        )
+
+
+def _tool_on_stack(thread: int) -> str | None:
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        entry = frame.f_locals.get("entry")
+        if isinstance(entry, Entry):
+            return entry.spec.name
+        frame = frame.f_back
+    return None

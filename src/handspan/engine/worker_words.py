@@ -1,0 +1,106 @@
+"""What the engine and its worker processes say to each other: frames of a length and a msgpack body."""
+
+import importlib.util
+import inspect
+import sys
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.principals import Principal
+from handspan.core.results import Failure, Pending, Success
+from handspan.core.signature import AnyFunction
+from handspan.core.values import Json
+
+
+class Location(Struct, frozen=True):
+    """Where another process finds a function."""
+
+    module: str
+    file: str
+    qualname: str
+
+    @classmethod
+    def of(cls, function: AnyFunction) -> "Location":
+        """The place of this function."""
+        return cls(function.__module__, inspect.getsourcefile(function) or "", function.__qualname__)
+
+    def find(self) -> Any:
+        """What stands there: the function, or the tool that a decorator made of it."""
+        found: Any = self._module()
+        for name in self.qualname.split("."):
+            found = getattr(found, name)
+        return found
+
+    def _module(self) -> Any:
+        if self.module in sys.modules and self.module != "__main__":
+            return sys.modules[self.module]
+        if self.module != "__main__" and _can_be_imported(self.module):
+            return importlib.import_module(self.module)
+        # A script, or a file of the tools folder: loaded under a name of its own, so that no `__main__` part runs.
+        name = f"handspan_isolated_{abs(hash(self.file))}"
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, self.file)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"{self.file!r} can't be loaded")
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+        return sys.modules[name]
+
+
+def _can_be_imported(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even its package is there
+        return False
+
+
+class Job(Struct, frozen=True):
+    """One call for a worker."""
+
+    tool: str
+    location: Location
+    arguments: dict[str, Json]
+    call_id: str
+    who: Principal
+    session: str
+    seconds: float | None
+    workspace: str
+    search_path: list[str]
+
+
+class Said(Struct, frozen=True, tag="progress"):
+    """The tool reports while it runs."""
+
+    progress: Json
+
+
+class Succeeded(Struct, frozen=True, tag="success"):
+    """The tool is done."""
+
+    result: Success
+
+
+class Failed(Struct, frozen=True, tag="failure"):
+    """The tool failed."""
+
+    result: Failure
+
+
+class Suspended(Struct, frozen=True, tag="pending"):
+    """The outcome comes later, from elsewhere."""
+
+    result: Pending
+
+
+Reply: TypeAlias = Said | Succeeded | Failed | Suspended
+
+JOB_DECODER: Final = msgspec.msgpack.Decoder(Job)
+_REPLY_DECODER: Final[msgspec.msgpack.Decoder[Reply]] = msgspec.msgpack.Decoder(Reply)
+
+
+def decode_reply(payload: bytes) -> Reply:
+    """What a worker said; `msgspec.DecodeError` when it makes no sense."""
+    reply: Reply = _REPLY_DECODER.decode(payload)
+    return reply
