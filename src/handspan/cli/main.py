@@ -1,0 +1,57 @@
+"""The command `handspan`: finds the file of the command that was typed, and turns our errors into words."""
+
+import importlib
+import sys
+from typing import Any, Final
+
+import click
+
+from handspan import __version__
+from handspan.cli.options import settings_options
+from handspan.core.errors import HandspanError
+
+# Loaded when used, so that `handspan --help` answers at once.
+COMMANDS: Final = {
+    "call": ("handspan.cli.call", "Run one tool, or many."),
+    "doctor": ("handspan.cli.doctor", "See whether everything works here, and what to do where it does not."),
+    "schema": ("handspan.cli.schema", "Check JSON Schemas and what should fit them."),
+    "tools": ("handspan.cli.tools", "List the tools, say why one can't be used, switch them on and off."),
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="handspan")
+@settings_options
+def handspan(**_: Any) -> None:
+    """Hands for an AI agent, wherever the tools are."""
+
+
+def main() -> None:
+    """Run the command; exit with 0 for success, 1 for an error of a tool or of the house, 2 for wrong usage."""
+    try:
+        handspan(prog_name="handspan")
+    except HandspanError as error:
+        click.echo(f"handspan: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

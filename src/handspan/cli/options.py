@@ -1,0 +1,45 @@
+"""The options that every command takes, before or after its name: --config, --workspace, --state."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from handspan.config.load import find_file, folder_of, load_settings
+from handspan.config.settings import Settings
+from handspan.core.values import Json
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def settings_options(function: F) -> F:
+    """Let a command take the options that say where the settings come from."""
+    path = click.Path(path_type=Path)
+    for name, text in (
+        ("state", "Folder for what must last."),
+        ("workspace", "Folder that file and shell tools work in."),
+        ("config", "Settings file (TOML or JSON)."),
+    ):
+        option = click.option(f"--{name}", type=path, expose_value=False, callback=_keep, help=text)
+        function = option(function)
+    return function
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        ctx.find_root().ensure_object(dict)[param.name] = value
+
+
+def config_folder() -> Path:
+    """The folder of the settings file: there a person's own tools are, in `tools/`."""
+    given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
+    return folder_of(given.get("config") or find_file(os.environ), os.environ)
+
+
+def read_settings() -> Settings:
+    """The settings as file, environment and options give them."""
+    given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
+    overrides: dict[str, Json] = {name: str(given[name]) for name in ("workspace", "state") if name in given}
+    return load_settings(given.get("config"), os.environ, overrides)

@@ -1,0 +1,68 @@
+"""Questions to the person at this terminal (SPEC P2, P5)."""
+
+import asyncio
+import sys
+from typing import Final, TextIO
+
+import msgspec
+
+from handspan.core.questions import Answer, Question, Questions
+from handspan.engine.asking import RuleAnswers
+from handspan.engine.threads import Threads
+
+_ANSWERS: Final = {
+    "y": Answer("allow"),
+    "a": Answer("allow", always=True),
+    "n": Answer("deny"),
+    "never": Answer("deny_forever", how_to_enable="the settings of this gateway"),
+}
+
+
+def questions_for(yes: bool) -> Questions:
+    """Who answers: the rule that --yes is, the person at the terminal, or nobody."""
+    if yes:
+        return RuleAnswers(Answer("allow"))
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return TerminalQuestions(sys.stdin, sys.stderr)
+    return RuleAnswers(Answer("expired"))
+
+
+class TerminalQuestions:
+    """Asks on a terminal, one question after another."""
+
+    def __init__(self, read_from: TextIO, write_to: TextIO) -> None:
+        self._read_from = read_from
+        self._write_to = write_to
+        self._threads = Threads(cap=4)
+        self._one_at_a_time = asyncio.Lock()
+
+    async def ask(self, question: Question) -> Answer:
+        """What the person types; `expired` when they type nothing in time."""
+        async with self._one_at_a_time:
+            self._write_to.write(_worded(question))
+            try:
+                async with asyncio.timeout(question.expires_in):
+                    return await self._read_answer()
+            except TimeoutError:
+                self._write_to.write("\n(no answer: the call is refused)\n")
+                return Answer("expired")
+
+    async def _read_answer(self) -> Answer:
+        while True:
+            self._write_to.write("  [y]es, [a]lways, [n]o, never? ")
+            self._write_to.flush()
+            # On a thread of ours: nothing can interrupt a read from a terminal, and it must not hold up the exit.
+            line: str = await self._threads.run(self._read_from.readline)
+            if not line:
+                return Answer("deny")
+            answer = _ANSWERS.get(line.strip().lower()) or _ANSWERS.get(line.strip().lower()[:1])
+            if answer is not None:
+                return answer
+
+
+def _worded(question: Question) -> str:
+    arguments = msgspec.json.encode(question.arguments).decode()
+    shown = arguments if len(arguments) <= 1000 else f"{arguments[:1000]}… ({len(arguments)} characters)"
+    if question.kind == "permission":
+        return f"\n{question.tool} {shown}\nneeds the permission {question.subject!r}. Grant it?\n"
+    return f"\n{question.tool} {shown}\n{question.subject} Run it?\n"

@@ -1,0 +1,311 @@
+"""The command line, as a person or a script uses it (SPEC U2)."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+class Shell:
+    """Runs the real command in a process of its own, with a home that is empty at first."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._environ = {
+            name: value for name, value in os.environ.items() if not name.startswith(("HANDSPAN_", "XDG_"))
+        }
+
+    def __call__(self, *words: str, given: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "handspan.cli.main", *words],
+            input=given,
+            env={**self._environ, "HOME": str(self.home), **environ},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    @property
+    def workspace(self) -> Path:
+        return self.home / ".local" / "share" / "handspan" / "workspace"
+
+    def config(self, text: str) -> None:
+        folder = self.home / ".config" / "handspan"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.toml").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def envelopes(done: subprocess.CompletedProcess[str]) -> list[Any]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+# Wrong usage: exit code 2, and a sentence instead of a traceback.
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nonsense",), "No such command 'nonsense'"),
+        (("call",), "Name a TOOL, or use --batch"),
+        (("call", "--batch", "read_file"), "one of the two"),
+        (("schema", "check"), "Name a SCHEMA, or use --batch"),
+        (("schema", "check", "{broken"), "is no file, and as JSON it can't be read"),
+        (("tools", "why"), "Missing argument 'NAME'"),
+        (("tools", "--nope"), "No such option"),
+    ],
+)
+def test_wrong_usage_is_explained(run: Shell, words: tuple[str, ...], said: str) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("tools",), ("call", "get_current_time"), ("tools", "why", "x"), ("doctor",)])
+def test_settings_that_can_not_be_used_name_file_and_key(run: Shell, words: tuple[str, ...]) -> None:
+    run.config("[tools]\ntimeout = 3\n")
+    done = run(*words)
+    assert done.returncode == 1
+    said = done.stderr + done.stdout
+    assert "config.toml" in said and "timeouts" in said and "Traceback" not in said
+
+
+def test_an_unknown_agent_is_named_with_those_that_are_there(run: Shell) -> None:
+    done = run("call", "get_current_time", "--agent", "Genral")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no agent 'Genral'. Did you mean 'General'?" in done.stderr
+
+
+# call
+
+
+def test_a_call_prints_its_envelope_and_exits_with_0(run: Shell) -> None:
+    done = run("call", "write_file", '{"path": "a/b.txt", "content": "hi"}')
+    assert done.returncode == 0
+    (envelope,) = envelopes(done)
+    assert envelope["status"] == "success"
+    assert (run.workspace / "a" / "b.txt").read_text(encoding="utf-8") == "hi"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("raed_file", "{}"), "tool_not_found"),
+        (("read_file", "{}"), "invalid_arguments"),
+        (("read_file", "[1]"), "invalid_arguments"),
+        (("read_file", "{broken"), "invalid_arguments"),
+        (("read_file", '{"path": "a", "path": "b"}'), "invalid_arguments"),
+        (("read_file", '{"path": "missing"}'), "file_not_found"),
+        (("read_file", '{"path": "/etc/passwd"}'), "invalid_path"),
+        (("web_fetch", '{"url": "http://127.0.0.1/"}'), "policy_denied"),
+        (("web_search", '{"query": "x"}'), "execution_failed"),
+        (("message", '{"channel": "c", "chat_id": "1", "content": "x"}'), "execution_failed"),
+    ],
+)
+def test_a_failing_call_prints_its_envelope_and_exits_with_1(run: Shell, words: tuple[str, str], code: str) -> None:
+    done = run("call", *words)
+    assert done.returncode == 1
+    (envelope,) = envelopes(done)
+    assert envelope["status"] == "error"
+    assert envelope["code"] == code
+    assert "Traceback" not in done.stderr
+
+
+def test_arguments_come_from_standard_input_too(run: Shell) -> None:
+    done = run("call", "write_file", "-", given=json.dumps({"path": "x", "content": "y" * 300_000}))
+    assert done.returncode == 0
+    assert (run.workspace / "x").stat().st_size == 300_000
+
+
+def test_a_call_without_arguments_has_none(run: Shell) -> None:
+    assert run("call", "get_current_time").returncode == 0
+
+
+def test_a_batch_answers_every_line_in_order_and_later_lines_see_what_earlier_ones_did(run: Shell) -> None:
+    lines = [
+        '{"tool": "write_file", "args": {"path": "n.txt", "content": "hello"}}',
+        "",
+        '{"tool": "read_file", "args": {"path": "n.txt"}}',
+        "not json",
+        '{"args": {}}',
+        '{"tool": "read_file", "args": {"path": "n.txt"}, "more": 1}',
+        '{"tool": "read_file", "args": [1]}',
+        '{"tool": "get_current_time"}',
+    ]
+    done = run("call", "--batch", given="\n".join(lines))
+    answers = envelopes(done)
+    assert [answer["status"] for answer in answers] == [
+        "success",
+        "success",
+        "error",
+        "error",
+        "error",
+        "error",
+        "success",
+    ]
+    assert answers[1]["result"]["content"] == "hello"
+    assert "Line 4" in answers[2]["message"]
+    assert done.returncode == 1
+
+
+def test_a_batch_without_lines_is_a_success(run: Shell) -> None:
+    done = run("call", "--batch")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_nobody_to_ask_means_no_and_yes_means_yes(run: Shell) -> None:
+    run.config('[agents.General]\nmode = "ask_always"\n')
+    refused = run("call", "get_current_time")
+    assert envelopes(refused)[0]["code"] == "question_expired"
+    assert run("call", "get_current_time", "--yes").returncode == 0
+
+
+# tools
+
+
+def test_the_list_of_tools_fits_the_terminal_and_names_what_each_is(run: Shell) -> None:
+    done = run("tools", COLUMNS="100")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["name", "origin", "version", "permissions", "description"]
+    assert len(lines) == 15
+    assert max(map(len, lines)) <= 100
+
+
+def test_the_list_as_json_has_what_the_table_has_and_the_schema(run: Shell) -> None:
+    rows = {row["name"]: row for row in json.loads(run("tools", "--json").stdout)}
+    assert rows["web_fetch"]["origin"] == "builtin"
+    assert rows["web_fetch"]["permissions"] == ["network"]
+    assert rows["read_file"]["parameters"]["required"] == ["path"]
+    assert rows["read_file"]["enabled"] is True
+
+
+def test_why_has_an_answer_for_every_reason(run: Shell) -> None:
+    run.config('[agents.reader]\ntools = ["read_*", "write_file"]\ndeny = ["read_artifact"]\nmode = "read_only"\n')
+    can = run("tools", "why", "read_file", "--agent", "reader")
+    assert can.returncode == 0 and "can use 'read_file'" in can.stdout
+    for tool, reason in (
+        ("spawn", "does not name it"),
+        ("read_artifact", "deny list names it"),
+        ("write_file", "refuses it: it is not read-only"),
+        ("raed_file", "Did you mean 'read_file'"),
+    ):
+        done = run("tools", "why", tool, "--agent", "reader")
+        assert done.returncode == 1
+        assert reason in done.stdout
+    answer = json.loads(run("tools", "why", "spawn", "--agent", "reader", "--json").stdout)
+    assert answer["usable"] is False
+
+
+def test_a_tool_that_is_switched_off_is_off_for_everybody_until_it_is_switched_on(run: Shell) -> None:
+    assert "spawn is off." in run("tools", "disable", "spawn").stdout
+    assert "already off" in run("tools", "disable", "spawn").stdout
+    assert envelopes(run("call", "spawn", '{"command": "true"}'))[0]["code"] == "tool_disabled"
+    assert "(off)" in next(line for line in run("tools").stdout.splitlines() if line.startswith("spawn"))
+    assert "switched off by 'spawn'" in run("tools", "why", "spawn").stdout
+    assert "spawn is on." in run("tools", "enable", "spawn").stdout
+    assert "was not switched off" in run("tools", "enable", "spawn").stdout
+    assert run("call", "spawn", '{"command": "true"}').returncode == 0
+
+
+def test_switching_off_what_is_not_there_is_noted(run: Shell) -> None:
+    assert "names no tool that is here now. Did you mean 'spawn'?" in run("tools", "disable", "spwan").stderr
+
+
+def test_what_the_settings_switch_off_is_switched_on_there(run: Shell) -> None:
+    run.config('[tools]\ndisabled = ["spawn"]\n')
+    done = run("tools", "enable", "spawn")
+    assert done.returncode == 1
+    assert "tools.disabled" in done.stderr
+
+
+def test_a_broken_tool_of_ones_own_is_told_and_the_rest_works(run: Shell) -> None:
+    run.config("")
+    tools = run.home / ".config" / "handspan" / "tools"
+    tools.mkdir()
+    (tools / "bad.py").write_text("(", encoding="utf-8")
+    done = run("tools")
+    assert done.returncode == 0
+    assert "skipped" in done.stderr and "bad.py" in done.stderr
+    assert run("doctor").returncode == 1
+
+
+# schema
+
+
+def test_every_problem_is_listed_at_once(run: Shell, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text(
+        '{"type":"object","properties":{"a":{"type":"integer"},"b":{"enum":["x","y"]}},"required":["a"],'
+        '"additionalProperties":false}',
+        encoding="utf-8",
+    )
+    done = run("schema", "check", str(schema), '{"b": "z", "c": 1}')
+    assert done.returncode == 1
+    answer = json.loads(done.stdout)
+    assert answer["valid"] is False and len(answer["errors"]) == 3
+    assert json.loads(run("schema", "check", str(schema), '{"a": 1}').stdout) == {"valid": True, "errors": []}
+
+
+def test_a_schema_alone_is_checked_as_at_registration(run: Shell) -> None:
+    assert run("schema", "check", '{"type":"object"}').returncode == 0
+    done = run("schema", "check", '{"$ref":"http://example.com/x"}')
+    assert done.returncode == 1 and "may only point into the schema itself" in done.stdout
+    assert run("schema", "check", "[1]").returncode == 1
+
+
+def test_a_batch_of_checks_answers_every_line(run: Shell) -> None:
+    lines = ['{"schema": {"type": "object"}, "instance": {}}', "", '{"schema": {"type": "object"}}', "{", '{"x": 1}']
+    done = run("schema", "check", "--batch", given="\n".join(lines))
+    assert [answer["valid"] for answer in envelopes(done)] == [True, True, False, False]
+    assert done.returncode == 1
+
+
+# doctor, help
+
+
+def test_the_doctor_says_what_works(run: Shell) -> None:
+    done = run("doctor", "--json")
+    findings = {finding["what"]: finding for finding in json.loads(done.stdout)}
+    assert {"versions", "configuration", "workspace", "state", "sandbox", "tools"} <= set(findings)
+    assert findings["workspace"]["ok"] is True
+    assert list(run.workspace.iterdir()) == []
+
+
+def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    done = run("doctor", "--workspace", str(tmp_path / "file"))
+    assert done.returncode == 1
+    assert "do this:" in done.stdout and "Traceback" not in done.stderr
+
+
+def test_help_names_every_command(run: Shell) -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in ("call", "doctor", "schema", "tools"))
+    assert "0.1.0" in run("--version").stdout
+
+
+def test_options_work_before_and_after_the_command(run: Shell, tmp_path: Path) -> None:
+    for words in (("--workspace", str(tmp_path / "w"), "call"), ("call", "--workspace", str(tmp_path / "w"))):
+        done = run(*words, "write_file", '{"path": "f", "content": "x"}')
+        assert done.returncode == 0
+        assert (tmp_path / "w" / "f").exists()
+        (tmp_path / "w" / "f").unlink()
+
+
+def test_a_reader_that_goes_away_is_no_error(run: Shell) -> None:
+    command = f"{sys.executable} -m handspan.cli.main tools --json | head -c 1"
+    environ = {**os.environ, "HOME": str(run.home)}
+    done = subprocess.run(["sh", "-c", command], env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr

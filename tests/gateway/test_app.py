@@ -1,0 +1,122 @@
+"""Everything put together."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from handspan.config.load import load_settings
+from handspan.config.settings import Settings
+from handspan.core.calls import ToolCall, new_call_id
+from handspan.core.errors import ConfigError
+from handspan.core.results import Failure, Success, ToolResult
+from handspan.core.values import Json, JsonObject
+from handspan.gateway.app import App
+
+pytestmark = pytest.mark.anyio
+
+BUILTINS = {
+    "edit_file",
+    "exec_shell",
+    "get_current_time",
+    "http_request",
+    "list_directory",
+    "memory_read",
+    "memory_write",
+    "message",
+    "read_artifact",
+    "read_file",
+    "spawn",
+    "web_fetch",
+    "web_search",
+    "write_file",
+}
+
+
+def settings(folder: Path, **overrides: Json) -> Settings:
+    folders: JsonObject = {"workspace": str(folder / "ws"), "state": str(folder / "st")}
+    return load_settings(None, {"HOME": str(folder)}, {**folders, **overrides})
+
+
+async def call(app: App, name: str, arguments: JsonObject, agent: str | None = None) -> ToolResult:
+    result = await app.engine.call(ToolCall(name, arguments, new_call_id()), app.caller(agent))
+    assert isinstance(result, Success | Failure)
+    return result
+
+
+async def test_all_built_in_tools_are_there_and_gone_after_close(tmp_path: Path) -> None:
+    app = App(settings(tmp_path))
+    async with app:
+        assert {spec.name for spec in app.caller().box.specs()} == BUILTINS
+    assert len(app.registry) == 0
+
+
+async def test_the_state_folder_is_out_of_reach_when_the_workspace_contains_it(tmp_path: Path) -> None:
+    async with App(settings(tmp_path, workspace=str(tmp_path), state=str(tmp_path / "st"))) as app:
+        (tmp_path / "st" / "token").write_text("secret", encoding="utf-8")
+        read = await call(app, "read_file", {"path": "st/token"})
+        listed = await call(app, "list_directory", {"path": "."})
+        catted = await call(app, "exec_shell", {"command": "cat st/token"})
+    assert isinstance(read, Failure) and read.code == "invalid_path"
+    assert isinstance(listed, Success) and b'"st"' not in listed.encoded
+    assert not isinstance(catted, Success) or b"secret" not in catted.encoded
+
+
+async def test_a_large_result_is_kept_and_read_on(tmp_path: Path) -> None:
+    async with App(settings(tmp_path)) as app:
+        text = "\n".join(f"line {number}" for number in range(20_000))
+        await call(app, "write_file", {"path": "big.txt", "content": text})
+        cut = await call(app, "read_file", {"path": "big.txt"})
+        assert isinstance(cut, Success) and isinstance(cut.value, dict)
+        found = await call(app, "read_artifact", {"id": cut.value["artifact"], "query": "line 19999"})
+    assert isinstance(found, Success) and b"line 19999" in found.encoded
+
+
+async def test_settings_decide_about_agents_timeouts_and_switches(tmp_path: Path) -> None:
+    chosen: JsonObject = {
+        "agents": {"reader": {"tools": ["read_*", "list_directory"], "deny": ["read_artifact"], "mode": "read_only"}},
+        "tools": {"timeouts": {"read_file": 1.5}, "disabled": ["origin:builtin(x)", "spawn"]},
+    }
+    async with App(settings(tmp_path, **chosen)) as app:
+        assert {spec.name for spec in app.caller("reader").box.specs()} == {"read_file", "list_directory"}
+        entry = app.caller().box.find("read_file")
+        assert entry is not None and entry.timeout == 1.5
+        off = await call(app, "spawn", {"command": "true"})
+        assert isinstance(off, Failure) and off.code == "tool_disabled"
+        with pytest.raises(ConfigError, match=r"no agent 'raeder'. Did you mean 'reader'"):
+            app.caller("raeder")
+
+
+async def test_hooks_of_the_settings_see_every_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    chain: JsonObject = {
+        "hooks": {"chain": [{"type": "audit_log"}, {"type": "path_prefix", "config": {"prefix": "sub"}}]}
+    }
+    caplog.set_level(logging.INFO, logger="handspan.audit")
+    async with App(settings(tmp_path, **chain)) as app:
+        await call(app, "write_file", {"path": "a.txt", "content": "x"})
+    assert (tmp_path / "ws" / "sub" / "a.txt").read_text(encoding="utf-8") == "x"
+    assert '"tool":"write_file"' in caplog.messages[0]
+
+
+async def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(ConfigError, match="can't be made"):
+        await App(settings(tmp_path, workspace=str(tmp_path / "file" / "ws"))).open()
+
+
+async def test_tools_of_the_configuration_folder_are_there_and_broken_ones_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    (folder / "tools").mkdir(parents=True)
+    code = "from handspan import tool\n@tool\ndef mine() -> int:\n    'Mine.'\n    return 7\n"
+    (folder / "tools" / "mine.py").write_text(code, encoding="utf-8")
+    (folder / "tools" / "bad.py").write_text("(", encoding="utf-8")
+    async with App(settings(tmp_path), config_folder=folder) as app:
+        result = await call(app, "mine", {})
+        assert isinstance(result, Success) and result.value == 7
+        assert [Path(broken.where).name for broken in app.broken] == ["bad.py"]
+
+
+async def test_what_was_switched_off_stays_off_in_the_next_process(tmp_path: Path) -> None:
+    App(settings(tmp_path)).switches.switch_off("message")
+    async with App(settings(tmp_path)) as app:
+        assert app.caller().box.find("message") is None
