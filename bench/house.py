@@ -1,0 +1,67 @@
+"""An engine with a registry to measure, and the tool that every figure of dispatch calls."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from handspan import tool
+from handspan.core.agents import GENERAL
+from handspan.core.calls import ToolCall, new_call_id
+from handspan.core.function_tool import FunctionTool
+from handspan.core.principals import OPERATOR
+from handspan.core.results import Pending, encode_envelope
+from handspan.engine.caller import Caller
+from handspan.engine.engine import Engine
+from handspan.registry.registry import Registry
+from handspan.store.artifacts import FolderArtifacts
+
+ARGUMENTS = {"a": 2, "b": 3}
+RAW = b'{"a": 2, "b": 3}'
+
+
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def add_later(a: int, b: int) -> int:
+    """Add two numbers after a breath."""
+    await asyncio.sleep(0)
+    return a + b
+
+
+async def nap() -> None:
+    """Sleep for 50 ms."""
+    await asyncio.sleep(0.05)
+
+
+class House:
+    """What a door of the gateway has at hand when a call comes in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.registry = Registry()
+        for function in (add, add_later, nap):
+            self.registry.register(tool(function))
+        self.engine = Engine(FolderArtifacts(folder), folder)
+        self.caller = Caller(OPERATOR, GENERAL, self.registry.toolbox(GENERAL, OPERATOR))
+
+    async def call(self, name: str, raw: bytes = RAW) -> bytes:
+        """The whole way: an id, look-up, JSON in, schema, policy, deadline, ledger, envelope, JSON out."""
+        result = await self.engine.call(ToolCall(name, raw, new_call_id()), self.caller)
+        assert not isinstance(result, Pending)
+        return encode_envelope(result)
+
+
+def tool_named(name: str) -> FunctionTool:
+    """One more tool like `add`."""
+    return tool(name=name)(add)
+
+
+async def floor() -> str:
+    """What can't be saved: the call itself, and its result as JSON."""
+    return json.dumps(await add(**ARGUMENTS))
+
+
+async def floor_suspending() -> str:
+    """The same for the tool that suspends once."""
+    return json.dumps(await add_later(**ARGUMENTS))
