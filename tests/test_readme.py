@@ -1,0 +1,93 @@
+"""Every command and snippet of the README does what the README says."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from handspan.config.load import load_settings
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with the README's own tool in it."""
+    tools = tmp_path / ".config" / "handspan" / "tools"
+    tools.mkdir(parents=True)
+    dice = next(block for block in blocks("python") if "roll_dice" in block)
+    (tools / "dice.py").write_text(dice, encoding="utf-8")
+    return tmp_path
+
+
+def environ(home: Path) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HANDSPAN_", "XDG_"))}
+    return {**clean, "HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 140
+
+
+def test_every_command_works_and_prints_what_is_shown(home: Path) -> None:
+    ran = 0
+    for block in blocks("console"):
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = step.partition("\n")
+            command = command.split("  #")[0].strip()
+            if command.startswith("make "):
+                continue  # the next test looks at these
+            done = subprocess.run(
+                ["sh", "-c", command],
+                env=environ(home),
+                cwd=home,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            expected = 1 if '"status":"error"' in shown else 0
+            assert done.returncode in (expected, *([1] if command == "handspan doctor" else [])), (command, done)
+            if shown.strip():
+                pattern = re.escape(shown.strip()).replace("…", ".*")
+                assert re.fullmatch(pattern, done.stdout.strip()), (shown, done.stdout)
+            ran += 1
+    assert ran >= 8
+
+
+def test_every_make_target_that_is_named_is_there() -> None:
+    named = set(re.findall(r"\bmake ([a-z-]+)", README))
+    assert {"setup", "serve", "test", "bench"} <= named
+    for target in named:
+        subprocess.run(["make", "-C", str(ROOT), "-n", target], check=True, capture_output=True, timeout=60)
+
+
+def test_the_program_runs(home: Path) -> None:
+    program = next(block for block in blocks("python") if "asyncio.run(main())" in block)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environ(home), capture_output=True, text=True, timeout=60, check=True
+    )
+    assert [line.split(",")[0] for line in done.stdout.splitlines()] == [f"Success(value={n}" for n in (1, 2, 3)]
+
+
+def test_the_settings_can_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    (text,) = blocks("toml")
+    file.write_text(text, encoding="utf-8")
+    settings = load_settings(file, {"HOME": str(tmp_path)}, None)
+    assert set(tomllib.loads(text)["agents"]) <= set(settings.agents)
+    assert settings.hooks.chain[0].type == "rate_limit"
+
+
+def test_every_link_leads_to_a_file() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert links and all((ROOT / link).is_file() for link in links)
