@@ -9,6 +9,7 @@ from handspan.core.errors import ToolError
 from handspan.core.function_tool import tool
 from handspan.core.results import Attachment, Failure, Pending, Success
 from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
+from handspan.core.version import VERSION
 
 __all__ = [
     "READ_ONLY",
@@ -22,4 +23,4 @@ __all__ = [
     "ToolSpec",
     "tool",
 ]
-__version__ = "0.1.0"
+__version__ = VERSION

@@ -11,11 +11,11 @@ import click
 import msgspec
 from msgspec import Struct
 
-from handspan import __version__
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.errors import HandspanError
 from handspan.core.results import Success
+from handspan.core.version import VERSION
 from handspan.gateway.app import App
 
 _LIBRARIES = ("msgspec", "jsonschema-rs", "httpx2", "pydantic", "click")
@@ -52,7 +52,7 @@ async def _collect() -> list[Finding]:
 
 async def _findings() -> AsyncIterator[Finding]:
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
-    yield Finding("versions", True, f"handspan {__version__}, Python {platform.python_version()}, {libraries}")
+    yield Finding("versions", True, f"handspan {VERSION}, Python {platform.python_version()}, {libraries}")
     try:
         settings = read_settings()
         yield Finding("configuration", True, f"read; folder {config_folder()}")

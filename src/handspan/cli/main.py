@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import click
 
-from handspan import __version__
 from handspan.cli.options import settings_options
 from handspan.core.errors import HandspanError
+from handspan.core.version import VERSION
 
 # Loaded when used, so that `handspan --help` answers at once.
 COMMANDS: Final = {
@@ -35,7 +35,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="handspan")
+@click.version_option(VERSION, prog_name="handspan")
 @settings_options
 def handspan(**_: Any) -> None:
     """Hands for an AI agent, wherever the tools are."""

@@ -92,14 +92,19 @@ class Ledger(Protocol):
 
 
 _ids: deque[str] = deque()
+os.register_at_fork(after_in_child=_ids.clear)  # a child draws its own: two processes must not use one id
 
 
 def new_call_id() -> str:
-    """An id in UUID form with 120 random bits. They are drawn in bulk: one system call serves 256 ids."""
-    if not _ids:
-        pool = os.urandom(16 * 256).hex()
-        _ids.extend(
-            f"{h[:8]}-{h[8:12]}-4{h[13:16]}-a{h[17:20]}-{h[20:]}"
-            for h in (pool[start : start + 32] for start in range(0, len(pool), 32))
-        )
-    return _ids.popleft()
+    """An id in UUID form that nobody can guess.
+
+    Ids are drawn in bulk, 256 with one system call; those of one draw share their first half, and each has 60 random
+    bits of its own.
+    """
+    while True:
+        try:
+            return _ids.popleft()
+        except IndexError:  # none are left, or another thread took the last one
+            drawn = os.urandom(8 + 256 * 8).hex()
+            shared = f"{drawn[:8]}-{drawn[8:12]}-4{drawn[12:15]}-a"
+            _ids.extend(f"{shared}{drawn[at : at + 3]}-{drawn[at + 3 : at + 15]}" for at in range(16, len(drawn), 16))

@@ -6,6 +6,7 @@ import heapq
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from handspan.core.errors import DefinitionError
@@ -18,7 +19,7 @@ _OUTSIDE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _TAIL: Final = 8
 _MAX_NAMESPACE: Final = MAX_LENGTH - 16
 """So short that a mapped name still shows its namespace, the separator and something of its own name."""
-_MOST_COMPARED: Final = 500
+_MOST_COMPARED: Final = 100
 
 
 def check_own_name(name: str) -> None:
@@ -94,6 +95,11 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     by_folded = {name.casefold(): name for name in known}
     folded, candidates = wrong[:MAX_LENGTH].casefold(), list(by_folded)
     if len(candidates) > _MOST_COMPARED:  # comparing takes up to 0.2 ms each, and nothing else runs meanwhile
-        candidates = heapq.nsmallest(_MOST_COMPARED, candidates, key=lambda name: abs(len(name) - len(folded)))
+        pairs = _pairs(folded)
+        candidates = heapq.nlargest(_MOST_COMPARED, candidates, key=lambda name: len(pairs & _pairs(name)))
     near = [by_folded[name] for name in difflib.get_close_matches(folded, candidates, n=2, cutoff=0.6)]
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def _pairs(word: str) -> set[tuple[str, str]]:
+    return set(pairwise(word))

@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 64
 _MAX_PROBLEMS: Final = 20
 _MAX_QUOTED: Final = 80
 _MAX_TEXT: Final = 4000
-_MAX_HINTED: Final = 100
+_MAX_HINTED: Final = 500
 _MAX_WAYS: Final = 3000
 """Through a schema, when a tool is registered: more of them, and every call's are counted."""
 _MAX_STEPS: Final = 5000
@@ -65,7 +65,9 @@ class Validator:
             errors = self._errors(arguments)
             told = list(dict.fromkeys(self._say(error) for error in itertools.islice(errors, _MAX_PROBLEMS)))
             return (told if next(errors, None) is None else [*told, "and more"]) or [_TOO_MUCH]
-        except (ValueError, RecursionError) as error:
+        except RecursionError:
+            return ["they are nested too deeply"]
+        except ValueError as error:
             return [str(error)]
 
     def check(self, arguments: Json) -> None:
@@ -239,7 +241,7 @@ def _named(path: str) -> str:
 
 
 def _typed(value: object) -> str:
-    return f"{_type_of(value)} {_quoted(value)}"
+    return "null" if value is None else f"{_type_of(value)} {_quoted(value)}"
 
 
 def _quoted(value: object) -> str:

@@ -214,9 +214,8 @@ def _without_titles(schema: Any) -> Any:
 
 
 def _add_descriptions(schema: JsonObject, words: dict[str, str], hints: dict[str, Any]) -> None:
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return
+    properties = schema["properties"]
+    assert isinstance(properties, dict)  # pydantic gives every function one, if an empty one
     for name, described in properties.items():
         said = _annotated_words(hints.get(name)) or words.get(name)
         if said and isinstance(described, dict) and "description" not in described:

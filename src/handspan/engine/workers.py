@@ -21,6 +21,7 @@ from handspan.engine.worker_words import Job, Location, Said, decode_reply
 
 _LENGTH: Final = struct.Struct("!I")
 _MAX_REPLY: Final = 256 * 1024 * 1024
+_LAST_SECONDS: Final = 0.5
 
 
 class Workers:
@@ -97,10 +98,17 @@ class _Worker:
                     return reply.result
                 ctx.progress(reply.progress)
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError):
-            status = await self._process.wait()
             raise ToolError(
-                "execution_failed", f"Tool {job.tool!r} took its worker process down ({_ended(status)})."
+                "execution_failed", f"Tool {job.tool!r} took its worker process down ({await self._end()})."
             ) from None
+
+    async def _end(self) -> str:
+        """How the process ended, in words. It may not have: a tool can spoil the way back and go on."""
+        try:
+            async with asyncio.timeout(_LAST_SECONDS):
+                return _ended(await self._process.wait())
+        except TimeoutError:
+            return "it gave no answer that makes sense, and was killed"
 
     async def kill(self) -> None:
         """End the process with everything it started."""

@@ -77,4 +77,7 @@ def _timeout(tool: Tool, timeouts: Mapping[str, float | None]) -> tuple[float | 
     for pattern in sorted(timeouts, key=lambda pattern: (pattern != name, -len(pattern))):
         if matches(pattern, name):
             return timeouts[pattern], f"the setting tools.timeouts.{pattern}"
-    return tool.spec.timeout, OWN_LIMIT
+    timeout = tool.spec.timeout
+    if timeout is not None and not timeout > 0:  # NaN is not either
+        raise DefinitionError(f"Tool {name!r} is refused: its timeout must be above 0 seconds, not {timeout!r}")
+    return timeout, OWN_LIMIT

@@ -1,0 +1,64 @@
+"""SPEC W2, E2: ids of calls are in UUID form, unique, and not to be guessed."""
+
+import os
+import subprocess
+import sys
+import uuid
+from threading import Thread
+
+from handspan.core.calls import new_call_id
+
+
+def test_ten_thousand_ids_are_all_different() -> None:
+    assert len({new_call_id() for _ in range(10_000)}) == 10_000
+
+
+def test_an_id_is_a_random_uuid_in_its_usual_form() -> None:
+    for _ in range(600):  # more than one draw of random bytes
+        drawn = new_call_id()
+        parsed = uuid.UUID(drawn)
+        assert (str(parsed), parsed.version, parsed.variant) == (drawn, 4, uuid.RFC_4122)
+
+
+def test_every_free_digit_of_an_id_takes_many_values() -> None:
+    drawn = [new_call_id() for _ in range(50_000)]
+    fixed = {8, 13, 14, 18, 19, 23}  # hyphens, version, variant
+    assert all(len({one[place] for one in drawn}) == 16 for place in range(36) if place not in fixed)
+
+
+def test_ids_that_follow_each_other_share_nothing_that_would_tell_one_from_the_other() -> None:
+    own = [new_call_id()[20:].replace("-", "") for _ in range(500)]  # 15 digits, 60 random bits
+    assert len(set(own)) == 500
+    assert all(len({one[place] for one in own}) == 16 for place in range(15))
+
+
+def test_many_threads_draw_ids_without_a_double() -> None:
+    drawn: list[str] = []
+    threads = [Thread(target=lambda: drawn.extend([new_call_id() for _ in range(5_000)])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(set(drawn)) == len(drawn) == 20_000
+
+
+def test_a_forked_child_does_not_use_the_parents_ids() -> None:
+    new_call_id()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, new_call_id().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(reading, 100).decode()
+    os.close(reading)
+    os.close(writing)
+    assert theirs and theirs not in {new_call_id() for _ in range(300)}
+
+
+def test_another_process_draws_other_ids() -> None:
+    script = "from handspan.core.calls import new_call_id\nfor _ in range(300): print(new_call_id())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    theirs = set(done.stdout.split())
+    assert len(theirs) == 300
+    assert not theirs & {new_call_id() for _ in range(300)}

@@ -1,0 +1,73 @@
+"""Counting the ways through a schema before anybody walks them (SPEC E2: no tool hurts the gateway)."""
+
+import pytest
+
+from handspan.core.effort import Effort, has_references, without_repeated_all_of
+from handspan.core.errors import DefinitionError
+from handspan.core.values import Json, JsonObject
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "steps"),
+    [
+        ({}, 1, 1),
+        ({"properties": {"a": {}, "b": {}}}, {"a": 1}, 2),
+        ({"properties": {"a": {}}}, [1], 1),
+        ({"items": {}}, [1, 2, 3], 4),
+        ({"items": {}}, {"a": 1}, 2),
+        ({"items": [{}, {}]}, [1], 3),
+        ({"prefixItems": [{}, {}]}, [1], 3),
+        ({"patternProperties": {"^a": {}, "^b": {}}}, {"a": 1, "b": 2}, 5),
+        ({"additionalProperties": {}}, {"a": 1}, 2),
+        ({"additionalProperties": False}, {"a": 1}, 1),
+        ({"allOf": [{}, True], "anyOf": [{}], "oneOf": [{}], "not": {}, "if": {}, "then": {}, "else": {}}, 1, 9),
+        ({"dependentSchemas": {"a": {}}}, {}, 2),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{}, {}]}}}, 1, 4),
+        ({"$ref": "#"}, 1, 2),
+        ({"$ref": "#/$defs/yes", "$defs": {"yes": True}}, 1, 2),
+        ({"properties": {"a": {"$ref": "#"}}}, {"a": {"a": {}}}, 5),
+        ({"enum": [{"allOf": [1, 2]}], "const": {"$ref": "x"}}, 1, 1),
+        ({"properties": 5, "allOf": {}, "dependentSchemas": [], "$ref": 3}, {"a": 1}, 1),
+    ],
+)
+def test_a_step_is_one_look_at_one_value_with_one_schema(schema: JsonObject, value: Json, steps: int) -> None:
+    effort = Effort(schema)
+    assert effort.is_within(steps, value)
+    assert not effort.is_within(steps - 1, value)
+
+
+def test_without_a_value_every_way_counts_once() -> None:
+    effort = Effort({"properties": {"a": {"$ref": "#"}, "b": {"items": {"additionalProperties": {}}}}})
+    assert effort.is_within(6) and not effort.is_within(5)
+
+
+@pytest.mark.parametrize("ref", ["http://example.com/", "#/nowhere", "#/list/2", "#/list/x", "#/text/x", "#anchor"])
+def test_a_reference_that_leads_out_is_refused(ref: str) -> None:
+    with pytest.raises(DefinitionError, match="may only point into the schema itself"):
+        Effort({"list": [{}], "text": "x", "not": {"$ref": ref}})
+
+
+def test_what_only_looks_like_a_reference_is_none() -> None:
+    Effort({"x-mine": {"$ref": "elsewhere"}, "default": {"$ref": "elsewhere"}, "properties": {"$ref": {}}})
+    assert not has_references(b'{"type":"object","description":"see ref"}')
+    assert has_references(b'{"$ref":"#"}') and has_references(b'{"$dynamicRef":"#a"}')
+
+
+def test_repeated_parts_of_an_all_of_are_asked_once_and_keep_their_places() -> None:
+    schema: JsonObject = {
+        "allOf": [{"minimum": 1}, {"minimum": 1, "title": "again"}, {"minimum": 2}, True, True],
+        "anyOf": [{}, {}],
+        "const": {"allOf": [1, 1]},
+        "not": [{"allOf": [{}, {}]}],
+    }
+    assert without_repeated_all_of(schema) == {
+        "allOf": [{"minimum": 1}, True, {"minimum": 2}, True, True],
+        "anyOf": [{}, {}],
+        "const": {"allOf": [1, 1]},
+        "not": [{"allOf": [{}, True]}],
+    }
+
+
+def test_where_a_reference_names_a_part_by_its_place_nothing_is_changed() -> None:
+    schema: JsonObject = {"allOf": [{}, {}], "not": {"$ref": "#/allOf/1"}}
+    assert without_repeated_all_of(schema) is schema

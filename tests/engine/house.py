@@ -1,0 +1,113 @@
+"""A small house for tests of the engine: a real registry, ledger and engine in one hand."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from handspan.core.agents import GENERAL, Agent
+from handspan.core.calls import CallRecord, ToolCall, new_call_id
+from handspan.core.context import Progress, no_progress
+from handspan.core.deadlines import Deadline
+from handspan.core.function_tool import tool
+from handspan.core.principals import BUILTIN, OPERATOR, Origin, Principal
+from handspan.core.results import Failure, Pending, Success, ToolResult
+from handspan.core.signature import AnyFunction
+from handspan.core.tool import Tool
+from handspan.core.values import Arguments, Json
+from handspan.engine.caller import Caller
+from handspan.engine.engine import Engine
+from handspan.engine.ledger import MemoryLedger
+from handspan.registry.entry import Entry
+from handspan.registry.registry import Registry, Rules
+from handspan.store.artifacts import FolderArtifacts
+
+WAIT = 5.0
+"""Seconds after which a test that waits has failed."""
+
+
+class House:
+    """Registry, ledger and engine, and short words for what tests do with them."""
+
+    def __init__(self, folder: Path, rules: Rules | None = None, **engine: Any) -> None:
+        self.registry = Registry(rules)
+        self.ledger = MemoryLedger()
+        self.artifacts = FolderArtifacts(folder / "artifacts")
+        self.engine = Engine(**{"artifacts": self.artifacts, "workspace": folder, "ledger": self.ledger, **engine})
+
+    def add(self, function: AnyFunction | Tool, origin: Origin = BUILTIN, **about: Any) -> Entry:
+        """Register a tool, or a function as one."""
+        if not hasattr(function, "spec"):
+            function = tool(**{"description": "Made for a test.", **about})(function)
+        return self.registry.register(function, origin)
+
+    def caller(
+        self,
+        agent: Agent = GENERAL,
+        who: Principal = OPERATOR,
+        session: str = "session-1",
+        progress: Progress = no_progress,
+    ) -> Caller:
+        return Caller(who, agent, self.registry.toolbox(agent, who, session), session, progress)
+
+    async def call(
+        self,
+        name: str,
+        arguments: Arguments | bytes | str = b"",
+        *,
+        caller: Caller | None = None,
+        call_id: str = "",
+        deadline: Deadline | None = None,
+    ) -> ToolResult | Pending:
+        call = ToolCall(name, arguments, call_id or new_call_id(), deadline)
+        async with asyncio.timeout(WAIT):
+            return await self.engine.call(call, caller or self.caller())
+
+    async def value(self, name: str, arguments: Arguments | bytes | str = b"", **more: Any) -> Json:
+        """The value of a call that has to succeed."""
+        result = await self.call(name, arguments, **more)
+        assert isinstance(result, Success), result
+        return result.value
+
+    async def failure(self, name: str, arguments: Arguments | bytes | str = b"", **more: Any) -> Failure:
+        """The failure of a call that has to fail."""
+        result = await self.call(name, arguments, **more)
+        assert isinstance(result, Failure), result
+        return result
+
+    def journal(self) -> list[CallRecord]:
+        return list(self.ledger.journal())
+
+    def last(self) -> CallRecord:
+        """The record of the call that was finished last."""
+        return self.journal()[-1]
+
+    def start(self, name: str, arguments: Arguments | bytes | str = b"", **more: Any) -> "asyncio.Task[Any]":
+        """A call that runs beside the test."""
+        return asyncio.create_task(self.call(name, arguments, **more))
+
+
+async def soon(*events: asyncio.Event) -> None:
+    """Wait until all of these happened."""
+    async with asyncio.timeout(WAIT):
+        for event in events:
+            await event.wait()
+
+
+async def until(claim: Any) -> None:
+    """Let the loop turn until the claim is true."""
+    async with asyncio.timeout(WAIT):
+        while not claim():
+            await asyncio.sleep(0)
+
+
+async def outcome_of(tasks: Iterable["asyncio.Task[Any]"]) -> list[Any]:
+    """What became of the tasks, exceptions included."""
+    async with asyncio.timeout(WAIT):
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def left_behind() -> list["asyncio.Task[Any]"]:
+    """The tasks that a test left running; those of the test runner itself are not meant."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    return [task for task in tasks if "TestRunner" not in repr(task.get_coro())]

@@ -1,0 +1,96 @@
+"""The hooks that come with the house (SPEC E7)."""
+
+import logging
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from handspan.config.settings import HookSettings
+from handspan.core.errors import ConfigError
+from handspan.core.results import Failure, succeed
+from handspan.core.values import JsonObject
+from handspan.engine.builtin_hooks import AuditLog, PathPrefix, RateLimit, make_hooks
+from handspan.engine.hooks import Cancel, HookedCall, Modify
+
+pytestmark = pytest.mark.anyio
+
+
+def call(name: str = "read_file", arguments: JsonObject | None = None, owner: str = "ann") -> HookedCall:
+    return HookedCall("id-1", name, arguments or {}, owner, "s1", "General")
+
+
+async def test_the_audit_log_has_a_line_for_the_call_and_one_for_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="handspan.audit")
+    hook = AuditLog(AuditLog.Config())
+    assert await hook.before(call(arguments={"path": "secret"})) is None
+    await hook.after(call(), succeed(1))
+    await hook.after(call(), Failure("timeout", "too late"))
+    assert '"event":"call"' in caplog.messages[0] and "secret" not in caplog.messages[0]
+    assert '"status":"success"' in caplog.messages[1]
+    assert '"status":"timeout"' in caplog.messages[2]
+
+
+async def test_the_audit_log_writes_arguments_when_asked(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="handspan.audit")
+    await AuditLog(AuditLog.Config(arguments=True)).before(call(arguments={"path": "a\nb"}))
+    assert r'"arguments":{"path":"a\nb"}' in caplog.messages[0]
+
+
+async def test_the_rate_limit_cancels_the_call_too_many_and_forgets_after_a_minute() -> None:
+    now = [0.0]
+    hook = RateLimit(RateLimit.Config(per_minute=2, tools=("read_*",)), clock=lambda: now[0])
+    assert await hook.before(call()) is None
+    assert await hook.before(call()) is None
+    verdict = await hook.before(call())
+    assert isinstance(verdict, Cancel) and "2 calls a minute" in verdict.reason and "60 s" in verdict.reason
+    assert await hook.before(call(owner="bob")) is None
+    assert await hook.before(call("write_file")) is None
+    now[0] = 60.0
+    assert await hook.before(call()) is None
+
+
+async def test_a_rate_limit_of_nought_lets_nothing_through() -> None:
+    hook = RateLimit(RateLimit.Config(per_minute=0))
+    assert isinstance(await hook.before(call()), Cancel)
+
+
+async def test_the_path_prefix_changes_paths_of_its_tools_only() -> None:
+    hook = PathPrefix(PathPrefix.Config(prefix="/home/"))
+    assert await hook.before(call(arguments={"path": "a"})) == Modify("read_file", {"path": "home/a"})
+    assert await hook.before(call("exec_shell", {"path": "a"})) is None
+    assert await hook.before(call(arguments={"path": 3})) is None
+    assert await hook.before(call()) is None
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x"])
+async def test_the_path_prefix_lets_no_path_out(path: str) -> None:
+    assert isinstance(await PathPrefix(PathPrefix.Config(prefix="p")).before(call(arguments={"path": path})), Cancel)
+
+
+def test_hooks_are_made_in_order_with_their_time_limits() -> None:
+    made = make_hooks([HookSettings("audit_log", timeout=1.0), HookSettings("rate_limit", {"per_minute": 3})])
+    assert [(named.name, named.timeout) for named in made] == [("audit_log", 1.0), ("rate_limit", 5.0)]
+
+
+def test_a_hook_of_an_entry_point_is_made_with_its_config() -> None:
+    point = EntryPoint("mine", f"{__name__}:made_by_entry_point", "handspan.hooks")
+    (named,) = make_hooks([HookSettings("mine", {"per_minute": 1})], [point])
+    assert isinstance(named.hook, RateLimit)
+
+
+def made_by_entry_point(config: JsonObject) -> RateLimit:
+    return RateLimit(RateLimit.Config(**config))  # type: ignore[arg-type] # the test's own config
+
+
+@pytest.mark.parametrize(
+    ("link", "problem"),
+    [
+        (HookSettings("audit_lgo"), "no such hook. Did you mean 'audit_log'"),
+        (HookSettings("rate_limit"), "can't be made: Object missing required field `per_minute`"),
+        (HookSettings("rate_limit", {"per_minute": "x"}), "can't be made"),
+        (HookSettings("audit_log", {"argument": True}), "unknown field `argument`"),
+    ],
+)
+def test_a_hook_that_can_not_be_made_stops_the_start(link: HookSettings, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        make_hooks([link])

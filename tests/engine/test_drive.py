@@ -1,0 +1,910 @@
+"""The driver: a coroutine in the caller's own task, under a deadline (SPEC E5, E6)."""
+
+import asyncio
+import contextvars
+import gc
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from handspan.engine.drive import GRACE, CancelledItself, DeadlineReached, Reaper, drive, drive_all
+from tests.engine.house import WAIT, left_behind, until
+
+pytestmark = pytest.mark.anyio
+
+SHORT = 0.02
+LONG = 60.0
+
+Steps = Coroutine[Any, Any, Any]
+
+
+async def run(
+    coroutine: Steps, seconds: float | None = LONG, *, grace: float = LONG, reaper: Reaper | None = None
+) -> Any:
+    """Begin a coroutine that suspends, as the engine does, and drive it on."""
+    wanted = coroutine.send(None)
+    return await drive(coroutine, wanted, seconds, reaper or Reaper(), grace)
+
+
+def running(coroutine: Steps, seconds: float | None = LONG, **more: Any) -> "asyncio.Task[Any]":
+    return asyncio.create_task(run(coroutine, seconds, **more))
+
+
+async def end_of(task: "asyncio.Task[Any]") -> Any:
+    """The task's result, or its exception; never longer than a test waits."""
+    await asyncio.wait([task], timeout=WAIT)
+    assert task.done(), "the driver hangs"
+    if task.cancelled():
+        return asyncio.CancelledError
+    return task.exception() or task.result()
+
+
+@pytest.fixture(autouse=True)
+async def _nothing_is_left() -> Any:
+    yield
+    assert left_behind() == []
+
+
+# How it ends when all is well.
+
+
+async def test_gives_what_the_coroutine_returns() -> None:
+    async def tool() -> str:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        return "done"
+
+    assert await run(tool()) == "done"
+
+
+async def test_raises_what_the_coroutine_raises() -> None:
+    async def tool() -> None:
+        await asyncio.sleep(0)
+        raise LookupError("gone")
+
+    with pytest.raises(LookupError, match="gone"):
+        await run(tool())
+
+
+async def test_an_exception_of_what_is_awaited_reaches_the_coroutine() -> None:
+    async def broken() -> None:
+        raise ConnectionError("reset")
+
+    async def tool() -> str:
+        try:
+            await asyncio.create_task(broken())
+        except ConnectionError as error:
+            return f"caught {error}"
+        return "nothing"
+
+    assert await run(tool()) == "caught reset"
+
+
+async def test_without_a_deadline_it_goes_on_until_the_end() -> None:
+    async def tool() -> int:
+        for _ in range(5):
+            await asyncio.sleep(0.001)
+        return 5
+
+    assert await run(tool(), None) == 5
+
+
+async def test_the_coroutine_runs_in_the_callers_own_task_and_context() -> None:
+    variable = contextvars.ContextVar("variable", default="nothing")
+    variable.set("of the caller")
+
+    async def tool() -> tuple[object, str]:
+        await asyncio.sleep(0)
+        seen = variable.get()
+        variable.set("of the tool")
+        return asyncio.current_task(), seen
+
+    assert await run(tool()) == (asyncio.current_task(), "of the caller")
+    assert variable.get() == "of the tool"
+
+
+async def test_a_coroutine_that_never_suspends_needs_no_driving() -> None:
+    async def tool() -> int:
+        return 7
+
+    assert await drive_all(tool(), SHORT, Reaper()) == 7
+
+
+# The deadline.
+
+
+async def test_at_the_deadline_the_coroutine_is_cancelled() -> None:
+    seen: list[str] = []
+
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    with pytest.raises(DeadlineReached) as caught:
+        await run(tool(), SHORT)
+    assert seen == ["cancelled"]
+    assert not caught.value.stuck
+
+
+async def test_a_deadline_that_has_passed_stops_at_the_first_suspension() -> None:
+    async def tool() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(DeadlineReached):
+        await run(tool(), -1.0)
+
+
+async def test_a_loop_of_sleep_zero_is_stopped() -> None:
+    async def tool() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT)
+
+
+async def test_what_is_awaited_is_cancelled_too_and_has_ended_before_the_coroutine_goes_on() -> None:
+    order: list[str] = []
+
+    async def child() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.005)
+            order.append("child")
+
+    async def tool() -> None:
+        try:
+            await asyncio.gather(child(), child())
+        finally:
+            order.append("tool")
+
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT)
+    assert order == ["child", "child", "tool"]
+
+
+async def test_a_finally_may_await_within_the_grace_time() -> None:
+    closed: list[str] = []
+
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.005)
+            await asyncio.sleep(0)
+            closed.append("connection")
+
+    reaper = Reaper()
+    with pytest.raises(DeadlineReached) as caught:
+        await run(tool(), SHORT, reaper=reaper)
+    assert closed == ["connection"]
+    assert (caught.value.stuck, reaper.reaped) == (False, 0)
+
+
+async def test_an_exception_in_finally_does_not_hide_that_time_was_up() -> None:
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("while closing")
+
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT)
+
+
+async def test_a_value_that_comes_after_the_deadline_does_not_count() -> None:
+    async def tool() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "too late"
+        return ""
+
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT)
+
+
+async def test_a_finally_that_outlives_its_grace_is_reaped_and_counted() -> None:
+    reached: list[str] = []
+
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                reached.append("closed")
+
+    reaper = Reaper()
+    with pytest.raises(DeadlineReached) as caught:
+        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
+    assert caught.value.stuck
+    assert (reaper.reaped, reaper.stuck, reached) == (1, 0, ["closed"])
+
+
+async def test_several_awaits_in_finally_are_closed_one_by_one() -> None:
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    await asyncio.Event().wait()
+
+    reaper = Reaper()
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
+    assert (reaper.reaped, reaper.stuck) == (1, 0)
+
+
+@pytest.mark.parametrize("last_words", [ValueError("closing"), RuntimeError("closing"), SystemExit(3)])
+async def test_whatever_is_raised_while_it_is_closed_stays_with_the_reaper(last_words: BaseException) -> None:
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            try:
+                await asyncio.Event().wait()
+            except GeneratorExit:
+                raise last_words from None
+
+    reaper = Reaper()
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
+    assert (reaper.reaped, reaper.stuck) == (1, 0)
+
+
+async def test_one_that_refuses_even_to_be_closed_is_counted_as_stuck_and_hurts_nobody() -> None:
+    may_end = False
+
+    async def tool() -> None:
+        while not may_end:
+            try:
+                await asyncio.sleep(0.001)
+            except BaseException:
+                continue
+
+    reaper = Reaper()
+    with pytest.raises(DeadlineReached) as caught:
+        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
+    assert caught.value.stuck
+    assert (reaper.reaped, reaper.stuck) == (1, 1)
+    may_end = True
+    for coroutine in reaper._unclosable:
+        coroutine.close()  # so that nothing is left for the garbage collector to complain about
+
+
+async def test_one_that_swallows_the_cancellation_and_goes_on_is_stopped_after_its_grace() -> None:
+    rounds = 0
+
+    async def tool() -> None:
+        nonlocal rounds
+        while True:
+            try:
+                await asyncio.sleep(0.001)
+                rounds += 1
+            except asyncio.CancelledError:
+                continue
+
+    reaper = Reaper()
+    with pytest.raises(DeadlineReached) as caught:
+        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
+    assert caught.value.stuck
+    assert (reaper.reaped, reaper.stuck) == (1, 0)
+    after = rounds
+    await asyncio.sleep(0.005)
+    assert rounds == after
+
+
+async def test_a_loop_of_sleep_zero_that_swallows_everything_but_its_end_is_stopped_after_its_grace() -> None:
+    async def tool() -> None:
+        while True:
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                continue
+
+    reaper = Reaper()
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
+    assert reaper.reaped == 1
+
+
+# What tools have inside.
+
+
+async def test_a_timeout_inside_that_fires_is_the_tools_own_affair() -> None:
+    async def tool() -> str:
+        try:
+            async with asyncio.timeout(SHORT):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            await asyncio.sleep(0.001)
+            return "handled"
+        return ""
+
+    assert await run(tool(), LONG) == "handled"
+    task = asyncio.current_task()
+    assert task is not None and task.cancelling() == 0
+
+
+async def test_after_a_timeout_inside_the_deadline_still_holds() -> None:
+    async def tool() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT)
+
+
+async def test_a_timeout_inside_that_does_not_fire_leaves_no_trace() -> None:
+    async def tool() -> str:
+        async with asyncio.timeout(LONG):
+            await asyncio.sleep(0.001)
+        return "in time"
+
+    assert await run(tool()) == "in time"
+
+
+async def test_the_deadline_inside_a_timeout_that_did_not_fire_is_a_deadline() -> None:
+    async def tool() -> None:
+        async with asyncio.timeout(LONG):
+            await asyncio.Event().wait()
+
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT)
+    task = asyncio.current_task()
+    assert task is not None and task.cancelling() == 0
+
+
+async def test_a_timeout_inside_whose_finally_takes_long_is_no_cancellation_of_the_caller() -> None:
+    async def tool() -> None:
+        async with asyncio.timeout(0.001):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.Event().wait()
+
+    reaper = Reaper()
+    with pytest.raises(CancelledItself):
+        await run(tool(), LONG, grace=SHORT, reaper=reaper)
+    assert reaper.reaped == 1
+    task = asyncio.current_task()
+    assert task is not None and task.cancelling() == 0
+
+
+async def test_a_timeout_inside_a_finally_works_in_the_grace_time() -> None:
+    seen: list[str] = []
+
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                async with asyncio.timeout(0.001):
+                    await asyncio.Event().wait()
+            except TimeoutError:
+                seen.append("gave up closing")
+
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT)
+    assert seen == ["gave up closing"]
+
+
+async def test_a_subtask_that_answers_its_cancellation_with_a_value_is_heard_as_in_any_task() -> None:
+    async def collect() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "partial"
+        return "all"
+
+    async def tool() -> str:
+        async with asyncio.timeout(0.005):
+            return await asyncio.create_task(collect())
+
+    assert await run(tool()) == "partial"
+
+
+async def test_a_task_group_inside_works_and_is_drained_at_the_deadline() -> None:
+    ended: list[int] = []
+
+    async def child(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.001)
+            ended.append(number)
+
+    async def tool() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(child(1))
+            group.create_task(child(2))
+
+    with pytest.raises(DeadlineReached):
+        await run(tool(), SHORT)
+    assert sorted(ended) == [1, 2]
+
+
+async def test_a_failing_child_of_a_task_group_inside_is_the_tools_own_affair() -> None:
+    async def child() -> None:
+        raise LookupError("child")
+
+    async def tool() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(child())
+            await asyncio.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await run(tool())
+    assert isinstance(caught.value.exceptions[0], LookupError)
+    task = asyncio.current_task()
+    assert task is not None and task.cancelling() == 0
+
+
+async def test_what_is_shielded_goes_on_after_the_deadline() -> None:
+    release, ended = asyncio.Event(), asyncio.Event()
+
+    async def important() -> None:
+        await release.wait()
+        ended.set()
+
+    inner = asyncio.create_task(important())
+
+    async def tool() -> None:
+        await asyncio.shield(inner)
+
+    with pytest.raises(DeadlineReached) as caught:
+        await run(tool(), SHORT)
+    assert not caught.value.stuck
+    release.set()
+    await inner
+    assert ended.is_set()
+
+
+async def test_a_subtask_that_ignores_its_cancellation_holds_up_nobody() -> None:
+    release = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    seen: list[str] = []
+    inner = asyncio.create_task(stubborn())
+
+    async def tool() -> None:
+        try:
+            await inner
+        finally:
+            seen.append("closed")
+
+    with pytest.raises(DeadlineReached) as caught:
+        await run(tool(), SHORT, grace=SHORT)
+    assert seen == ["closed"]
+    assert not caught.value.stuck
+    release.set()
+    await inner
+
+
+async def test_a_cancel_scope_of_anyio_inside_is_the_tools_own_affair() -> None:
+    async def tool() -> str:
+        with anyio.move_on_after(SHORT) as scope:
+            await asyncio.Event().wait()
+        await asyncio.sleep(0)
+        return "moved on" if scope.cancelled_caught else "not caught"
+
+    assert await run(tool()) == "moved on"
+
+
+async def test_the_error_of_a_subtask_that_fails_at_the_deadline_is_not_reported_as_never_seen() -> None:
+    complaints: list[Any] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+
+    async def child() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("while ending")
+
+    async def tool() -> None:
+        await asyncio.create_task(child())
+
+    try:
+        with pytest.raises(DeadlineReached):
+            await run(tool(), SHORT)
+        gc.collect()
+    finally:
+        loop.set_exception_handler(None)
+    assert complaints == []
+
+
+async def test_a_nested_driver_hears_the_deadline_of_the_outer_one_as_a_cancellation() -> None:
+    seen: list[str] = []
+
+    async def inner() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.001)
+            seen.append("inner closed")
+
+    async def outer() -> None:
+        try:
+            await run(inner(), LONG)
+        except asyncio.CancelledError:
+            seen.append("outer cancelled")
+            raise
+
+    with pytest.raises(DeadlineReached):
+        await run(outer(), SHORT)
+    assert seen == ["inner closed", "outer cancelled"]
+
+
+async def test_a_nested_driver_with_the_earlier_deadline_stops_only_its_own() -> None:
+    async def inner() -> None:
+        await asyncio.Event().wait()
+
+    async def outer() -> str:
+        with pytest.raises(DeadlineReached):
+            await run(inner(), SHORT)
+        await asyncio.sleep(0.001)
+        return "went on"
+
+    assert await run(outer(), LONG) == "went on"
+
+
+async def test_a_nested_coroutine_that_can_not_be_stopped_goes_down_with_the_outer_one() -> None:
+    async def inner() -> None:
+        while True:
+            try:
+                await asyncio.sleep(0.001)
+            except asyncio.CancelledError:
+                continue
+
+    async def outer() -> None:
+        await run(inner(), LONG, reaper=reaper)
+
+    reaper = Reaper()
+    with pytest.raises(DeadlineReached) as caught:
+        await run(outer(), SHORT, grace=SHORT, reaper=reaper)
+    assert caught.value.stuck
+    assert (reaper.reaped, reaper.stuck) == (2, 0)
+
+
+# Things that can't be awaited.
+
+
+async def test_awaiting_something_of_another_loop_is_an_error_at_once() -> None:
+    other = asyncio.new_event_loop()
+    foreign = other.create_future()
+
+    async def tool() -> None:
+        await asyncio.sleep(0)
+        await foreign
+
+    try:
+        with pytest.raises(RuntimeError, match="another event loop"):
+            await run(tool())
+    finally:
+        other.close()
+
+
+async def test_awaiting_the_own_task_is_an_error_and_does_not_cancel_it() -> None:
+    async def tool() -> None:
+        await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        await task
+
+    task = running(tool(), SHORT)
+    assert isinstance(await end_of(task), RuntimeError)
+    assert task.cancelling() == 0
+
+
+async def test_what_no_event_loop_understands_is_an_error_inside_the_coroutine() -> None:
+    class Nonsense:
+        def __await__(self) -> Iterator[Any]:
+            yield "nonsense"
+
+    async def tool() -> str:
+        await asyncio.sleep(0)
+        try:
+            await Nonsense()
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    assert "bad yield" in await run(tool())
+
+
+# Cancelled: by the tool itself.
+
+
+async def test_a_tool_that_raises_cancelled_error_without_being_cancelled_cancelled_itself() -> None:
+    async def tool() -> None:
+        await asyncio.sleep(0)
+        raise asyncio.CancelledError
+
+    with pytest.raises(CancelledItself):
+        await run(tool())
+
+
+async def test_awaiting_a_cancelled_future_is_the_tools_own_cancellation() -> None:
+    async def tool() -> None:
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(future.cancel)
+        await future
+
+    with pytest.raises(CancelledItself):
+        await run(tool())
+
+
+async def test_a_first_step_that_raises_cancelled_error_cancelled_itself() -> None:
+    async def tool() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(CancelledItself):
+        await drive_all(tool(), SHORT, Reaper())
+
+
+# Cancelled: from outside.
+
+
+async def test_a_cancelled_caller_is_cancelled_after_the_cleanup() -> None:
+    seen: list[str] = []
+    begun = asyncio.Event()
+
+    async def tool() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.001)
+            seen.append("closed")
+
+    task = running(tool())
+    await begun.wait()
+    task.cancel()
+    assert await end_of(task) is asyncio.CancelledError
+    assert seen == ["closed"]
+
+
+async def test_the_message_of_a_cancellation_reaches_the_coroutine_and_the_caller() -> None:
+    seen: list[Any] = []
+    begun = asyncio.Event()
+
+    async def tool() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as error:
+            seen.append(error.args)
+            raise
+
+    task = running(tool())
+    await begun.wait()
+    task.cancel("shutting down")
+    with pytest.raises(asyncio.CancelledError, match="shutting down"):
+        await task
+    assert seen == [("shutting down",)]
+
+
+async def test_a_coroutine_that_answers_cancellation_with_a_value_is_cancelled_all_the_same() -> None:
+    async def tool() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "never mind"
+        return ""
+
+    task = running(tool())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await end_of(task) is asyncio.CancelledError
+
+
+async def test_a_coroutine_that_answers_cancellation_with_another_error_is_cancelled_all_the_same() -> None:
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise LookupError("something else") from None
+
+    task = running(tool())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await end_of(task) is asyncio.CancelledError
+
+
+async def test_a_coroutine_that_swallows_cancellation_is_reaped_after_its_grace() -> None:
+    async def tool() -> None:
+        while True:
+            try:
+                await asyncio.sleep(0.001)
+            except asyncio.CancelledError:
+                continue
+
+    reaper = Reaper()
+    task = running(tool(), None, grace=SHORT, reaper=reaper)
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await end_of(task) is asyncio.CancelledError
+    assert reaper.reaped == 1
+
+
+async def test_a_cancelled_caller_does_not_wait_for_ever_for_a_subtask_that_ignores_it() -> None:
+    release = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    inner = asyncio.create_task(stubborn())
+
+    async def tool() -> None:
+        await inner
+
+    task = running(tool(), None, grace=SHORT)
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await end_of(task) is asyncio.CancelledError
+    release.set()
+    await inner
+
+
+async def test_cancelled_in_a_loop_of_sleep_zero() -> None:
+    async def tool() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    task = running(tool(), None)
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await end_of(task) is asyncio.CancelledError
+
+
+@pytest.mark.parametrize("after", [0.0, 1.5 * SHORT], ids=["just before", "just after"])
+async def test_cancelled_in_the_same_round_as_the_deadline_is_cancelled(after: float) -> None:
+    ready = asyncio.Event()
+
+    async def tool() -> None:
+        ready.set()
+        await asyncio.Event().wait()
+
+    loop = asyncio.get_running_loop()
+    task = running(tool(), SHORT)
+    await ready.wait()
+    loop.call_later(after, task.cancel)
+    began = loop.time()
+    while loop.time() < began + 2 * SHORT:  # block the loop until both are due: they fire in one round
+        pass
+    assert await end_of(task) is asyncio.CancelledError
+
+
+async def test_cancelled_in_the_grace_time_is_cancelled_not_timed_out() -> None:
+    in_grace = asyncio.Event()
+
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            in_grace.set()
+            await asyncio.Event().wait()
+
+    task = running(tool(), SHORT, grace=LONG)
+    await in_grace.wait()
+    task.cancel()
+    assert await end_of(task) is asyncio.CancelledError
+
+
+async def test_cancelled_twice_is_cancelled_once_for_the_caller() -> None:
+    seen: list[str] = []
+
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                seen.append("closed")
+
+    task = running(tool())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await end_of(task) is asyncio.CancelledError
+    assert seen == ["closed"]
+
+
+async def test_a_timeout_around_the_driver_fires_as_around_anything_else() -> None:
+    async def tool() -> None:
+        async with asyncio.timeout(LONG):
+            await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(SHORT):
+            await run(tool())
+    task = asyncio.current_task()
+    assert task is not None and task.cancelling() == 0
+
+
+async def test_a_cancellation_that_comes_when_the_result_is_already_there_still_counts() -> None:
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def tool() -> str:
+        return await future
+
+    task = running(tool())
+    await asyncio.sleep(0)
+    future.set_result("there")
+    await asyncio.sleep(0)  # the driver has been woken; it has not gone on yet
+    task.cancel()
+    assert await end_of(task) is asyncio.CancelledError
+
+
+# Taken down.
+
+
+async def test_closing_the_driver_closes_the_coroutine() -> None:
+    seen: list[str] = []
+
+    async def tool() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("closed")
+
+    driver = run(tool())
+    driver.send(None)
+    driver.close()
+    assert seen == ["closed"]
+
+
+async def test_the_grace_time_is_short_enough_for_a_person_and_long_enough_for_a_connection() -> None:
+    assert 0.5 <= GRACE <= 5
+
+
+async def test_no_timer_is_left_when_the_coroutine_ends_early() -> None:
+    loop = asyncio.get_running_loop()
+    before = len(loop._scheduled)  # type: ignore[attr-defined]  # the only way to see timers
+
+    async def tool() -> None:
+        await asyncio.sleep(0)
+
+    await run(tool(), LONG)
+    alive = [timer for timer in loop._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]  # as above
+    assert len(alive) <= before
+
+
+async def test_many_at_once_each_have_their_own_deadline() -> None:
+    async def tool(slow: bool) -> str:
+        await (asyncio.Event().wait() if slow else asyncio.sleep(0.001))
+        return "done"
+
+    tasks = [running(tool(number % 2 == 0), SHORT) for number in range(50)]
+    await until(lambda: all(task.done() for task in tasks))
+    kinds = [type(task.exception()) for task in tasks]
+    assert kinds == [DeadlineReached if number % 2 == 0 else type(None) for number in range(50)]

@@ -1,0 +1,370 @@
+"""Hooks: a list and a loop (SPEC E7)."""
+
+import asyncio
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from handspan.core.errors import ToolError
+from handspan.core.results import Failure, Success, ToolResult, succeed
+from handspan.engine.hooks import Cancel, HookedCall, Hooks, Modify, NamedHook
+from handspan.engine.policy import ALLOW
+from tests.engine.conftest import MakeHouse
+from tests.engine.house import House, outcome_of, soon
+
+pytestmark = pytest.mark.anyio
+
+CALL = HookedCall("call-1", "tool", {"a": 1}, "owner", "session", "agent")
+
+
+class Before:
+    """A hook that answers before with what a function gives."""
+
+    def __init__(self, verdict: Callable[[HookedCall], Any]) -> None:
+        self.seen: list[HookedCall] = []
+        self._verdict = verdict
+
+    async def before(self, call: HookedCall) -> Any:
+        self.seen.append(call)
+        verdict = self._verdict(call)
+        return await verdict if asyncio.iscoroutine(verdict) else verdict
+
+    async def after(self, call: HookedCall, result: ToolResult) -> None:
+        return None
+
+
+class After(Before):
+    """A hook that answers after with what a function gives."""
+
+    def __init__(self, replaced: Callable[[ToolResult], Any]) -> None:
+        super().__init__(lambda _: None)
+        self.results: list[ToolResult] = []
+        self._replaced = replaced
+
+    async def after(self, call: HookedCall, result: ToolResult) -> Any:
+        self.results.append(result)
+        replaced = self._replaced(result)
+        return await replaced if asyncio.iscoroutine(replaced) else replaced
+
+
+def raising(error: BaseException) -> Callable[[Any], Any]:
+    def crash(_: Any) -> None:
+        raise error
+
+    return crash
+
+
+def hanging(_: Any) -> Any:
+    return asyncio.Event().wait()
+
+
+def swallowing(_: Any) -> Any:
+    async def swallow() -> None:
+        while True:
+            try:
+                await asyncio.sleep(0.001)
+            except asyncio.CancelledError:
+                continue
+
+    return swallow()
+
+
+def named(*hooks: Before, timeout: float = 5.0) -> Hooks:
+    return Hooks(NamedHook(f"hook-{number}", hook, timeout) for number, hook in enumerate(hooks))
+
+
+def house_with(make_house: MakeHouse, *hooks: Before, timeout: float = 5.0) -> House:
+    """A house with these hooks and two tools: `add` and `shout`."""
+    house = make_house(hooks=named(*hooks, timeout=timeout))
+
+    async def add(a: int, b: int = 0) -> int:
+        return a + b
+
+    async def shout(text: str) -> str:
+        return text.upper()
+
+    house.add(add)
+    house.add(shout)
+    return house
+
+
+# Before.
+
+
+class OwnEnd(BaseException):
+    """What some libraries raise to get past `except Exception`."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [LookupError("x"), SystemExit(1), asyncio.CancelledError(), BaseExceptionGroup("g", [OwnEnd()]), OwnEnd()],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_before_hook_that_fails_refuses_the_call(error: BaseException) -> None:
+    with pytest.raises(ToolError, match="The hook 'hook-0' gave no verdict") as caught:
+        await named(Before(raising(error))).before(CALL, may_modify=True)
+    assert caught.value.code == "hook_cancelled"
+
+
+@pytest.mark.parametrize("hang", [hanging, swallowing])
+async def test_a_before_hook_that_hangs_refuses_the_call(hang: Callable[[Any], Any]) -> None:
+    with pytest.raises(ToolError) as caught:
+        await named(Before(hang), timeout=0.01).before(CALL, may_modify=True)
+    assert caught.value.message == (
+        "The hook 'hook-0' gave no verdict (no answer within 0.01 s), so the call is refused."
+    )
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [True, False, "no", Cancel, Modify("tool", [1]), Modify(None, {})],  # type: ignore[arg-type]  # on purpose
+)
+async def test_an_answer_that_is_no_verdict_refuses_the_call(nonsense: object) -> None:
+    with pytest.raises(ToolError, match=r"gave no verdict \(it answered "):
+        await named(Before(lambda _: nonsense)).before(CALL, may_modify=True)
+
+
+async def test_a_plain_function_in_place_of_an_async_one_refuses_the_call() -> None:
+    class Plain:
+        def before(self, call: HookedCall) -> None: ...
+
+    hooks = Hooks([NamedHook("plain", Plain())])  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(ToolError, match="The hook 'plain' gave no verdict"):
+        await hooks.before(CALL, may_modify=True)
+
+
+async def test_the_first_cancel_ends_it_and_later_hooks_are_not_asked() -> None:
+    later = Before(lambda _: None)
+    with pytest.raises(ToolError) as caught:
+        await named(Before(lambda _: Cancel("too late in the day")), later).before(CALL, may_modify=True)
+    assert (caught.value.code, caught.value.message) == (
+        "hook_cancelled",
+        "Cancelled by hook 'hook-0': too late in the day",
+    )
+    assert later.seen == []
+
+
+async def test_each_hook_sees_what_those_before_it_made_of_the_call() -> None:
+    later = Before(lambda _: None)
+    changed = await named(Before(lambda _: Modify("other", MappingProxyType({"b": 2}))), later).before(
+        CALL, may_modify=True
+    )
+    assert (changed.name, changed.arguments, changed.id) == ("other", {"b": 2}, "call-1")
+    assert later.seen == [changed]
+
+
+async def test_a_call_that_was_changed_once_may_be_cancelled_and_not_changed_again() -> None:
+    assert await named(Before(lambda _: Modify("other", {}))).before(CALL, may_modify=False) is CALL
+    with pytest.raises(ToolError):
+        await named(Before(lambda _: Cancel("no"))).before(CALL, may_modify=False)
+
+
+async def test_without_a_verdict_the_call_goes_on_as_it_was() -> None:
+    assert await named(Before(lambda _: None)).before(CALL, may_modify=True) is CALL
+    assert not Hooks()
+    assert named(Before(lambda _: None))
+
+
+# After.
+
+
+@pytest.mark.parametrize("error", [LookupError("x"), SystemExit(1), OwnEnd()], ids=lambda error: type(error).__name__)
+async def test_a_failing_after_hook_says_that_the_tool_did_run(error: BaseException) -> None:
+    result = await named(After(raising(error))).after(CALL, succeed(1))
+    assert isinstance(result, Failure)
+    assert result.code == "internal_error"
+    assert result.message.startswith("Tool 'tool' did run, but the hook 'hook-0' failed afterwards (")
+    assert result.message.endswith("Do not repeat the call: the journal has its true result.")
+
+
+@pytest.mark.parametrize("hang", [hanging, swallowing])
+async def test_a_hanging_after_hook_says_that_the_tool_did_run(hang: Callable[[Any], Any]) -> None:
+    result = await named(After(hang), timeout=0.01).after(CALL, succeed(1))
+    assert isinstance(result, Failure) and "did run" in result.message and "within 0.01 s" in result.message
+
+
+async def test_an_answer_that_is_no_result_is_a_failing_after_hook() -> None:
+    result = await named(After(lambda _: "fine")).after(CALL, succeed(1))
+    assert isinstance(result, Failure) and "failed afterwards (it answered 'fine')" in result.message
+
+
+async def test_after_hooks_see_and_replace_one_anothers_results() -> None:
+    first, second = After(lambda _: Success("first")), After(lambda _: None)
+    assert await named(first, second).after(CALL, succeed(1)) == Success("first")
+    assert second.results == [Success("first")]
+
+
+# In the engine.
+
+
+async def test_a_changed_call_starts_again_at_find_and_hooks_see_it_once_more(make_house: MakeHouse) -> None:
+    hook = Before(lambda call: Modify("shout", {"text": "hi"}) if call.name == "add" else None)
+    house = house_with(make_house, hook)
+    assert await house.value("add", {"a": 1}) == "HI"
+    assert [(call.name, call.arguments) for call in hook.seen] == [("add", {"a": 1}), ("shout", {"text": "hi"})]
+    record = house.last()
+    assert (record.name, record.arguments, record.owner, record.agent) == (
+        "shout",
+        {"text": "hi"},
+        "operator",
+        "General",
+    )
+
+
+async def test_a_hook_that_changes_every_call_changes_it_once(make_house: MakeHouse) -> None:
+    def prefix(call: HookedCall) -> Modify:
+        return Modify(call.name, {"text": f"/home/{call.arguments['text']}"})
+
+    assert await house_with(make_house, Before(prefix)).value("shout", {"text": "x"}) == "/HOME/X"
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        (Modify("gone", {}), "tool_not_found"),
+        (Modify("add", {"a": "text"}), "invalid_arguments"),
+        (Modify("add", {}), "invalid_arguments"),
+    ],
+)
+async def test_what_a_hook_changed_is_checked_like_anything_else(
+    make_house: MakeHouse, changed: Modify, code: str
+) -> None:
+    house = house_with(make_house, Before(lambda _: changed))
+    assert (await house.failure("add", {"a": 1})).code == code
+    assert len(house.journal()) == 1
+
+
+async def test_a_hook_may_cancel_what_another_one_changed(make_house: MakeHouse) -> None:
+    guard = Before(lambda call: Cancel("no shouting") if call.name == "shout" else None)
+    house = house_with(make_house, guard, Before(lambda _: Modify("shout", {"text": "hi"})))
+    failure = await house.failure("add", {"a": 1})
+    assert failure == Failure("hook_cancelled", "Cancelled by hook 'hook-0': no shouting")
+
+
+async def test_a_replaced_result_goes_out_and_the_journal_keeps_the_true_one(make_house: MakeHouse) -> None:
+    house = house_with(make_house, After(lambda _: Success({"hidden": True})))
+    assert await house.value("add", {"a": 1}) == {"hidden": True}
+    record = house.last()
+    assert isinstance(record.result, Success) and record.result.value == {"hidden": True}
+    assert record.result.encoded == b'{"status":"success","result":{"hidden":true}}'
+    assert isinstance(record.true_result, Success) and record.true_result.value == 1
+    assert record.size == len(record.result.encoded) + len(record.true_result.encoded)
+
+
+async def test_a_failing_after_hook_leaves_the_true_result_in_the_journal(make_house: MakeHouse) -> None:
+    house = house_with(make_house, After(raising(LookupError("x"))))
+    assert (await house.failure("add", {"a": 1})).code == "internal_error"
+    record = house.last()
+    assert isinstance(record.true_result, Success) and record.true_result.value == 1
+
+
+async def test_a_replacement_that_can_not_be_written_as_json_is_a_failure(make_house: MakeHouse) -> None:
+    value: Any = object()
+    house = house_with(make_house, After(lambda _: Success(value)))
+    assert "can't be written as JSON" in (await house.failure("add", {"a": 1})).message
+
+
+async def test_after_hooks_see_failures_of_tools_and_not_refusals(make_house: MakeHouse) -> None:
+    hook = After(lambda _: None)
+    house = house_with(make_house, hook)
+
+    async def crash() -> None:
+        raise LookupError("x")
+
+    house.add(crash)
+    await house.failure("crash")
+    await house.failure("nothing")
+    await house.failure("add", {"a": "text"})
+    assert [type(result) for result in hook.results] == [Failure]
+
+
+async def test_hooks_see_calls_of_every_origin_and_who_makes_them(make_house: MakeHouse) -> None:
+    hook = Before(lambda _: None)
+    house = house_with(make_house, hook)
+    await house.value("add", b'{"a": 3}', call_id="call-7", caller=house.caller(session="s-9"))
+    assert hook.seen == [HookedCall("call-7", "add", {"a": 3}, "operator", "s-9", "General")]
+
+
+async def test_cancelled_in_a_before_hook_the_call_has_its_result(make_house: MakeHouse) -> None:
+    begun = asyncio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    house = house_with(make_house, Before(lambda _: wait()))
+    task = house.start("add", {"a": 1})
+    await soon(begun)
+    task.cancel()
+    assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
+    assert house.last().result == Failure("cancelled", "The call of 'add' was cancelled.")
+
+
+async def test_cancelled_in_an_after_hook_the_call_has_its_result_and_the_journal_the_true_one(
+    make_house: MakeHouse,
+) -> None:
+    begun = asyncio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    house = house_with(make_house, After(lambda _: wait()))
+    task = house.start("add", {"a": 1})
+    await soon(begun)
+    task.cancel()
+    assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
+    record = house.last()
+    assert record.result == Failure("cancelled", "The call of 'add' was cancelled after the tool had run.")
+    assert isinstance(record.true_result, Success) and record.true_result.value == 1
+    assert list(house.ledger.open_calls()) == []
+
+
+async def test_cancelled_twice_first_in_the_tool_then_in_an_after_hook_the_call_has_one_result(
+    make_house: MakeHouse,
+) -> None:
+    running, hooked = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        hooked.set()
+        await asyncio.Event().wait()
+
+    house = house_with(make_house, After(lambda _: wait()))
+
+    async def slow() -> None:
+        running.set()
+        await asyncio.Event().wait()
+
+    house.add(slow)
+    task = house.start("slow")
+    await soon(running)
+    task.cancel()
+    await soon(hooked)
+    task.cancel()
+    assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
+    assert house.last().result == Failure("cancelled", "The call of 'slow' was cancelled.")
+
+
+async def test_policy_sees_the_call_as_the_hooks_left_it(make_house: MakeHouse) -> None:
+    seen: list[Any] = []
+
+    class Watching:
+        def decide(self, spec: Any, call: Any, who: Any) -> Any:
+            seen.append((call.name, call.arguments))
+            return ALLOW
+
+    hook = Before(lambda call: Modify("shout", {"text": "hi"}) if call.name == "add" else None)
+    house = make_house(hooks=named(hook), policy=Watching())
+
+    async def add(a: int) -> int:
+        return a
+
+    async def shout(text: str) -> str:
+        return text
+
+    house.add(add)
+    house.add(shout)
+    await house.value("add", b'{"a": 1}')
+    assert seen == [("shout", {"text": "hi"})]

@@ -1,0 +1,144 @@
+"""The watchdog: it names the tool that blocks the event loop (SPEC T3)."""
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+
+from handspan.engine.watchdog import Watchdog
+from tests.engine.conftest import MakeHouse
+from tests.engine.house import WAIT, House, until
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 0.01
+
+
+def watched(house: House) -> Watchdog:
+    """The house's own watchdog, with less patience."""
+    house.engine.watchdog._patience = PATIENCE
+    return house.engine.watchdog
+
+
+async def blamed(house: House, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "handspan"):
+        house.engine.open()
+        assert await house.value(name) == "done"
+    assert house.engine.watchdog.blocked == {name: 1}
+    [warning] = [record.getMessage() for record in caplog.records if "blocks the event loop" in record.getMessage()]
+    assert f"Tool {name!r} blocks the event loop for more than 0.01 s" in warning
+    assert "@tool(thread=True)" in warning
+
+
+def block(until_blamed: Watchdog) -> None:
+    ends = time.monotonic() + WAIT
+    while not until_blamed.blocked and time.monotonic() < ends:
+        time.sleep(0.001)
+
+
+async def test_a_tool_that_blocks_in_its_first_step_is_named(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    watchdog = watched(house)
+
+    async def blocking() -> str:
+        block(watchdog)
+        return "done"
+
+    house.add(blocking)
+    await blamed(house, "blocking", caplog)
+
+
+async def test_a_tool_that_blocks_after_it_was_suspended_is_named(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    watchdog = watched(house)
+
+    async def blocking_later() -> str:
+        await asyncio.sleep(0.001)
+        block(watchdog)
+        return "done"
+
+    house.add(blocking_later)
+    await blamed(house, "blocking_later", caplog)
+
+
+async def test_of_nested_tools_the_innermost_is_named(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    watchdog = watched(house)
+
+    async def inner() -> str:
+        await asyncio.sleep(0)
+        block(watchdog)
+        return "done"
+
+    async def outer() -> str:
+        await house.value("inner")
+        return "done"
+
+    house.add(inner)
+    house.add(outer)
+    with caplog.at_level(logging.WARNING, "handspan"):
+        house.engine.open()
+        assert await house.value("outer") == "done"
+    assert watchdog.blocked == {"inner": 1}
+
+
+async def test_a_tool_on_a_thread_blocks_nobody(house: House) -> None:
+    watchdog = watched(house)
+    rounds = threading.Semaphore(0)
+
+    def busy() -> str:
+        for _ in range(5):
+            time.sleep(PATIENCE)
+            rounds.release()
+        return "done"
+
+    house.add(busy)
+    house.engine.open()
+    assert await house.value("busy") == "done"
+    assert watchdog.blocked == {}
+
+
+async def test_when_no_tool_runs_nobody_is_blamed() -> None:
+    asked = threading.Event()
+
+    def is_busy() -> bool:
+        asked.set()
+        return True
+
+    watchdog = Watchdog(is_busy, PATIENCE)
+    watchdog.open()
+    time.sleep(5 * PATIENCE)  # noqa: ASYNC251 - the loop is blocked on purpose, by no tool
+    await until(asked.is_set)
+    watchdog.close()
+    assert watchdog._thread is not None
+    await asyncio.to_thread(watchdog._thread.join, WAIT)
+    assert watchdog.blocked == {}
+
+
+async def test_nobody_is_asked_for_a_sign_of_life_while_nothing_runs(make_house: MakeHouse) -> None:
+    house = make_house()
+    watchdog = watched(house)
+    house.engine.open()
+    time.sleep(5 * PATIENCE)  # noqa: ASYNC251 - the loop is blocked on purpose, and no call runs
+    assert watchdog.blocked == {}
+
+
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "stopped"])
+def test_the_watchdogs_thread_ends_with_its_loop(is_closed: bool) -> None:
+    watchdog = Watchdog(lambda: True, PATIENCE)
+    loop = asyncio.new_event_loop()
+
+    async def open_and_stop() -> None:
+        watchdog.open()
+
+    loop.run_until_complete(open_and_stop())
+    assert watchdog._thread is not None
+    if is_closed:
+        loop.close()
+    else:
+        watchdog._thread.join(10 * PATIENCE)  # it waits for a sign that does not come
+        watchdog.close()
+    watchdog._thread.join(WAIT)
+    assert not watchdog._thread.is_alive()
+    loop.close()

@@ -1,0 +1,390 @@
+"""SPEC R4, R7, R8: what a session's toolbox lists is what it can call, and nobody else's tools are in it."""
+
+import gc
+import weakref
+from typing import TypeAlias
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from handspan.core.agents import GENERAL, Agent
+from handspan.core.errors import ErrorCode, NameTaken
+from handspan.core.names import matches
+from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
+from handspan.core.tool import NO_CLAIMS, READ_ONLY
+from handspan.registry.registry import Registry
+from handspan.registry.shelf import Shelf
+from handspan.registry.toolbox import Reason, Toolbox
+from tests.registry.things import (
+    ADA,
+    BOB,
+    CHAT,
+    FOR_ADA,
+    FOR_BOB,
+    GIT,
+    IN_ONE,
+    IN_TWO,
+    OTHER_CHAT,
+    PHONE,
+    PLUGIN,
+    Thing,
+)
+
+Who: TypeAlias = tuple[Agent, Principal, str]
+
+
+@pytest.fixture
+def registry() -> Registry:
+    """Built-ins, an MCP server, Ada's phone, and a chat in session one."""
+    registry = Registry()
+    for name in ("read_file", "write_file", "spawn"):
+        registry.register(Thing(name, annotations=READ_ONLY if name == "read_file" else NO_CLAIMS))
+    registry.register(Thing("git__log"), GIT)
+    registry.register(Thing("phone__camera"), PHONE, FOR_ADA)
+    registry.register(Thing("torch"), CHAT, IN_ONE)
+    return registry
+
+
+def names(box: Toolbox) -> list[str]:
+    return [spec.name for spec in box.specs()]
+
+
+def refusal(box: Toolbox, name: str) -> tuple[ErrorCode, str]:
+    assert box.find(name) is None
+    error = box.refusal(name)
+    return error.code, error.message
+
+
+# Whose tools.
+
+
+def test_nobody_sees_the_tools_of_another_owner_or_session(registry: Registry) -> None:
+    common = ["git__log", "read_file", "spawn", "write_file"]
+    assert names(registry.toolbox(GENERAL, ADA, "one")) == sorted([*common, "phone__camera", "torch"])
+    assert names(registry.toolbox(GENERAL, ADA, "two")) == sorted([*common, "phone__camera"])
+    assert names(registry.toolbox(GENERAL, BOB, "two")) == common
+    assert names(registry.toolbox(GENERAL, BOB)) == common
+    hidden = registry.toolbox(GENERAL, BOB, "two")
+    for name in ("phone__camera", "torch"):
+        code, message = refusal(hidden, name)
+        assert code == "tool_not_found" and "phone" not in message.partition("no such tool")[2]
+
+
+def test_the_nearest_scope_wins(registry: Registry) -> None:
+    far = registry.register(Thing("look"), GIT)
+    box, elsewhere = registry.toolbox(GENERAL, ADA, "one"), registry.toolbox(GENERAL, BOB, "two")
+    assert box.find("look") is far
+    middle = registry.register(Thing("look"), PHONE, FOR_ADA)
+    assert box.find("look") is middle
+    near = registry.register(Thing("look"), CHAT, IN_ONE)
+    assert box.find("look") is near
+    assert names(box).count("look") == 1
+    assert elsewhere.find("look") is far
+    registry.unregister("look", IN_ONE)
+    assert box.find("look") is middle
+    registry.unregister("look", FOR_ADA)
+    assert box.find("look") is far
+
+
+def test_a_nearer_tool_that_is_switched_off_does_not_uncover_the_one_behind_it(registry: Registry) -> None:
+    registry.register(Thing("look"), GIT)
+    registry.register(Thing("look"), CHAT, IN_ONE)
+    box = registry.toolbox(GENERAL, ADA, "one")
+    registry.disable("origin:remote")
+    assert box.find("look") is None and "look" not in names(box)
+    assert refusal(box, "look")[0] == "tool_disabled"
+    assert registry.toolbox(GENERAL, ADA, "two").find("look") is not None
+
+
+def test_the_same_question_gets_the_same_toolbox_and_another_one_does_not(registry: Registry) -> None:
+    box = registry.toolbox(GENERAL, ADA, "one")
+    assert registry.toolbox(Agent(), Principal("ada", ("chat",)), "one") is box
+    assert registry.toolbox(GENERAL, ADA, "two") is not box
+    assert registry.toolbox(GENERAL, BOB, "one") is not box
+    assert registry.toolbox(Agent(tools=()), ADA, "one") is not box
+
+
+def test_what_a_toolbox_lists_is_in_order_and_the_same_until_something_changes(registry: Registry) -> None:
+    box = registry.toolbox(GENERAL, ADA, "one")
+    listed = box.specs()
+    assert [spec.name for spec in listed] == sorted(spec.name for spec in listed)
+    assert box.specs() is listed
+    registry.register(Thing("elsewhere"), OTHER_CHAT, IN_TWO)
+    registry.register(Thing("elsewhere"), OTHER_CHAT, FOR_BOB)
+    assert box.specs() is listed
+    registry.unregister("spawn")
+    assert box.specs() is not listed
+
+
+# The agent's rules.
+
+
+@pytest.mark.parametrize(
+    ("tools", "deny", "usable"),
+    [
+        (None, (), ["git__log", "read_file", "spawn", "write_file"]),
+        ((), (), []),
+        (("*",), (), ["git__log", "read_file", "spawn", "write_file"]),
+        (("*_file",), (), ["read_file", "write_file"]),
+        (("read_file", "git__*"), (), ["git__log", "read_file"]),
+        (None, ("write_*", "spawn"), ["git__log", "read_file"]),
+        (("*_file",), ("write_file",), ["read_file"]),
+        (("write_file",), ("write_file",), []),
+        (None, ("*",), []),
+        (("nothing_like_this",), (), []),
+    ],
+)
+def test_allow_and_deny_globs_choose_and_deny_wins(
+    registry: Registry, tools: tuple[str, ...] | None, deny: tuple[str, ...], usable: list[str]
+) -> None:
+    box = registry.toolbox(Agent("picky", tools, deny), BOB)
+    assert names(box) == usable
+    assert [name for name in ("git__log", "read_file", "spawn", "write_file") if box.find(name)] == usable
+
+
+# Refusals.
+
+
+def test_an_unknown_tool_is_not_found_with_a_hint_from_what_this_agent_may_use(registry: Registry) -> None:
+    assert refusal(registry.toolbox(GENERAL, ADA), "raed_file") == (
+        "tool_not_found",
+        "Tool 'raed_file' is not available: there is no such tool. Did you mean 'read_file' or 'write_file'?",
+    )
+    assert refusal(registry.toolbox(Agent("picky", ("spawn",)), ADA), "raed_file") == (
+        "tool_not_found",
+        "Tool 'raed_file' is not available: there is no such tool.",
+    )
+
+
+def test_a_tool_that_the_agent_may_not_use_is_not_available_to_it(registry: Registry) -> None:
+    text = "Tool 'spawn' is not available to the agent 'picky'."
+    for agent in (Agent("picky", ("read_*",)), Agent("picky", None, ("spawn",)), Agent("picky", ())):
+        assert refusal(registry.toolbox(agent, ADA), "spawn") == ("tool_not_available", text)
+
+
+def test_a_tool_that_is_switched_off_is_disabled_with_the_pattern(registry: Registry) -> None:
+    registry.disable("origin:mcp(git)")
+    assert refusal(registry.toolbox(GENERAL, ADA), "git__log") == (
+        "tool_disabled",
+        "Tool 'git__log' is not available: it is switched off for everybody ('origin:mcp(git)').",
+    )
+
+
+def test_not_available_comes_before_disabled(registry: Registry) -> None:
+    registry.disable("spawn")
+    assert refusal(registry.toolbox(Agent("picky", ()), ADA), "spawn")[0] == "tool_not_available"
+
+
+@pytest.mark.parametrize("name", ["x" * 1_000_000, "", "\ud800", "a\nb", "Tool 'x' is fine'"])
+def test_whatever_a_model_calls_a_tool_the_refusal_is_one_short_line(registry: Registry, name: str) -> None:
+    code, message = refusal(registry.toolbox(GENERAL, ADA), name)
+    assert code == "tool_not_found" and len(message) < 200 and "\n" not in message
+    assert message.encode()
+    assert len(registry.toolbox(GENERAL, ADA).why(name)[0].text) < 200
+
+
+def test_names_that_a_model_invents_without_end_are_not_kept(registry: Registry) -> None:
+    box = registry.toolbox(GENERAL, ADA)
+    assert all(box.find(f"invented_{number}") is None for number in range(5000))
+    held = [found for found in gc.get_referents(vars(box)) if isinstance(found, dict) and "invented_1" in found]
+    assert len(held) == 1 and len(held[0]) < 2000
+    assert box.find("read_file") is not None
+
+
+# Why.
+
+
+def test_why_names_every_reason(registry: Registry) -> None:
+    registry.disable("s*")
+    box = registry.toolbox(Agent("picky", ("read_*", "git__*"), ("*awn", "spaw?"), "read_only"), ADA)
+    assert [(reason.ok, reason.text) for reason in box.why("spawn")] == [
+        (True, "It exists: builtin, scope global, version 1.0.0."),
+        (False, "The tool list of the agent 'picky' does not name it: 'read_*', 'git__*'."),
+        (False, "The agent's deny list names it: '*awn', 'spaw?'."),
+        (False, "It is switched off by 's*'."),
+        (False, "Mode 'read_only' refuses it: it is not read-only."),
+    ]
+
+
+def test_why_says_yes_when_nothing_is_in_the_way(registry: Registry) -> None:
+    reasons = registry.toolbox(Agent("reader", ("read_*",), mode="read_only"), ADA).why("read_file")
+    assert all(reason.ok for reason in reasons)
+    assert [reason.text for reason in reasons[1:]] == [
+        "The tool list of the agent 'reader' names it.",
+        "No deny rule names it.",
+        "It is switched on.",
+        "Mode 'read_only' permits it.",
+    ]
+    assert registry.toolbox(GENERAL, ADA).why("phone__camera")[:2] == [
+        Reason(True, "It exists: device(phone), scope owner 'ada', version 1.0.0."),
+        Reason(True, "The agent 'General' may use all tools."),
+    ]
+
+
+def test_why_of_a_tool_that_is_not_there_names_the_near_ones_of_this_session_only(registry: Registry) -> None:
+    (reason,) = registry.toolbox(GENERAL, ADA).why("phone_camera")
+    assert (reason.ok, reason.text) == (
+        False,
+        "There is no tool 'phone_camera' in any scope of this session. Did you mean 'phone__camera'?",
+    )
+    (reason,) = registry.toolbox(GENERAL, BOB).why("phone_camera")
+    assert "phone__camera" not in reason.text
+
+
+def test_an_empty_tool_list_is_said_to_be_empty(registry: Registry) -> None:
+    assert registry.toolbox(Agent("idle", ()), ADA).why("spawn")[1].text == (
+        "The tool list of the agent 'idle' does not name it: it is empty."
+    )
+
+
+# Freed.
+
+
+def shelves_of(scope: Scope) -> int:
+    gc.collect()
+    return sum(isinstance(thing, Shelf) and thing.scope == scope for thing in gc.get_objects())
+
+
+def test_a_toolbox_that_nobody_holds_is_freed_with_its_empty_shelves(registry: Registry) -> None:
+    scope = Scope("session", "short-lived")
+    box = registry.toolbox(GENERAL, Principal("passer-by"), scope.id)
+    assert names(box) and shelves_of(scope) == 1
+    gone = weakref.ref(box)
+    del box
+    gc.collect()
+    assert gone() is None and shelves_of(scope) == 0
+
+
+def test_a_shelf_with_tools_stays_and_one_that_was_emptied_goes(registry: Registry) -> None:
+    scope = Scope("session", "short-lived")
+    registry.register(Thing("camera"), CHAT, scope)
+    assert shelves_of(scope) == 1
+    assert registry.toolbox(GENERAL, ADA, scope.id).find("camera") is not None
+    registry.unregister_by_source(CHAT)
+    assert shelves_of(scope) == 0
+
+
+def test_a_toolbox_keeps_up_with_a_session_whose_tools_went_and_came_again(registry: Registry) -> None:
+    box = registry.toolbox(GENERAL, ADA, "one")
+    assert box.find("torch") is not None
+    registry.unregister_by_source(CHAT)
+    assert box.find("torch") is None
+    gc.collect()
+    again = registry.register(Thing("torch"), OTHER_CHAT, IN_ONE)
+    assert box.find("torch") is again
+
+
+def test_a_removed_tool_is_let_go(registry: Registry) -> None:
+    thing = Thing("camera")
+    gone = weakref.ref(thing)
+    box = registry.toolbox(GENERAL, ADA, "one")
+    registry.register(thing, OTHER_CHAT, IN_ONE)
+    assert box.find("camera") is not None
+    del thing
+    registry.unregister_by_source(OTHER_CHAT)
+    assert box.find("camera") is None
+    gc.collect()
+    assert gone() is None
+
+
+# Everything at once.
+
+NAMES = ["camera", "torch", "look", "read_file"]
+ORIGINS = [BUILTIN, PLUGIN, GIT, PHONE, CHAT, OTHER_CHAT]
+SCOPES = [GLOBAL, FOR_ADA, FOR_BOB, IN_ONE, IN_TWO]
+PATTERNS = ["camera", "*o*", "origin:mcp", "origin:remote(session-1)", "origin:plugin"]
+WATCHERS: list[Who] = [
+    (agent, who, session)
+    for agent in (GENERAL, Agent("picky", ("camera", "l*"), ("look",)))
+    for who, session in ((ADA, "one"), (ADA, "two"), (BOB, "two"), (BOB, ""))
+]
+
+
+class Changes(RuleBasedStateMachine):
+    """Tools come and go in any order; a plain dict knows what should be there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registry = Registry()
+        self.kept: dict[tuple[Scope, str], Origin] = {}
+        self.off: set[str] = set()
+        self.boxes = [self.registry.toolbox(*watcher) for watcher in WATCHERS[::2]]  # these live all the time
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        origin=st.sampled_from(ORIGINS),
+        scope=st.sampled_from(SCOPES),
+        replace=st.booleans(),
+    )
+    def register(self, name: str, origin: Origin, scope: Scope, replace: bool) -> None:
+        if origin == BUILTIN:
+            scope = GLOBAL
+        holder = self.kept.get((scope, name))
+        is_reserved = self.kept.get((GLOBAL, name)) == BUILTIN and origin != BUILTIN
+        may = not is_reserved and (holder is None or (replace and holder == origin))
+        register = self.registry.register_or_replace if replace else self.registry.register
+        try:
+            register(Thing(name), origin, scope)
+        except NameTaken:
+            assert not may
+        else:
+            assert may
+            self.kept[scope, name] = origin
+
+    @rule(name=st.sampled_from(NAMES), scope=st.sampled_from(SCOPES))
+    def unregister(self, name: str, scope: Scope) -> None:
+        assert self.registry.unregister(name, scope) == (self.kept.pop((scope, name), None) is not None)
+
+    @rule(origin=st.sampled_from(ORIGINS))
+    def close(self, origin: Origin) -> None:
+        gone = [key for key, holder in self.kept.items() if holder == origin]
+        assert self.registry.unregister_by_source(origin) == len(gone)
+        for key in gone:
+            del self.kept[key]
+
+    @rule(pattern=st.sampled_from(PATTERNS))
+    def disable(self, pattern: str) -> None:
+        self.registry.disable(pattern)
+        self.off.add(pattern)
+
+    @rule(pattern=st.sampled_from(PATTERNS))
+    def enable(self, pattern: str) -> None:
+        assert self.registry.enable(pattern) == (pattern in self.off)
+        self.off.discard(pattern)
+
+    @invariant()
+    def every_toolbox_lists_what_it_finds_and_finds_what_it_should(self) -> None:
+        for watcher in WATCHERS:
+            box = self.registry.toolbox(*watcher)
+            found = {name: box.find(name) for name in NAMES}
+            listed = {spec.name for spec in box.specs()}
+            assert listed == {name for name, entry in found.items() if entry is not None}
+            assert {name: entry.origin for name, entry in found.items() if entry} == self._expected(watcher)
+            assert all(all(reason.ok for reason in box.why(name)) == (name in listed) for name in NAMES)
+
+    @invariant()
+    def the_registry_holds_exactly_what_was_kept(self) -> None:
+        assert {(entry.scope, entry.spec.name): entry.origin for entry in self.registry} == self.kept
+        assert len(self.registry) == len(self.kept)
+
+    def _expected(self, watcher: Who) -> dict[str, Origin]:
+        agent, who, session = watcher
+        nearest: dict[str, Origin] = {}
+        for scope in (GLOBAL, Scope("owner", who.owner), Scope("session", session)):
+            nearest |= {name: origin for (kept_in, name), origin in self.kept.items() if kept_in == scope}
+        return {
+            name: origin
+            for name, origin in nearest.items()
+            if (agent.tools is None or any(matches(glob, name) for glob in agent.tools))
+            and not any(matches(glob, name) for glob in agent.deny)
+            and not any(
+                matches(pattern, name) or pattern in (f"origin:{origin.kind}", f"origin:{origin}")
+                for pattern in self.off
+            )
+        }
+
+
+TestChanges = Changes.TestCase
+TestChanges.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
