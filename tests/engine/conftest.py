@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ async def make_house(tmp_path: Path) -> AsyncIterator[MakeHouse]:
     """Makes houses; at the end they are closed, and no task may be left behind."""
     houses: list[House] = []
 
-    def make(**options: object) -> House:
+    def make(**options: Any) -> House:
         houses.append(House(tmp_path, **options))
         return houses[-1]
 

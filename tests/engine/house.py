@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
@@ -39,7 +39,7 @@ class House:
         """Register a tool, or a function as one."""
         if not hasattr(function, "spec"):
             function = tool(**{"description": "Made for a test.", **about})(function)
-        return self.registry.register(function, origin)
+        return self.registry.register(cast(Tool, function), origin)
 
     def caller(
         self,

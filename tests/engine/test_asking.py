@@ -465,7 +465,7 @@ async def test_two_doors_that_resume_the_same_call_run_it_once(make_house: MakeH
 
     house.add(photo, PLUGIN, permissions=("camera",))
     await house.call("photo", call_id="call-1")
-    person.ask = questions.ask  # type: ignore[assignment, method-assign]  # the person thinks while both doors wait
+    person.ask = questions.ask  # type: ignore[method-assign]  # the person thinks while both doors wait
     tasks = [asyncio.create_task(house.engine.resume("call-1", house.caller())) for _ in range(2)]
     await until(lambda: questions.open_for("operator"))
     questions.answer(questions.open_for("operator")[0].id, ALLOW, owner="operator")
@@ -479,7 +479,7 @@ async def test_a_resume_that_is_cancelled_leaves_the_call_waiting(make_house: Ma
     person = Person(None)
     house = photo_house(make_house, person)
     await house.call("photo", call_id="call-1")
-    person.ask = questions.ask  # type: ignore[assignment, method-assign]  # the person thinks
+    person.ask = questions.ask  # type: ignore[method-assign]  # the person thinks
     task = asyncio.create_task(house.engine.resume("call-1", house.caller()))
     await until(lambda: questions.open_for("operator"))
     task.cancel()

@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import gc
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 import anyio
@@ -620,7 +620,7 @@ async def test_awaiting_the_own_task_is_an_error_and_does_not_cancel_it() -> Non
 
 async def test_what_no_event_loop_understands_is_an_error_inside_the_coroutine() -> None:
     class Nonsense:
-        def __await__(self) -> Iterator[Any]:
+        def __await__(self) -> Generator[Any, Any, Any]:
             yield "nonsense"
 
     async def tool() -> str:

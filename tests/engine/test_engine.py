@@ -142,8 +142,9 @@ async def test_a_read_only_agent_may_not_change_things(house: House) -> None:
     house.add(add, name="look", annotations=READ_ONLY)
     caller = house.caller(Agent("Reader", mode="read_only"))
     assert await house.failure("add", {"a": 1}, caller=caller) == Failure(
-        "policy_denied", "Tool 'add' may change things, and the agent 'Reader' is read-only."
+        "policy_denied", "Tool 'add' is not available: it may change things, and the agent 'Reader' is read-only."
     )
+    assert [spec.name for spec in caller.box.specs()] == ["look"]  # R4: what can't be called is not shown
     assert await house.value("look", {"a": 1}, caller=caller) == 1
 
 
@@ -201,9 +202,7 @@ async def test_an_id_can_not_be_used_again_and_the_first_call_goes_on(house: Hou
     assert isinstance(result, Success) and result.value == "mine"
     assert [record.result for record in house.journal()] == [result]
     failure = await house.failure("slow", call_id="call-1")
-    assert failure == Failure(
-        "invalid_arguments", "The call id 'call-1' was used before: every call needs its own."
-    )
+    assert failure == Failure("invalid_arguments", "The call id 'call-1' was used before: every call needs its own.")
 
 
 async def test_when_somebody_else_finished_the_call_their_result_is_the_one(house: House) -> None:

@@ -18,16 +18,18 @@ def record(call_id: str = "call-1", size: int = 0) -> CallRecord:
 
 async def test_a_call_goes_through_its_states() -> None:
     ledger, call = MemoryLedger(), record()
-    assert call.state is None
+    states: list[object] = [call.state]
     await ledger.accept(call)
-    assert (call.state, list(ledger.open_calls())) == ("accepted", [call])
+    states.append(call.state)
+    assert list(ledger.open_calls()) == [call]
     ledger.start(call)
-    assert call.state == "started"
+    states.append(call.state)
     await ledger.suspend(call)
-    assert call.state == "pending"
+    states.append(call.state)
     assert await ledger.find("call-1") is call
     assert ledger.finish(call, DONE) is True
-    assert (call.state, call.result) == ("done", DONE)
+    assert [*states, call.state] == [None, "accepted", "started", "pending", "done"]
+    assert call.result == DONE
     assert (list(ledger.open_calls()), list(ledger.journal())) == ([], [call])
 
 

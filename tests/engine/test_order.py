@@ -1,6 +1,7 @@
 """The order of SPEC E1: a call that would fail at two neighbouring stations shows the earlier one's error."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +9,15 @@ from typing import Any
 import pytest
 
 from handspan.core.agents import Agent
+from handspan.core.calls import ToolCall
 from handspan.core.deadlines import Deadline
 from handspan.core.principals import Origin
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success, ToolResult
-from handspan.core.tool import Annotations
+from handspan.core.tool import Annotations, ToolSpec
+from handspan.engine.caller import Caller
 from handspan.engine.hooks import Cancel, HookedCall, Hooks, Modify, NamedHook
+from handspan.engine.policy import Ask, Deny, Verdict
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House
 
@@ -44,6 +48,9 @@ class Stations:
         self.passed.append(station)
         return Answer("deny") if station in self.fails else Answer("allow")
 
+    def decide(self, spec: ToolSpec, call: ToolCall, who: Caller) -> Verdict:
+        return Deny("no") if "policy" in self.fails else Ask("first")
+
     async def run(self, number: int) -> str:
         """The tool."""
         self.passed.append("run")
@@ -52,9 +59,14 @@ class Stations:
         return "x" * 100_000 if "size" in self.fails else "done"
 
     def house(self, make_house: MakeHouse) -> House:
-        house = make_house(questions=self, hooks=Hooks([NamedHook("stations", self)]))
+        house = make_house(questions=self, hooks=Hooks([NamedHook("stations", self)]), policy=self)
         house.add(
-            self.run, PLUGIN, name="tool", permissions=("camera",), annotations=Annotations(destructive=True), timeout=0.02
+            self.run,
+            PLUGIN,
+            name="tool",
+            permissions=("camera",),
+            annotations=Annotations(destructive=True),
+            timeout=0.02,
         )
         if "enabled" in self.fails:
             house.registry.disable("tool")
@@ -62,8 +74,7 @@ class Stations:
 
     async def call(self, make_house: MakeHouse) -> ToolResult:
         house = self.house(make_house)
-        mode: Any = "read_only" if "policy" in self.fails else "ask_always"
-        agent = Agent("Clerk", deny=("tool",) if "available" in self.fails else (), mode=mode)
+        agent = Agent("Clerk", deny=("tool",) if "available" in self.fails else ())
         name = "unknown" if "find" in self.fails else "tool"
         arguments: Mapping[str, Any] = {} if "arguments" in self.fails else {"number": 1}
         result = await house.call(name, arguments, caller=house.caller(agent))
@@ -95,7 +106,7 @@ async def test_each_station_fails_with_its_own_error(make_house: MakeHouse, stat
 
 
 # A tool that timed out gets to the after-hooks all the same, and their error is the later word.
-PAIRS = [pair for pair in zip(STATIONS, STATIONS[1:], strict=False) if pair != ("run", "after-hooks")]
+PAIRS = [pair for pair in itertools.pairwise(STATIONS) if pair != ("run", "after-hooks")]
 
 
 @pytest.mark.parametrize(("earlier", "later"), PAIRS)

@@ -140,7 +140,9 @@ def giving(value: Any) -> Callable[[], Any]:
     return give
 
 
-@pytest.mark.parametrize("value", [object(), {1, object()}, float, lambda: None], ids=["object", "set", "type", "lambda"])
+@pytest.mark.parametrize(
+    "value", [object(), {1, object()}, float, lambda: None], ids=["object", "set", "type", "lambda"]
+)
 async def test_what_can_not_be_written_as_json_is_a_failure_that_says_the_tool_ran(house: House, value: Any) -> None:
     house.add(giving(value))
     failure = await house.failure("give")
@@ -255,9 +257,7 @@ async def test_a_tool_that_does_not_end_in_its_grace_time_is_said_to_be_at_work_
 
     house.add(stubborn, timeout=0.01)
     failure = await house.failure("stubborn")
-    assert failure.message.endswith(
-        "and was stopped, but it did not end in time: part of it may still be at work."
-    )
+    assert failure.message.endswith("and was stopped, but it did not end in time: part of it may still be at work.")
     assert house.engine.running.reaper.reaped == 1
 
 

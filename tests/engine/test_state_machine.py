@@ -34,6 +34,8 @@ class CountingLedger(MemoryLedger):
         super().__init__()
         self.entered: set[str] = set()
         self.results: Counter[str] = Counter()
+        self.foreign = 0
+        """Calls that got the result of another one, which had the same id."""
 
     def start(self, record: CallRecord) -> None:
         super().start(record)
@@ -44,8 +46,10 @@ class CountingLedger(MemoryLedger):
         self.entered.add(record.id)
 
     def finish(self, record: CallRecord, result: ToolResult) -> bool:
+        was_known = record.state is not None
         is_first = super().finish(record, result)
         self.results[record.id] += is_first
+        self.foreign += is_first and record.id in self.entered and not was_known
         return is_first
 
 
@@ -196,9 +200,7 @@ class Calls(RuleBasedStateMachine):
     def answer_a_question(self, call_id: str, says: Any, doors: int) -> None:
         self.questions.answers.setdefault(call_id, Answer(says))
         for _ in range(doors):
-            self.beside.append(
-                self.loop.create_task(self.house.engine.resume(call_id, self.house.caller()))
-            )
+            self.beside.append(self.loop.create_task(self.house.engine.resume(call_id, self.house.caller())))
 
     @rule(call_id=calls)
     def wait_until_it_is_over(self, call_id: str) -> None:
@@ -235,6 +237,7 @@ class Calls(RuleBasedStateMachine):
     def no_call_has_two_results_or_ran_twice(self) -> None:
         assert all(count <= 1 for count in self.ledger.results.values())
         assert all(count <= 1 for count in self.ran.values())
+        assert self.ledger.foreign == 0
 
     @invariant()
     def open_are_exactly_the_calls_without_a_result(self) -> None:

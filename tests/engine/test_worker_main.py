@@ -26,7 +26,7 @@ def job(location: Location, **arguments: int) -> Job:
 
 
 def answers(said: bytes) -> list[object]:
-    found = []
+    found: list[object] = []
     while said:
         (length,) = struct.unpack("!I", said[:4])
         found.append(decode_reply(said[4 : 4 + length]))

@@ -70,6 +70,7 @@ class _Wait:
     __slots__ = (
         "_cancelled_before",
         "_deadline",
+        "_ends_at",
         "_grace",
         "_is_in_grace",
         "_may_be_its_own",
@@ -168,8 +169,17 @@ class _Wait:
     def _set(self, at: float | None) -> None:
         self.disarm()
         self.is_over = False
-        if at is not None:
-            self._timer = self.loop.call_at(at, self._time_is_up)
+        self._ends_at = at
+
+    def arm(self) -> None:
+        """Let a timer end the wait. Only what may wait for long needs one: a bare `yield` is back at once."""
+        if self._timer is None and self._ends_at is not None:
+            self._timer = self.loop.call_at(self._ends_at, self._time_is_up)
+
+    def look_at_the_clock(self) -> None:
+        """See whether the time is over, where no timer says so."""
+        if self._ends_at is not None and self.loop.time() >= self._ends_at:
+            self.is_over = True
 
     def _time_is_up(self) -> None:
         self.is_over = True
@@ -256,6 +266,7 @@ def _wait_for(wanted: Any, wait: _Wait) -> Generator[Any, Any, BaseException | N
 
 
 def _sleep(wait: _Wait) -> Generator[Any, Any, asyncio.CancelledError | None]:
+    wait.arm()
     wait.waiter = wait.loop.create_future()
     try:
         yield from wait.waiter
@@ -274,4 +285,5 @@ def _let_the_loop_judge(wanted: Any, wait: _Wait) -> Generator[Any, Any, BaseExc
         return error
     except Exception as error:
         return error
+    wait.look_at_the_clock()
     return None

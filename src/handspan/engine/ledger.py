@@ -1,6 +1,6 @@
 """The ledger in memory: every call's state, and the journal of the last ones (SPEC E2, E8)."""
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Iterator
 
 from handspan.core.calls import CallRecord
@@ -12,8 +12,8 @@ class MemoryLedger:
     """Knows every open call, and the last finished ones. Nothing survives the process: for that there is the store."""
 
     def __init__(self, keep: int = 1000, keep_bytes: int = 32 * 1024 * 1024) -> None:
-        self._open: dict[str, CallRecord] = {}
-        self._done: OrderedDict[str, CallRecord] = OrderedDict()
+        self._calls: dict[str, CallRecord] = {}
+        self._done: deque[CallRecord] = deque()
         self._keep = keep
         self._keep_bytes = keep_bytes
         self._bytes = 0
@@ -35,14 +35,17 @@ class MemoryLedger:
 
     def finish(self, record: CallRecord, result: ToolResult) -> bool:
         """Keep the one result; False when this call already has one."""
-        if record.state is None:  # refused before anyone knew it; its id may be another call's, which goes on
-            if record.id in self._open or record.id in self._done:
+        known = self._calls.get(record.id)
+        if known is not record:
+            # A call that was refused before anyone knew it may bear another call's id, which goes on.
+            if (known is None) != (record.state is None) or (known is not None and known.state == "done"):
                 return False
-        elif self._open.pop(record.id, None) is None:
+            self._calls[record.id] = record
+        elif record.state == "done":
             return False
         record.state = "done"
         record.result = result
-        self._done[record.id] = record
+        self._done.append(record)
         self._bytes += record.size
         if len(self._done) > self._keep or self._bytes > self._keep_bytes:
             self._forget_oldest()
@@ -50,23 +53,25 @@ class MemoryLedger:
 
     async def find(self, call_id: str) -> CallRecord | None:
         """What is known of this call."""
-        return self._open.get(call_id) or self._done.get(call_id)
+        return self._calls.get(call_id)
 
     def journal(self) -> Iterator[CallRecord]:
         """The finished calls that are still known, oldest first."""
-        return iter(tuple(self._done.values()))
+        return iter(tuple(self._done))
 
     def open_calls(self) -> Iterator[CallRecord]:
         """The calls that have no result yet."""
-        return iter(tuple(self._open.values()))
+        return iter([record for record in self._calls.values() if record.state != "done"])
 
     def _forget_oldest(self) -> None:
         while self._done and (len(self._done) > self._keep or self._bytes > self._keep_bytes):
-            self._bytes -= self._done.popitem(last=False)[1].size
+            oldest = self._done.popleft()
+            self._bytes -= oldest.size
+            del self._calls[oldest.id]
 
     def _enter(self, record: CallRecord) -> None:
-        if record.id in self._open or record.id in self._done:
+        if record.id in self._calls:
             raise ToolError(
                 "invalid_arguments", f"The call id {record.id!r} was used before: every call needs its own."
             )
-        self._open[record.id] = record
+        self._calls[record.id] = record

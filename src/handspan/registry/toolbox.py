@@ -67,6 +67,11 @@ class Toolbox:
         if not self._is_chosen(entry):
             return ToolError("tool_not_available", f"Tool {name!r} is not available to the agent {self._agent.name!r}.")
         pattern = self._disabled_by(entry)
+        if pattern is None:
+            return ToolError(
+                "policy_denied",
+                f"Tool {name!r} is not available: it may change things, and the agent {self._agent.name!r} is read-only.",
+            )
         return ToolError(
             "tool_disabled", f"Tool {name!r} is not available: it is switched off for everybody ({pattern!r})."
         )
@@ -107,7 +112,8 @@ class Toolbox:
         return (nearest[name] for name in sorted(nearest))
 
     def _is_usable(self, entry: Entry) -> bool:
-        return self._is_chosen(entry) and self._disabled_by(entry) is None
+        refused = mode_refuses(self._agent.mode, entry.spec.annotations)  # R4: what can't be called is not shown
+        return not refused and self._is_chosen(entry) and self._disabled_by(entry) is None
 
     def _is_chosen(self, entry: Entry) -> bool:
         tools, name = self._agent.tools, entry.spec.name

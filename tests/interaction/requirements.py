@@ -1,0 +1,288 @@
+"""What the product promises, by the ids that tests cite, and the tests that show it.
+
+An id is a letter for its part (T tools, R registry, E engine, X results, P permissions, B built-ins, S security,
+U people, N figures) and a number. `test_requirements.py` holds this list and the tests to each other.
+"""
+
+from typing import Final, NamedTuple
+
+
+class Requirement(NamedTuple):
+    """One promise and where it is kept."""
+
+    text: str
+    tests: tuple[str, ...]
+
+
+REQUIREMENTS: Final = {
+    "T1": Requirement(
+        "A tool has name, description, schema, permissions, timeout, version, annotations and a function.",
+        (
+            "core/test_function_tool.py::test_the_decorator_says_what_the_signature_can_not",
+            "core/test_tool.py::test_a_tool_has_a_time_limit_even_when_it_names_none",
+        ),
+    ),
+    "T2": Requirement(
+        "Our names are snake_case; names from outside are mapped reversibly, never onto a taken one.",
+        (
+            "core/test_names.py::test_a_name_of_ours_that_is_not_snake_case_is_refused_with_an_example",
+            "core/test_names.py::test_distinct_names_stay_distinct_and_none_lands_on_a_taken_one",
+            "core/test_names.py::test_the_first_double_underscore_splits",
+        ),
+    ),
+    "T3": Requirement(
+        "A function becomes a tool with one decorator; it runs on the loop, a thread or in a process of its own.",
+        (
+            "core/test_signature.py::test_models_enums_dates_and_more_are_made_from_their_json_forms",
+            "core/test_signature.py::test_the_context_is_injected_however_it_is_asked_for_and_no_model_sees_it",
+            "engine/test_workers.py::test_whatever_happens_in_a_worker_is_only_this_calls_failure",
+            "engine/test_watchdog.py::test_a_tool_that_blocks_in_its_first_step_is_named",
+        ),
+    ),
+    "T5": Requirement(
+        "Every definition has a fingerprint that changes with it.",
+        ("core/test_tool.py::test_the_fingerprint_changes_with_each_field",),
+    ),
+    "T6": Requirement(
+        "People bring tools in a folder and packages by entry point; a broken one is reported and skipped.",
+        (
+            "sources/test_plugins.py::test_a_broken_file_is_reported_and_the_others_work",
+            "sources/test_plugins.py::test_a_broken_plugin_is_reported_and_skipped",
+        ),
+    ),
+    "R1": Requirement(
+        "Every tool has an origin; removal goes by connection.",
+        (
+            "core/test_principals.py::test_two_connections_of_one_session_are_two_origins",
+            "registry/test_registry.py::test_names_of_a_closed_connection_are_free_at_once",
+        ),
+    ),
+    "R2": Requirement(
+        "Names are unique per scope, built-in names reserved; an origin replaces only its own tools.",
+        (
+            "registry/test_registry.py::test_register_refuses_a_taken_name_and_names_its_holder",
+            "registry/test_registry.py::test_a_builtin_name_is_reserved_in_every_scope_for_everybody",
+            "registry/test_registry.py::test_an_origin_replaces_nobody_elses_tool_even_on_another_connection_of_the_same_session",
+            "registry/test_registry.py::test_unregister_by_source_takes_all_of_that_origin_and_nothing_else",
+        ),
+    ),
+    "R3": Requirement(
+        "Schemas are found by globs.",
+        ("registry/test_registry.py::test_schemas_are_found_by_globs_over_global_names",),
+    ),
+    "R4": Requirement(
+        "What an agent is shown is what it can call.",
+        ("engine/test_engine.py::test_a_read_only_agent_may_not_change_things",),
+    ),
+    "R5": Requirement(
+        "Built-ins come first: nothing takes their names.",
+        ("registry/test_registry.py::test_a_reserved_name_is_refused_with_the_way_out",),
+    ),
+    "R6": Requirement(
+        "All built-in tools are registered at start.",
+        ("gateway/test_app.py::test_all_built_in_tools_are_there_and_gone_after_close",),
+    ),
+    "R7": Requirement(
+        "Allow and deny globs per agent; deny wins; no list means all, an empty one none.",
+        ("registry/test_toolbox.py::test_allow_and_deny_globs_choose_and_deny_wins",),
+    ),
+    "R8": Requirement(
+        '"Why can this agent not use this tool?" has an answer.',
+        (
+            "registry/test_toolbox.py::test_why_names_every_reason",
+            "cli/test_cli.py::test_why_has_an_answer_for_every_reason",
+        ),
+    ),
+    "R9": Requirement(
+        "A tool or a whole origin can be switched off for everybody.",
+        (
+            "registry/test_registry.py::test_tools_are_switched_off_by_name_glob_or_origin",
+            "cli/test_cli.py::test_a_tool_that_is_switched_off_is_off_for_everybody_until_it_is_switched_on",
+        ),
+    ),
+    "E1": Requirement(
+        "The stations of a call come in one order.",
+        (
+            "engine/test_order.py::test_of_two_neighbours_that_fail_the_earlier_one_is_shown",
+            "engine/test_order.py::test_all_stations_are_passed_in_order",
+        ),
+    ),
+    "E2": Requirement(
+        "Every call gets exactly one result.",
+        (
+            "engine/test_running.py::test_whatever_a_tool_raises_is_a_result",
+            "engine/test_ledger.py::test_a_second_result_is_refused_and_changes_nothing",
+            "engine/test_pending.py::test_two_outcomes_at_once_leave_one_result_and_its_own_true_one",
+        ),
+    ),
+    "E3": Requirement(
+        "Several calls run side by side, results in request order; serial tools one after another.",
+        (
+            "engine/test_engine.py::test_results_come_in_the_order_of_the_calls_whoever_is_first",
+            "engine/test_running.py::test_serial_tools_run_one_after_another_in_the_order_of_the_calls",
+        ),
+    ),
+    "E5": Requirement(
+        "Every tool has a time limit, overridden by settings; on timeout the work is really stopped.",
+        (
+            "registry/test_entry.py::test_settings_win_over_the_tools_own_limit_by_exact_name_then_by_the_longest_glob",
+            "tools/test_shell.py::test_a_late_command_is_killed_with_all_it_started_and_its_output_is_told",
+            "engine/test_workers.py::test_a_stopped_call_takes_its_worker_and_everything_it_started_with_it",
+        ),
+    ),
+    "E6": Requirement(
+        "One deadline; a person's time does not count; the error says which clock fired.",
+        (
+            "engine/test_running.py::test_the_error_says_which_clock_fired_and_after_how_long",
+            "engine/test_asking.py::test_a_persons_time_does_not_count_against_the_callers_deadline",
+        ),
+    ),
+    "E7": Requirement(
+        "Hooks cancel, change and replace; one that fails refuses.",
+        (
+            "engine/test_hooks.py::test_a_before_hook_that_fails_refuses_the_call",
+            "engine/test_hooks.py::test_a_failing_after_hook_leaves_the_true_result_in_the_journal",
+            "engine/test_builtin_hooks.py::test_a_hook_of_an_entry_point_is_made_with_its_config",
+            "gateway/test_app.py::test_hooks_of_the_settings_see_every_call",
+        ),
+    ),
+    "E8": Requirement(
+        "The journal keeps every call.",
+        ("engine/test_engine.py::test_the_journal_keeps_who_what_when_and_how_it_ended",),
+    ),
+    "X1": Requirement(
+        "One envelope for success, one for errors.",
+        (
+            "core/test_results.py::test_a_success_has_exactly_its_two_keys",
+            "core/test_results.py::test_an_error_has_exactly_its_four_keys",
+        ),
+    ),
+    "X2": Requirement(
+        "One table of error words.",
+        ("core/test_errors.py::test_every_code_of_the_spec_stands_under_its_error_type_and_no_other_does",),
+    ),
+    "X3": Requirement(
+        "A result over 64 KB is kept as an artifact and read on.",
+        (
+            "engine/test_engine.py::test_a_result_at_the_limit_goes_out_whole_and_one_byte_more_is_cut",
+            "gateway/test_app.py::test_a_large_result_is_kept_and_read_on",
+            "store/test_artifacts.py::test_another_owner_gets_the_same_words_as_for_an_artifact_that_never_was",
+        ),
+    ),
+    "X4": Requirement(
+        "Results carry images, sounds and files.",
+        ("engine/test_running.py::test_attachments_come_with_the_value_or_alone",),
+    ),
+    "X5": Requirement(
+        "Progress reaches the caller while the tool runs.",
+        (
+            "engine/test_running.py::test_progress_reaches_the_caller_from_loop_and_thread",
+            "tools/test_shell.py::test_output_is_streamed_as_progress",
+        ),
+    ),
+    "P1": Requirement(
+        "Permissions are checked before every call; built-ins' count as granted.",
+        ("registry/test_entry.py::test_permissions_of_builtins_count_as_granted_and_devices_ask_themselves",),
+    ),
+    "P2": Requirement(
+        "The person is asked; the answer is remembered; denied for ever says how to enable it.",
+        (
+            "engine/test_asking.py::test_a_denied_permission_is_said_in_the_words_of_the_seed_and_asked_again_next_time",
+            "engine/test_asking.py::test_denied_for_ever_says_how_to_enable_it_and_is_remembered",
+            "cli/test_terminal.py::test_what_is_typed_is_the_answer",
+        ),
+    ),
+    "P3": Requirement(
+        "Nobody there: the question waits its own time, then expires.",
+        (
+            "engine/test_asking.py::test_a_question_that_nobody_answers_expires",
+            "cli/test_cli.py::test_nobody_to_ask_means_no_and_yes_means_yes",
+        ),
+    ),
+    "P4": Requirement(
+        "Modes: automatic, ask for destructive, ask always, read-only.",
+        (
+            "engine/test_policy.py::test_each_mode_decides_by_the_annotations",
+            "core/test_agents.py::test_a_foreign_tool_that_says_nothing_counts_as_destructive_and_not_read_only",
+        ),
+    ),
+    "P5": Requirement(
+        "A question is bound to exact arguments; first answer wins; edit-and-approve; always ends with the definition.",
+        (
+            "engine/test_asking.py::test_the_question_is_bound_to_the_call_with_exactly_these_arguments",
+            "engine/test_asking.py::test_the_first_answer_wins_and_nobody_elses_counts",
+            "engine/test_asking.py::test_a_person_may_edit_the_arguments_and_approve",
+            "engine/test_asking.py::test_always_ends_when_the_definition_changes",
+        ),
+    ),
+    "B": Requirement(
+        "The built-in tools do what their table says, and bad input gets a clear error.",
+        ("interaction/test_bad_input.py::test_bad_arguments_get_one_clear_error_from_every_tool",),
+    ),
+    "S1": Requirement(
+        "File tools stay in the workspace, whatever happens meanwhile.",
+        (
+            "tools/test_workspace.py::test_whatever_leads_out_is_an_invalid_path_and_changes_nothing",
+            "tools/test_workspace_races.py::test_a_link_swapped_in_never_leaks_what_it_leads_to",
+            "gateway/test_app.py::test_the_state_folder_is_out_of_reach_when_the_workspace_contains_it",
+        ),
+    ),
+    "S2": Requirement(
+        "Requests reach no inner address in any spelling, after DNS and on every redirect.",
+        (
+            "net/test_guard.py::test_no_spelling_of_an_inner_address_is_connected_to",
+            "net/test_guard.py::test_a_redirect_is_judged_like_the_first_request",
+            "net/test_guard.py::test_a_name_that_turns_inward_between_two_hops_is_refused",
+        ),
+    ),
+    "S3": Requirement(
+        "Commands are judged and run in the sandbox, or as little as possible without one.",
+        (
+            "tools/test_shell_policy.py::test_what_is_not_listed_is_refused_wherever_it_stands",
+            "tools/test_sandbox.py::test_the_network_can_not_be_reached",
+            "tools/test_sandbox.py::test_nothing_of_the_machine_but_usr_is_visible",
+            "tools/test_shell.py::test_without_a_sandbox_only_the_short_list_runs",
+        ),
+    ),
+    "S5": Requirement(
+        "Keys appear in no error and no repr.",
+        (
+            "config/test_load.py::test_a_key_is_repeated_in_no_error",
+            "config/test_load.py::test_a_key_is_shown_in_no_repr",
+        ),
+    ),
+    "S6": Requirement(
+        "What is kept is for its owner alone.",
+        (
+            "store/test_artifacts.py::test_folder_and_files_are_for_their_user_alone",
+            "tools/test_memory.py::test_owners_do_not_see_each_other_whatever_their_names",
+        ),
+    ),
+    "W2": Requirement(
+        "Ids of calls are opaque, unguessable and in UUID form.",
+        ("core/test_calls.py::test_an_id_is_a_random_uuid_in_its_usual_form",),
+    ),
+    "M3": Requirement(
+        "The original schema, all of 2020-12, is always enforced by the engine.",
+        (
+            "core/test_schema.py::test_the_schemas_of_real_mcp_servers_are_all_taken_and_refuse_nonsense",
+            "core/test_schema.py::test_every_error_is_told_at_once_with_its_path",
+        ),
+    ),
+    "C1": Requirement(
+        "MCP servers are settings: command, args, env or url; internal by default.",
+        ("config/test_load.py::test_the_seeds_json_works_as_it_stands",),
+    ),
+    "U2": Requirement(
+        "Commands with exit codes 0, 1 and 2; batches answer every line in order.",
+        (
+            "cli/test_cli.py::test_wrong_usage_is_explained",
+            "cli/test_cli.py::test_a_failing_call_prints_its_envelope_and_exits_with_1",
+            "cli/test_cli.py::test_a_batch_answers_every_line_in_order_and_later_lines_see_what_earlier_ones_did",
+        ),
+    ),
+    "U4": Requirement(
+        "Settings in TOML, or JSON with the same keys.",
+        ("config/test_load.py::test_the_command_line_wins_over_the_environment_and_that_over_the_file",),
+    ),
+}
