@@ -70,7 +70,8 @@ class Toolbox:
         if pattern is None:
             return ToolError(
                 "policy_denied",
-                f"Tool {name!r} is not available: it may change things, and the agent {self._agent.name!r} is read-only.",
+                f"Tool {name!r} is not available: it may change things, and the agent {self._agent.name!r} "
+                "is read-only.",
             )
         return ToolError(
             "tool_disabled", f"Tool {name!r} is not available: it is switched off for everybody ({pattern!r})."
