@@ -12,10 +12,13 @@ from handspan.core.artifacts import ArtifactRef
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
 from handspan.core.context import ToolContext
 from handspan.core.principals import BUILTIN, Origin
+from handspan.core.questions import Answer
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.tool import READ_ONLY
+from handspan.engine.asking import RuleAnswers
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
+from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from handspan.engine.ledger import MemoryLedger
 from handspan.engine.running import Started
 from handspan.store.artifacts import FolderArtifacts
@@ -289,6 +292,14 @@ async def test_cancelled_while_the_ledger_writes_the_start_the_call_has_its_resu
     assert list(ledger.open_calls()) == []
 
 
+async def test_a_call_that_a_person_agreed_to_waits_for_the_ledger_too(make_house: MakeHouse) -> None:
+    ledger = SlowLedger()
+    house = make_house(ledger=ledger, questions=RuleAnswers(Answer("allow")))
+    house.add(add)
+    assert await house.value("add", {"a": 1}, caller=house.caller(Agent("Careful", mode="ask_always"))) == 1
+    assert ledger.steps == ["start", "finish"]
+
+
 # Large results.
 
 
@@ -365,6 +376,33 @@ async def test_cancelled_while_the_artifact_is_kept_the_call_has_its_result(make
     assert record.result == Failure("cancelled", "The call of 'text' was cancelled after the tool had run.")
     assert isinstance(record.true_result, Success)
     assert list(house.ledger.open_calls()) == []
+
+
+async def test_cancelled_while_what_a_hook_made_of_it_is_kept_the_journal_has_the_tools_own_result(
+    make_house: MakeHouse,
+) -> None:
+    keeping = asyncio.Event()
+
+    class Slow(FolderArtifacts):
+        async def keep(self, data: bytes, **about: Any) -> ArtifactRef:
+            keeping.set()
+            await asyncio.Event().wait()
+            raise AssertionError("never")
+
+    class Growing:
+        async def before(self, call: HookedCall) -> None: ...
+
+        async def after(self, call: HookedCall, result: ToolResult) -> Success:
+            return Success("x" * 100_000)
+
+    house = make_house(artifacts=Slow(Path("unused")), hooks=Hooks([NamedHook("growing", Growing())]))
+    house.add(add)
+    task = house.start("add", {"a": 1})
+    await soon(keeping)
+    task.cancel()
+    assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
+    true = house.last().true_result
+    assert isinstance(true, Success) and true.value == 1
 
 
 # Several at once.

@@ -8,7 +8,16 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
 
 from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.context import ToolContext
@@ -71,7 +80,8 @@ class SlowHook:
         await asyncio.sleep(0)
 
     async def after(self, call: HookedCall, result: ToolResult) -> ToolResult:
-        await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
         return result
 
 
@@ -146,12 +156,13 @@ class Calls(RuleBasedStateMachine):
 
     # What may happen.
 
-    @rule(target=calls, name=st.sampled_from(TOOLS))
-    def call(self, name: str) -> str:
-        self.number += 1
-        call_id = f"call-{self.number}"
-        self.tasks[call_id] = self._begin(ToolCall(name, {}, call_id))
-        return call_id
+    @initialize(target=calls)
+    def call_each_once(self) -> MultipleResults[str]:
+        return multiple(*self._call(list(TOOLS), 3))
+
+    @rule(target=calls, names=st.lists(st.sampled_from(TOOLS), min_size=1, max_size=5), rounds=st.integers(0, 3))
+    def call(self, names: list[str], rounds: int) -> MultipleResults[str]:
+        return multiple(*self._call(names, rounds))
 
     @rule(call_id=calls, name=st.sampled_from(TOOLS))
     def call_with_a_used_id(self, call_id: str, name: str) -> None:
@@ -196,6 +207,12 @@ class Calls(RuleBasedStateMachine):
             record = self._run(self.ledger.find(call_id))
             assert record.result is taken[0]
 
+    @rule(number=st.integers(0, 5), times=st.integers(1, 3))
+    def settle_one_that_waits(self, number: int, times: int) -> None:
+        waiting = [record.id for record in self.ledger.open_calls() if record.state == "pending"]
+        if waiting:
+            self.settle(waiting[number % len(waiting)], times)
+
     @rule(call_id=calls, says=st.sampled_from(["allow", "deny"]), doors=st.integers(1, 2))
     def answer_a_question(self, call_id: str, says: Any, doors: int) -> None:
         self.questions.answers.setdefault(call_id, Answer(says))
@@ -212,10 +229,11 @@ class Calls(RuleBasedStateMachine):
         elif record is not None and record.name == "expiring" and record.state == "pending":
             assert self._run(self.house.engine.result(call_id)) is not None
 
-    @rule(name=st.sampled_from(TOOLS[:-1]))
-    def unregister_or_register_again(self, name: str) -> None:
-        if not self.house.registry.unregister(name):
-            self.house.add(self.tools[name], ORIGIN)
+    @rule(name=st.sampled_from(TOOLS[:-1]), rounds=st.integers(0, 3))
+    def unregister_for_a_while(self, name: str, rounds: int) -> None:
+        self.house.registry.unregister(name)
+        self._turn(rounds)
+        self.house.add(self.tools[name], ORIGIN)
 
     @rule(rounds=st.integers(1, 5))
     def let_time_pass(self, rounds: int) -> None:
@@ -290,6 +308,15 @@ class Calls(RuleBasedStateMachine):
         """Whether the engine ever saw it: a task that is cancelled before its first step never called."""
         return call_id in self.known or call_id in self.ledger.entered
 
+    def _call(self, names: list[str], rounds: int) -> list[str]:
+        made: list[str] = []
+        for name in names:
+            self.number += 1
+            made.append(f"call-{self.number}")
+            self.tasks[made[-1]] = self._begin(ToolCall(name, {}, made[-1]))
+        self._turn(rounds)
+        return made
+
     def _begin(self, call: ToolCall) -> "asyncio.Task[Any]":
         return self.loop.create_task(self.house.engine.call(call, self.house.caller()))
 
@@ -308,9 +335,9 @@ class HookedCalls(Calls):
 
 
 Calls.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
 )
-HookedCalls.TestCase.settings = settings(Calls.TestCase.settings, max_examples=40)
+HookedCalls.TestCase.settings = settings(Calls.TestCase.settings, max_examples=60)
 
 TestCalls = Calls.TestCase
 TestHookedCalls = HookedCalls.TestCase
