@@ -11,7 +11,7 @@ Mode: TypeAlias = Literal["automatic", "ask_destructive", "ask_always", "read_on
 
 
 class Agent(Struct, frozen=True):
-    """An agent as data: which tools it may use and when a person is asked first."""
+    """An agent as data: which tools it may use, when a person is asked first, and how it talks (SPEC A1)."""
 
     name: str = "General"
     tools: tuple[str, ...] | None = None
@@ -19,10 +19,20 @@ class Agent(Struct, frozen=True):
     deny: tuple[str, ...] = ()
     """Globs of names that it may not use; they win."""
     mode: Mode = "automatic"
+    instructions: str = ""
+    """What the model is told before everything else."""
+    model: str = ""
+    """Empty: whichever the gateway uses."""
+    description: str = ""
+    """One sentence for people who choose an agent."""
+    max_tool_iterations: int | None = 20
+    """Rounds of calls in one turn; None or 0 means no limit (SPEC E4)."""
+    skills: tuple[str, ...] = ()
+    """Skills that are on from the start (SPEC A3)."""
 
 
 GENERAL = Agent()
-"""The agent that everybody has: all tools, no questions."""
+"""The agent that everybody has: all tools, no questions. It can't be removed."""
 
 
 def mode_refuses(mode: Mode, annotations: Annotations) -> bool:

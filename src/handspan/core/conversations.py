@@ -1,0 +1,236 @@
+"""What lasts of conversations: sessions, messages, what they cost, agents; and who keeps all that (SPEC A2, S6).
+
+The store fills these Protocols with SQLite; another database can fill them without touching the rooms above. Every row
+has an owner, and who is not the owner gets the same words as for something that never was.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from handspan.core.agents import Agent
+from handspan.core.calls import CallRecord, Ledger
+from handspan.core.errors import ToolError
+from handspan.core.messages import Message
+from handspan.core.questions import Answer, Question, Questions
+
+SessionState: TypeAlias = Literal["idle", "running", "waiting"]
+"""`waiting`: a turn stopped at calls whose results come from a person or a browser; it goes on when they are there."""
+
+SumBy: TypeAlias = Literal["session", "model", "day"]
+
+
+class StoreError(ToolError):
+    """What must last can't be kept or read; the message says why and what to do. Nothing acknowledged is lost."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("execution_failed", message)
+
+
+class Session(Struct, frozen=True):
+    """One conversation, without its messages."""
+
+    id: str
+    owner: str
+    agent: str
+    name: str
+    created: float
+    active: float
+    """The last activity; seconds since 1970, like `created`."""
+    state: SessionState
+    length: int
+    """How many messages it has; the sequence number of the last one."""
+
+
+class SessionPage(Struct, frozen=True):
+    """Some sessions, the last active first."""
+
+    sessions: tuple[Session, ...]
+    next: str | None
+    """Where the next page begins; None at the end."""
+
+
+class Total(Struct, frozen=True):
+    """A sum of what is known, and how many replies did not say (SPEC M6)."""
+
+    known: float | None
+    """None when no reply said anything: unknown is never 0."""
+    unknown: int
+
+
+class UsageSum(Struct, frozen=True):
+    """What the replies of one session, model or day used."""
+
+    of: str
+    replies: int
+    input: Total
+    output: Total
+    cached: Total
+    reasoning: Total
+    cost: Total
+
+
+class Recovery(Struct, frozen=True):
+    """What was found half done, and how it was closed. All are call ids, but `closed`."""
+
+    interrupted: tuple[str, ...] = ()
+    """Never handed out: safe to call again."""
+    unknown_outcome: tuple[str, ...] = ()
+    """Handed out, and nobody knows what came of it."""
+    repeatable: tuple[str, ...] = ()
+    """Those of `unknown_outcome` that only read: they may be called again."""
+    expired: tuple[str, ...] = ()
+    """They waited for a person or a browser, and nobody came in time."""
+    waiting: tuple[str, ...] = ()
+    """Still open, and answerable."""
+    closed: tuple[str, ...] = ()
+    """Sessions whose turn was running; it is closed and does not go on by itself."""
+
+
+class Conversations(Protocol):
+    """Sessions and their messages. A session that the owner does not have is a `ToolError` (`file_not_found`)."""
+
+    async def create(self, *, owner: str, agent: str = "General", name: str = "") -> Session:
+        """A new, empty session."""
+        ...
+
+    async def get(self, session: str, *, owner: str) -> Session:
+        """This session, without its messages."""
+        ...
+
+    async def page(self, *, owner: str, limit: int = 50, after: str | None = None) -> SessionPage:
+        """The owner's sessions, the last active first; `after` is the `next` of the page before."""
+        ...
+
+    async def load(self, session: str, *, owner: str, after: int = 0) -> list[Message]:
+        """The messages, or those after this sequence number."""
+        ...
+
+    async def append(
+        self, session: str, *messages: Message, owner: str, after: int | None = None, cost: float | None = None
+    ) -> None:
+        """Add messages, all or none. `UnpairedCalls` when one must not stand there.
+
+        `after` is the length that the caller knows: a session that has gone on meanwhile is a `ToolError` (`busy`).
+        Every assistant message counts as a reply in the usage, with its own `usage` and this cost in USD.
+        """
+        ...
+
+    async def begin_turn(self, session: str, *, owner: str) -> Session:
+        """The session, running from now on. `ToolError` (`busy`) when it runs already."""
+        ...
+
+    async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
+        """The session does not run any more; `waiting`: its open calls get their results later."""
+        ...
+
+    async def rename(self, session: str, name: str, *, owner: str) -> None:
+        """Give it another name."""
+        ...
+
+    async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
+        """Let another agent go on with it."""
+        ...
+
+    async def delete(self, session: str, *, owner: str) -> None:
+        """Remove it with all that belongs to it (SPEC S6). `ToolError` (`busy`) while it runs."""
+        ...
+
+
+class Journal(Ledger, Protocol):
+    """A ledger that can also be read by the owners of the calls (SPEC E8)."""
+
+    async def get(self, call_id: str, *, owner: str) -> CallRecord:
+        """The owner's call; `ToolError` (`file_not_found`) when there is none."""
+        ...
+
+    async def page(
+        self, *, owner: str, session: str | None = None, limit: int = 50, after: str | None = None
+    ) -> tuple[Sequence[CallRecord], str | None]:
+        """The owner's calls, the last one first, and where the next page begins."""
+        ...
+
+    async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
+        """The owner's calls that have no result yet, the first one first."""
+        ...
+
+
+class KeptQuestions(Questions, Protocol):
+    """Questions that wait for their answer for as long as they like, and survive a restart (SPEC P5)."""
+
+    async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
+        """What this owner could answer now; `expires_in` is what is left of it."""
+        ...
+
+    async def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
+        """Answer a question of one's own; False when it is not open any more, or is somebody else's."""
+        ...
+
+
+class UsageBook(Protocol):
+    """What the replies used."""
+
+    async def sums(self, by: SumBy, *, owner: str, session: str | None = None, since: str = "") -> Sequence[UsageSum]:
+        """One sum for each session, model or day (UTC, `2026-01-31`); of one session, or since one day."""
+        ...
+
+
+class AgentBook(Protocol):
+    """An owner's agents. An unknown name is a `ToolError` (`file_not_found`), a taken one (`invalid_arguments`)."""
+
+    async def all(self, *, owner: str) -> Sequence[Agent]:
+        """The owner's agents by name; the built-in one first."""
+        ...
+
+    async def get(self, name: str, *, owner: str) -> Agent:
+        """The agent of this name."""
+        ...
+
+    async def create(self, agent: Agent, *, owner: str) -> None:
+        """Keep a new agent."""
+        ...
+
+    async def clone(self, name: str, new_name: str, *, owner: str) -> Agent:
+        """The same agent once more, under another name."""
+        ...
+
+    async def edit(self, name: str, agent: Agent, *, owner: str) -> None:
+        """Put this in its place; with another name its sessions follow. The built-in one keeps its name."""
+        ...
+
+    async def delete(self, name: str, *, owner: str) -> int:
+        """Remove it and move its sessions to the built-in one, which can't be removed; how many were moved."""
+        ...
+
+
+class Store(Protocol):
+    """All that lasts."""
+
+    @property
+    def ledger(self) -> Journal: ...
+
+    @property
+    def conversations(self) -> Conversations: ...
+
+    @property
+    def questions(self) -> KeptQuestions: ...
+
+    @property
+    def usage(self) -> UsageBook: ...
+
+    @property
+    def agents(self) -> AgentBook: ...
+
+    def together(self) -> AbstractAsyncContextManager[None]:
+        """A block whose results and messages are committed as one when it ends: that end acknowledges them."""
+        ...
+
+    async def recover(self) -> Recovery:
+        """Close what a process that is gone left half done. For the start, before anything else."""
+        ...
+
+    async def expire(self) -> tuple[str, ...]:
+        """Give the calls that waited too long their result; their ids. To be called now and then."""
+        ...
