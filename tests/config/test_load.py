@@ -8,7 +8,7 @@ import pytest
 
 from handspan.config.check import RawText
 from handspan.config.load import find_file, load_settings
-from handspan.config.settings import AgentSettings, HookSettings, McpServer, Settings
+from handspan.config.settings import AgentSettings, HookSettings, McpServer, ModelPrice, ModelSettings, Settings
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
 
@@ -164,6 +164,12 @@ class TestFilesThatCannotBeUsed:
         ("agents.Bob.mode = 'readonly'", "not 'readonly'. Did you mean 'read_only'?"),
         ("agents.Bob.mode = 'zzz'", "'read_only', not 'zzz'."),
         ("agents.Bob.mode = 1", "'read_only', not 1."),
+        ("models.x.api = 'openai'", "models.x.api: must be one of 'openai-chat', 'openai-responses', 'anthropic'"),
+        ("models.x.base_url = 'localhost'", "models.x.base_url: must be an address that begins with http://"),
+        ("models.x.context = 0", "models.x.context: must be a whole number of 1 or more, not 0."),
+        ("models.x.price.input = -1", "models.x.price.input: must be an amount of US dollars, 0 or more, not -1."),
+        ("models.'' = {}", "the name must be a text that is not empty"),
+        ("model = 1", "model: must be a text, not a number."),
         ("default_agent = 'Bob'", "default_agent: there is no agent 'Bob'. The agents are: General. Add agents.Bob"),
         ("workspace = ''", "workspace: must be a path, not ''."),
         ('workspace = "a\\u0000b"', "workspace: must be a path, not 'a\\x00b'."),
@@ -204,15 +210,17 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_source(home: Path, fi
 
 def test_a_key_is_repeated_in_no_error(home: Path, file: Path) -> None:
     file.write_text(
-        "tools.web_search.api_key = 987654321\ntools.mcp_servers.x = {url = 'https://x', env = {KEY = 987654321}}"
+        "tools.web_search.api_key = 987654321\ntools.mcp_servers.x = {url = 'https://x', env = {KEY = 987654321}}\n"
+        "models.x.key = 987654321"
     )
-    assert len(problems(home)) == 2
+    assert len(problems(home)) == 3
     assert "987654321" not in "".join(problems(home))
 
 
 def test_a_key_is_shown_in_no_repr(home: Path, file: Path) -> None:
     file.write_text(
-        "tools.web_search.api_key = 's3cret'\ntools.mcp_servers.x = {url = 'https://x', env = {KEY = 's3cret'}}"
+        "tools.web_search.api_key = 's3cret'\ntools.mcp_servers.x = {url = 'https://x', env = {KEY = 's3cret'}}\n"
+        "models.x = {key = 's3cret', options = {headers = 's3cret'}}"
     )
     settings = load(home)
     assert settings.tools.web_search.api_key == settings.tools.mcp_servers["x"].env["KEY"] == "s3cret"
@@ -343,6 +351,27 @@ def test_texts_of_a_flag_are_read_as_in_the_environment(home: Path) -> None:
     assert load(
         home, None, {"tools.disabled": RawText('["a"]'), "tools.result_limit": RawText("2048")}
     ).tools.disabled == ("a",)
+
+
+def test_models_are_read_by_name_with_options_and_price(home: Path, file: Path) -> None:
+    file.write_text(
+        "model = 'fast'\n[models.fast]\napi = 'anthropic'\nkey = 'env:MY_KEY'\nmodel = 'claude-sonnet-5'\n"
+        "options = {max_tokens = 1000, thinking = {type = 'adaptive'}}\nprice = {input = 1, output = 2.5}\n"
+        "[models.local]\nbaseUrl = 'http://localhost:1234/v1'\nstrict = true\ncontext = 8192\nstream = false"
+    )
+    settings = load(home, HANDSPAN_MODEL="local", HANDSPAN_MODELS__FAST__KEY="12345")
+    assert settings.model == "local"
+    assert settings.models == {
+        "fast": ModelSettings(
+            "anthropic",
+            key="12345",
+            model="claude-sonnet-5",
+            options={"max_tokens": 1000, "thinking": {"type": "adaptive"}},
+            price=ModelPrice(1.0, 2.5),
+        ),
+        "local": ModelSettings("custom", "http://localhost:1234/v1", strict=True, stream=False, context=8192),
+    }
+    assert load(home).model == "fast"
 
 
 def test_no_allow_list_means_all_and_an_empty_one_none(home: Path, file: Path) -> None:

@@ -24,6 +24,7 @@ TimeLimit: TypeAlias = Annotated[
     ),
 ]
 Count: TypeAlias = Annotated[int, Meta(ge=1, description="a whole number of 1 or more")]
+Dollars: TypeAlias = Annotated[float, Meta(ge=0, description="an amount of US dollars, 0 or more")]
 WebAddress: TypeAlias = Annotated[
     str, Meta(pattern=r"^(https?://[^\s/]\S*)?$", description="an address that begins with http:// or https://")
 ]
@@ -168,6 +169,42 @@ class HookChain(Struct, frozen=True):
     """The hooks, in order."""
 
 
+class ModelPrice(Struct, frozen=True):
+    """What a model costs, in US dollars for a million tokens. Unset is unknown, which is not the same as 0."""
+
+    input: Dollars | None = None
+    output: Dollars | None = None
+    cached: Dollars | None = None
+    """For input that is read from a cache; unset: as other input."""
+
+
+class ModelSettings(Struct, frozen=True):
+    """One model: which protocol it speaks, where it is and what to send with every request (SPEC M1)."""
+
+    api: Literal["openai-chat", "openai-responses", "anthropic", "gemini", "custom"] = "custom"
+    """The protocol. `custom`: Chat Completions, which most other servers speak, at a `base_url` of your own."""
+    base_url: WebAddress = ""
+    """Where it is, up to and without the API's own path; empty: the vendor's public one. `custom` needs one."""
+    key: str = ""
+    """`env:NAME` for a variable, `file:PATH` for a file, or the key itself; empty: the vendor's usual variable."""
+    model: str = ""
+    """The model's id in the words of its API; empty: the name of this section."""
+    options: JsonObject = {}
+    """More fields of the request, in the API's own words (`max_tokens`, `temperature` …)."""
+    strict: bool = False
+    """Ask the API to enforce tools' schemas. It takes fewer of them then; the engine always enforces all."""
+    stream: bool = True
+    """False asks for whole answers; for servers that can't stream tool calls."""
+    context: Count | None = None
+    """How many tokens it can read; unset: unknown."""
+    price: ModelPrice = ModelPrice()
+    """In place of the known price."""
+
+    def __repr__(self) -> str:
+        """Without the key and the options, which may hold one (SPEC S5)."""
+        return f"ModelSettings(api={self.api!r}, base_url={self.base_url!r}, model={self.model!r})"
+
+
 class AgentSettings(Struct, frozen=True):
     """One agent: which tools it may use, and when a person is asked first."""
 
@@ -188,6 +225,11 @@ class Settings(Struct, frozen=True):
     """Journal, artifacts, tokens and whatever else must last; default `$XDG_STATE_HOME/handspan`."""
     default_agent: Text = "General"
     """The agent that is meant where none is named."""
+    model: str = ""
+    """The model that is meant where none is named: a name of `models`, `offline`, or `API:MODEL` as in
+    `anthropic:claude-sonnet-5`; empty: the first that is found (a key in the environment, a local Ollama, offline)."""
+    models: dict[Text, ModelSettings] = {}
+    """Models by name."""
     tools: ToolSettings = ToolSettings()
     hooks: HookChain = HookChain()
     agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})

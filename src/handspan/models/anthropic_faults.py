@@ -1,0 +1,112 @@
+"""What an error of the Anthropic Messages API means, in words for a person."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from handspan.core.values import Json, JsonObject
+from handspan.models.model import ModelError
+
+_STATUS_OF: Final = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""For errors that arrive inside a stream, which has begun with 200."""
+
+_TOO_LONG: Final = re.compile(
+    r"prompt is too long|exceeds? (the )?context|context (window|length|limit)", re.IGNORECASE
+)
+_OUT_OF_CREDIT: Final = re.compile(
+    r"credit balance|usage limit|spend(ing)? limit|extra usage|insufficient (balance|quota|funds)",
+    re.IGNORECASE,
+)
+_SECRET: Final = re.compile(r"\bsk-[\w*.-]+|(?<=Bearer )\S+|[A-Za-z0-9_-]{40,}")
+_LONGEST: Final = 300
+_TOO_LARGE: Final = 413
+_SERVER_FAULTS: Final = 500
+
+
+def fault(status: int, body: bytes) -> ModelError:
+    """What an answer with this status means."""
+    try:
+        answer: Json = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        answer = body.decode("utf-8", "replace")
+    kind, said = _read(answer)
+    return _explained(status, kind, said)
+
+
+def fault_in_stream(answer: JsonObject) -> ModelError:
+    """What an error means that came in place of (the rest of) an answer."""
+    kind, said = _read(answer)
+    return _explained(_STATUS_OF.get(kind, _SERVER_FAULTS), kind, said)
+
+
+def _read(answer: Json) -> tuple[str, str]:
+    """The kind of the error and what the API says; compatible servers write it in several ways."""
+    if isinstance(answer, dict):
+        error = answer.get("error") or answer
+        if isinstance(error, dict):
+            kind, said = error.get("type"), error.get("message") or error.get("detail")
+            return (kind if isinstance(kind, str) else ""), (said if isinstance(said, str) else "")
+        answer = error
+    # A page of a proxy says nothing that a person wants to read.
+    return "", answer if isinstance(answer, str) and not answer.lstrip().startswith("<") else ""
+
+
+def _explained(status: int, kind: str, said: str) -> ModelError:
+    words = f": {_shown(said)!r}" if said.strip() else ""
+    if status == _TOO_LARGE or (status < _SERVER_FAULTS and _TOO_LONG.search(said)):
+        remedy = "Start a new session, or choose a model with a larger context."
+        return ModelError("too_long", f"The conversation is too long for this model{words}. {remedy}", status=status)
+    if kind == "billing_error" or (status < _SERVER_FAULTS and _OUT_OF_CREDIT.search(said)):
+        return _out_of_credit(status, words)
+    return _by_status(status, words, said)
+
+
+def _by_status(status: int, words: str, said: str) -> ModelError:
+    match status:
+        case 401:
+            remedy = "Set ANTHROPIC_API_KEY, or the key in the settings, to a valid one."
+            return ModelError("auth", f"The model API refuses the key{words}. {remedy}", status=status)
+        case 402:
+            return _out_of_credit(status, words)
+        case 403:
+            remedy = "Use a key that may, or choose another model."
+            return ModelError("auth", f"The key may not do this at the model API{words}. {remedy}", status=status)
+        case 404 if "model" in said.lower():
+            remedy = "Check the model's name in the settings."
+            return ModelError("unknown_model", f"The model API knows no such model{words}. {remedy}", status=status)
+        case 404:
+            remedy = "Check the base URL in the settings; '/v1/messages' is added to it."
+            return ModelError("rejected", f"There is no Messages API at this address{words}. {remedy}", status=status)
+        case 429:
+            text = f"The model API wants fewer requests or tokens a minute{words}. Wait a little and try again."
+            return ModelError("overloaded", text, status=status)
+        case _ if status == 408 or status >= _SERVER_FAULTS:
+            text = f"The model API is overloaded or has a fault of its own (status {status}){words}. Try again later."
+            return ModelError("overloaded", text, status=status)
+    text = (
+        f"The model API refuses the request (status {status}){words}. Check the model and its options in the settings."
+    )
+    return ModelError("rejected", text, status=status)
+
+
+def _out_of_credit(status: int, words: str) -> ModelError:
+    remedy = "Add credit or raise the limit in the API's console, or choose another model."
+    return ModelError("quota", f"The account's credit or limit is used up{words}. {remedy}", status=status)
+
+
+def _shown(said: str) -> str:
+    """What the API said, short and without anything that could be a key."""
+    text = _SECRET.sub("…", " ".join(said.split())).rstrip(".")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,207 @@
+"""Which model answers: the one that is named, else one whose key is there, else `offline`; and why (SPEC M5)."""
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from handspan.config.settings import ModelPrice, ModelSettings, Settings
+from handspan.core.errors import ConfigError
+from handspan.core.messages import Api
+from handspan.core.names import did_you_mean
+from handspan.core.values import JsonObject
+from handspan.models.keys import read_key
+from handspan.models.model import Codec, Model
+from handspan.models.ollama import address_of_ollama, look_for_ollama
+from handspan.models.vendors import (
+    ANTHROPIC,
+    GEMINI,
+    OPENAI,
+    OPENAI_CHAT,
+    VENDORS,
+    Environ,
+    Vendor,
+    base_of,
+    by_address,
+    first_set,
+    key_of,
+)
+from handspan.net.guard import NetGuard
+
+if TYPE_CHECKING:
+    from handspan.models.lowering import Target
+
+OFFLINE: Final = "offline"
+OLLAMA: Final = "ollama"
+
+# Loaded when a model is chosen: nobody pays for the other adapters.
+CODECS: Final[dict[Api, str]] = {
+    "openai-chat": "handspan.models.chat:ChatCodec",
+    "openai-responses": "handspan.models.responses:ResponsesCodec",
+    "anthropic": "handspan.models.anthropic:AnthropicCodec",
+    "gemini": "handspan.models.gemini:GeminiCodec",
+}
+_OFFLINE_MODEL: Final = "handspan.models.offline:Offline"
+_HTTP_MODEL: Final = "handspan.models.http:HttpModel"
+_SERVER_AT: Final = "handspan.models.chat_servers:server_at"
+
+_BY_API: Final[dict[Api, Vendor]] = {
+    "anthropic": ANTHROPIC,
+    "openai-responses": OPENAI,
+    "openai-chat": OPENAI_CHAT,
+    "gemini": GEMINI,
+}
+_BY_NICKNAME: Final = {"openai": OPENAI, "google": GEMINI}
+
+
+class Choice(Struct, frozen=True):
+    """A model, and one sentence that says which it is and why."""
+
+    model: Model
+    why: str
+    context: int | None = None
+    """Tokens that it can read, where the settings say so."""
+    price: ModelPrice = ModelPrice()
+    """The settings' own price."""
+
+
+def choose(settings: Settings, guard: NetGuard, environ: Environ, named: str = "") -> Choice:
+    """The model to ask: the named one, else that of the settings, else the first whose key is there, else `offline`.
+
+    Asks nobody and never waits. A name that can't be followed is a `ConfigError`. Where the choice is `offline` for
+    want of anything else (`is_for_want_of_another`), `find_ollama` may know better a moment later.
+    """
+    wanted = named or settings.model or next(iter(settings.models), "")
+    if wanted:
+        return _followed(wanted, settings, guard, environ)
+    for vendor in VENDORS:
+        if variable := first_set(vendor.key_variables, environ):
+            model = environ.get(vendor.model_variable, "").strip() or vendor.model
+            made = _at_vendor(by_address(vendor, environ), model, guard, environ)
+            return Choice(made, f"{model}, because {variable} is set and no model is named in the settings.")
+    looked = ", ".join(name for vendor in VENDORS for name in vendor.key_variables)
+    return Choice(
+        _load(_OFFLINE_MODEL)(),
+        f"offline, a rule-based stand-in: no model is named in the settings and no key is set ({looked}).",
+    )
+
+
+def is_for_want_of_another(settings: Settings, environ: Environ, named: str = "") -> bool:
+    """Whether `choose` ends with `offline` though nobody asked for it: then a local Ollama is worth a look."""
+    return not (named or settings.model or settings.models) and not any(
+        first_set(vendor.key_variables, environ) for vendor in VENDORS
+    )
+
+
+async def find_ollama(guard: NetGuard, environ: Environ, seconds: float = 2.0) -> Choice | None:
+    """A model of the local Ollama, one that can call tools where there is any; None when nobody answers in time."""
+    found = await look_for_ollama(guard, environ, seconds)
+    if found is None:
+        return None
+    tools = "" if found.can_call else ", which does not say that it can call tools"
+    why = f"{found.model}{tools}, because a local Ollama answers at {found.address} and no other model is set."
+    return Choice(_at_ollama(found.model, guard, environ), why)
+
+
+def codec_for(api: Api, model: str = "", base_url: str = "") -> Codec:
+    """The codec of that API for that model at that server."""
+    make = _load(CODECS[api])
+    match api:
+        case "openai-chat":
+            codec: Codec = make(_load(_SERVER_AT)(base_url), model)
+        case "anthropic":
+            codec = make()
+        case _:
+            codec = make(model)
+    return codec
+
+
+def target_for(api: Api, *, strict: bool = False) -> "Target":
+    """What the schema compiler lowers tools to for that API."""
+    match api:
+        case "openai-chat" | "openai-responses":
+            return "openai-strict" if strict else "openai"
+        case _:
+            return api
+
+
+def _followed(wanted: str, settings: Settings, guard: NetGuard, environ: Environ) -> Choice:
+    """The model of that name."""
+    if wanted in settings.models:
+        return _configured(wanted, settings.models[wanted], guard, environ)
+    if wanted == OFFLINE:
+        return Choice(_load(_OFFLINE_MODEL)(), "offline, a rule-based stand-in, because it is named so.")
+    prefix, _, model = wanted.partition(":")
+    nicknames = {name: by_address(vendor, environ) for name, vendor in _BY_NICKNAME.items()}
+    vendors: dict[str, Vendor] = {vendor.api: vendor for vendor in _BY_API.values()} | nicknames
+    if model and prefix == OLLAMA:
+        return Choice(_at_ollama(model, guard, environ), f"{wanted}, because it is named so.")
+    if model and prefix in vendors:
+        return Choice(_at_vendor(vendors[prefix], model, guard, environ), f"{wanted}, because it is named so.")
+    known = [*settings.models, OFFLINE]
+    raise ConfigError(
+        f"model: there is no model {wanted!r}.{did_you_mean(wanted, known)} Name one of {', '.join(known)}, "
+        f"or 'API:MODEL' with an API of {', '.join((*vendors, OLLAMA))}."
+    )
+
+
+def _configured(name: str, given: ModelSettings, guard: NetGuard, environ: Environ) -> Choice:
+    place = f"models.{name}"
+    if given.api == "custom" and not given.base_url:
+        raise ConfigError(f"{place}.base_url: a custom model needs the address of its server.")
+    api: Api = "openai-chat" if given.api == "custom" else given.api
+    key = read_key(given.key, environ, f"{place}.key")
+    if not key and not given.base_url:  # a vendor's key goes to that vendor only
+        key = key_of(_BY_API[api], environ, f"{place}.key")
+    model = _over_http(
+        api,
+        given.model or name,
+        guard,
+        base_url=given.base_url or base_of(_BY_API[api], environ),
+        key=key,
+        name=name,
+        options=given.options,
+        strict=given.strict,
+        stream=given.stream,
+    )
+    return Choice(model, f"{name} ({given.model or name}), because the settings say so.", given.context, given.price)
+
+
+def _at_vendor(vendor: Vendor, model: str, guard: NetGuard, environ: Environ) -> Model:
+    key = key_of(vendor, environ, "model")
+    return _over_http(vendor.api, model, guard, base_url=base_of(vendor, environ), key=key, name=model)
+
+
+def _at_ollama(model: str, guard: NetGuard, environ: Environ) -> Model:
+    return _over_http("openai-chat", model, guard, base_url=f"{address_of_ollama(environ)}/v1", key="", name=model)
+
+
+def _over_http(
+    api: Api,
+    model: str,
+    guard: NetGuard,
+    *,
+    base_url: str,
+    key: str,
+    name: str,
+    options: JsonObject | None = None,
+    strict: bool = False,
+    stream: bool = True,
+) -> Model:
+    made: Model = _load(_HTTP_MODEL)(
+        codec_for(api, model, base_url),
+        guard,
+        model,
+        base_url=base_url,
+        key=key,
+        target=target_for(api, strict=strict),
+        options=options,
+        stream=stream,
+        name=name,
+    )
+    return made
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,346 @@
+"""Any codec over the network: sends the conversation, reads the answer while it arrives (SPEC M1).
+
+The key is in the headers of the request and nowhere else: not in an error, a log or a repr (SPEC S5).
+"""
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+import msgspec
+
+from handspan.core.artifacts import Artifacts
+from handspan.core.errors import ConfigError, ToolError, WireError
+from handspan.core.messages import AssistantMessage, CallPart
+from handspan.core.tool import ToolSpec
+from handspan.core.values import JsonObject
+from handspan.models.lowering import Target, Toolset, drop_nulls, lower_all
+from handspan.models.model import Codec, Decoder, ModelError, ModelEvent, Projection, Replied, Retrying
+from handspan.models.plain import played
+from handspan.models.projection import EncodedProjection
+from handspan.models.retry import Failure, RetryPolicy, pause_before_retry, wait_asked_for
+from handspan.models.sse import SseReader
+from handspan.net.faults import network_error
+from handspan.net.guard import NetGuard
+from handspan.net.urls import parse_url
+
+if TYPE_CHECKING:
+    import httpx2
+
+SILENCE_SECONDS: Final = 300.0
+"""How long an answer may be silent between two pieces: models that think are slow."""
+
+_MAX_ERROR_BYTES: Final = 64 * 1024
+_MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+_SHOWN: Final = 200
+_EVENT_TYPES: Final = frozenset(
+    {"text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl"}
+)
+_VERSION: Final = re.compile(r"/v\d+\w*")
+_HEADERS: Final = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
+
+
+class HttpModel:
+    """A model behind an HTTP API, in the words of `codec`. Close it at the end: it keeps connections between turns."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        guard: NetGuard,
+        model: str,
+        *,
+        base_url: str,
+        key: str,
+        target: Target,
+        options: JsonObject | None = None,
+        stream: bool = True,
+        name: str | None = None,
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
+        silence: float = SILENCE_SECONDS,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`target` is what the schema compiler lowers tools to; `options` are more fields of every request."""
+        self.name = name or model
+        self.model = model
+        self.base_url = base_url.rstrip("/")
+        self._codec = codec
+        self._key = _checked_key(key, self.name)
+        self._guard = _trusting(guard, base_url, self.name)
+        self._target = target
+        self._options = options or {}
+        self._stream = stream
+        self._retry = retry
+        self._silence = silence
+        self._pause = pause
+        self._client: httpx2.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        return f"HttpModel({self._codec.api!r}, {self.model!r}, base_url={self.base_url!r})"
+
+    def projection(self, instructions: str = "") -> EncodedProjection:
+        """An empty conversation in this API's words."""
+        return EncodedProjection(self._codec, instructions)
+
+    def lower(self, specs: Sequence[ToolSpec]) -> Toolset:
+        """These tools in this API's words: what is sent, the way back of the names, and what the API can't take."""
+        return lower_all(specs, self._target)
+
+    def request(self, projection: Projection, specs: Sequence[ToolSpec]) -> bytes:
+        """The exact body that `reply` sends."""
+        return self._body(projection, self.lower(specs))
+
+    def _body(self, projection: Projection, toolset: Toolset) -> bytes:
+        if not isinstance(projection, EncodedProjection) or projection.api != self._codec.api:
+            raise ModelError(
+                "rejected", f"This conversation was not encoded for {self._codec.api}: make a new projection."
+            )
+        projection.check_complete()
+        return self._codec.request(
+            self.model,
+            projection.instructions,
+            projection.items,
+            toolset.tools,
+            stream=self._stream,
+            options=self._options,
+        )
+
+    async def reply(
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+    ) -> AsyncGenerator[ModelEvent, None]:
+        """Send the conversation; yields what arrives, `Replied` last. `ModelError` otherwise.
+
+        A failure is tried again only while nothing was yielded: what a person has seen is never said twice.
+        """
+        toolset = self.lower(specs)
+        body = self._body(projection, toolset)
+        began, tried, delivered = time.monotonic(), 0, False
+        while True:
+            tried += 1
+            try:
+                async with aclosing(self._attempt(body, toolset.names)) as events:
+                    async for event in events:
+                        delivered = True
+                        yield Replied(_without_nulls(event.message, toolset)) if type(event) is Replied else event
+                return
+            except _AttemptFailed as failed:
+                failure = msgspec.structs.replace(failed.failure, delivered=delivered)
+                error = self._without_key(failed.error)
+            elapsed, now = time.monotonic() - began, time.time()
+            seconds = pause_before_retry(
+                failure, self._retry, tried=tried, elapsed=elapsed, now=now, roll=random.random()
+            )
+            if seconds is None:
+                raise _with_wait(error, wait_asked_for(failure, now))
+            yield Retrying(str(error), seconds)
+            await self._pause(seconds)
+
+    async def close(self) -> None:
+        """Give the connections back. A closed model opens new ones when it is asked again."""
+        client, loop, self._client = self._client, self._loop, None
+        if client is not None and loop is asyncio.get_running_loop():
+            await client.aclose()
+
+    async def _attempt(self, body: bytes, names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
+        """One try. Every failure is an `_AttemptFailed`."""
+        import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
+
+        url = joined(self.base_url, self._codec.path(self.model, stream=self._stream))
+        headers = {**_HEADERS, **self._codec.headers(self._key)}
+        client = await self._open_client()
+        answered = False
+        try:
+            async with client.stream("POST", url, headers=headers, content=body) as response:
+                answered = response.status_code == 200
+                async with aclosing(self._events(response, names)) as events:
+                    async for event in events:
+                        yield event
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as cause:
+            text = network_error(parse_url(url), cause).message
+            error = ModelError("cut", f"The answer broke off. {text}") if answered else ModelError("network", text)
+            raise _AttemptFailed(error, Failure(error.fault)) from None
+        except ToolError as cause:  # of the network guard: DNS, or a host that is not allowed
+            failure = Failure("network", dialled=cause.code == "network_error")
+            raise _AttemptFailed(ModelError("network", cause.message), failure) from None
+
+    async def _events(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
+        """What a proper answer says; `_AttemptFailed` for any other one."""
+        asked: float | None = None
+        try:
+            if response.status_code != 200:
+                body = await _head(response, _MAX_ERROR_BYTES)
+                asked = self._codec.retry_after(body) if isinstance(self._codec, _AsksToWait) else None
+                raise self._refusal(response, body)
+            async with aclosing(self._read(response, names)) as events:
+                async for event in events:
+                    yield event
+        except ModelError as error:
+            headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+            raise _AttemptFailed(error, Failure(error.fault, response.status_code, headers, asked=asked)) from None
+
+    async def _read(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
+        """A stream, or an answer as a whole."""
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind in _EVENT_TYPES or (not kind and self._stream):
+            async with aclosing(self._streamed(response, names)) as events:
+                async for event in events:
+                    yield event
+        elif kind in ("application/json", ""):
+            # Also where a stream was asked for: some servers can't, and answer as a whole.
+            message = self._codec.decode(await _json_body(response), names, self.model)
+            for event in played(message):
+                yield event
+        else:
+            head = await _head(response, _SHOWN)
+            raise _unreadable(f"it sent {kind!r} that begins with {head.decode('utf-8', 'replace')!r}")
+
+    async def _streamed(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
+        import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
+
+        reader, decoder = SseReader(), self._codec.decoder(names, self.model)
+        broken: httpx2.HTTPError | None = None
+        try:
+            async with aclosing(response.aiter_bytes()) as chunks:
+                async for chunk in chunks:
+                    for name, data in reader.feed(chunk):
+                        for event in decoder.feed(name, data):
+                            yield event
+        except WireError as error:
+            raise _unreadable(str(error)) from None
+        except httpx2.HTTPError as error:  # not all is lost: the end may have come before it
+            broken = error
+        for name, data in reader.close():
+            for event in decoder.feed(name, data):
+                yield event
+        yield Replied(_finished(decoder, broken))
+
+    def _refusal(self, response: "httpx2.Response", body: bytes) -> ModelError:
+        """What an answer means that is no success."""
+        status = response.status_code
+        if status >= 400:
+            return self._codec.fault(status, body)
+        place = response.headers.get("location", "")[:_SHOWN]
+        leads = f" (it leads to {place!r})" if place else ""
+        return ModelError("rejected", f"The server answered {status}{leads}: check base_url.", status=status)
+
+    async def _open_client(self) -> "httpx2.AsyncClient":
+        """The client of this event loop. Made aside: loading the library and certificates takes 0.2 s."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            client = await asyncio.to_thread(self._guard.client, timeout=self._silence)
+            if self._client is None or self._loop is not loop:  # another turn may have been faster
+                self._client, self._loop = client, loop
+        return self._client
+
+    def _without_key(self, error: ModelError) -> ModelError:
+        """The error, even when the server repeats the key in it."""
+        if self._key and self._key in str(error):
+            error.args = (str(error).replace(self._key, "…"),)
+        return error
+
+
+class _AttemptFailed(Exception):
+    """One try failed: the error for the caller, and the facts for the decision whether to try again."""
+
+    def __init__(self, error: ModelError, failure: Failure) -> None:
+        super().__init__()
+        self.error = error
+        self.failure = failure
+
+
+def _finished(decoder: Decoder, broken: "httpx2.HTTPError | None") -> AssistantMessage:
+    """The whole answer. Where it is not whole, what broke the connection says more than that the end is missing."""
+    try:
+        return decoder.finish()
+    except ModelError:
+        if broken is not None:
+            raise broken from None
+        raise
+
+
+@runtime_checkable
+class _AsksToWait(Protocol):
+    """A codec whose API says in the body of an error how long to wait."""
+
+    def retry_after(self, body: bytes) -> float | None: ...
+
+
+def joined(base_url: str, path: str) -> str:
+    """The whole URL. A version that stands at the end of the one and at the start of the other is meant once."""
+    base = base_url.rstrip("/")
+    version = path[: path.find("/", 1)]
+    return (base.removesuffix(version) if _VERSION.fullmatch(version) else base) + path
+
+
+def _with_wait(error: ModelError, seconds: float | None) -> ModelError:
+    if seconds is not None:
+        error.args = (f"{error} It asks to wait {seconds:.0f} s.",)
+    return error
+
+
+def _without_nulls(message: AssistantMessage, toolset: Toolset) -> AssistantMessage:
+    """The message with the arguments that tools want: in strict mode a model says null for what it would leave out."""
+    strict = {toolset.names[tool.name]: tool.spec for tool in toolset.tools if tool.strict}
+    if not any(call.name in strict for call in message.calls):
+        return message
+    parts = [_cleaned(part, strict) if type(part) is CallPart else part for part in message.parts]
+    return msgspec.structs.replace(message, parts=tuple(parts))
+
+
+def _cleaned(call: CallPart, strict: Mapping[str, ToolSpec]) -> CallPart:
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return call
+    if call.name not in strict or not isinstance(arguments, dict):
+        return call
+    cleaned = drop_nulls(arguments, strict[call.name])
+    return (
+        call if cleaned == arguments else msgspec.structs.replace(call, arguments=msgspec.json.encode(cleaned).decode())
+    )
+
+
+def _checked_key(key: str, name: str) -> str:
+    key = key.strip()
+    if not key.isascii() or any(character <= " " or character == "\x7f" for character in key):
+        raise ConfigError(f"The key of the model {name!r} holds blanks or characters that no key has. Copy it again.")
+    return key
+
+
+def _trusting(guard: NetGuard, base_url: str, name: str) -> NetGuard:
+    try:
+        return guard.trusting(base_url)
+    except ToolError as error:
+        raise ConfigError(f"The base_url of the model {name!r} can't be used. {error.message}") from None
+
+
+async def _head(response: "httpx2.Response", limit: int) -> bytes:
+    """The beginning of a body."""
+    kept = bytearray()
+    async with aclosing(response.aiter_bytes()) as chunks:
+        async for chunk in chunks:
+            kept += chunk
+            if len(kept) >= limit:
+                break
+    return bytes(kept[:limit])
+
+
+async def _json_body(response: "httpx2.Response") -> JsonObject:
+    raw = await _head(response, _MAX_ANSWER_BYTES)
+    try:
+        body = msgspec.json.decode(raw)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise _unreadable(f"it is not a JSON object; it begins with {raw[:_SHOWN].decode('utf-8', 'replace')!r}")
+    return body
+
+
+def _unreadable(reason: str) -> ModelError:
+    return ModelError(
+        "unreadable", f"The answer of the model's server can't be read: {reason}. Check base_url and api."
+    )

@@ -1,0 +1,45 @@
+"""API keys from where the settings point to. A key is in no error: only the place where it was looked for (SPEC S5)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from handspan.core.errors import ConfigError
+
+_MAX_BYTES: Final = 64 * 1024
+
+
+def read_key(reference: str, environ: Mapping[str, str], setting: str) -> str:
+    """The key that `env:NAME` or `file:PATH` stands for, or the text itself; `ConfigError` when there is none.
+
+    `setting` is the name of the setting, for the error.
+    """
+    kind, _, rest = reference.partition(":")
+    match kind:
+        case "env":
+            return _from_environment(rest.strip(), environ, setting)
+        case "file":
+            return _from_file(rest.strip(), environ, setting)
+    return reference.strip()
+
+
+def _from_environment(name: str, environ: Mapping[str, str], setting: str) -> str:
+    key = environ.get(name, "").strip()
+    if not key:
+        raise ConfigError(f"{setting}: the environment variable {name!r} is not set. Set it, or change the setting.")
+    return key
+
+
+def _from_file(path: str, environ: Mapping[str, str], setting: str) -> str:
+    file = Path(environ.get("HOME", "~"), path[2:]) if path.startswith("~/") else Path(path)
+    if not file.is_absolute():
+        raise ConfigError(f"{setting}: {path!r} is a relative path. Give one that begins with '/' or '~/'.")
+    try:
+        with file.open("rb") as content:
+            key = content.read(_MAX_BYTES).decode().strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a text file"
+        raise ConfigError(f"{setting}: the file {path!r} can't be read: {reason}.") from None
+    if not key:
+        raise ConfigError(f"{setting}: the file {path!r} is empty. Write the key into it.")
+    return key

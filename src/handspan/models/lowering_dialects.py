@@ -1,0 +1,76 @@
+"""What each API's subset of JSON Schema takes, as data (reference: the vendors' pages, and recorded answers)."""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+
+class Dialect(Struct, frozen=True):
+    """A narrow subset: every schema has a type, and what it can't say goes into the description."""
+
+    keeps: frozenset[str]
+    """The rules of single types that can be said."""
+    formats: frozenset[str]
+    enum_types: frozenset[str]
+    """Of which types an enum may list values."""
+    parameter_name: re.Pattern[str] | None = None
+    is_strict: bool = False
+    """Objects are closed, every name is required, references are kept; what can't be said ends it."""
+    is_proto: bool = False
+    """A protobuf, not JSON Schema: null is a flag, `anyOf` stands alone, every schema has one type."""
+    takes_look_around: bool = False
+
+
+_ALL_SCALARS: Final = frozenset(("string", "number", "integer", "boolean"))
+_GEMINI_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+OPENAI_STRICT: Final = Dialect(
+    keeps=frozenset(
+        ("pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems")
+    ),
+    formats=frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")),
+    enum_types=_ALL_SCALARS,
+    is_strict=True,
+)
+
+GEMINI: Final = Dialect(
+    # Recorded requests with each of these were answered; exclusive bounds and multipleOf are refused.
+    keeps=frozenset(
+        (
+            *("minLength", "maxLength", "pattern", "minimum", "maximum"),
+            *("minItems", "maxItems", "uniqueItems", "prefixItems"),
+            *("minProperties", "maxProperties", "additionalProperties", "default"),
+        )
+    ),
+    formats=frozenset(("date-time",)),
+    enum_types=frozenset(("string", "number", "integer")),
+    parameter_name=_GEMINI_NAME,
+    takes_look_around=True,
+)
+
+GEMINI_PARAMETERS: Final = Dialect(
+    keeps=frozenset(
+        (
+            *("minLength", "maxLength", "pattern", "minimum", "maximum"),
+            *("minItems", "maxItems", "minProperties", "maxProperties"),
+        )
+    ),
+    # 400 otherwise: "only 'enum' and 'date-time' are supported for STRING type"; the others are for numbers.
+    formats=frozenset(("date-time", "int32", "int64", "float", "double")),
+    enum_types=frozenset(("string",)),
+    parameter_name=_GEMINI_NAME,
+    is_proto=True,
+)
+
+
+class WideDialect(Struct, frozen=True):
+    """Nearly all of JSON Schema 2020-12; only the top of a schema and a few places have rules of their own."""
+
+    parameter_name: re.Pattern[str] | None = None
+    needs_items: bool = False
+    """An array without `items` is refused."""
+
+
+OPENAI: Final = WideDialect(needs_items=True)
+ANTHROPIC: Final = WideDialect(parameter_name=re.compile(r"[A-Za-z0-9_.-]{1,64}"))

@@ -1,0 +1,79 @@
+"""What the OpenAI formats can take of an image, a sound or a file, and the words for what they can't."""
+
+import base64
+from typing import Final, Literal
+
+from handspan.core.results import Attachment
+
+_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
+_WAV: Final = frozenset({"audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"})
+_MP3: Final = frozenset({"audio/mpeg", "audio/mp3"})
+_TEXTS: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
+
+
+def is_image(item: Attachment) -> bool:
+    """Whether the APIs take this image. Another kind would be refused, and with it the whole conversation."""
+    return bool(item.data) and _type(item) in _IMAGES
+
+
+def is_pdf(item: Attachment) -> bool:
+    """Whether this is the one kind of document that the APIs take."""
+    return bool(item.data) and _type(item) == "application/pdf"
+
+
+def audio_format(item: Attachment) -> Literal["wav", "mp3"] | None:
+    """The name of a sound's format; None where the APIs do not take it."""
+    if not item.data:
+        return None
+    return "wav" if _type(item) in _WAV else "mp3" if _type(item) in _MP3 else None
+
+
+def base64_text(item: Attachment) -> str:
+    """The bytes as base64."""
+    return base64.b64encode(item.data).decode("ascii")
+
+
+def data_url(item: Attachment) -> str:
+    """The bytes as a URL."""
+    return f"data:{_type(item)};base64,{base64_text(item)}"
+
+
+def file_name(item: Attachment) -> str:
+    """The name of a document; the APIs want one."""
+    return item.name or "document.pdf"
+
+
+def words(item: Attachment) -> str:
+    """What text can say: a text file's text, else only what it is."""
+    text = _text(item)
+    if text is not None:
+        return f"File {item.name or 'without a name'!r} ({_type(item)}):\n{text}"
+    return note(item)
+
+
+def note(item: Attachment) -> str:
+    """What it is, for a model that can't be shown it."""
+    name = f" {item.name!r}" if item.name else ""
+    if item.artifact is not None:
+        kept = f"{item.artifact.size} bytes, kept as artifact {item.artifact.id!r}"
+    else:
+        kept = f"{len(item.data)} bytes"
+    return f"[{item.kind}{name}, {item.media_type}, {kept}; it can't be shown here]"
+
+
+def is_readable(item: Attachment) -> bool:
+    """Whether it is a text file, so that `words` says all of it."""
+    return _text(item) is not None
+
+
+def _text(item: Attachment) -> str | None:
+    if not item.data or not (_type(item).startswith("text/") or _type(item) in _TEXTS):
+        return None
+    try:
+        return item.data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _type(item: Attachment) -> str:
+    return item.media_type.partition(";")[0].strip().lower()

@@ -1,0 +1,50 @@
+"""What tokens cost, where that is known (SPEC M6). Unknown stays unknown: never 0.
+
+List prices in US dollars for a million tokens, as far as we knew them in `AS_OF`. Prices change: whoever counts on a
+cost gives the price in the settings (`models.NAME.price`), which wins over this table.
+"""
+
+import re
+from typing import Final
+
+from handspan.config.settings import ModelPrice
+from handspan.core.messages import Usage
+
+AS_OF: Final = "2025-12"
+
+_PRICES: Final[dict[str, ModelPrice]] = {
+    "claude-opus-4-5": ModelPrice(5, 25, 0.5),
+    "claude-sonnet-4-5": ModelPrice(3, 15, 0.3),
+    "claude-haiku-4-5": ModelPrice(1, 5, 0.1),
+    "gpt-5": ModelPrice(1.25, 10, 0.125),
+    "gpt-5-mini": ModelPrice(0.25, 2, 0.025),
+    "gpt-5-nano": ModelPrice(0.05, 0.4, 0.005),
+    "gpt-4.1": ModelPrice(2, 8, 0.5),
+    "gpt-4.1-mini": ModelPrice(0.4, 1.6, 0.1),
+    "gpt-4.1-nano": ModelPrice(0.1, 0.4, 0.025),
+    "gpt-4o": ModelPrice(2.5, 10, 1.25),
+    "gpt-4o-mini": ModelPrice(0.15, 0.6, 0.075),
+}
+_DATED: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
+
+
+def price_of(model: str, own: ModelPrice | None = None) -> ModelPrice | None:
+    """The price of a model: the settings' own where they give one, else the known one, else None.
+
+    A name with a date is the same model as the one without it. A name that only begins like a known one is another.
+    """
+    if own is not None and own != ModelPrice():
+        return own
+    return _PRICES.get(_DATED.sub("", model))
+
+
+def cost(usage: Usage | None, price: ModelPrice | None) -> float | None:
+    """US dollars; None when the price, or a number that it depends on, is unknown."""
+    if usage is None or price is None or usage.input is None or usage.output is None:
+        return None
+    cached = min(usage.cached or 0, usage.input)
+    cached_price = price.input if price.cached is None else price.cached
+    amounts = ((usage.input - cached, price.input), (cached, cached_price), (usage.output, price.output))
+    if any(tokens and dollars is None for tokens, dollars in amounts):
+        return None
+    return sum(tokens * (dollars or 0.0) for tokens, dollars in amounts) / 1_000_000

@@ -1,0 +1,150 @@
+"""A model that plays a script: for your tests and ours (SPEC M5, HOUSE "the doubles are product").
+
+    model = Scripted([
+        call("get_current_time", timezone="Asia/Tokyo"),
+        "It is late in Tokyo.",
+    ])
+    projection = model.projection("You are helpful.")
+    projection.append(UserMessage((Text("What time is it in Tokyo?"),)))
+    async for event in model.reply(projection, [GetCurrentTime.spec]):
+        ...                               # CallDelta, CallDelta, Replied
+    model.requests[0].tools               # ("get_current_time",)
+
+A turn is a text, one call, a list of texts, thoughts and calls, a `Turn` where usage or the reason to stop matter, an
+exception (`ModelError` mostly), or a function of the messages so far that gives one of these.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeAlias, final
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.artifacts import Artifacts
+from handspan.core.calls import new_call_id
+from handspan.core.errors import HandspanError
+from handspan.core.messages import AssistantMessage, CallPart, Message, Part, StopReason, Text, Thinking, Usage
+from handspan.core.tool import ToolSpec
+from handspan.core.values import Json, JsonObject
+from handspan.models.model import ModelEvent, Projection
+from handspan.models.plain import KeptMessages, played
+
+
+@final
+class Call(Struct, frozen=True):
+    """A tool call of a script. Arguments as text go out as they are, broken or not."""
+
+    name: str
+    arguments: JsonObject | str = msgspec.field(default_factory=dict)
+
+
+def call(name: str, /, **arguments: Json) -> Call:
+    """A tool call with these arguments: `call("read_file", path="notes.txt")`."""
+    return Call(name, dict(arguments))
+
+
+Said: TypeAlias = str | Thinking | Call
+
+
+@final
+class Turn(Struct, frozen=True):
+    """One answer of the model."""
+
+    said: Sequence[Said] = ()
+    usage: Usage | None = None
+    stop: StopReason | None = None
+    """None: `calls` when there are any, else `end`."""
+
+
+PlainTurn: TypeAlias = Said | Sequence[Said] | Turn | Exception
+ScriptTurn: TypeAlias = PlainTurn | Callable[[Sequence[Message]], PlainTurn]
+
+
+@final
+class Request:
+    """What the model was sent."""
+
+    def __init__(self, projection: KeptMessages, tools: tuple[str, ...]) -> None:
+        self.tools = tools
+        self.instructions = projection.instructions
+        self._kept = projection.messages
+        self._count = len(projection)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation as it was then. It only grows, so its length is all that has to be noted."""
+        return tuple(self._kept[: self._count])
+
+
+class ScriptOver(HandspanError):
+    """The model was asked more often than its script has turns."""
+
+
+@final
+class Scripted:
+    """A model that plays these turns, one for each `reply`, and notes what it was sent in `requests`."""
+
+    def __init__(self, turns: Sequence[ScriptTurn], *, loop: bool = False, name: str = "scripted") -> None:
+        """`loop`: begin again after the last turn instead of raising `ScriptOver`."""
+        self._turns = tuple(turns)
+        self._loops = loop and bool(turns)
+        self._name = name
+        self.requests: list[Request] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def projection(self, instructions: str = "") -> KeptMessages:
+        """An empty conversation."""
+        return KeptMessages(instructions)
+
+    async def reply(
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+    ) -> AsyncIterator[ModelEvent]:
+        """Play the next turn; raises it when it is an exception."""
+        assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
+        self.requests.append(Request(projection, tuple(spec.name for spec in specs)))
+        for event in played(_message(self._next_turn(projection.messages), self._name)):
+            yield event
+
+    def _next_turn(self, messages: Sequence[Message]) -> PlainTurn:
+        place, count = len(self.requests) - 1, len(self._turns)
+        if place >= count and not self._loops:
+            raise ScriptOver(
+                f"The script of model {self._name!r} is over: it has {count} turn{'s' if count != 1 else ''}, and this "
+                f"is request {place + 1}. Add a turn, or pass loop=True. The last message: {_shown(messages)}"
+            )
+        turn = self._turns[place % count]
+        return turn(messages) if callable(turn) else turn
+
+
+def _message(turn: PlainTurn, model: str) -> AssistantMessage:
+    match turn:
+        case Exception():
+            raise turn
+        case Turn():
+            parts = tuple(_part(said) for said in turn.said)
+            has_calls = any(type(part) is CallPart for part in parts)
+            return AssistantMessage(parts, turn.stop or ("calls" if has_calls else "end"), model, turn.usage)
+        case str() | Thinking() | Call():
+            return _message(Turn((turn,)), model)
+        case _:
+            return _message(Turn(turn), model)
+
+
+def _part(said: Said) -> Part:
+    match said:
+        case str():
+            return Text(said)
+        case Call(name=name, arguments=str() as raw):
+            return CallPart(new_call_id(), name, raw)
+        case Call(name=name, arguments=arguments):
+            return CallPart(new_call_id(), name, msgspec.json.encode(arguments).decode())
+        case _:
+            return said
+
+
+def _shown(messages: Sequence[Message]) -> str:
+    text = repr(messages[-1]) if messages else "none"
+    return text if len(text) <= 300 else f"{text[:300]}…"

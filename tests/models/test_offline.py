@@ -1,0 +1,473 @@
+"""The embedded default model: what it does not do, what "it" means, and how it answers (SPEC M5)."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from handspan.core.artifacts import ArtifactRef
+from handspan.core.context import ToolContext
+from handspan.core.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Media,
+    ResultsMessage,
+    Text,
+    UnpairedCalls,
+    UserMessage,
+)
+from handspan.core.results import Attachment, Failure, Success
+from handspan.core.tool import ToolSpec
+from handspan.core.values import Json
+from handspan.models.model import CallDelta, Model, Replied, TextDelta
+from handspan.models.offline import HOW_TO_SET_A_MODEL, STAND_IN, Offline
+from handspan.tools.clock import GetCurrentTime
+from handspan.tools.files import file_tools
+from handspan.tools.memory import memory_tools
+from handspan.tools.workspace import Workspace
+from tests.models.offline_talk import BUILTIN, Talk, answer_to, calls_for, device, foreign
+
+pytestmark = pytest.mark.anyio
+
+LAPTOP = device("laptop")
+
+
+@pytest.fixture
+def talk(workspace: Path, tmp_path: Path, ctx: ToolContext) -> Iterator[Talk]:
+    """A conversation over real files, a real memory and a clock that stands still."""
+    files = Workspace(workspace)
+    clock = GetCurrentTime(lambda _: datetime(2026, 2, 27, 6, 4, 5, tzinfo=UTC))
+    yield Talk(tools=[clock, *file_tools(files), *memory_tools(tmp_path / "memory")], ctx=ctx)
+    files.close()
+
+
+# What it does not do.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tell me a joke",
+        "what is the meaning of life",
+        "I had a bad day",
+        "write me a poem",
+        "my cat is dead",
+        "delete everything",
+        "delete notes.txt",
+        "move a.txt to b.txt",
+        "I like to read books",
+        "the file is broken",
+        "the web is nice",
+        "time flies",
+        "send my regards",
+        "notes.txt",
+        "write",
+        "please edit",
+        "replace my car",
+        "put the kettle on",
+        "run away from home",
+        "execute order 66",
+        "make me a sandwich",
+        "don't read notes.txt",
+        "never write 'x' to notes.txt",
+        "call me",
+        "and then and then",
+        "!?.,;",
+    ],
+)
+async def test_no_tool_is_called_for_words_that_mean_none(text: str) -> None:
+    assert await calls_for(text, [*BUILTIN, *LAPTOP]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "factory reset sucks",
+        "never do a factory reset",
+        "I read about the factory",
+        "reset my expectations",
+        "what is a factory reset good for",
+        "never use factory_reset",
+        "I told you never to use factory_reset",
+        "factory_reset is dangerous",
+        "what does factory_reset do?",
+        "should I call phone__factory_reset?",
+    ],
+)
+async def test_destructive_tool_is_not_called_on_a_likeness(text: str) -> None:
+    assert await calls_for(text, [foreign("phone__factory_reset", "Erase all data of the phone")]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "put notes.txt in the bin",
+        "add notes.txt to the list",
+        "write a.txt to b.txt",
+        "put https://example.com in my bookmarks",
+        "change 'a' in notes.txt, I beg you",
+        "save the whales",
+        "edit 'a'",
+    ],
+)
+async def test_files_and_pages_are_not_changed_on_a_likeness(text: str) -> None:
+    assert await calls_for(text) == []
+
+
+async def test_doubt_about_a_destructive_tool_names_it_and_how_to_call_it() -> None:
+    answer = await answer_to("what is a factory reset good for", [foreign("factory_reset", "Erase all data")])
+    assert "can change things" in answer
+    assert "/factory_reset" in answer
+
+
+async def test_destructive_tool_is_called_when_it_is_plainly_meant() -> None:
+    specs = [foreign("phone__factory_reset", "Erase all data of the phone")]
+    assert await calls_for("do a factory reset of my phone", specs) == [[("phone__factory_reset", {})]]
+    assert await calls_for("/factory_reset", specs) == [[("phone__factory_reset", {})]]
+
+
+async def test_request_that_fits_nothing_is_answered_with_what_can_be_done() -> None:
+    answer = await answer_to("tell me a joke")
+    assert "no tool that does 'tell me a joke'" in answer
+    assert "What time is it in Tokyo?" in answer
+    assert "/name {json}" in answer
+
+
+async def test_without_any_tool_it_says_so() -> None:
+    assert "no tool at hand" in await answer_to("read notes.txt", [])
+
+
+async def test_unknown_tool_called_by_hand_gets_a_hint() -> None:
+    answer = await answer_to("/read_fil {}")
+    assert "There is no tool 'read_fil'. Did you mean 'read_file'" in answer
+
+
+@pytest.mark.parametrize("text", ['/get_current_time {"zone": "x"}', "call get_current_time with zone=x"])
+async def test_arguments_that_the_schema_does_not_have_are_told_not_dropped(text: str) -> None:
+    talk = Talk()
+    answer = await talk.say(text)
+    assert talk.rounds == []
+    assert "unknown parameter 'zone'. Did you mean 'timezone'?" in answer
+
+
+async def test_arguments_of_a_wrong_type_are_told_not_sent() -> None:
+    talk = Talk()
+    assert "'offset' must be of type integer" in await talk.say("/read_file path=a.txt offset=soon")
+    assert talk.rounds == []
+
+
+async def test_tool_with_a_schema_that_can_not_be_used_is_not_called() -> None:
+    talk = Talk([ToolSpec("odd_tool", "Do odd things", {"type": "object", "properties": {"a": {"type": "odd"}}})])
+    assert "its schema can't be used" in await talk.say("/odd_tool")
+    assert talk.rounds == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("edit notes.txt", "old_text"),
+        ("write to notes.txt", "content"),
+        ("remember", "content"),
+        ("read a file", "path"),
+        ("/read_file", "path"),
+        ("run that thing of mine", "command"),
+        ("message Bob", "chat_id"),
+    ],
+)
+async def test_missing_arguments_are_asked_for(text: str, missing: str) -> None:
+    talk = Talk()
+    answer = await talk.say(text)
+    assert talk.rounds == []
+    assert "I still need to know" in answer
+    assert missing in answer
+
+
+async def test_answer_to_its_question_completes_the_call() -> None:
+    talk = Talk()
+    await talk.say("read a file")
+    assert await talk.say("notes.txt") == "[read_file]"
+    assert talk.rounds == [[("read_file", {"path": "notes.txt"})]]
+
+
+async def test_another_request_after_its_question_is_a_request_of_its_own() -> None:
+    talk = Talk()
+    await talk.say("read a file")
+    await talk.say("what time is it?")
+    assert talk.rounds == [[("get_current_time", {})]]
+    await talk.say("edit notes.txt")
+    assert "I still need to know" in await talk.say("blue")
+
+
+async def test_of_two_devices_that_fit_it_asks_which() -> None:
+    talk = Talk([*LAPTOP, *device("phone")])
+    answer = await talk.say("take a photo")
+    assert "laptop__camera or phone__camera" in answer
+    assert talk.rounds == []
+    await talk.say("phone")
+    assert talk.rounds == [[("phone__camera", {})]]
+
+
+async def test_failed_step_ends_the_chain_and_is_told(talk: Talk) -> None:
+    answer = await talk.say("read missing.txt then write 'x' to other.txt")
+    assert len(talk.rounds) == 1
+    assert "read_file failed: File not found: missing.txt" in answer
+    assert "So I did not go on with: \"write 'x' to other.txt\"" in answer
+
+
+async def test_step_that_is_not_understood_ends_the_chain() -> None:
+    talk = Talk()
+    answer = await talk.say("read notes.txt then frobnicate it then tell me the time")
+    assert talk.rounds == [[("read_file", {"path": "notes.txt"})]]
+    assert "no tool that does 'frobnicate it'" in answer
+    assert "did not go on with: 'tell me the time'" in answer
+
+
+@pytest.mark.parametrize("text", ["delete notes.txt and tell me the time", "tell me the time and frobnicate notes.txt"])
+async def test_what_is_not_understood_is_told_beside_the_results(text: str) -> None:
+    talk = Talk()
+    answer = await talk.say(text)
+    assert talk.rounds == [[("get_current_time", {})]]
+    assert "no tool that does" in answer
+
+
+async def test_asked_once_more_without_tools_it_tells_what_it_has() -> None:
+    talk = Talk()
+    talk.projection.append(UserMessage((Text("read a.txt then read b.txt"),)))
+    calls = (await talk.reply()).calls
+    talk.projection.append(ResultsMessage(tuple([await talk.run(call) for call in calls])))
+    talk.specs = []
+    assert (await talk.reply()).text.startswith("[read_file]")
+
+
+async def test_message_that_joins_a_running_turn_replaces_the_plan_and_loses_no_result() -> None:
+    talk = Talk()
+    talk.projection.append(UserMessage((Text("read a.txt then write 'x' to b.txt"),)))
+    calls = (await talk.reply()).calls
+    talk.projection.append(ResultsMessage(tuple([await talk.run(call) for call in calls])))
+    answer = await talk.say("what time is it?")
+    assert talk.rounds == [[("get_current_time", {})]]
+    assert answer.startswith("[read_file]\n\n[get_current_time]")
+
+
+async def test_calls_without_results_can_not_be_followed_by_words() -> None:
+    talk = Talk()
+    talk.projection.append(UserMessage((Text("read a.txt"),)))
+    await talk.reply()
+    with pytest.raises(UnpairedCalls):
+        talk.projection.append(UserMessage((Text("well?"),)))
+
+
+async def test_picture_without_words_is_not_looked_at() -> None:
+    talk = Talk()
+    talk.projection.append(UserMessage((Media(Attachment("image", "image/png", b"x")),)))
+    assert "can't look at pictures" in await talk.go_on()
+
+
+async def test_conversation_that_has_not_begun_gets_a_greeting_of_sorts() -> None:
+    assert "I have 14 tools" in await Talk().go_on()
+
+
+# What it means.
+
+
+async def test_it_means_the_file_of_the_step_before(talk: Talk) -> None:
+    assert (await talk.say("write 'hello' to a.txt and read it")).startswith(
+        "Successfully wrote 5 bytes to a.txt\n\nhello"
+    )
+
+
+async def test_it_means_the_result_of_the_step_before(talk: Talk, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("line one\nline two\n")
+    await talk.say("read a.txt then write it to b.txt")
+    assert (workspace / "b.txt").read_text() == "line one\nline two\n"
+    await talk.say("append that to c.txt")
+    assert "content" in talk.rounds[0][0][1]
+
+
+async def test_it_means_what_was_written_when_that_was_the_last_call(talk: Talk, workspace: Path) -> None:
+    await talk.say("write 'hello' to a.txt then append it to b.txt")
+    assert (workspace / "b.txt").read_text() == "hello"
+
+
+async def test_results_of_a_broken_call_mean_nothing_to_it() -> None:
+    talk = Talk()
+    talk.projection.append(UserMessage((Text("x"),)))
+    talk.projection.append(AssistantMessage((CallPart("1", "read_file", "{broken"),), "calls"))
+    talk.projection.append(ResultsMessage((CallResult("1", "read_file", "no envelope at all", True),)))
+    assert "content" in await talk.say("write it to a.txt")
+    assert talk.rounds == []
+
+
+async def test_broken_calls_of_another_model_are_told_all_the_same() -> None:
+    talk = Talk()
+    talk.projection.append(UserMessage((Text("x"),)))
+    calls = (CallPart("1", "read_file", "{broken"), CallPart("2", "read_file", "[]"))
+    talk.projection.append(AssistantMessage(calls, "calls"))
+    results = CallResult("1", "read_file", "no envelope", True), CallResult("2", "read_file", '{"odd": 1}')
+    talk.projection.append(ResultsMessage(results))
+    assert (await talk.go_on()).startswith("read_file failed: no envelope\nread_file: odd: 1")
+
+
+# How it answers.
+
+
+async def test_sentences_work_on_real_files_and_a_real_memory(talk: Talk, workspace: Path) -> None:
+    answer = await talk.say("write 'hello' to notes.txt then read notes.txt")
+    assert answer.startswith("Successfully wrote 5 bytes to notes.txt\n\nhello")
+    assert (workspace / "notes.txt").read_text() == "hello"
+    (workspace / "docs").mkdir()
+    answer = await talk.say("list the files here and tell me the time in Tokyo")
+    assert answer == (
+        "list_directory (.): docs/, notes.txt\n"
+        "get_current_time (Asia/Tokyo): 15:04:05 on Friday, 27 February 2026 (UTC+09:00)"
+    )
+    await talk.say("replace 'hello' by 'bye' in notes.txt")
+    assert await talk.say("read notes.txt") == "bye"
+    await talk.say("remember that my cat is called Tom")
+    assert await talk.say("what do you remember about the cat?") == "- my cat is called Tom"
+    assert await talk.say("what do you remember about dogs?") == "Nothing was found for 'dogs'."
+
+
+async def test_error_of_a_tool_is_told_in_its_words(talk: Talk) -> None:
+    assert "Invalid timezone: 'Atlantis'" in await talk.say("what time is it in Atlantis?")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (None, "Done."),
+        ("", "(empty)"),
+        (True, "yes"),
+        (12, "12"),
+        ([], "Nothing was found."),
+        ([1, [2, None]], "- 1\n- 2, –"),
+        ({"content": ""}, "(empty)"),
+        ({"content": "", "message": "No memory file found"}, "No memory file found"),
+        ({"message": "ok"}, "ok"),
+        ({"entries": []}, "There is nothing in it."),
+        ({"entries": [{"name": "a"}, 3]}, "a, 3"),
+        ({"exit_code": 0, "stdout": "hi\n", "stderr": ""}, "hi"),
+        ({"exit_code": 2, "stdout": "", "stderr": "no such thing\n"}, "no such thing\n(exit code 2)"),
+        ({"exit_code": 0, "stdout": "", "stderr": ""}, "It printed nothing."),
+        ({"status": 200, "body": "<p>", "markdown": "text"}, "text"),
+        ({"query": "q", "results": []}, "Nothing was found for 'q'."),
+        ({"matches": []}, "Nothing was found."),
+        (
+            {"query": "q", "results": [{"title": "T", "url": "U"}, "x", {"other": 1}]},
+            "- T – U\n- x\n- other: 1",
+        ),
+        ({"truncated": True, "head": "begin", "how_to_read": "read on"}, "begin\n[…] read on"),
+        ('{"model": "Pixel 8", "os": {"name": "Android"}}', "model: Pixel 8, os: name: Android"),
+        ("{not json}", "{not json}"),
+        ({"name": "n", "size": 2}, "name: n\nsize: 2"),
+        ("2026-02-27T15:04:05", "15:04:05 on Friday, 27 February 2026"),
+        ("2026-13-27T15:04:05Z", "2026-13-27T15:04:05Z"),
+        ({"a": {"b": {"c": {"d": {"e": 1}}}}}, 'a: b: c: d: {"e":1}'),
+        ({"a": [[[[1]]]]}, "a: [1]"),
+    ],
+)
+async def test_results_are_told_in_readable_words(outcome: Json, told: str) -> None:
+    answer = await answer_to("read notes.txt", outcomes={"read_file": outcome})
+    assert answer.partition(f"\n\n{STAND_IN}")[0] == told
+
+
+async def test_long_results_are_cut_and_say_so() -> None:
+    answer = await answer_to("read notes.txt", outcomes={"read_file": "x" * 5000})
+    assert "(1000 more characters)" in answer
+    answer = await answer_to("list the files", outcomes={"list_directory": {"entries": ["e"] * 60}})
+    assert "and 10 more" in answer
+    assert "… and 10 more" in await answer_to("list the files", outcomes={"list_directory": ["e"] * 60})
+
+
+async def test_attachment_of_a_result_is_named() -> None:
+    photo = Attachment("image", "image/jpeg", artifact=ArtifactRef("a1", 7))
+    talk = Talk(LAPTOP, outcomes={"laptop__camera": Success("taken", (photo,))})
+    assert (await talk.say("take a photo")).startswith("taken\nWith it came: image (image/jpeg).")
+
+
+async def test_one_failure_of_several_is_told_as_one() -> None:
+    talk = Talk(outcomes={"read_file": Failure("file_not_found", "File not found: a.txt")})
+    answer = await talk.say("read a.txt and tell me the time")
+    assert answer.startswith("read_file (a.txt) failed: File not found: a.txt\nget_current_time: [get_current_time]")
+
+
+async def test_it_says_once_that_it_is_a_stand_in_and_how_to_set_a_model() -> None:
+    talk = Talk()
+    first, second = await talk.say("what time is it?"), await talk.say("tell me a joke")
+    assert first.endswith(f"{STAND_IN} {HOW_TO_SET_A_MODEL}")
+    assert STAND_IN not in second
+
+
+async def test_how_to_set_a_model_can_be_said_in_other_words() -> None:
+    model = Offline("Ask your operator.")
+    projection = model.projection()
+    projection.append(UserMessage((Text("hi"),)))
+    last = [event async for event in model.reply(projection, BUILTIN)][-1]
+    assert isinstance(last, Replied)
+    assert last.message.text.endswith("Ask your operator.")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Hello!", "Hello!"),
+        ("good morning", "Hello!"),
+        ("how are you?", "in place"),
+        ("help", "I have 14 tools"),
+        ("what can you do?", "list the files here"),
+        ("/help", "I have 14 tools"),
+        ("thanks a lot", "You are welcome."),
+        ("danke", "You are welcome."),
+        ("ok", "All right."),
+        ("", "I have 14 tools"),
+    ],
+)
+async def test_small_talk_is_answered_in_words(text: str, words: str) -> None:
+    assert words in await answer_to(text)
+
+
+async def test_question_about_a_tool_is_answered_not_run() -> None:
+    talk = Talk([*BUILTIN, *LAPTOP])
+    answer = await talk.say("What does write_file do?")
+    assert "Write text to a file of the workspace" in answer
+    assert "- mode (optional): one of overwrite, append" in answer
+    assert "Get device information" in await talk.say("explain device_info")
+    assert talk.rounds == []
+    await talk.say("what is the time?")
+    assert talk.rounds == [[("get_current_time", {})]]
+
+
+async def test_answer_streams_in_a_few_pieces_and_its_usage_is_unknown() -> None:
+    model: Model = Offline()
+    projection = model.projection()
+    projection.append(UserMessage((Text("help"),)))
+    events = [event async for event in model.reply(projection, BUILTIN)]
+    deltas = [event.text for event in events if isinstance(event, TextDelta)]
+    last = events[-1]
+    assert isinstance(last, Replied)
+    assert 1 < len(deltas) <= 9
+    assert "".join(deltas) == last.message.text
+    assert (last.message.usage, last.message.model, last.message.stop) == (None, "offline", "end")
+    assert len(projection) == 1
+
+
+async def test_calls_stream_with_name_and_arguments() -> None:
+    model = Offline()
+    projection = model.projection()
+    projection.append(UserMessage((Text("read a.txt and tell me the time"),)))
+    events = [event async for event in model.reply(projection, BUILTIN)]
+    assert events[:-1] == [
+        CallDelta(0, name="read_file"),
+        CallDelta(0, arguments='{"path":"a.txt"}'),
+        CallDelta(1, name="get_current_time"),
+        CallDelta(1, arguments="{}"),
+    ]
+
+
+async def test_same_conversation_gets_the_same_answer() -> None:
+    one, other = Talk(), Talk()
+    for text in ("write 'a' to b.txt and tell me the time", "read it", "help", "x"):
+        assert await one.say(text) == await other.say(text)
+        assert one.rounds == other.rounds

@@ -1,0 +1,54 @@
+"""Cost where it is known; what is unknown stays unknown and is never 0."""
+
+import pytest
+
+from handspan.config.settings import ModelPrice
+from handspan.core.messages import Usage
+from handspan.models.prices import cost, price_of
+
+PRICE = ModelPrice(2.0, 10.0, 0.5)
+
+
+@pytest.mark.parametrize("model", ["", "offline", "gpt-5-of-mine", "my-gpt-5", "gpt-5-2025", "llama3:8b"])
+def test_a_name_that_only_looks_like_a_known_one_has_no_price(model: str) -> None:
+    assert price_of(model) is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "price"),
+    [
+        (None, PRICE),
+        (Usage(1, 1), None),
+        (Usage(None, 1), PRICE),
+        (Usage(1, None), PRICE),
+        (Usage(), PRICE),
+        (Usage(1, 1), ModelPrice(None, 1.0)),
+        (Usage(1, 1), ModelPrice(1.0)),
+        (Usage(9, 1, 9), ModelPrice(None, 1.0)),
+    ],
+)
+def test_cost_is_unknown_when_anything_it_needs_is(usage: Usage | None, price: ModelPrice | None) -> None:
+    assert cost(usage, price) is None
+
+
+def test_a_date_in_the_name_makes_no_other_model() -> None:
+    assert price_of("gpt-4o-2024-08-06") == price_of("gpt-4o") == ModelPrice(2.5, 10, 1.25)
+    assert price_of("claude-sonnet-4-5-20250929") == price_of("claude-sonnet-4-5") == ModelPrice(3, 15, 0.3)
+
+
+def test_the_settings_win_even_with_a_price_of_nothing() -> None:
+    assert price_of("gpt-4o", ModelPrice(1.0, 1.0)) == ModelPrice(1.0, 1.0)
+    assert price_of("gpt-4o", ModelPrice(0.0, 0.0)) == ModelPrice(0.0, 0.0)
+    assert price_of("gpt-4o", ModelPrice()) == price_of("gpt-4o")
+
+
+def test_cached_input_has_its_own_price_where_there_is_one() -> None:
+    usage = Usage(1_000_000, 100_000, 400_000)
+    assert cost(usage, PRICE) == pytest.approx(1.2 + 0.2 + 1.0)
+    assert cost(usage, ModelPrice(2.0, 10.0)) == pytest.approx(3.0)
+    assert cost(Usage(10, 0, 99), PRICE) == pytest.approx(10 * 0.5 / 1e6)
+
+
+def test_what_costs_nothing_is_known_to_cost_nothing() -> None:
+    assert cost(Usage(10, 10), ModelPrice(0.0, 0.0)) == 0.0
+    assert cost(Usage(10, 0), ModelPrice(1.0)) == pytest.approx(1e-5)
