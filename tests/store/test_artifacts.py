@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
 from handspan.store.artifacts import Bounds, FolderArtifacts
 
@@ -201,3 +202,29 @@ async def test_the_handle_says_what_was_kept_and_survives_a_restart(artifacts: F
     ref = await artifacts.keep(b"\x89PNG", owner="ann", session="s", media_type="image/png", name="a.png")
     assert (ref.size, ref.media_type, ref.name) == (4, "image/png", "a.png")
     assert await FolderArtifacts(folder).get(ref.id, owner="ann") == ref
+
+
+async def test_a_session_takes_its_own_artifacts_with_it_and_no_others(
+    artifacts: FolderArtifacts, folder: Path
+) -> None:
+    assert await artifacts.forget_session("s", owner="ann") == 0  # there is not even a folder
+    gone = [await artifacts.keep(b"x", owner="ann", session="s") for _ in range(2)]
+    kept = [
+        await artifacts.keep(b"x", owner=owner, session=session)
+        for owner, session in (("ann", "t"), ("ann", ""), ("bob", "s"))
+    ]
+    (folder / f"{'0' * 24}.json").write_bytes(b"{")
+    assert await artifacts.forget_session("s", owner="ann") == 2
+    assert await artifacts.forget_session("", owner="ann") == 0
+    for ref in gone:
+        await refusal(artifacts, ref.id)
+    assert {name for name in modes_in(folder) if len(name) == 24} == {ref.id for ref in kept}
+
+
+async def test_an_artifact_that_cannot_be_removed_is_said(artifacts: FolderArtifacts, folder: Path) -> None:
+    ref = await artifacts.keep(b"x", owner="ann", session="s")
+    (folder / ref.id).unlink()
+    (folder / ref.id).mkdir()
+    with pytest.raises(StoreError, match=r"The artifacts of the session 's' can't be removed: Is a directory\."):
+        await artifacts.forget_session("s", owner="ann")
+    assert (await artifacts.get(ref.id, owner="ann")) == ref

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.artifacts import ArtifactRef
+from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
 
 _ID_BYTES: Final = 12
@@ -68,6 +69,28 @@ class FolderArtifacts:
     async def read(self, artifact_id: str, *, owner: str, offset: int = 0, limit: int | None = None) -> bytes:
         """These bytes of it."""
         return await asyncio.to_thread(self._read, artifact_id, owner, offset, limit)
+
+    async def forget_session(self, session: str, *, owner: str) -> int:
+        """Remove what this session of this owner left (SPEC S6); how many there were. `StoreError` when one stays."""
+        try:
+            return await asyncio.to_thread(self._forget, session, owner) if session else 0
+        except OSError as error:
+            text = f"The artifacts of the session {session!r} can't be removed: {error.strerror or error}."
+            raise StoreError(f"{text} Let this user write the folder {str(self._folder)!r}.") from error
+
+    def _forget(self, session: str, owner: str) -> int:
+        with self._writing:
+            found = [record for record in self._records() if (record.owner, record.session) == (owner, session)]
+            for record in found:
+                body = self._folder / record.ref.id
+                for path in (body, body.with_suffix(".json")):  # the record last: what has one can be found again
+                    path.unlink(missing_ok=True)
+            return len(found)
+
+    def _records(self) -> Iterator[_Record]:
+        for path in self._folder.glob("*.json"):
+            with contextlib.suppress(FileNotFoundError, ValueError):  # made room meanwhile; damaged, so nobody's
+                yield msgspec.json.decode(path.read_bytes(), type=_Record)
 
     def _write_alone(self, record: _Record, data: bytes) -> None:
         with self._writing:  # who makes room must not take a body whose record is being written

@@ -1,0 +1,239 @@
+"""Sessions and their messages: appended, never changed; each call's results right behind it (SPEC A2, M4)."""
+
+import itertools
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from handspan.core.conversations import Session, SessionPage, SessionState, StoreError
+from handspan.core.errors import ToolError
+from handspan.core.messages import (
+    AssistantMessage,
+    Message,
+    ResultsMessage,
+    UnpairedCalls,
+    Usage,
+    check_all,
+    check_next,
+)
+from handspan.store.artifacts import FolderArtifacts
+from handspan.store.database import Database
+from handspan.store.paging import Mark, page_size
+from handspan.store.rows import Row, encode, plain
+
+_SESSION: Final = "id, owner, agent, name, created, active, state, length"
+# One statement decides: is it the owner's, do calls and results pair, is it as long as the caller thinks.
+_APPEND: Final = (
+    "INSERT INTO messages (session, seq, at, opens, body)"
+    " SELECT id, length + 1, ?, ?, ? FROM sessions"
+    " WHERE id = ? AND owner = ? AND open_calls IS ? AND (? IS NULL OR length = ?)"
+)
+_USE: Final = (
+    "INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)"
+    " SELECT id, length, owner, ?, ?, ?, ?, ?, ?, ? FROM sessions WHERE id = ?"
+)
+_MOST_TOKENS: Final = 2**40
+"""More than that is no count of tokens, whatever somebody's API says; nor a price."""
+
+_decoder: Final = msgspec.json.Decoder(list[Message])
+
+
+class StoredConversations:
+    """Sessions in the database. A session that the owner does not have is a `ToolError` (`file_not_found`)."""
+
+    def __init__(
+        self,
+        database: Database,
+        run: str,
+        artifacts: FolderArtifacts | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._run = run
+        self._artifacts = artifacts
+        self._clock = clock
+
+    async def create(self, *, owner: str, agent: str = "General", name: str = "") -> Session:
+        """A new, empty session."""
+        now = self._clock()
+        session = Session(os.urandom(12).hex(), plain(owner), plain(agent), plain(name), now, now, "idle", 0)
+        values = msgspec.structs.astuple(session)
+        sql = f"INSERT INTO sessions ({_SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        await self._database.write(lambda connection: connection.execute(sql, values).rowcount)
+        return session
+
+    async def get(self, session: str, *, owner: str) -> Session:
+        """This session, without its messages."""
+        return await self._database.read(partial(session_of, session, owner))
+
+    async def page(self, *, owner: str, limit: int = 50, after: str | None = None) -> SessionPage:
+        """The owner's sessions, the last active first; `after` is the `next` of the page before."""
+        mark, limit = Mark.read(after), page_size(limit)
+        sql = (
+            f"SELECT {_SESSION} FROM sessions WHERE owner = ? AND (active, id) < (?, ?)"
+            " ORDER BY active DESC, id DESC LIMIT ?"
+        )
+        values = (plain(owner), mark.at, mark.id, limit + 1)
+        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
+        found = tuple(Session(*row) for row in rows[:limit])
+        return SessionPage(found, str(Mark(found[-1].active, found[-1].id)) if len(rows) > limit else None)
+
+    async def load(self, session: str, *, owner: str, after: int = 0) -> list[Message]:
+        """The messages, or those after this sequence number."""
+        return await self._database.read(partial(messages_of, session, owner, after))
+
+    async def append(
+        self, session: str, *messages: Message, owner: str, after: int | None = None, cost: float | None = None
+    ) -> None:
+        """Add messages, all or none. `UnpairedCalls` when one must not stand there, `busy` when `after` is not so."""
+        for last, coming in itertools.pairwise(messages):
+            check_next(last, coming)
+        if messages:
+            await self._database.join(append_work(session, messages, owner, self._clock(), after, cost))
+
+    async def begin_turn(self, session: str, *, owner: str) -> Session:
+        """The session, running from now on. `ToolError` (`busy`) when it runs already."""
+        return await self._database.write(partial(_begin_turn, session, owner, self._run, self._clock()))
+
+    async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
+        """The session does not run any more; `waiting`: its open calls get their results later."""
+        state: SessionState = "waiting" if waiting else "idle"
+        await self._change("state = ?, run = NULL", (state,), session, owner)
+
+    async def rename(self, session: str, name: str, *, owner: str) -> None:
+        """Give it another name."""
+        await self._change("name = ?", (plain(name),), session, owner)
+
+    async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
+        """Let another agent go on with it."""
+        await self._change("agent = ?", (plain(agent),), session, owner)
+
+    async def delete(self, session: str, *, owner: str) -> None:
+        """Remove it with all that belongs to it (SPEC S6). `ToolError` (`busy`) while it runs."""
+        _refuse_running(await self.get(session, owner=owner))
+        if self._artifacts is not None:  # first: what is left when this fails can still be deleted
+            await self._artifacts.forget_session(session, owner=owner)
+        await self._database.write(partial(_delete, session, owner))
+
+    async def _change(self, assignment: str, values: Row, session: str, owner: str) -> None:
+        await self._database.join(partial(_update, assignment, values, session, owner))
+
+
+def append_work(
+    session: str,
+    messages: tuple[Message, ...],
+    owner: str,
+    at: float,
+    after: int | None = None,
+    cost: float | None = None,
+) -> Callable[[sqlite3.Connection], None]:
+    """The work that adds these messages; only the first of them can be refused."""
+    whose = (plain(session), plain(owner))
+    rows = [(at, _opens(message), encode(message), *whose, _answers(message)) for message in messages]
+    uses = [_use(message, at, cost) if type(message) is AssistantMessage else None for message in messages]
+
+    def work(connection: sqlite3.Connection) -> None:
+        for place, (row, use) in enumerate(zip(rows, uses, strict=True)):
+            expected = None if after is None else after + place
+            if connection.execute(_APPEND, (*row, expected, expected)).rowcount == 0:
+                raise _refusal(connection, session, owner, messages[0], after)
+            if use is not None:
+                connection.execute(_USE, (*use, whose[0]))
+
+    return work
+
+
+def session_of(session: str, owner: str, connection: sqlite3.Connection) -> Session:
+    """The owner's session of this id."""
+    sql = f"SELECT {_SESSION} FROM sessions WHERE id = ? AND owner = ?"
+    row = connection.execute(sql, (plain(session), plain(owner))).fetchone()
+    if row is None:
+        text = f"There is no session {session[:60]!r}: it was never made, is not yours, or was deleted."
+        raise ToolError("file_not_found", text)
+    return Session(*row)
+
+
+def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connection) -> list[Message]:
+    """The messages of the owner's session, paired throughout."""
+    session_of(session, owner, connection)
+    sql = "SELECT body FROM messages WHERE session = ? AND seq > ? ORDER BY seq"
+    bodies = [body for (body,) in connection.execute(sql, (plain(session), after))]
+    try:
+        messages = _decoder.decode(b"[%b]" % b",".join(bodies))
+        # What comes first in a part may be the answer to what is not part of it.
+        check_all(messages[1:] if after and messages and type(messages[0]) is ResultsMessage else messages)
+    except (msgspec.DecodeError, UnpairedCalls) as error:
+        raise StoreError(
+            f"The messages of the session {session!r} are damaged: {error}. Delete it, or put a backup in place."
+        ) from error
+    return messages
+
+
+def _begin_turn(session: str, owner: str, run: str, now: float, connection: sqlite3.Connection) -> Session:
+    found = session_of(session, owner, connection)
+    _refuse_running(found)
+    _update("state = 'running', run = ?, active = ?", (run, now), session, owner, connection)
+    return session_of(session, owner, connection)
+
+
+def _update(assignment: str, values: Row, session: str, owner: str, connection: sqlite3.Connection) -> None:
+    sql = f"UPDATE sessions SET {assignment} WHERE id = ? AND owner = ?"
+    if connection.execute(sql, (*values, plain(session), plain(owner))).rowcount == 0:
+        session_of(session, owner, connection)
+
+
+def _delete(session: str, owner: str, connection: sqlite3.Connection) -> None:
+    _refuse_running(session_of(session, owner, connection))
+    for table in ("messages", "usage", "calls", "questions"):
+        connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
+    connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
+
+
+def _refuse_running(session: Session) -> None:
+    if session.state == "running":
+        raise ToolError("busy", f"The session {session.id!r} is running: wait for its turn to end, or stop it.")
+
+
+def _refusal(
+    connection: sqlite3.Connection, session: str, owner: str, message: Message, after: int | None
+) -> Exception:
+    """Why a message could not be added."""
+    found = session_of(session, owner, connection)
+    if after is not None and found.length != after:
+        text = f"The session {session!r} has {found.length} messages and not {after}: load what was added meanwhile."
+        return ToolError("busy", text)
+    sql = "SELECT open_calls FROM sessions WHERE id = ?"
+    open_calls = connection.execute(sql, (found.id,)).fetchone()[0]
+    answers = _answers(message) or "nothing"
+    return UnpairedCalls(f"a message that answers {answers} can't follow one that asks for {open_calls or 'nothing'}")
+
+
+def _opens(message: Message) -> str | None:
+    """The calls that have to be answered next."""
+    calls = message.calls if type(message) is AssistantMessage else ()
+    return _ids(call.id for call in calls) if calls else None
+
+
+def _answers(message: Message) -> str | None:
+    return _ids(result.call_id for result in message.results) if type(message) is ResultsMessage else None
+
+
+def _ids(ids: Any) -> str:
+    return encode(list(ids)).decode()
+
+
+def _use(message: AssistantMessage, at: float, cost: float | None) -> Row:
+    usage = message.usage or Usage()
+    day = datetime.fromtimestamp(at, UTC).date().isoformat()
+    tokens = (usage.input, usage.output, usage.cached, usage.reasoning)
+    return (plain(message.model), day, *(_plausible(count) for count in tokens), _plausible(cost))
+
+
+def _plausible(count: float | None) -> float | None:
+    return count if count is not None and 0 <= count < _MOST_TOKENS else None

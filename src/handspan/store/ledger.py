@@ -1,0 +1,241 @@
+"""Every call's state, durable: exactly one result for every call, whatever crashes (SPEC E2, E8, A2)."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Final
+
+from msgspec import structs
+
+from handspan.core.calls import CallRecord, CallState
+from handspan.core.conversations import StoreError
+from handspan.core.errors import ToolError
+from handspan.core.results import ToolResult
+from handspan.store.database import Database, Unit
+from handspan.store.paging import Mark, page_size
+from handspan.store.rows import ENTRY, OUTCOME, RECORD, Row, entry, outcome, plain, record_of
+
+_log = logging.getLogger(__name__)
+
+_MARKS: Final = ", ".join("?" * len(ENTRY.split(",")))
+_ENTER: Final = f"INSERT OR IGNORE INTO calls ({ENTRY}, state, run) VALUES ({_MARKS}, ?, ?)"
+_ENTER_DONE: Final = (
+    f"INSERT OR IGNORE INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', ?, ?, ?, ?, ?, ?)"
+)
+_START: Final = (
+    "UPDATE calls SET state = 'started', tool = ?, arguments = ?, arguments_form = ?, run = ?"
+    " WHERE id = ? AND state = 'accepted'"
+)
+_SUSPEND: Final = "UPDATE calls SET state = 'pending', expires_at = ? WHERE id = ? AND state = 'started'"
+# A call that never got in because its id was used must not touch the one that had it first.
+_FINISH: Final = (
+    f"UPDATE calls SET state = 'done', run = NULL, size = ?, ({OUTCOME}) = (?, ?, ?, ?, ?, ?)"
+    " WHERE id = ? AND at = ? AND owner = ? AND state <> 'done'"
+)
+# The start of a call that only reads may not have been kept: nobody waited for it.
+_FINISH_OR_ENTER: Final = (
+    f"INSERT INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (id) DO UPDATE SET state = 'done', run = NULL, size = excluded.size, "
+    + ", ".join(f"{column} = excluded.{column}" for column in OUTCOME.split(", "))
+    + " WHERE calls.at = excluded.at AND calls.owner = excluded.owner AND calls.state <> 'done'"
+)
+_FIND: Final = f"SELECT {RECORD} FROM calls WHERE id = ?"
+
+
+class StoredLedger:
+    """The ledger in the database. What is to be awaited is acknowledged when it is committed."""
+
+    def __init__(self, database: Database, run: str) -> None:
+        self._database = database
+        self._run = run
+        self._entering: dict[str, asyncio.Future[None]] = {}
+        """Calls of read-only tools that are on their way into the database; who asks for one waits for that."""
+        self._gathered: dict[str, CallRecord] = {}
+        """Finished in a unit that is not committed yet."""
+
+    async def accept(self, record: CallRecord) -> None:
+        """Know this call; no tool was touched. `ToolError` for a used id."""
+        written = self._database.write(self._enter(record, "accepted"))
+        record.state = "accepted"  # whoever cancels from here on ends a call that is known
+        await self._known(written, record, None)
+
+    def start(self, record: CallRecord) -> Awaitable[None] | None:
+        """A tool is about to be touched. None for one that only reads: nobody needs to wait for the disk then."""
+        before = record.state
+        if before is None and record.tool.read_only:
+            self._refuse_used(record.id)
+        work = self._enter(record, "started") if before is None else partial(_start, record, self._run, entry(record))
+        written = self._database.write(work)
+        record.state = "started"
+        if not record.tool.read_only:
+            return self._known(written, record, before)
+        self._entering[record.id] = written
+        written.add_done_callback(partial(self._entered, record.id))
+        return None
+
+    async def suspend(self, record: CallRecord) -> None:
+        """The outcome of a started call comes later, until `record.expires_at`."""
+        await self._database.write(partial(_suspend, record.expires_at, plain(record.id)))
+        record.state = "pending"
+
+    def finish(self, record: CallRecord, result: ToolResult) -> Awaitable[bool] | bool:
+        """Keep the one result; False when this call already has one. Inside `together` the block acknowledges it."""
+        unit = self._database.unit
+        if unit is not None:
+            return self._finish_with(unit, record, result)
+        if record.id in self._gathered:
+            return False
+        written = self._database.write(self._finish(record, result))
+        written.add_done_callback(partial(_finished, record, result))
+        return written
+
+    async def find(self, call_id: str) -> CallRecord | None:
+        """What is known of this call. For the engine, which knows whose it is; doors use `get`."""
+        gathered = self._gathered.get(call_id)
+        if gathered is not None:
+            return gathered
+        if call_id in self._entering:
+            await asyncio.wait([self._entering[call_id]])
+        row = await self._database.read(lambda connection: _one(connection, call_id))
+        return None if row is None else record_of(row)
+
+    async def get(self, call_id: str, *, owner: str) -> CallRecord:
+        """The owner's call; `ToolError` (`file_not_found`) when there is none."""
+        record = await self.find(call_id)
+        if record is None or record.owner != owner:
+            text = f"There is no call {call_id[:60]!r}: it was never made, is not yours, or was deleted."
+            raise ToolError("file_not_found", text)
+        return record
+
+    async def page(
+        self, *, owner: str, session: str | None = None, limit: int = 50, after: str | None = None
+    ) -> tuple[Sequence[CallRecord], str | None]:
+        """The owner's calls, the last one first, and where the next page begins."""
+        mark, limit = Mark.read(after), page_size(limit)
+        where, values = _owned(owner, session)
+        sql = f"SELECT {RECORD} FROM calls WHERE {where} AND (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?"
+        rows = await self._database.read(
+            lambda connection: connection.execute(sql, (*values, mark.at, mark.id, limit + 1)).fetchall()
+        )
+        records = [record_of(row) for row in rows[:limit]]
+        return records, str(Mark(records[-1].at, records[-1].id)) if len(rows) > limit else None
+
+    async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
+        """The owner's calls that have no result yet, the first one first."""
+        if self._entering:
+            await asyncio.wait(self._entering.values())
+        where, values = _owned(owner, session)
+        sql = f"SELECT {RECORD} FROM calls WHERE state <> 'done' AND {where} ORDER BY at, id"
+        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
+        return [record_of(row) for row in rows]
+
+    # Works.
+
+    def _enter(self, record: CallRecord, state: CallState) -> partial[None]:
+        return partial(_enter, record.id, (*entry(record), state, self._run))
+
+    def _finish(self, record: CallRecord, result: ToolResult) -> partial[bool]:
+        if record.state is None:  # refused before anyone knew it; its id may be another call's, which goes on
+            return partial(_enter_done, (*entry(record), *outcome(record, result)))
+        whose = (plain(record.id), record.at, plain(record.owner))
+        if record.tool.read_only:
+            return partial(_finish, _FINISH_OR_ENTER, (*entry(record), *outcome(record, result)), whose)
+        return partial(_finish, _FINISH, (record.size, *outcome(record, result), *whose), whose)
+
+    # Around them.
+
+    def _refuse_used(self, call_id: str) -> None:
+        # Nobody waits for the writer's own refusal: one look here and now, at a single row.
+        if call_id in self._entering or self._database.read_now(lambda connection: _one(connection, call_id)):
+            raise _used(call_id)
+
+    async def _known(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
+        try:
+            await written
+        except StoreError:
+            record.state = before
+            raise
+        except ToolError:
+            record.state = None  # somebody else has this call: the refusal of this one must not end it
+            raise
+
+    def _entered(self, call_id: str, written: asyncio.Future[None]) -> None:
+        self._entering.pop(call_id, None)
+        if not written.cancelled() and (error := written.exception()):
+            _log.error("The start of the call %s was not kept: %s", call_id, error)
+
+    def _finish_with(self, unit: Unit, record: CallRecord, result: ToolResult) -> bool:
+        if record.id in self._gathered:
+            return False
+        work = self._finish(record, result)
+        record.state = "done"
+        record.result = result
+        self._gathered[record.id] = structs.replace(record)
+        unit.add(partial(_must_be_first, work, record.id), lambda: self._gathered.pop(record.id, None))
+        return True
+
+
+def _one(connection: sqlite3.Connection, call_id: str) -> Row | None:
+    row: Row | None = connection.execute(_FIND, (plain(call_id),)).fetchone()
+    return row
+
+
+def _owned(owner: str, session: str | None) -> tuple[str, Row]:
+    if session is None:
+        return "owner = ?", (plain(owner),)
+    return "owner = ? AND session = ?", (plain(owner), plain(session))
+
+
+def _enter(call_id: str, values: Row, connection: sqlite3.Connection) -> None:
+    if connection.execute(_ENTER, values).rowcount == 0:
+        raise _used(call_id)
+
+
+def enter_done(record: CallRecord, result: ToolResult, connection: sqlite3.Connection) -> None:
+    """Know a call only now that it has its result."""
+    _enter_done((*entry(record), *outcome(record, result)), connection)
+
+
+def _enter_done(values: Row, connection: sqlite3.Connection) -> bool:
+    return connection.execute(_ENTER_DONE, values).rowcount == 1
+
+
+def _start(record: CallRecord, run: str, values: Row, connection: sqlite3.Connection) -> None:
+    call_id, tool, arguments, form = values[0], *values[5:8]
+    if connection.execute(_START, (tool, arguments, form, run, call_id)).rowcount == 0:
+        raise ToolError("busy", f"The call {record.id!r} was started elsewhere, or has its result: look there.")
+
+
+def _suspend(expires_at: float | None, call_id: str, connection: sqlite3.Connection) -> None:
+    connection.execute(_SUSPEND, (expires_at, call_id))
+
+
+def _finish(statement: str, values: Row, whose: Row, connection: sqlite3.Connection) -> bool:
+    if connection.execute(statement, values).rowcount == 1:
+        return True
+    # Not there: deleted with its session, or its id was another's. Its caller gets the result; nothing is kept of it.
+    sql = "SELECT 1 FROM calls WHERE id = ? AND at = ? AND owner = ?"
+    return connection.execute(sql, whose).fetchone() is None
+
+
+def _must_be_first(work: partial[bool], call_id: str, connection: sqlite3.Connection) -> None:
+    if not work(connection):
+        raise ToolError("busy", f"The call {call_id!r} got its result elsewhere: load the session again.")
+
+
+def _finished(record: CallRecord, result: ToolResult, written: asyncio.Future[bool]) -> None:
+    """Before anyone who waits goes on."""
+    if written.cancelled():
+        return
+    error = written.exception()
+    if error is not None:
+        _log.error("The result of the call %s was not kept: %s", record.id, error)
+    elif written.result():
+        record.state = "done"
+        record.result = result
+
+
+def _used(call_id: str) -> ToolError:
+    return ToolError("invalid_arguments", f"The call id {call_id!r} was used before: every call needs its own.")

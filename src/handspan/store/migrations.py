@@ -1,0 +1,119 @@
+"""The tables, as numbered steps: a database of version n has had the first n of them. A step never changes again."""
+
+from typing import Final
+
+_CONVERSATIONS: Final = """
+CREATE TABLE sessions (
+    id         TEXT PRIMARY KEY,
+    owner      TEXT NOT NULL,
+    agent      TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    created    REAL NOT NULL,
+    active     REAL NOT NULL,
+    state      TEXT NOT NULL DEFAULT 'idle',
+    run        TEXT,                          -- the process that runs its turn
+    length     INTEGER NOT NULL DEFAULT 0,
+    open_calls TEXT                           -- what the last message asks for: a JSON list of call ids
+);
+CREATE INDEX sessions_by_owner ON sessions (owner, active, id);
+CREATE INDEX sessions_running ON sessions (run) WHERE state = 'running';
+
+CREATE TABLE messages (
+    session TEXT NOT NULL,
+    seq     INTEGER NOT NULL,
+    at      REAL NOT NULL,
+    opens   TEXT,                             -- as sessions.open_calls
+    body    BLOB NOT NULL,                    -- a Message of core, as JSON
+    PRIMARY KEY (session, seq)
+);
+CREATE TRIGGER message_moves_its_session AFTER INSERT ON messages BEGIN
+    UPDATE sessions SET length = NEW.seq, active = NEW.at, open_calls = NEW.opens WHERE id = NEW.session;
+END;
+
+CREATE TABLE calls (
+    id               TEXT PRIMARY KEY,
+    owner            TEXT NOT NULL,
+    session          TEXT NOT NULL,           -- empty: made outside any session
+    agent            TEXT NOT NULL,
+    name             TEXT NOT NULL,
+    tool             BLOB NOT NULL,           -- ToolFacts, as JSON
+    arguments        BLOB NOT NULL,
+    arguments_form   TEXT NOT NULL,           -- object (JSON), text or bytes (as they came)
+    at               REAL NOT NULL,
+    size             INTEGER NOT NULL,
+    state            TEXT NOT NULL,
+    run              TEXT,                    -- the process that works on it
+    expires_at       REAL,
+    duration         REAL NOT NULL DEFAULT 0,
+    result           BLOB,                    -- the envelope, as JSON
+    attachments      BLOB,
+    true_result      BLOB,
+    true_attachments BLOB
+);
+CREATE INDEX calls_by_owner ON calls (owner, at, id);
+CREATE INDEX calls_by_session ON calls (session, at, id);
+CREATE INDEX calls_open ON calls (at) WHERE state <> 'done';
+
+CREATE TABLE questions (
+    id          TEXT PRIMARY KEY,
+    call_id     TEXT NOT NULL,
+    owner       TEXT NOT NULL,
+    session     TEXT NOT NULL,
+    asked_at    REAL NOT NULL,
+    expires_at  REAL NOT NULL,
+    body        BLOB NOT NULL,                -- Question, as JSON
+    answer      BLOB,                         -- Answer, as JSON; the first one wins
+    answered_at REAL
+);
+CREATE INDEX questions_by_call ON questions (call_id);
+CREATE INDEX questions_by_session ON questions (session);
+CREATE INDEX questions_open ON questions (owner, asked_at) WHERE answer IS NULL;
+"""
+
+_AROUND_THEM: Final = """
+CREATE TABLE usage (
+    session   TEXT NOT NULL,
+    seq       INTEGER NOT NULL,               -- of the reply
+    owner     TEXT NOT NULL,
+    model     TEXT NOT NULL,
+    day       TEXT NOT NULL,                  -- UTC
+    input     INTEGER,                        -- NULL is unknown, here and below; never 0
+    output    INTEGER,
+    cached    INTEGER,
+    reasoning INTEGER,
+    cost      REAL,                           -- USD
+    PRIMARY KEY (session, seq)
+) WITHOUT ROWID;
+CREATE INDEX usage_by_owner ON usage (owner, day);
+
+CREATE TABLE agents (
+    owner TEXT NOT NULL,
+    name  TEXT NOT NULL,
+    body  BLOB NOT NULL,                      -- Agent, as JSON
+    PRIMARY KEY (owner, name)
+) WITHOUT ROWID;
+
+CREATE TABLE tokens (
+    hash      TEXT PRIMARY KEY,               -- never the token itself
+    owner     TEXT NOT NULL,
+    scopes    BLOB NOT NULL,
+    label     TEXT NOT NULL,
+    created   REAL NOT NULL,
+    last_seen REAL,
+    revoked   REAL
+);
+CREATE INDEX tokens_by_owner ON tokens (owner, created);
+
+CREATE TABLE rules (                          -- what a person said "always" to
+    owner       TEXT NOT NULL,
+    kind        TEXT NOT NULL,
+    tool        TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    subject     TEXT NOT NULL,
+    answer      BLOB NOT NULL,
+    at          REAL NOT NULL,
+    PRIMARY KEY (owner, kind, tool, fingerprint, subject)
+) WITHOUT ROWID;
+"""
+
+MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM)

@@ -1,0 +1,34 @@
+"""What the replies used: summed by session, model or day; what nobody said stays unknown (SPEC M6)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from handspan.core.conversations import SumBy, Total, UsageSum
+from handspan.store.database import Database
+from handspan.store.rows import Row, plain
+
+_COUNTED: Final = ("input", "output", "cached", "reasoning", "cost")
+# SUM of nothing known is NULL, never 0; COUNT(x) leaves out the NULLs.
+_SUMS: Final = ", ".join(f"SUM({column}), COUNT(*) - COUNT({column})" for column in _COUNTED)
+
+
+class StoredUsage:
+    """Sums over the usage rows, which come and go with the replies they belong to."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def sums(self, by: SumBy, *, owner: str, session: str | None = None, since: str = "") -> Sequence[UsageSum]:
+        """One sum for each session, model or day (UTC, `2026-01-31`); of one session, or since one day."""
+        sql = f"SELECT {by}, COUNT(*), {_SUMS} FROM usage WHERE owner = ? AND day >= ?"
+        values: Row = (plain(owner), since)
+        if session is not None:
+            sql, values = f"{sql} AND session = ?", (*values, plain(session))
+        sql += f" GROUP BY {by} ORDER BY {by}"
+        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
+        return [_sum(row) for row in rows]
+
+
+def _sum(row: Row) -> UsageSum:
+    of, replies, *pairs = row
+    return UsageSum(of, replies, *(Total(pairs[at], pairs[at + 1]) for at in range(0, len(pairs), 2)))

@@ -1,0 +1,312 @@
+"""Sessions and messages: appended in order, paired, for their owner alone, and gone when deleted."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from handspan.core.conversations import Session, StoreError
+from handspan.core.errors import ToolError
+from handspan.core.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Media,
+    Message,
+    Native,
+    ResultsMessage,
+    Text,
+    Thinking,
+    UnpairedCalls,
+    Usage,
+    UserMessage,
+    check_all,
+)
+from handspan.core.results import Attachment, succeed
+from handspan.store.artifacts import FolderArtifacts
+from handspan.store.store import SqliteStore
+from tests.store.things import (
+    Clock,
+    answers,
+    asks,
+    call,
+    count,
+    finished,
+    no_room,
+    question,
+    rows_in,
+    says,
+    soon,
+    started,
+    user,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def session(store: SqliteStore) -> Session:
+    return await soon(store.conversations.create(owner="ann", name="Notes"))
+
+
+async def load(store: SqliteStore, session: Session) -> list[Message]:
+    return await soon(store.conversations.load(session.id, owner="ann"))
+
+
+# What is refused.
+
+
+async def test_another_owner_can_do_nothing_with_a_session(store: SqliteStore, session: Session) -> None:
+    talk = store.conversations
+    words = set()
+    for session_id, owner in ((session.id, "bob"), ("never", "ann"), ("\ud800", "ann")):
+        for attempt in (
+            talk.get(session_id, owner=owner),
+            talk.load(session_id, owner=owner),
+            talk.append(session_id, user(), owner=owner),
+            talk.begin_turn(session_id, owner=owner),
+            talk.end_turn(session_id, owner=owner),
+            talk.rename(session_id, "mine", owner=owner),
+            talk.choose_agent(session_id, "Mine", owner=owner),
+            talk.delete(session_id, owner=owner),
+        ):
+            with pytest.raises(ToolError) as refused:
+                await soon(attempt)
+            assert refused.value.code == "file_not_found"
+            words.add(str(refused.value).replace(repr(session_id), "X"))
+    assert len(words) == 1
+    assert (await soon(talk.page(owner="bob"))).sessions == ()
+    assert await soon(talk.get(session.id, owner="ann")) == session
+
+
+@pytest.mark.parametrize(
+    ("before", "coming"),
+    [
+        ((), answers("a")),
+        ((user(),), answers("a")),
+        ((user(),), ResultsMessage(())),
+        ((asks("a", "b"),), user()),
+        ((asks("a", "b"),), says()),
+        ((asks("a", "b"),), answers("a")),
+        ((asks("a", "b"),), answers("b", "a")),
+        ((asks("a", "b"), answers("a", "b")), answers("a", "b")),
+    ],
+)
+async def test_what_is_not_paired_is_not_kept(
+    store: SqliteStore, session: Session, before: tuple[Message, ...], coming: Message
+) -> None:
+    await soon(store.conversations.append(session.id, *before, owner="ann"))
+    with pytest.raises(UnpairedCalls):
+        await soon(store.conversations.append(session.id, coming, owner="ann"))
+    assert await load(store, session) == list(before)
+
+
+async def test_several_messages_are_kept_all_or_none(store: SqliteStore, session: Session) -> None:
+    for several in ((user(), asks("a"), user()), (answers("a"), says())):
+        with pytest.raises(UnpairedCalls):
+            await soon(store.conversations.append(session.id, *several, owner="ann"))
+    assert await load(store, session) == []
+    assert await count(store, "usage") == 0
+
+
+async def test_who_does_not_know_the_last_message_is_told(store: SqliteStore, session: Session) -> None:
+    await soon(store.conversations.append(session.id, user("1"), user("2"), owner="ann", after=0))
+    with pytest.raises(ToolError, match="has 2 messages and not 1: load what was added meanwhile") as refused:
+        await soon(store.conversations.append(session.id, user("late"), owner="ann", after=1))
+    assert refused.value.code == "busy"
+    await soon(store.conversations.append(session.id, user("3"), says(), owner="ann", after=2))
+    assert (await soon(store.conversations.get(session.id, owner="ann"))).length == 4
+
+
+async def test_a_session_runs_one_turn_at_a_time(store: SqliteStore, session: Session) -> None:
+    attempts = [store.conversations.begin_turn(session.id, owner="ann") for _ in range(2)]
+    running, refused = await soon(asyncio.gather(*attempts, return_exceptions=True))
+    assert isinstance(running, Session) and running.state == "running"
+    assert isinstance(refused, ToolError) and refused.code == "busy"
+    await soon(store.conversations.end_turn(session.id, owner="ann", waiting=True))
+    assert (await soon(store.conversations.get(session.id, owner="ann"))).state == "waiting"
+    await soon(store.conversations.begin_turn(session.id, owner="ann"))
+    await soon(store.conversations.end_turn(session.id, owner="ann"))
+    assert (await soon(store.conversations.get(session.id, owner="ann"))).state == "idle"
+
+
+async def test_a_running_session_is_not_deleted(store: SqliteStore, session: Session) -> None:
+    await soon(store.conversations.begin_turn(session.id, owner="ann"))
+    with pytest.raises(ToolError, match="is running: wait for its turn to end, or stop it"):
+        await soon(store.conversations.delete(session.id, owner="ann"))
+    assert (await soon(store.conversations.get(session.id, owner="ann"))).id == session.id
+
+
+async def test_without_room_nothing_is_half_kept(store: SqliteStore, session: Session) -> None:
+    await soon(store.conversations.append(session.id, user("kept"), owner="ann"))
+    with no_room(100_000), pytest.raises(StoreError, match="nothing that was acknowledged is lost"):
+        await soon(store.conversations.append(session.id, user("x" * 200_000), says(), owner="ann"))
+    assert await load(store, session) == [user("kept")]
+    await soon(store.conversations.append(session.id, says(), owner="ann"))
+    assert await load(store, session) == [user("kept"), says()]
+
+
+@pytest.mark.parametrize("damage", ["x'7b'", "x'ff'", '\'{"type":"user"}\'', '\'{"type":"results","results":[]}\''])
+async def test_a_damaged_message_is_said(store: SqliteStore, session: Session, state: Path, damage: str) -> None:
+    await soon(store.conversations.append(session.id, user(), says(), owner="ann"))
+    sql = f"UPDATE messages SET body = CAST({damage} AS BLOB) WHERE seq = 2"
+    await soon(store.database.write(lambda connection: connection.execute(sql).rowcount))
+    with pytest.raises(StoreError, match=r"are damaged: .* Delete it, or put a backup in place"):
+        await load(store, session)
+    await soon(store.conversations.delete(session.id, owner="ann"))
+    assert await count(store, "messages") == 0
+
+
+# What is kept.
+
+
+async def test_every_kind_of_message_comes_back_as_it_was(store: SqliteStore, session: Session) -> None:
+    image = Attachment("image", "image/png", b"\x89PNG\x00\xff", name="a.png")
+    native = Native("anthropic", "claude", [{"type": "thinking", "signature": "s==", "n": 2**60}])
+    said: list[Message] = [
+        UserMessage((Text("hello ü 😀 \u0000"), Media(image))),
+        AssistantMessage(
+            (Thinking("hm"), Text("so"), CallPart("c1", "camera", '{"broken', "toolu_1"), CallPart("c2", "x", "")),
+            "calls",
+            "claude",
+            Usage(1, 2, None, 0),
+            native,
+        ),
+        ResultsMessage((CallResult("c1", "camera", "{}", True), CallResult("c2", "x", "{}", False, (image,)))),
+        AssistantMessage((), "aborted"),
+    ]
+    for message in said:
+        await soon(store.conversations.append(session.id, message, owner="ann"))
+    assert await load(store, session) == said
+
+
+async def test_halves_of_characters_do_not_break_a_conversation(store: SqliteStore, session: Session) -> None:
+    await soon(store.conversations.append(session.id, user("half \ud83d"), owner="ann"))
+    assert await load(store, session) == [user("half ?")]
+
+
+async def test_a_part_of_the_messages_can_be_loaded(store: SqliteStore, session: Session) -> None:
+    said: list[Message] = [user(), asks("a"), answers("a"), says()]
+    await soon(store.conversations.append(session.id, *said, owner="ann"))
+    await soon(store.conversations.append(session.id, owner="ann"))
+    for after in range(5):
+        assert await soon(store.conversations.load(session.id, owner="ann", after=after)) == said[after:]
+
+
+async def test_what_several_sessions_say_at_once_is_in_order_in_each(store: SqliteStore) -> None:
+    sessions = [await soon(store.conversations.create(owner="ann")) for _ in range(20)]
+    before = store.database.commits
+
+    async def talk(session: Session) -> None:
+        for number in range(20):
+            await store.conversations.append(session.id, user(str(number)), owner="ann", after=number)
+
+    await soon(asyncio.gather(*(talk(session) for session in sessions)))
+    for session in sessions:
+        assert await load(store, session) == [user(str(number)) for number in range(20)]
+    assert store.database.commits - before < 200  # 400 messages
+
+
+async def test_sessions_survive_a_restart(store: SqliteStore, session: Session, state: Path, clock: Clock) -> None:
+    await soon(store.conversations.append(session.id, user(), says(), owner="ann"))
+    await soon(store.close())
+    async with SqliteStore(state) as again:
+        assert await load(again, session) == [user(), says()]
+        kept = await soon(again.conversations.get(session.id, owner="ann"))
+    assert kept == Session(session.id, "ann", "General", "Notes", clock.now, clock.now, "idle", 2)
+
+
+async def test_sessions_are_listed_page_by_page_the_last_active_first(store: SqliteStore, clock: Clock) -> None:
+    made = []
+    for number in range(7):
+        clock.now += number % 2  # some at the same time
+        made.append(await soon(store.conversations.create(owner="ann", name=str(number))))
+    await soon(store.conversations.create(owner="bob"))
+    clock.now += 1
+    await soon(store.conversations.append(made[0].id, user(), owner="ann"))
+    seen: list[Session] = []
+    after = None
+    for size in (3, 3, 1):
+        page = await soon(store.conversations.page(owner="ann", limit=3, after=after))
+        assert len(page.sessions) == size
+        seen += page.sessions
+        after = page.next
+    assert after is None
+    assert seen[0].id == made[0].id
+    assert {one.id for one in seen} == {one.id for one in made}
+    assert [(one.active, one.id) for one in seen] == sorted(((one.active, one.id) for one in seen), reverse=True)
+
+
+async def test_a_session_can_be_renamed_and_given_to_another_agent(store: SqliteStore, session: Session) -> None:
+    await soon(store.conversations.rename(session.id, "Diary", owner="ann"))
+    await soon(store.conversations.choose_agent(session.id, "Clerk", owner="ann"))
+    kept = await soon(store.conversations.get(session.id, owner="ann"))
+    assert (kept.name, kept.agent) == ("Diary", "Clerk")
+
+
+async def test_deleting_a_session_deletes_all_that_belongs_to_it(
+    store: SqliteStore, session: Session, state: Path
+) -> None:
+    other = await soon(store.conversations.create(owner="ann"))
+    artifacts = FolderArtifacts(state / "artifacts")
+    for one in (session, other):
+        record = call(session=one.id)
+        await soon(store.conversations.append(one.id, user("secret"), asks(record.id), answers(record.id), owner="ann"))
+        await finished(store.ledger, await started(store.ledger, record), succeed("secret"))
+        await soon(store.questions.ask(structs.replace(question(record.id), session=one.id)))
+        await artifacts.keep(b"secret", owner="ann", session=one.id)
+    await soon(store.conversations.delete(session.id, owner="ann"))
+    for table, left in (("sessions", 1), ("messages", 3), ("calls", 1), ("questions", 1), ("usage", 1)):
+        assert await count(store, table) == left, table
+    assert len(_names(state / "artifacts")) == 2
+    with pytest.raises(ToolError):
+        await load(store, session)
+    assert len(await load(store, other)) == 3
+    await soon(store.conversations.delete(other.id, owner="ann"))
+    await soon(store.close())
+    assert b"secret" not in _bytes(state / "handspan.db")
+    assert rows_in(state, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_a_store_without_artifacts_deletes_sessions_too(state: Path) -> None:
+    async with SqliteStore(state) as store:
+        session = await soon(store.conversations.create(owner="ann"))
+        await soon(store.conversations.delete(session.id, owner="ann"))
+        assert (await soon(store.conversations.page(owner="ann"))).sessions == ()
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _bytes(file: Path) -> bytes:
+    return file.read_bytes()
+
+
+# Whatever is appended: what is kept is what `check_all` takes.
+
+SOME = st.sampled_from([user(), says(), asks("a"), asks("a", "b"), answers("a"), answers("a", "b"), answers("b", "a")])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(said=st.lists(st.lists(SOME, min_size=1, max_size=3), max_size=8))
+def test_the_store_keeps_exactly_what_pairs(tmp_path: Path, said: list[list[Message]]) -> None:
+    async def play() -> None:
+        kept: list[Message] = []
+        async with SqliteStore(tmp_path / "state") as store:
+            session = await store.conversations.create(owner="ann")
+            for several in said:
+                try:
+                    check_all([*kept, *several])
+                except UnpairedCalls:
+                    with pytest.raises(UnpairedCalls):
+                        await store.conversations.append(session.id, *several, owner="ann")
+                else:
+                    await store.conversations.append(session.id, *several, owner="ann")
+                    kept += several
+            assert await store.conversations.load(session.id, owner="ann") == kept
+
+    asyncio.run(play())

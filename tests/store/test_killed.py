@@ -1,0 +1,80 @@
+"""kill -9 at any point: nothing acknowledged is lost, and every started call has a result or still waits (SPEC A2)."""
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from handspan.core.messages import check_all
+from handspan.core.results import Failure, succeed
+from handspan.store.store import SqliteStore
+from tests.store.things import rows_in, soon
+
+pytestmark = pytest.mark.anyio
+
+KILLS = 15
+ROOT = Path(__file__).parents[2]
+
+
+def run_and_kill(state: Path, lines: int) -> list[list[str]]:
+    """What the process had acknowledged when it was killed: at least so many lines."""
+    command = [sys.executable, "-m", "tests.store.crashing", str(state)]
+    without_coverage = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=without_coverage, bufsize=0) as process:
+        assert process.stdout is not None
+        heard = b""
+        while heard.count(b"\n") < lines:
+            piece = process.stdout.read(65536)
+            assert piece, "the process ended by itself"
+            heard += piece
+        process.kill()
+        heard += process.stdout.read()
+    assert process.returncode == -9
+    return [line.split() for line in heard.decode().splitlines()]
+
+
+async def test_nothing_acknowledged_is_lost_however_often_the_process_is_killed(state: Path) -> None:
+    chance = random.Random(20260101)
+    lengths: dict[str, int] = defaultdict(int)
+    finished: set[str] = set()
+    touched: set[str] = set()
+    open_after_kill = 0
+    for _ in range(KILLS):
+        for kind, name, *seq in await asyncio.to_thread(run_and_kill, state, chance.randint(1, 250)):
+            if kind == "message":
+                lengths[name] = max(lengths[name], int(seq[0]))
+            (finished if kind == "finish" else touched if kind != "message" else set()).add(name)
+        assert rows_in(state, "PRAGMA integrity_check") == [("ok",)]
+        async with SqliteStore(state) as store:
+            recovery = await soon(store.recover())
+            open_after_kill += len(recovery.unknown_outcome) + len(recovery.waiting)
+            await check(store, lengths, finished, touched, set(recovery.waiting))
+    assert len(finished) > KILLS
+    assert open_after_kill > 0, "no process was ever killed in the middle of a call"
+    assert os.listdir(state / "runs") == []
+
+
+async def check(
+    store: SqliteStore, lengths: dict[str, int], finished: set[str], touched: set[str], waiting: set[str]
+) -> None:
+    for session, length in lengths.items():
+        messages = await soon(store.conversations.load(session, owner="ann"))
+        assert len(messages) >= length
+        check_all(messages)
+        state = (await soon(store.conversations.get(session, owner="ann"))).state
+        assert state in ("idle", "waiting")
+    open_calls = {record.id for record in await soon(store.ledger.open_calls(owner="ann"))}
+    assert open_calls == waiting
+    for call_id in touched | finished:
+        record = await soon(store.ledger.get(call_id, owner="ann"))
+        if call_id in finished:
+            assert record.result == succeed(call_id)
+        elif call_id not in waiting:
+            assert record.result == succeed(call_id) or (
+                isinstance(record.result, Failure) and record.result.code == "unknown_outcome"
+            )

@@ -1,0 +1,119 @@
+"""Questions that last: the first answer wins, time says no, and only the owner can answer."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from handspan.core.questions import Answer
+from handspan.core.results import succeed
+from handspan.store.store import SqliteStore
+from tests.store.things import Clock, call, count, finished, question, soon
+
+pytestmark = pytest.mark.anyio
+
+YES = Answer("allow")
+NO = Answer("deny")
+
+
+async def test_nobody_else_can_answer(store: SqliteStore) -> None:
+    asked = question()
+    assert await soon(store.questions.ask(asked)) is None
+    assert not await soon(store.questions.answer(asked.id, YES, owner="bob"))
+    assert not await soon(store.questions.answer("never", YES, owner="ann"))
+    assert not await soon(store.questions.answer("\ud800", YES, owner="ann"))
+    assert await soon(store.questions.open_for(owner="bob")) == []
+    assert await soon(store.questions.ask(asked)) is None
+
+
+async def test_the_first_answer_wins(store: SqliteStore) -> None:
+    asked = question()
+    await soon(store.questions.ask(asked))
+    given = await soon(asyncio.gather(*(store.questions.answer(asked.id, answer, owner="ann") for answer in (NO, YES))))
+    assert given == [True, False]
+    assert await soon(store.questions.ask(asked)) == NO
+
+
+async def test_only_time_lets_a_question_expire(store: SqliteStore, clock: Clock) -> None:
+    asked = question()
+    await soon(store.questions.ask(asked))
+    assert not await soon(store.questions.answer(asked.id, Answer("expired"), owner="ann"))
+    clock.now += 59
+    left = await soon(store.questions.open_for(owner="ann"))
+    assert [(one.id, one.expires_in) for one in left] == [(asked.id, 1.0)]
+    clock.now += 1
+    assert await soon(store.questions.open_for(owner="ann")) == []
+    assert not await soon(store.questions.answer(asked.id, YES, owner="ann"))
+    assert await soon(store.questions.ask(asked)) == Answer("expired")
+
+
+async def test_a_call_that_has_its_result_needs_no_answer(store: SqliteStore) -> None:
+    record = call("c1")
+    await soon(store.questions.ask(question("c1")))
+    await soon(store.ledger.accept(record))
+    assert len(await soon(store.questions.open_for(owner="ann"))) == 1
+    await finished(store.ledger, record, succeed(None))
+    assert await soon(store.questions.open_for(owner="ann")) == []
+    assert not await soon(store.questions.answer("c1/approval", YES, owner="ann"))
+
+
+async def test_a_question_and_its_answer_survive_a_restart(store: SqliteStore, state: Path, clock: Clock) -> None:
+    open_one, answered = question("c1"), question("c2")
+    for asked in (open_one, answered):
+        await soon(store.questions.ask(asked))
+    edited = Answer("allow", arguments={"path": "b.txt"})
+    assert await soon(store.questions.answer(answered.id, edited, owner="ann"))
+    await soon(store.close())
+    async with SqliteStore(state, clock=clock) as again:
+        assert await soon(again.questions.open_for(owner="ann")) == [open_one]
+        assert await soon(again.questions.open_for(owner="ann", session="s")) == [open_one]
+        assert await soon(again.questions.open_for(owner="ann", session="t")) == []
+        assert await soon(again.questions.ask(answered)) == edited
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "remembered"),
+    [
+        ("approval", YES, None),
+        ("approval", NO, None),
+        ("permission", NO, None),
+        ("permission", YES, Answer("allow", always=True)),
+        ("approval", Answer("allow", always=True, arguments={"path": "b"}), Answer("allow", always=True)),
+        ("approval", Answer("deny", always=True), Answer("deny", always=True)),
+        (
+            "permission",
+            Answer("deny_forever", how_to_enable="the settings"),
+            Answer("deny_forever", always=True, how_to_enable="the settings"),
+        ),
+    ],
+)
+async def test_always_is_remembered_for_this_tool_as_it_is_and_this_owner(
+    store: SqliteStore, kind: str, answer: Answer, remembered: Answer | None
+) -> None:
+    asked = question("c1", kind=kind)
+    await soon(store.questions.ask(asked))
+    await soon(store.questions.answer(asked.id, answer, owner="ann"))
+    assert await soon(store.questions.ask(question("c2", kind=kind))) == remembered
+    assert await count(store, "questions") == (1 if remembered else 2)
+    assert await soon(store.questions.ask(question("c3", kind=kind, owner="bob"))) is None
+    assert await soon(store.questions.ask(question("c4", kind=kind, fingerprint="changed"))) is None
+
+
+async def test_a_person_can_change_their_mind(store: SqliteStore) -> None:
+    await soon(store.questions.ask(question("c1")))
+    always = Answer("allow", always=True)
+    await soon(store.questions.answer("c1/approval", always, owner="ann"))
+    assert await soon(store.questions.rules(owner="ann")) == [("write_file", "it writes", always)]
+    assert await soon(store.questions.rules(owner="bob")) == []
+    assert await soon(store.questions.forget_rules("write_file", owner="bob")) == 0
+    assert await soon(store.questions.forget_rules("write_file", owner="ann")) == 1
+    assert await soon(store.questions.ask(question("c2"))) is None
+
+
+async def test_the_same_id_of_another_owner_is_no_way_to_the_answer(store: SqliteStore) -> None:
+    asked = question()
+    await soon(store.questions.ask(asked))
+    await soon(store.questions.answer(asked.id, YES, owner="ann"))
+    with pytest.raises(Exception, match="UNIQUE"):
+        await soon(store.questions.ask(structs.replace(asked, owner="bob")))

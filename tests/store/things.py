@@ -1,0 +1,131 @@
+"""Records, messages and clocks for the tests of the store."""
+
+import asyncio
+import resource
+import sqlite3
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from handspan.core.calls import CallRecord, ToolFacts, new_call_id
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, Usage, UserMessage
+from handspan.core.principals import BUILTIN
+from handspan.core.questions import Question
+from handspan.core.results import ToolResult
+from handspan.core.values import Arguments
+from handspan.store.ledger import StoredLedger
+from handspan.store.store import SqliteStore
+
+WAIT = 20.0
+"""No test waits longer than that for anything."""
+
+WRITES = ToolFacts(BUILTIN, "1.0.0", read_only=False)
+READS = ToolFacts(BUILTIN, "1.0.0", read_only=True)
+
+_T = TypeVar("_T")
+
+
+class Clock:
+    """A time that only tests move."""
+
+    def __init__(self, now: float = 1_767_225_600.0) -> None:  # 2026-01-01, midnight in UTC
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def soon(awaitable: Awaitable[_T]) -> _T:
+    """What it gives, within bounds."""
+    async with asyncio.timeout(WAIT):
+        return await awaitable
+
+
+def call(
+    call_id: str = "",
+    *,
+    tool: ToolFacts = WRITES,
+    owner: str = "ann",
+    session: str = "s",
+    arguments: Arguments | bytes | str | None = None,
+    at: float = 1000.0,
+) -> CallRecord:
+    """A call that no ledger knows yet."""
+    given = {"path": "a.txt"} if arguments is None else arguments
+    return CallRecord(call_id or new_call_id(), "write_file", tool, given, owner, session, "General", at)
+
+
+async def started(ledger: StoredLedger, record: CallRecord) -> CallRecord:
+    """The record, after its tool was touched."""
+    written = ledger.start(record)
+    if written is not None:
+        await soon(written)
+    return record
+
+
+async def finished(ledger: StoredLedger, record: CallRecord, result: ToolResult) -> bool:
+    """Whether this was its first result."""
+    written = ledger.finish(record, result)
+    return written if isinstance(written, bool) else await soon(written)
+
+
+def user(text: str = "hello") -> UserMessage:
+    return UserMessage((Text(text),))
+
+
+def asks(*ids: str, usage: Usage | None = None, model: str = "m") -> AssistantMessage:
+    """A reply that asks for these calls."""
+    return AssistantMessage(tuple(CallPart(each, "write_file", "{}") for each in ids), "calls", model, usage)
+
+
+def says(text: str = "done", usage: Usage | None = None, model: str = "m") -> AssistantMessage:
+    return AssistantMessage((Text(text),), "end", model, usage)
+
+
+def answers(*ids: str) -> ResultsMessage:
+    envelope = '{"status":"success","result":null}'
+    return ResultsMessage(tuple(CallResult(each, "write_file", envelope) for each in ids))
+
+
+def question(call_id: str = "c1", *, kind: str = "approval", owner: str = "ann", fingerprint: str = "f") -> Question:
+    """A question about a call."""
+    return Question(
+        id=f"{call_id}/{kind}",
+        kind="permission" if kind == "permission" else "approval",
+        call_id=call_id,
+        tool="write_file",
+        arguments={"path": "a.txt"},
+        subject="it writes",
+        owner=owner,
+        session="s",
+        fingerprint=fingerprint,
+        expires_in=60.0,
+    )
+
+
+@contextmanager
+def no_room(limit: int) -> Iterator[None]:
+    """No file may grow beyond this: a write fails half-way, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def rows_in(state: Path, sql: str) -> list[tuple[object, ...]]:
+    """What somebody else sees in the file."""
+    connection = sqlite3.connect(state / "handspan.db")
+    try:
+        return connection.execute(sql).fetchall()
+    finally:
+        connection.close()
+
+
+async def count(store: SqliteStore, table: str) -> int:
+    """How many rows a table has."""
+    return await store.database.read(
+        lambda connection: connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+    )
