@@ -8,7 +8,7 @@ its outcome comes later through `settle`, perhaps in another process.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import UnsetType, structs
@@ -132,7 +132,7 @@ class Engine:
             raise
         record.duration = time.monotonic() - began
         written = self._ledger.finish(record, result)
-        is_first = written if isinstance(written, bool) else await written
+        is_first = written if isinstance(written, bool) else await _once_written(written, record)
         return result if is_first else None
 
     async def call_all(self, calls: Iterable[ToolCall], caller: Caller) -> list[ToolResult | Pending]:
@@ -195,11 +195,16 @@ class Engine:
             return await self._refuse(record, Failure(error.code, error.message))
         return await self._run(started) if isinstance(started, Started) else started
 
-    async def _suspend(self, record: CallRecord, pending: Pending) -> Pending:
+    async def _suspend(self, record: CallRecord, pending: Pending) -> ToolResult | Pending:
         if pending.expires_in is not None:
             record.expires_at = time.time() + pending.expires_in
         self._pending.put(record.id, pending)  # first: the outcome may come as soon as the ledger says "pending"
-        await self._ledger.suspend(record)
+        try:
+            await self._ledger.suspend(record)
+        except ToolError as error:  # nobody could find it again: it ends here
+            failure = Failure(error.code, error.message)
+            self._pending.done(record.id, failure)
+            return await self._refuse(record, failure)
         return pending
 
     async def _first_result(self, record: CallRecord) -> ToolResult:
@@ -256,7 +261,7 @@ class Engine:
         """A call that goes no further has its result too, and its place in the journal."""
         written = self._ledger.finish(record, failure)
         if not isinstance(written, bool):
-            await written
+            await _once_written(written, record)
         return failure
 
     async def _after(self, hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
@@ -280,6 +285,15 @@ class Engine:
         self.watchdog.close()
         await self._pending.close()
         await self.running.close()
+
+
+async def _once_written(written: Awaitable[bool], record: CallRecord) -> bool:
+    """Whether this was the first result. When the ledger can't write, the caller gets its result all the same."""
+    try:
+        return await written
+    except ToolError as error:
+        _log.error("The result of the call %s (%s) could not be kept: %s", record.id, record.name, error.message)
+        return True
 
 
 def _find(name: str, caller: Caller) -> Entry:
