@@ -1,0 +1,109 @@
+"""What happens in a turn, for every front alike: terminal, page, socket."""
+
+from typing import Literal, TypeAlias, final
+
+from msgspec import Struct
+
+from handspan.core.messages import Usage
+from handspan.core.values import Json
+
+EndReason: TypeAlias = Literal["done", "limit", "errors", "length", "refusal", "pending", "aborted", "error"]
+"""Why a turn ended. `pending`: somebody else has the outcome of a call; the turn goes on when it is there."""
+
+
+@final
+class TextArrived(Struct, frozen=True, tag="text"):
+    """More of the answer."""
+
+    text: str
+
+
+@final
+class ThinkingArrived(Struct, frozen=True, tag="thinking"):
+    """More of the model's thinking."""
+
+    text: str
+
+
+@final
+class RoundBegan(Struct, frozen=True, tag="round"):
+    """The model is asked, for the first time in this turn or again with results."""
+
+    number: int
+
+
+@final
+class CallArrived(Struct, frozen=True, tag="call_arguments"):
+    """A call is being written by the model: its name, then more of its arguments."""
+
+    index: int
+    name: str
+    arguments: str
+
+
+@final
+class CallStarted(Struct, frozen=True, tag="call_started"):
+    """A tool is about to run."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@final
+class CallProgress(Struct, frozen=True, tag="call_progress"):
+    """A tool reports while it runs."""
+
+    name: str
+    value: Json
+
+
+@final
+class CallFinished(Struct, frozen=True, tag="call_finished"):
+    """A call has its result."""
+
+    id: str
+    name: str
+    status: str
+    """`success`, or the error's code."""
+    duration: float
+    envelope: str
+
+
+@final
+class UsageCounted(Struct, frozen=True, tag="usage"):
+    """What a reply cost."""
+
+    model: str
+    usage: Usage
+
+
+@final
+class RetryComing(Struct, frozen=True, tag="retry"):
+    """The model's API could not answer; it is asked again after so many seconds."""
+
+    reason: str
+    seconds: float
+
+
+@final
+class Ended(Struct, frozen=True, tag="ended"):
+    """The turn is over, or waits."""
+
+    reason: EndReason
+    text: str = ""
+    """The model's last words, or what went wrong."""
+
+
+Event: TypeAlias = (
+    TextArrived
+    | ThinkingArrived
+    | RoundBegan
+    | CallArrived
+    | CallStarted
+    | CallProgress
+    | CallFinished
+    | UsageCounted
+    | RetryComing
+    | Ended
+)

@@ -1,0 +1,22 @@
+"""A session's messages in the store."""
+
+from handspan.config.settings import ModelPrice
+from handspan.core.conversations import Conversations
+from handspan.core.messages import AssistantMessage, Message
+from handspan.models.prices import cost, price_of
+
+
+class StoredLog:
+    """Keeps the messages of one owner's sessions, with what each reply cost where that is known."""
+
+    def __init__(self, conversations: Conversations, owner: str, price: ModelPrice | None = None) -> None:
+        self._conversations = conversations
+        self._owner = owner
+        self._price = price
+
+    async def append(self, session: str, message: Message) -> None:
+        """Kept for good when this returns."""
+        dollars = None
+        if type(message) is AssistantMessage:
+            dollars = cost(message.usage, price_of(message.model, self._price))
+        await self._conversations.append(session, message, owner=self._owner, cost=dollars)

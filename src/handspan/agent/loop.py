@@ -1,0 +1,192 @@
+"""The conversation's loop, as a function of what is stored (SPEC A2, A4, E3, E4).
+
+`advance` looks at the last message and does what is missing: the model has to speak, or calls have to be answered. It
+runs until the model is done, somebody aborts it, or a call waits for somebody else; going on is calling it again, in
+any process. Nothing is kept in between but the messages and the ledger.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+from handspan.agent.events import (
+    CallArrived,
+    CallFinished,
+    CallStarted,
+    Ended,
+    EndReason,
+    Event,
+    RetryComing,
+    RoundBegan,
+    TextArrived,
+    ThinkingArrived,
+    UsageCounted,
+)
+from handspan.agent.outside import for_model
+from handspan.agent.session import Session
+from handspan.core.calls import Ledger, ToolCall
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, StopReason, Text
+from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
+from handspan.core.tool import ToolSpec
+from handspan.engine.engine import Engine
+from handspan.models.model import CallDelta, ModelError, Replied, Retrying, TextDelta, ThinkingDelta
+
+Emit: TypeAlias = Callable[[Event], None]
+"""Shows an event to whoever watches. Never blocks."""
+
+_REASONS: dict[StopReason, EndReason] = {"length": "length", "refusal": "refusal", "aborted": "aborted"}
+
+
+class Loop:
+    """Lets sessions advance, with one engine for all of them."""
+
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self._engine = engine
+        self._ledger = ledger
+
+    async def advance(self, session: Session, emit: Emit) -> Ended:
+        """Do what is missing until the turn ends; the last event is what is returned. Cancel it to abort the turn."""
+        try:
+            while True:
+                last = session.last
+                if type(last) is not AssistantMessage:
+                    await self._take_inbox(session)
+                    await session.append(await self._ask(session, emit))
+                elif last.calls:
+                    results = await self._answer(session, last.calls, emit)
+                    if results is None:
+                        return self._end(emit, "pending")
+                    await session.append(ResultsMessage(results))
+                elif session.inbox:
+                    await self._take_inbox(session)
+                else:
+                    over = session.turn.is_over(session.limits)
+                    reason: EndReason = _REASONS.get(last.stop) or (
+                        "limit" if over == "limit" else "errors" if over else "done"
+                    )
+                    return self._end(emit, reason, last.text)
+        except ModelError as error:
+            return self._end(emit, "error", str(error))
+        except asyncio.CancelledError:
+            await self.close(session)  # A4: what arrived is kept, and every call has its result
+            self._end(emit, "aborted")
+            raise
+
+    async def close(self, session: Session) -> None:
+        """Give every call that is still open its result, so that the conversation can go on: nothing is run."""
+        last = session.last
+        if type(last) is AssistantMessage and last.calls:
+            results = [await self._known(call) or _NEVER_RAN for call in last.calls]
+            answers = (self._result(session, call, result) for call, result in zip(last.calls, results, strict=True))
+            await session.append(ResultsMessage(tuple(answers)))
+
+    async def _ask(self, session: Session, emit: Emit) -> AssistantMessage:
+        """What the model says. When it may call no more tools, it is asked without any (E4)."""
+        over = session.turn.is_over(session.limits)
+        specs: tuple[ToolSpec, ...] = () if over else session.caller.box.specs()
+        emit(RoundBegan(session.turn.rounds + 1))
+        said: list[str] = []
+        replied: AssistantMessage | None = None
+        try:
+            async for event in session.model.reply(session.projection(), specs):
+                if type(event) is TextDelta:
+                    said.append(event.text)
+                    emit(TextArrived(event.text))
+                elif type(event) is Replied:
+                    replied = event.message  # the last event: the stream ends by itself
+                else:
+                    _show(event, emit)
+        except asyncio.CancelledError:
+            if said:
+                await session.append(AssistantMessage((Text("".join(said)),), "aborted", session.model.name))
+            raise
+        if replied is None:
+            raise ModelError("cut", "The model's answer ended before it was complete. Ask again.")
+        return self._heard(replied, emit, may_call=not over)
+
+    def _heard(self, message: AssistantMessage, emit: Emit, *, may_call: bool) -> AssistantMessage:
+        if message.usage is not None:
+            emit(UsageCounted(message.model, message.usage))
+        if may_call or not message.calls:
+            return message
+        # It was offered no tools and calls some all the same: its words stay, the calls do not.
+        kept = tuple(part for part in message.parts if type(part) is not CallPart)
+        return AssistantMessage(kept or (Text(""),), "end", message.model, message.usage)
+
+    async def _answer(self, session: Session, calls: tuple[CallPart, ...], emit: Emit) -> tuple[CallResult, ...] | None:
+        """The results of all calls, in their order; None while one of them waits for somebody else."""
+        if len(calls) == 1:
+            results = [await self._run(session, calls[0], 0, emit)]
+        else:
+            tasks = [asyncio.create_task(self._run(session, call, place, emit)) for place, call in enumerate(calls)]
+            try:
+                results = list(await asyncio.gather(*tasks))
+            except asyncio.CancelledError:
+                await asyncio.gather(*tasks, return_exceptions=True)  # `gather` cancelled them: let them end
+                raise
+        if any(type(result) is Pending for result in results):
+            return None
+        return tuple(
+            self._result(session, call, result)
+            for call, result in zip(calls, results, strict=True)
+            if type(result) is not Pending
+        )
+
+    async def _run(self, session: Session, call: CallPart, place: int, emit: Emit) -> ToolResult | Pending:
+        known = await self._ledger.find(call.id)
+        if known is not None:  # this turn goes on after a pause or a restart
+            return Pending() if known.state != "done" else await self._known(call) or _NEVER_RAN
+        emit(CallStarted(call.id, call.name, call.arguments))
+        began = asyncio.get_running_loop().time()
+        result = _refused(session, call, place) or await self._engine.call(
+            ToolCall(call.name, call.arguments, call.id), session.caller
+        )
+        if type(result) is not Pending:
+            status = result.code if type(result) is Failure else "success"
+            took = asyncio.get_running_loop().time() - began
+            emit(CallFinished(call.id, call.name, status, took, encode_envelope(result).decode()))
+        return result
+
+    async def _known(self, call: CallPart) -> ToolResult | None:
+        record = await self._ledger.find(call.id)
+        result = None if record is None else record.result
+        return result if isinstance(result, ToolResult) else None
+
+    def _result(self, session: Session, call: CallPart, result: ToolResult) -> CallResult:
+        return for_model(call, result, session.caller.box.find(call.name))
+
+    async def _take_inbox(self, session: Session) -> None:
+        waiting, session.inbox = session.inbox, []
+        for message in waiting:
+            await session.append(message)
+
+    def _end(self, emit: Emit, reason: EndReason, text: str = "") -> Ended:
+        ended = Ended(reason, text)
+        emit(ended)
+        return ended
+
+
+_NEVER_RAN = Failure("interrupted", "The turn was ended before this call was handed out: it did not run.")
+
+
+def _refused(session: Session, call: CallPart, place: int) -> Failure | None:
+    """The result of a call that is one too many, of which the engine never hears."""
+    limits = session.limits
+    if place >= limits.parallel:
+        return Failure("busy", f"At most {limits.parallel} calls of one reply are run. Call this one again next.")
+    if session.turn.repeats(call) > limits.repeats:
+        return Failure(
+            "policy_denied",
+            f"{call.name!r} was called {limits.repeats} times with these arguments in this turn, and is not run again. "
+            "Use what you know, or do something else.",
+        )
+    return None
+
+
+def _show(event: object, emit: Emit) -> None:
+    if type(event) is ThinkingDelta:
+        emit(ThinkingArrived(event.text))
+    elif type(event) is CallDelta:
+        emit(CallArrived(event.index, event.name, event.arguments))
+    elif type(event) is Retrying:
+        emit(RetryComing(event.reason, event.seconds))

@@ -1,0 +1,75 @@
+"""One conversation: its messages, and their projections in the words of the models it talks to (SPEC A2, M4)."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from handspan.agent.limits import Limits, Turn
+from handspan.core.messages import Message, UserMessage, check_all, check_next
+from handspan.engine.caller import Caller
+from handspan.models.model import Model, Projection
+
+
+class Log(Protocol):
+    """Where messages are kept. What `append` has returned from is kept for good."""
+
+    async def append(self, session: str, message: Message) -> None: ...
+
+
+class NoLog:
+    """Keeps nothing: a conversation that ends with the process."""
+
+    async def append(self, session: str, message: Message) -> None:
+        """Nothing to do."""
+
+
+class Session:
+    """One conversation. It is appended to, never rewritten; every projection grows with it."""
+
+    def __init__(
+        self,
+        session_id: str,
+        caller: Caller,
+        model: Model,
+        log: Log | None = None,
+        messages: Sequence[Message] = (),
+        limits: Limits | None = None,
+    ) -> None:
+        """A conversation that goes on from these messages; `UnpairedCalls` when they can't be one."""
+        check_all(messages)
+        self.id = session_id
+        self.caller = caller
+        self.model = model
+        self.limits = limits or Limits()
+        self.messages = list(messages)
+        self.turn = Turn(messages)
+        self.inbox: list[UserMessage] = []
+        """What a person said while the model was at work; it joins at the next round."""
+        self._log = log or NoLog()
+        self._projections: dict[str, Projection] = {}
+
+    @property
+    def last(self) -> Message | None:
+        """The last message."""
+        return self.messages[-1] if self.messages else None
+
+    async def append(self, message: Message) -> None:
+        """Add a message: kept first, then part of every projection. `UnpairedCalls` when it must not stand here."""
+        check_next(self.last, message)
+        await self._log.append(self.id, message)
+        self.messages.append(message)
+        self.turn.note(message)
+        for projection in self._projections.values():
+            projection.append(message)
+
+    def forget_projections(self) -> None:
+        """Let the next request be written anew: the instructions have changed."""
+        self._projections.clear()
+
+    def projection(self) -> Projection:
+        """The conversation in the words of the session's model; made once, then appended to."""
+        projection = self._projections.get(self.model.name)
+        if projection is None:
+            projection = self._projections[self.model.name] = self.model.projection(self.caller.agent.instructions)
+            for message in self.messages:
+                projection.append(message)
+        return projection
