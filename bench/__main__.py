@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from bench import dispatch, registering, serialising, starting
-from bench.figures import Figure
+from bench import dispatch, looping, registering, serialising, starting, storing
+from bench.figures import Figure, misses
 from bench.peers.run import beside
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-FAMILIES = (dispatch, registering, serialising, starting)
+FAMILIES = (dispatch, registering, serialising, starting, looping, storing)
 
 
 async def measure() -> list[Figure]:
@@ -30,7 +30,7 @@ def table(figures: list[Figure]) -> str:
         peers = ", ".join(
             f"{name} {value:.3g}" for name, value in sorted(figure.peers.items(), key=lambda item: item[1])
         )
-        mark = "" if figure.target is None or figure.value <= figure.target else " *"
+        mark = " *" if misses(figure) else ""
         lines.append(
             f"{figure.name:<24}{figure.value:>10.3g}{mark:<2}{figure.unit:<28}{wanted:>8}{line:>6}   {peers}".rstrip()
         )

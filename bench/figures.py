@@ -21,8 +21,16 @@ class Figure(Struct, frozen=True):
     unit: str
     target: float | None = None
     line: float | None = None
+    more_is_better: bool = False
     peers: dict[str, float] = {}
     """The same measure for others, where this run took it."""
+
+
+def misses(figure: Figure) -> bool:
+    """Whether the figure is not what we want."""
+    if figure.target is None:
+        return False
+    return figure.value < figure.target if figure.more_is_better else figure.value > figure.target
 
 
 async def best_cpu(cases: dict[str, Case], rounds: int = ROUNDS) -> dict[str, float]:

@@ -12,6 +12,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.results import Pending, encode_envelope
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
+from handspan.engine.ledger import MemoryLedger
 from handspan.registry.registry import Registry
 from handspan.store.artifacts import FolderArtifacts
 
@@ -42,7 +43,8 @@ class House:
         self.registry = Registry()
         for function in (add, add_later, nap):
             self.registry.register(tool(function))
-        self.engine = Engine(FolderArtifacts(folder), folder)
+        self.ledger = MemoryLedger()
+        self.engine = Engine(FolderArtifacts(folder), folder, ledger=self.ledger)
         self.caller = Caller(OPERATOR, GENERAL, self.registry.toolbox(GENERAL, OPERATOR))
 
     async def call(self, name: str, raw: bytes = RAW) -> bytes:

@@ -1,0 +1,180 @@
+"""The conversation's loop with a model that answers at once: what a round costs, and whether it grows."""
+
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.figures import Figure
+from bench.house import House, add
+from handspan.agent.events import Event
+from handspan.agent.limits import Limits
+from handspan.agent.loop import Loop
+from handspan.agent.session import Session
+from handspan.core.artifacts import Artifacts
+from handspan.core.calls import new_call_id
+from handspan.core.messages import Api, AssistantMessage, CallPart, Message, Text, UserMessage
+from handspan.core.tool import ToolSpec
+from handspan.models.choice import codec_for
+from handspan.models.model import ModelEvent, Projection, Replied
+from handspan.models.plain import KeptMessages
+from handspan.models.projection import EncodedProjection
+
+FEW, MANY = 10, 200
+
+
+class Instant:
+    """A model that calls `add` so many times and then says "done". `api` gives it a real API's projection."""
+
+    name = "instant"
+
+    def __init__(self, rounds: int, api: Api | None = None) -> None:
+        self._left = rounds
+        self._api = api
+
+    def projection(self, instructions: str = "") -> Projection:
+        """The messages as they are, or in the words of the API."""
+        return (
+            KeptMessages(instructions) if self._api is None else EncodedProjection(codec_for(self._api), instructions)
+        )
+
+    async def reply(
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+    ) -> AsyncIterator[ModelEvent]:
+        if self._left == 0:
+            yield Replied(AssistantMessage((Text("done"),), model="instant"))
+            return
+        self._left -= 1
+        call = CallPart(new_call_id(), "add", f'{{"a": {self._left}, "b": 3}}', "call_1")
+        yield Replied(AssistantMessage((call,), "calls", "instant"))
+
+
+async def measure(folder: Path) -> Iterable[Figure]:
+    """`loop_round`, `loop_growth`, `sessions_1000_mb`."""
+    best_floor = best_ours = float("inf")
+    for _ in range(15):
+        best_floor = min(best_floor, await _floor(FEW))
+        best_ours = min(best_ours, await _ours(folder, FEW))
+    early = late = float("inf")
+    for _ in range(8):
+        first, last = await _first_and_last(folder)
+        early, late = min(early, first), min(late, last)
+    return [
+        Figure("loop_round", best_ours / best_floor, "x floor", target=6, line=12),
+        Figure("loop_round_us", best_ours * 1e6, "us CPU"),
+        Figure("loop_growth", late / early, f"x, round {MANY} against {FEW}", target=1.05, line=1.2),
+        Figure("sessions_1000_mb", _sessions_mb(), "MB, 50 messages each", target=100),
+    ]
+
+
+async def _floor(rounds: int) -> float:
+    """CPU seconds of one round of a bare loop: dicts, a model function, JSON in and out."""
+    began = time.process_time()
+    for _ in range(100):
+        await _bare_loop(rounds)
+    return (time.process_time() - began) / 100 / (rounds + 1)
+
+
+async def _bare_loop(rounds: int) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+
+    async def model(step: int) -> dict[str, Any]:
+        if step == rounds:
+            return {"role": "assistant", "content": "done"}
+        calls = [{"id": f"c{step}", "name": "add", "arguments": json.dumps({"a": step, "b": 3})}]
+        return {"role": "assistant", "tool_calls": calls}
+
+    async def run(call: dict[str, str]) -> dict[str, str]:
+        result = await add(**json.loads(call["arguments"]))
+        return {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)}
+
+    for step in range(rounds + 1):
+        said = await model(step)
+        messages.append(said)
+        messages += [await run(call) for call in said.get("tool_calls", ())]
+    return messages
+
+
+class LinesLog:
+    """A session log: every message as a line of JSON."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+
+    async def append(self, session: str, message: Message) -> None:
+        """Keep this line."""
+        self.lines.append(msgspec.json.encode(message))
+
+
+def _session(house: House, rounds: int, api: Api | None = None) -> tuple[Loop, Session]:
+    limits = Limits(rounds=None, repeats=10**9)
+    session = Session("s", house.caller, Instant(rounds, api), LinesLog(), limits=limits)
+    return Loop(house.engine, house.ledger), session
+
+
+async def _ours(folder: Path, rounds: int) -> float:
+    spent, house = 0.0, House(folder)
+    for _ in range(20):
+        loop, session = _session(house, rounds)
+        events: list[Event] = []
+        await session.append(UserMessage((Text("go"),)))
+        began = time.process_time()
+        await loop.advance(session, events.append)
+        spent += time.process_time() - began
+    return spent / 20 / (rounds + 1)
+
+
+async def _first_and_last(folder: Path) -> tuple[float, float]:
+    """CPU seconds of a round near the tenth and near the two hundredth."""
+    loop, session = _session(House(folder), MANY + 20, "openai-chat")
+    marks: list[float] = []
+
+    def note(event: Event) -> None:
+        if type(event).__name__ == "RoundBegan":
+            marks.append(time.process_time())
+
+    await session.append(UserMessage((Text("go"),)))
+    await loop.advance(session, note)
+    rounds = [later - earlier for earlier, later in itertools.pairwise(marks)]
+    return _typical(rounds, FEW), _typical(rounds, MANY)
+
+
+def _typical(rounds: list[float], number: int) -> float:
+    """A round near that number, the lower middle of sixteen: the timer is coarse, and the machine busy."""
+    return sorted(rounds[number - 8 : number + 8])[6]
+
+
+_MEMORY = """
+import asyncio, resource, sys
+from pathlib import Path
+from bench.looping import open_many
+asyncio.run(open_many(Path(sys.argv[1]), int(sys.argv[2])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def _sessions_mb() -> float:
+    """Memory of a thousand open sessions, over that of one; in processes of their own."""
+
+    def peak(count: int) -> int:
+        command = [sys.executable, "-c", _MEMORY, "/tmp", str(count)]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    return (peak(1000) - peak(1)) / 1024
+
+
+async def open_many(folder: Path, count: int) -> list[Session]:
+    """So many sessions of about fifty messages, all of them open."""
+    sessions, house = [], House(folder)
+    for _ in range(count):
+        loop, session = _session(house, 24, "openai-chat")
+        await session.append(UserMessage((Text("go"),)))
+        await loop.advance(session, lambda event: None)
+        sessions.append(session)
+    return sessions

@@ -1,0 +1,83 @@
+"""What it costs to let a conversation last: messages acknowledged in a second, and loading a long one again."""
+
+import asyncio
+import gc
+import sqlite3
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from bench.figures import Figure
+from handspan.core.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Message,
+    ResultsMessage,
+    Text,
+    Usage,
+    UserMessage,
+)
+from handspan.store.conversations import messages_of
+from handspan.store.store import SqliteStore
+
+SESSIONS = 64
+APPENDS = 100
+LONG = 10_000
+OWNER = "bench"
+
+
+async def measure(folder: Path) -> Iterable[Figure]:
+    """`store_append_per_s`: from 64 sessions at once, synchronous=FULL. `session_load_ms`: CPU for 10,000 messages."""
+    async with SqliteStore(folder / "storing") as store:
+        return [
+            Figure(
+                "store_append_per_s",
+                await _appends_per_second(store),
+                "acknowledged/s",
+                target=2000,
+                more_is_better=True,
+            ),
+            Figure("session_load_ms", await _load_ms(store), "ms of CPU, 10,000 messages", target=100),
+        ]
+
+
+async def _appends_per_second(store: SqliteStore) -> float:
+    sessions = [(await store.conversations.create(owner=OWNER)).id for _ in range(SESSIONS)]
+
+    async def talk(session: str) -> None:
+        for message in _talk(APPENDS):
+            await store.conversations.append(session, message, owner=OWNER)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(talk(session) for session in sessions))
+    return SESSIONS * APPENDS / (time.perf_counter() - began)
+
+
+async def _load_ms(store: SqliteStore, rounds: int = 5) -> float:
+    session = (await store.conversations.create(owner=OWNER)).id
+    await store.conversations.append(session, *_talk(LONG), owner=OWNER)
+
+    def load(connection: sqlite3.Connection) -> float:
+        began = time.process_time()
+        assert len(messages_of(session, OWNER, 0, connection)) == LONG
+        return (time.process_time() - began) * 1000
+
+    best = float("inf")
+    for _ in range(rounds):
+        gc.collect()
+        best = min(best, store.database.read_now(load))
+    return best
+
+
+def _talk(count: int) -> Iterable[Message]:
+    """A question, a call, its result, an answer; and again."""
+    for number in range(0, count, 4):
+        call = CallPart(f"call-{number}", "read_file", '{"path": "notes/today.txt"}', f"toolu_{number}")
+        envelope = '{"status":"success","result":{"content":"%s"}}' % ("a line of the file " * 10)
+        yield UserMessage((Text(f"What do my notes say of number {number}?"),))
+        yield AssistantMessage((Text("Let me look."), call), "calls", "model", Usage(1200, 40, 1000, None))
+        yield ResultsMessage((CallResult(call.id, call.name, envelope),))
+        yield AssistantMessage(
+            (Text("They say this: " + "words and more words " * 10),), "end", "model", Usage(1300, 80)
+        )
