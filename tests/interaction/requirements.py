@@ -1,7 +1,7 @@
 """What the product promises, by the ids that tests cite, and the tests that show it.
 
-An id is a letter for its part (T tools, R registry, E engine, X results, P permissions, B built-ins, S security,
-U people, N figures) and a number. `test_requirements.py` holds this list and the tests to each other.
+An id is a letter for its part (T tools, R registry, E engine, X results, P permissions, B built-ins, M models,
+A agents, S security, U people) and a number. `test_requirements.py` holds this list and the tests to each other.
 """
 
 from typing import Final, NamedTuple
@@ -262,12 +262,91 @@ REQUIREMENTS: Final = {
         "Ids of calls are opaque, unguessable and in UUID form.",
         ("core/test_calls.py::test_an_id_is_a_random_uuid_in_its_usual_form",),
     ),
+    "E4": Requirement(
+        "Rounds go on until the model stops calling, or a limit ends the turn: then it is asked once more without tools.",
+        (
+            "agent/test_loop.py::test_the_same_call_for_ever_is_stopped_by_the_guard_and_then_by_the_limit",
+            "agent/test_loop.py::test_twelve_rounds_in_a_row_end_well",
+        ),
+    ),
+    "M1": Requirement(
+        "Adapters for four APIs, at any base URL.",
+        (
+            "models/test_openai_recorded.py::test_recorded_error_is_an_error_that_names_a_remedy",
+            "models/test_anthropic_recorded.py::test_a_recorded_answer_is_read_to_the_same_calls",
+            "models/test_gemini_recorded.py::test_recorded_answer_has_the_same_calls_words_and_usage_in_our_reading",
+            "models/test_choice.py::test_a_model_may_be_named_by_its_api",
+        ),
+    ),
+    "M2": Requirement(
+        "Calls, results, errors and images convert both ways; an API's own state goes back to it unchanged.",
+        (
+            "models/test_golden.py::test_three_parallel_calls_with_an_error_and_an_image",
+            "models/test_golden.py::test_two_chained_rounds_send_the_models_own_state_back_unchanged",
+            "models/test_golden.py::test_one_stored_run_goes_to_all_four_and_foreign_state_to_none",
+        ),
+    ),
     "M3": Requirement(
-        "The original schema, all of 2020-12, is always enforced by the engine.",
+        "One schema compiler with a loss report; what an API can't take is quarantined; the original is enforced.",
         (
             "core/test_schema.py::test_the_schemas_of_real_mcp_servers_are_all_taken_and_refuse_nonsense",
             "core/test_schema.py::test_every_error_is_told_at_once_with_its_path",
+            "models/test_lowering.py::test_a_quarantined_tool_leaves_the_others_alone",
         ),
+    ),
+    "M4": Requirement(
+        "The transcript can't break.",
+        ("models/test_golden.py::test_whatever_happened_every_api_takes_the_history",),
+    ),
+    "M5": Requirement(
+        "A rule-based model needs no key.",
+        (
+            "models/test_offline_sentences.py::test_sentences_that_must_work_in_any_case",
+            "models/test_choice.py::test_without_anything_it_is_offline_and_says_why",
+        ),
+    ),
+    "M6": Requirement(
+        "Usage and cost; unknown stays unknown.",
+        (
+            "store/test_usage.py::test_what_nobody_said_is_unknown_and_never_0",
+            "models/test_prices.py::test_cost_is_unknown_when_anything_it_needs_is",
+        ),
+    ),
+    "A1": Requirement(
+        "Agents as data: created, cloned, edited, deleted.",
+        (
+            "store/test_agents.py::test_agents_are_created_cloned_and_edited",
+            "store/test_agents.py::test_sessions_of_a_deleted_agent_move_to_the_built_in_one",
+        ),
+    ),
+    "A2": Requirement(
+        "Nothing acknowledged is lost, and started calls are closed honestly.",
+        (
+            "store/test_killed.py::test_nothing_acknowledged_is_lost_however_often_the_process_is_killed",
+            "agent/test_loop.py::test_a_pending_call_pauses_the_turn_and_its_outcome_lets_it_go_on",
+        ),
+    ),
+    "A3": Requirement(
+        "Skills decide the toolbox while they are on; the workspace's stay off until a person enables them.",
+        (
+            "gateway/test_skilled.py::test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_next_round",
+            "gateway/test_skilled.py::test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it",
+        ),
+    ),
+    "A4": Requirement(
+        "A running turn can be aborted; what arrived is kept.",
+        (
+            "agent/test_loop.py::test_aborting_keeps_what_arrived_and_every_call_has_its_result",
+            "agent/test_loop.py::test_aborting_while_the_model_speaks_keeps_its_words",
+        ),
+    ),
+    "S4": Requirement(
+        "What comes from outside is marked, and nothing invisible is in it.",
+        ("agent/test_loop.py::test_words_from_outside_are_marked_and_hold_nothing_invisible",),
+    ),
+    "W11": Requirement(
+        "Device tools are called by the words of a request.",
+        ("models/test_offline_sentences.py::test_tools_from_elsewhere",),
     ),
     "C1": Requirement(
         "MCP servers are settings: command, args, env or url; internal by default.",

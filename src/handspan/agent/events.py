@@ -54,6 +54,7 @@ class CallStarted(Struct, frozen=True, tag="call_started"):
 class CallProgress(Struct, frozen=True, tag="call_progress"):
     """A tool reports while it runs."""
 
+    id: str
     name: str
     value: Json
 

@@ -9,9 +9,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
+from msgspec import structs
+
 from handspan.agent.events import (
     CallArrived,
     CallFinished,
+    CallProgress,
     CallStarted,
     Ended,
     EndReason,
@@ -138,8 +141,11 @@ class Loop:
             return Pending() if known.state != "done" else await self._known(call) or _NEVER_RAN
         emit(CallStarted(call.id, call.name, call.arguments))
         began = asyncio.get_running_loop().time()
+        caller = structs.replace(
+            session.caller, progress=lambda value: emit(CallProgress(call.id, call.name, value))
+        )  # X5: whoever watches the turn sees what its tools report
         result = _refused(session, call, place) or await self._engine.call(
-            ToolCall(call.name, call.arguments, call.id), session.caller
+            ToolCall(call.name, call.arguments, call.id), caller
         )
         if type(result) is not Pending:
             status = result.code if type(result) is Failure else "success"

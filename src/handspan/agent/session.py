@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from handspan.agent.limits import Limits, Turn
+from handspan.agent.skill_file import Skill
 from handspan.core.messages import Message, UserMessage, check_all, check_next
 from handspan.engine.caller import Caller
 from handspan.models.model import Model, Projection
@@ -42,6 +43,11 @@ class Session:
         self.limits = limits or Limits()
         self.messages = list(messages)
         self.turn = Turn(messages)
+        self.agent = caller.agent
+        """The agent as it is without skills; `caller` acts as it is with them."""
+        self.skills: tuple[Skill, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        """What a person should know, such as a skill that can't be used."""
         self.inbox: list[UserMessage] = []
         """What a person said while the model was at work; it joins at the next round."""
         self._log = log or NoLog()

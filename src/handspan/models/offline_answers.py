@@ -13,7 +13,7 @@ from handspan.core.values import Json, JsonObject
 MOST_TEXT: Final = 4000
 _MOST_ITEMS: Final = 50
 _MOST_DEPTH: Final = 4
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?")
+_MOMENT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?"
 _MAIN_ARGUMENTS: Final = ("path", "url", "command", "query", "timezone", "name", "id")
 
 
@@ -86,7 +86,7 @@ def shown(value: Json, depth: int = 0) -> str:
 
 
 def _shown_text(text: str, depth: int) -> str:
-    if _MOMENT.fullmatch(text):
+    if re.fullmatch(_MOMENT, text):
         return _moment(text)
     if depth == 0 and text[:1] in ("{", "[") and text[-1:] in ("}", "]"):  # devices send JSON as text
         try:

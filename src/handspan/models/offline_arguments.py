@@ -19,18 +19,15 @@ from handspan.models.offline_words import NEGATIONS, PRONOUNS, plain_name, split
 
 _ABOUT: Final = word_set("for about of on named called regarding nach über")
 _SAYING: Final = word_set("that saying says dass")
-_ARTICLES: Final = re.compile(
-    r"^(?:(?:in|for|of|about|at|on|the|a|an|my|your|our"
-    r"|der|die|das|mein|meine|meiner|meinen)\s+)+",
-    re.IGNORECASE,
+_ARTICLES: Final = (
+    r"(?i)^(?:(?:in|for|of|about|at|on|the|a|an|my|your|our"
+    r"|der|die|das|mein|meine|meiner|meinen)\s+)+"
 )
-_PROGRAM: Final = re.compile(
-    r"^[\s:]*(?:the\s+|a\s+|following\s+|this\s+|shell\s+|command\s+|program\s+|den\s+|befehl\s+)*:?\s*", re.I
+_PROGRAM: Final = (
+    r"(?i)^[\s:]*(?:the\s+|a\s+|following\s+|this\s+|shell\s+|command\s+|program\s+|den\s+|befehl\s+)*:?\s*"
 )
-_IS_NAMED_COMMAND: Final = re.compile(r"\b(?:command|befehl)\b", re.IGNORECASE)
-_UNKNOWN_PLACE: Final = re.compile(
-    r"\bin\s+(?!the\b|my\b|your\b|a\b|an\b|this\b|here\b|human|iso)([^\W\d_][\w'-]*)", re.IGNORECASE
-)
+_IS_NAMED_COMMAND: Final = r"(?i)\b(?:command|befehl)\b"
+_UNKNOWN_PLACE: Final = r"(?i)\bin\s+(?!the\b|my\b|your\b|a\b|an\b|this\b|here\b|human|iso)([^\W\d_][\w'-]*)"
 
 
 @final
@@ -202,7 +199,7 @@ class _Filling:
             self._left.take(place for place, _ in free[start:end])
             return zone
         # A place that nobody knows is passed on: the tool says so, and how zones are called.
-        unknown = _UNKNOWN_PLACE.search(self._clause.source)
+        unknown = re.search(_UNKNOWN_PLACE, self._clause.source)
         return unknown[1] if unknown else None
 
     def _command(self, slot: Slot) -> Json:
@@ -223,8 +220,8 @@ class _Filling:
         """What stands after the verb, when it is called a command or looks like one."""
         quoted = [piece for _, piece in self._left.free("quoted")]
         rest = self._left.after_lead()
-        is_called_so = _IS_NAMED_COMMAND.search(self._clause.source) is not None
-        line = _PROGRAM.sub("", rest, count=1).strip()
+        is_called_so = re.search(_IS_NAMED_COMMAND, self._clause.source) is not None
+        line = re.sub(_PROGRAM, "", rest, count=1).strip()
         if len(quoted) == 1 and line == self._clause.text[quoted[0].start : quoted[0].end]:
             return quoted[0].text
         line = line[:-1] if re.search(r"\w\.$", line) else line
@@ -351,7 +348,7 @@ _ORDER: Final[tuple[tuple[SlotKind, ...], ...]] = (
 
 def _trimmed(text: str, kind: SlotKind) -> str:
     """For a query without the question's article and punctuation."""
-    return _ARTICLES.sub("", text.rstrip("?!. ")) if kind == "query" else text
+    return re.sub(_ARTICLES, "", text.rstrip("?!. ")) if kind == "query" else text
 
 
 def _whole(value: Json) -> Json:

@@ -27,12 +27,13 @@ from handspan.models.offline_words import (
 class Intent(Struct, frozen=True):
     """A form of sentence, and the words that tools for it have."""
 
-    form: re.Pattern[str]
+    form: str
+    """A pattern, compiled when the first sentence is read: starting must not wait for it."""
     means: tuple[str, ...]
 
 
 def _intent(means: str, *forms: str) -> Intent:
-    return Intent(re.compile("|".join(forms)), tuple(map(stem, means.split())))
+    return Intent("|".join(forms), tuple(map(stem, means.split())))
 
 
 # The first form that fits counts. Literals stand in a sentence as <path>, <url>, <quoted> …
@@ -51,7 +52,8 @@ INTENTS: Final = (
     ),
     _intent(
         "http request",
-        r"^(?:and |please |also )*(?:post|put|delete)(?: <(?:quoted|json|code)>)?(?: to| at)? <url>(?: with\b.*| <pair>.*)?$",
+        r"^(?:and |please |also )*(?:post|put|delete)(?: <(?:quoted|json|code)>)?(?: to| at)? <url>"
+        r"(?: with\b.*| <pair>.*)?$",
         r"\bhttp request\b",
     ),
     _intent(
@@ -102,10 +104,13 @@ INTENTS: Final = (
 _MOST_SHOWN: Final = 400
 _LONG: Final = 6
 _ASKS: Final = word_set("what what's whats which who where when how why is are was wer wo welche does did if should")
-_POLITE: Final = word_set("just so now ok okay well hey hello hi use call using bitte")
+_STATES: Final = word_set(
+    "the a an my your our his her its their i we you he she it this that these those there they der die das mein ich "
+    "du wir"
+)
 _MOST_WORDS: Final = 40
 """That count, and that are looked at for typos: who writes more than that has said what to do before."""
-_IN_INTENTS: Final = frozenset(word for intent in INTENTS for word in re.findall(r"[a-zäöüß]{4,}", intent.form.pattern))
+_IN_INTENTS: Final = frozenset(word for intent in INTENTS for word in re.findall(r"[a-zäöüß]{4,}", intent.form))
 _SAID: Final = SAID | _IN_INTENTS
 _SAID_STEMS: Final = frozenset(map(stem, _SAID)) | frozenset(MEANINGS) | FILLER_STEMS | WEAK_STEMS
 
@@ -167,7 +172,7 @@ class Clause:
             for piece, word in zip(self.pieces, self.words, strict=True)
         )
         shown = re.sub(r" {2,}", " ", shown).strip()[:_MOST_SHOWN]
-        return next((intent.means for intent in INTENTS if intent.form.search(shown)), ())
+        return next((intent.means for intent in INTENTS if re.search(intent.form, shown)), ())
 
     @property
     def has_pronoun(self) -> bool:
@@ -192,15 +197,14 @@ class Clause:
 
     @property
     def is_order(self) -> bool:
-        """Whether it tells to do something: no question, and nothing said about somebody first."""
-        first = next(filter(None, self.words), "")
-        return first not in _ASKS and (not self.is_statement or first in _POLITE)
+        """Whether it tells to do something: no question about it, and nothing said of somebody."""
+        return next(filter(None, self.words), "") not in _ASKS and not self.is_statement
 
     @property
     def is_statement(self) -> bool:
         """Whether it begins as no request does: "the", "my", "I" … and is not a wish."""
         first, second = (*filter(None, self.words), "", "")[:2]
-        return not self.is_request and stem(first) in FILLER_STEMS and second not in ("want", "need", "would", "will")
+        return first in _STATES and second not in ("want", "need", "would", "will", "möchte")
 
     @property
     def has_strong_verb(self) -> bool:

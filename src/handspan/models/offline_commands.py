@@ -13,13 +13,13 @@ _PROGRAMS: Final = word_set(
     tsc uname uniq uptime uv wc wget which whoami xargs xxd yes zip unzip"""
 )
 _EVERYDAY: Final = word_set("cut false file find free go head kill make sleep sort test touch tree true which yes")
-_PROSE: Final = re.compile(r"\s(?:the|a|an|my|your|our|me|us|of|away|some|these|this|for)\b", re.IGNORECASE)
-_SYNTAX: Final = re.compile(r"[|<>;&$`*]|(?:^|\s)-{1,2}\w|^\.{0,2}/|^\w+=\S|\.(?:sh|py|js)\b")
+_PROSE: Final = r"(?i)\s(?:the|a|an|my|your|our|me|us|of|away|some|these|this|for)\b"
+_SYNTAX: Final = r"[|<>;&$`*]|(?:^|\s)-{1,2}\w|^\.{0,2}/|^\w+=\S|\.(?:sh|py|js)\b"
 
 
 def looks_like_a_command(line: str) -> bool:
     """A known program comes first, or there is something in it that only command lines have."""
     program = line.split(maxsplit=1)[0].rstrip(":")
-    if _SYNTAX.search(line):
+    if re.search(_SYNTAX, line):
         return True
-    return program in _PROGRAMS and not (program in _EVERYDAY and _PROSE.search(line))
+    return program in _PROGRAMS and not (program in _EVERYDAY and re.search(_PROSE, line))

@@ -16,7 +16,7 @@ _COMMON_IN_NAMES: Final = frozenset(map(stem, word_set("id name text type value 
 _NOUNS: Final = word_set("file folder directory dir datei ordner verzeichnis")
 _NO_NAMES: Final = word_set("here there contents content list listing system")
 _FILE_NAMES: Final = word_set("README LICENSE Makefile Dockerfile CHANGELOG")
-_LAST_PLEASE: Final = re.compile(r"[\s,]+(?:please|bitte)[.!]?$", re.IGNORECASE)
+_LAST_PLEASE: Final = r"(?i)[\s,]+(?:please|bitte)[.!]?$"
 
 
 class Leftover:
@@ -115,7 +115,7 @@ class Leftover:
             is_all = end == len(self._clause.pieces)
             self.takes_rest = self.takes_rest or is_all
             self._taken.update(range(first, end))
-            return _LAST_PLEASE.sub("", self._text(first, end)).strip()
+            return re.sub(_LAST_PLEASE, "", self._text(first, end)).strip()
         return ""
 
     def _gaps(self, start: int) -> Iterator[tuple[int, int]]:

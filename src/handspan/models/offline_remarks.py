@@ -27,55 +27,46 @@ _EXAMPLES: Final = {
     "device_info": "take the device info",
     "camera": "take a photo",
 }
-_GREETING: Final = re.compile(
-    r"^\W*(?:hi|hello|hey|hallo|moin|servus|greetings|good (?:morning|day|evening|afternoon)"
-    r"|guten (?:tag|morgen|abend))(?:\s+(?:there|you|everyone|friend|handspan|all|zusammen))?\W*$",
-    re.IGNORECASE,
+_GREETING: Final = (
+    r"(?i)^\W*(?:hi|hello|hey|hallo|moin|servus|greetings|good (?:morning|day|evening|afternoon)"
+    r"|guten (?:tag|morgen|abend))(?:\s+(?:there|you|everyone|friend|handspan|all|zusammen))?\W*$"
 )
-_HELP: Final = re.compile(
-    r"^\W*(?:/?help|hilfe|\?+|help me|who are you|what are you|how do(?:es)? (?:this|it) work"
+_HELP: Final = (
+    r"(?i)^\W*(?:/?help|hilfe|\?+|help me|who are you|what are you|how do(?:es)? (?:this|it) work"
     r"|what can (?:you|i) do(?: here)?|what can you do for me|was kannst du|wer bist du"
     r"|(?:what|which) tools (?:do you have|are there|can you use)"
-    r"|(?:list|show)(?: me)?(?: all)?(?: your| the)? tools)\W*$",
-    re.IGNORECASE,
+    r"|(?:list|show)(?: me)?(?: all)?(?: your| the)? tools)\W*$"
 )
-_THANKS: Final = re.compile(
-    r"^\W*(?:thanks|thank you|many thanks|thx|danke|vielen dank|cheers)"
-    r"(?:[\s,]+(?:a lot|so much|very much|you|schön|sehr|bye|then|for (?:that|your help)))?\W*$",
-    re.IGNORECASE,
+_THANKS: Final = (
+    r"(?i)^\W*(?:thanks|thank you|many thanks|thx|danke|vielen dank|cheers)"
+    r"(?:[\s,]+(?:a lot|so much|very much|you|schön|sehr|bye|then|for (?:that|your help)))?\W*$"
 )
-_FINE: Final = re.compile(
-    r"^\W*(?:great|nice|cool|ok|okay|perfect|good|yes|no|bye|goodbye|never mind)\W*$", re.IGNORECASE
-)
-_ABOUT_A_TOOL: Final = re.compile(
-    r"^\W*(?:what (?:is|does)|how (?:do|can|does|to)|explain|describe|help|was (?:ist|macht))\b", re.IGNORECASE
-)
-_NAME: Final = re.compile(r"\w[\w-]*")
-_HOW_ARE_YOU: Final = re.compile(
-    r"^\W*(?:how are you|how do you do|wie geht(?:'s| es dir))\b[\w ]{0,20}\W*$", re.IGNORECASE
-)
+_FINE: Final = r"(?i)^\W*(?:great|nice|cool|ok|okay|perfect|good|yes|no|bye|goodbye|never mind)\W*$"
+_ABOUT_A_TOOL: Final = r"(?i)^\W*(?:what (?:is|does)|how (?:do|can|does|to)|explain|describe|help|was (?:ist|macht))\b"
+_NAME: Final = r"\w[\w-]*"
+_HOW_ARE_YOU: Final = r"(?i)^\W*(?:how are you|how do you do|wie geht(?:'s| es dir))\b[\w ]{0,20}\W*$"
 
 
 def small_talk(text: str, tools: Sequence[KnownTool], *, has_media: bool) -> str:
     """An answer to what is no request for a tool; empty when it is one."""
     if not text.strip():
         return "I can't look at pictures or files; tell me in words what to do." if has_media else _what_i_can_do(tools)
-    if _HELP.match(text):
+    if re.match(_HELP, text):
         return _what_i_can_do(tools)
-    if _GREETING.match(text):
+    if re.match(_GREETING, text):
         return f"Hello! {_what_i_can_do(tools)}"
-    if _HOW_ARE_YOU.match(text):
+    if re.match(_HOW_ARE_YOU, text):
         return f"All my rules are in place, thank you. {_what_i_can_do(tools)}"
-    if _THANKS.match(text):
+    if re.match(_THANKS, text):
         return "You are welcome."
-    return "All right." if _FINE.match(text) else ""
+    return "All right." if re.match(_FINE, text) else ""
 
 
 def about_a_tool(text: str, tools: Sequence[KnownTool]) -> str:
     """What a tool is for, when that is the question; empty when it is not."""
-    if not _ABOUT_A_TOOL.match(text):
+    if not re.match(_ABOUT_A_TOOL, text):
         return ""
-    said = set(_NAME.findall(text.casefold()))
+    said = set(re.findall(_NAME, text.casefold()))
     for tool in tools:
         if said & {tool.name.casefold(), tool.own_name.casefold()}:
             slots = [f"- {slot.name}{'' if slot.is_required else ' (optional)'}: {_told(slot)}" for slot in tool.slots]

@@ -23,11 +23,11 @@ _MOST_CLAUSES: Final = 12
 _SURE: Final = 5.75
 """The score from which a tool that can do no harm is called even though words are left over."""
 _LISTED: Final = frozenset({"quoted", "path", "number"})
-_BY_HAND: Final = re.compile(r"/([^\W\d][\w-]*)(?:\s+|$)")
-_POLITE: Final = re.compile(
-    r"^\W*(?:hi|hello|hey|hallo|moin|servus|good (?:morning|day|evening|afternoon)|guten (?:tag|morgen|abend)|please"
-    r"|bitte|thanks|thank you|many thanks|danke|cheers|great|ok|okay|well|nice|cool|yes|bye|goodbye)\b[\w' ]{0,20}\W*$",
-    re.IGNORECASE,
+_BY_HAND: Final = r"/([^\W\d][\w-]*)(?:\s+|$)"
+_POLITE: Final = (
+    r"(?i)^\W*(?:hi|hello|hey|hallo|moin|servus|good (?:morning|day|evening|afternoon)|guten (?:tag|morgen|abend)"
+    r"|please|bitte|thanks|thank you|many thanks|danke|cheers|great|ok|okay|well|nice|cool|yes|bye|goodbye)"
+    r"\b[\w' ]{0,20}\W*$"
 )
 
 
@@ -95,7 +95,7 @@ class Reader:
 
     def _by_hand(self, text: str) -> Task | None:
         """The call that `/name …` writes out."""
-        found = _BY_HAND.match(text)
+        found = re.match(_BY_HAND, text)
         if not found:
             return None
         clause = self.clause(text[found.end() :])
@@ -112,7 +112,7 @@ class Reader:
         current: Task | None = None
         begun: list[Piece] = []
         for joint, waits, pieces, end in _segments(text):
-            if _POLITE.match(text[pieces[0].start : end]) and not self.task(self.clause(text, pieces, end)).picked:
+            if re.match(_POLITE, text[pieces[0].start : end]) and not self.task(self.clause(text, pieces, end)).picked:
                 continue
             task = self._joined(current, self.task(self.clause(text, pieces, end)), waits=waits)
             if current is not None and task is None:  # it belongs to the clause before
@@ -151,9 +151,9 @@ class Reader:
 
     def _is_clear(self, picked: Picked, clause: Clause) -> bool:
         """Whether it may be called, or asked about, for these words. What can destroy needs more than a likeness."""
-        if picked.is_meant:
-            return True
         tool = picked.tool
+        if picked.is_meant:
+            return clause.is_order or not tool.spec.annotations.destructive
         filled = fill(tool, clause, Before({slot.name: "it" for slot in tool.required}, "it"), self.places)
         used = stems(" ".join(str(value) for value in filled.arguments.values()))
         has_stray = not picked.strange <= used

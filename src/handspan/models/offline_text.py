@@ -35,8 +35,7 @@ _CLOSERS: Final = {"'": "'", '"': '"', "“": "”", "„": "“", "«": "»", "
 _PAIR: Final = re.compile(r"([^\W\d][\w-]*)=(?![=>\s])")
 _BARE_VALUE: Final = re.compile(r"[^\s;]+")
 _HOSTS: Final = "com|org|net|io|dev|edu|gov|info|de|at|ch|eu|uk|fr"
-_TOKEN: Final = re.compile(
-    rf"""
+_TOKEN: Final = rf"""
     (?P<url>(?i:https?)://[^\s<>"'`]+)
   | (?P<clock>\d{{1,2}}:\d\d(?::\d\d)?(?![\w:]))
   | (?P<number>(?<![\w.])[+-]?\d+(?:\.\d+)?(?![\w:/-]|\.\w))
@@ -49,9 +48,7 @@ _TOKEN: Final = re.compile(
            | \w[\w+-]{{0,254}}(?:\.[\w-]+)*\.[a-zA-Z][a-zA-Z0-9]{{0,9}}(?!\w))
   | (?P<word>\w(?:[\w'’-]*\w)?)
   | (?P<mark>\n|\S)
-    """,
-    re.VERBOSE,
-)
+    """
 _BLANK: Final = re.compile(r"[^\S\n]+")
 _NO_PATHS: Final = frozenset({"e.g", "i.e", "z.b", "u.a", "a.m", "p.m", "and/or"})
 
@@ -69,6 +66,7 @@ class _Scanner:
         self._hopeless: set[str] = set()
         """Closing quotes that stand nowhere in what is left: without this a row of opening ones costs a square."""
         self._json_left = _MOST_JSON
+        self._match_token = re.compile(_TOKEN, re.VERBOSE).match  # compiled once, at the first text
 
     def __iter__(self) -> Iterator[Piece]:
         at = 0
@@ -136,7 +134,7 @@ class _Scanner:
         return Piece("pair", found[1], at, start + len(shown), shown)
 
     def _token(self, at: int) -> Piece:
-        found = _TOKEN.match(self._text, at)
+        found = self._match_token(self._text, at)
         assert found is not None and found.lastgroup is not None, "a mark is any character"
         shown, kind = found[0], found.lastgroup
         if kind in ("url", "host", "path"):

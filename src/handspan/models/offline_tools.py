@@ -29,7 +29,7 @@ _QUERY: Final = frozenset(
     map(stem, word_set("query search term keyword topic question name symbol city location place"))
 )
 _BODY: Final = frozenset(map(stem, word_set("content text message body data input prompt note comment")))
-_NAMED_VALUE: Final = re.compile(r"'([\w.-]+)'")
+_NAMED_VALUE: Final = r"'([\w.-]+)'"
 
 
 @final
@@ -211,5 +211,5 @@ def _choices(schema: JsonObject, told: str) -> tuple[str, ...]:
     values = schema.get("enum")
     if isinstance(values, list):
         return tuple(value for value in values if isinstance(value, str))
-    named = _NAMED_VALUE.findall(told)
+    named = re.findall(_NAMED_VALUE, told)
     return tuple(named) if len(named) > 1 and _type(schema) == "string" else ()
