@@ -69,7 +69,7 @@ async def measure(folder: Path) -> Iterable[Figure]:
         Figure("loop_round", best_ours / best_floor, "x floor", target=6, line=12),
         Figure("loop_round_us", best_ours * 1e6, "us CPU"),
         Figure("loop_growth", late / early, f"x, round {MANY} against {FEW}", target=1.05, line=1.2),
-        Figure("sessions_1000_mb", _sessions_mb(), "MB, 50 messages each", target=100),
+        Figure("sessions_1000_mb", _sessions_mb(folder), "MB, 50 messages each", target=100),
     ]
 
 
@@ -151,22 +151,23 @@ def _typical(rounds: list[float], number: int) -> float:
 
 
 _MEMORY = """
-import asyncio, resource, sys
+import asyncio, sys
 from pathlib import Path
 from bench.looping import open_many
-asyncio.run(open_many(Path(sys.argv[1]), int(sys.argv[2])))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+sessions = asyncio.run(open_many(Path(sys.argv[1]), int(sys.argv[2])))
+status = Path("/proc/self/status").read_text(encoding="utf-8")
+print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
 """
 
 
-def _sessions_mb() -> float:
+def _sessions_mb(folder: Path) -> float:
     """Memory of a thousand open sessions, over that of one; in processes of their own."""
 
-    def peak(count: int) -> int:
-        command = [sys.executable, "-c", _MEMORY, "/tmp", str(count)]
+    def kilobytes(count: int) -> int:
+        command = [sys.executable, "-c", _MEMORY, str(folder), str(count)]
         return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
-    return (peak(1000) - peak(1)) / 1024
+    return (kilobytes(1000) - kilobytes(1)) / 1024
 
 
 async def open_many(folder: Path, count: int) -> list[Session]:

@@ -17,15 +17,23 @@ TRIES = 15
 async def measure(folder: Path) -> Iterable[Figure]:
     """`import`, and beside it `handspan --help`, against `import asyncio, json`; best of many, by turns."""
     compileall.compile_dir(Path(handspan.__file__).parent, quiet=2)
-    codes = {"nothing": "pass", "floor": "import asyncio, json", "ours": "import handspan", "help": _HELP}
+    codes = {
+        "nothing": "pass",
+        "floor": "import asyncio, json",
+        "ours": "import handspan",
+        "help": _HELP,
+        "chat": _CHAT.format(folder=folder),
+    }
     best = dict.fromkeys(codes, float("inf"))
     for _ in range(TRIES):
         for name, code in codes.items():
             best[name] = min(best[name], _seconds(code))
     floor = best["floor"] - best["nothing"]
+    chat = (best["chat"] - best["nothing"]) / floor
     return [
         Figure("import", (best["ours"] - best["nothing"]) / floor, "x import asyncio, json", target=3),
         Figure("help", (best["help"] - best["nothing"]) / floor, "x import asyncio, json", target=3),
+        Figure("chat_start", chat, "x import asyncio, json", target=3),
     ]
 
 
@@ -35,6 +43,18 @@ os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 sys.argv = ["handspan", "--help"]
 from handspan.cli.main import main
 main()
+"""
+
+
+_CHAT = """
+import asyncio
+from handspan.cli import chat
+from handspan.config.load import load_settings
+async def start():
+    folders = {{"workspace": "{folder}/ws", "state": "{folder}/st"}}
+    async with chat.App(load_settings(None, {{"HOME": "{folder}"}}, folders), durable=True) as app:
+        await app.conversing().open(await app.find_agent(), await app.choose_model("offline"))
+asyncio.run(start())
 """
 
 

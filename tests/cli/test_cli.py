@@ -5,49 +5,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-
-class Shell:
-    """Runs the real command in a process of its own, with a home that is empty at first."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self._environ = {
-            name: value for name, value in os.environ.items() if not name.startswith(("HANDSPAN_", "XDG_"))
-        }
-
-    def __call__(self, *words: str, given: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "handspan.cli.main", *words],
-            input=given,
-            env={**self._environ, "HOME": str(self.home), **environ},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    @property
-    def workspace(self) -> Path:
-        return self.home / ".local" / "share" / "handspan" / "workspace"
-
-    def config(self, text: str) -> None:
-        folder = self.home / ".config" / "handspan"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.toml").write_text(text, encoding="utf-8")
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
-
-
-def envelopes(done: subprocess.CompletedProcess[str]) -> list[Any]:
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
+from tests.cli.shell import Shell, json_lines
 
 # Wrong usage: exit code 2, and a sentence instead of a traceback.
 
@@ -92,7 +53,7 @@ def test_an_unknown_agent_is_named_with_those_that_are_there(run: Shell) -> None
 def test_a_call_prints_its_envelope_and_exits_with_0(run: Shell) -> None:
     done = run("call", "write_file", '{"path": "a/b.txt", "content": "hi"}')
     assert done.returncode == 0
-    (envelope,) = envelopes(done)
+    (envelope,) = json_lines(done)
     assert envelope["status"] == "success"
     assert (run.workspace / "a" / "b.txt").read_text(encoding="utf-8") == "hi"
 
@@ -115,7 +76,7 @@ def test_a_call_prints_its_envelope_and_exits_with_0(run: Shell) -> None:
 def test_a_failing_call_prints_its_envelope_and_exits_with_1(run: Shell, words: tuple[str, str], code: str) -> None:
     done = run("call", *words)
     assert done.returncode == 1
-    (envelope,) = envelopes(done)
+    (envelope,) = json_lines(done)
     assert envelope["status"] == "error"
     assert envelope["code"] == code
     assert "Traceback" not in done.stderr
@@ -143,7 +104,7 @@ def test_a_batch_answers_every_line_in_order_and_later_lines_see_what_earlier_on
         '{"tool": "get_current_time"}',
     ]
     done = run("call", "--batch", given="\n".join(lines))
-    answers = envelopes(done)
+    answers = json_lines(done)
     assert [answer["status"] for answer in answers] == [
         "success",
         "success",
@@ -166,7 +127,7 @@ def test_a_batch_without_lines_is_a_success(run: Shell) -> None:
 def test_nobody_to_ask_means_no_and_yes_means_yes(run: Shell) -> None:
     run.config('[agents.General]\nmode = "ask_always"\n')
     refused = run("call", "get_current_time")
-    assert envelopes(refused)[0]["code"] == "question_expired"
+    assert json_lines(refused)[0]["code"] == "question_expired"
     assert run("call", "get_current_time", "--yes").returncode == 0
 
 
@@ -210,7 +171,7 @@ def test_why_has_an_answer_for_every_reason(run: Shell) -> None:
 def test_a_tool_that_is_switched_off_is_off_for_everybody_until_it_is_switched_on(run: Shell) -> None:
     assert "spawn is off." in run("tools", "disable", "spawn").stdout
     assert "already off" in run("tools", "disable", "spawn").stdout
-    assert envelopes(run("call", "spawn", '{"command": "true"}'))[0]["code"] == "tool_disabled"
+    assert json_lines(run("call", "spawn", '{"command": "true"}'))[0]["code"] == "tool_disabled"
     assert "(off)" in next(line for line in run("tools").stdout.splitlines() if line.startswith("spawn"))
     assert "switched off by 'spawn'" in run("tools", "why", "spawn").stdout
     assert "spawn is on." in run("tools", "enable", "spawn").stdout
@@ -267,7 +228,7 @@ def test_a_schema_alone_is_checked_as_at_registration(run: Shell) -> None:
 def test_a_batch_of_checks_answers_every_line(run: Shell) -> None:
     lines = ['{"schema": {"type": "object"}, "instance": {}}', "", '{"schema": {"type": "object"}}', "{", '{"x": 1}']
     done = run("schema", "check", "--batch", given="\n".join(lines))
-    assert [answer["valid"] for answer in envelopes(done)] == [True, True, False, False]
+    assert [answer["valid"] for answer in json_lines(done)] == [True, True, False, False]
     assert done.returncode == 1
 
 

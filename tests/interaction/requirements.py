@@ -263,7 +263,7 @@ REQUIREMENTS: Final = {
         ("core/test_calls.py::test_an_id_is_a_random_uuid_in_its_usual_form",),
     ),
     "E4": Requirement(
-        "Rounds go on until the model stops calling, or a limit ends the turn: then it is asked once more without tools.",
+        "Rounds go on until the model stops calling; at a limit it is asked once more, without tools.",
         (
             "agent/test_loop.py::test_the_same_call_for_ever_is_stopped_by_the_guard_and_then_by_the_limit",
             "agent/test_loop.py::test_twelve_rounds_in_a_row_end_well",

@@ -46,6 +46,8 @@ class Session:
         self.agent = caller.agent
         """The agent as it is without skills; `caller` acts as it is with them."""
         self.skills: tuple[Skill, ...] = ()
+        self.knows_skills = False
+        """Whether the instructions tell what skills there are."""
         self.notes: tuple[str, ...] = ()
         """What a person should know, such as a skill that can't be used."""
         self.inbox: list[UserMessage] = []

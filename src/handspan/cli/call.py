@@ -48,8 +48,8 @@ async def _call_each(
 ) -> bool:
     """Run line after line, since a later one may need what an earlier one did; whether any failed."""
     failed = False
-    async with App(read_settings(), questions_for(yes), config_folder()) as app:
-        caller = app.caller(agent, progress=progress)
+    async with App(read_settings(), questions_for(yes), config_folder(), durable=True) as app:
+        caller = app.caller(await app.find_agent(agent), progress=progress)
         for line in lines:
             result = line if isinstance(line, Failure) else await _call(app.engine, line, caller)
             failed |= isinstance(result, Failure)

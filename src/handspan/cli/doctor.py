@@ -56,7 +56,7 @@ async def _findings() -> AsyncIterator[Finding]:
     try:
         settings = read_settings()
         yield Finding("configuration", True, f"read; folder {config_folder()}")
-        async with App(settings, config_folder=config_folder()) as app:
+        async with App(settings, config_folder=config_folder(), durable=True) as app:
             async for finding in _of_app(app):
                 yield finding
     except HandspanError as error:
@@ -74,9 +74,21 @@ async def _of_app(app: App) -> AsyncIterator[Finding]:
         + (f"; {report.warning}" if report.warning else ""),
         report.remedy,
     )
+    yield await _model(app)
     yield Finding("tools", True, f"{len(app.registry)} registered")
     for broken in app.broken:
         yield Finding("tool", False, f"{broken.where}: {broken.problem}", "repair or remove it")
+
+
+async def _model(app: App) -> Finding:
+    """Which model `handspan chat` would talk to, and why (SPEC M5)."""
+    try:
+        agent = await app.find_agent()
+        return Finding("model", True, (await app.choose_model(agent.model)).why)
+    except HandspanError as error:
+        return Finding(
+            "model", False, str(error), "correct the settings, or set the key; `handspan model which` asks again"
+        )
 
 
 async def _workspace(app: App) -> Finding:

@@ -1,6 +1,7 @@
 """The command `handspan`: finds the file of the command that was typed, and turns our errors into words."""
 
 import importlib
+import io
 import sys
 from typing import Any, Final
 
@@ -12,9 +13,13 @@ from handspan.core.version import VERSION
 
 # Loaded when used, so that `handspan --help` answers at once.
 COMMANDS: Final = {
+    "agents": ("handspan.cli.agents", "List agents, make and change them, tick their tools."),
     "call": ("handspan.cli.call", "Run one tool, or many."),
+    "chat": ("handspan.cli.chat", "Talk to an agent that uses your tools."),
     "doctor": ("handspan.cli.doctor", "See whether everything works here, and what to do where it does not."),
-    "schema": ("handspan.cli.schema", "Check JSON Schemas and what should fit them."),
+    "model": ("handspan.cli.model", "See which model answers, and exactly what it would be sent."),
+    "schema": ("handspan.cli.schema", "Check JSON Schemas, and see how model APIs get them."),
+    "skills": ("handspan.cli.skills", "List skills, and let those of the workspace be used."),
     "tools": ("handspan.cli.tools", "List the tools, say why one can't be used, switch them on and off."),
 }
 
@@ -43,6 +48,9 @@ def handspan(**_: Any) -> None:
 
 def main() -> None:
     """Run the command; exit with 0 for success, 1 for an error of a tool or of the house, 2 for wrong usage."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal can't show or say right is no reason to fail
+            stream.reconfigure(errors="replace")
     try:
         handspan(prog_name="handspan")
     except HandspanError as error:

@@ -1,15 +1,18 @@
-"""`handspan schema check`: does this fit that schema, and what is wrong where it does not."""
+"""`handspan schema`: does this fit that schema, and how does a model API get to see it (SPEC M3)."""
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from typing import get_args
 
 import click
 import msgspec
 
+from handspan.cli.files import as_specs, read_json
 from handspan.core.errors import DefinitionError, WireError
 from handspan.core.schema import Validator
 from handspan.core.values import Json, JsonObject
+from handspan.models.lowering import Target, lower
+from handspan.models.model import Lowered, Quarantined
 from handspan.wire import strict_json
 
 
@@ -31,13 +34,55 @@ def check(schema: str | None, instance: str | None, batch: bool, _json: bool) ->
     if batch == (schema is not None):
         raise click.UsageError("Name a SCHEMA, or use --batch: one of the two.")
     answers = (
-        _batch() if batch else iter([_check(_read(schema or ""), None if instance is None else [_read(instance)])])
+        _batch()
+        if batch
+        else iter([_check(read_json(schema or ""), None if instance is None else [read_json(instance)])])
     )
     all_fit = True
     for answer in answers:
         all_fit &= answer["valid"] is True
         click.echo(msgspec.json.encode(answer).decode())
     sys.exit(0 if all_fit else 1)
+
+
+@command.command("compile")
+@click.argument("tools", required=False)
+@click.option("--for", "target", type=click.Choice(list(get_args(Target))), required=True, help="Whose subset.")
+@click.option("--batch", is_flag=True, help="Read lines, each a tool {name, description, parameters}, and answer each.")
+@click.option("--json", "_json", is_flag=True, help="The answer is JSON with or without this.")
+def compile_schemas(tools: str | None, target: Target, batch: bool, _json: bool) -> None:
+    """Print TOOLS (a file, '-' or JSON) as a model API gets them, and what its subset can't say.
+
+    Exit code 1: one of them can't be lowered at all.
+    """
+    if batch == (tools is not None):
+        raise click.UsageError("Name TOOLS, or use --batch: one of the two.")
+    all_lowered = True
+    for answer in _compiled_lines(target) if batch else _compiled(read_json(tools or ""), target):
+        all_lowered &= "schema" in answer
+        click.echo(msgspec.json.encode(answer).decode())
+    sys.exit(0 if all_lowered else 1)
+
+
+def _compiled_lines(target: Target) -> Iterator[JsonObject]:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if line.strip():
+            try:
+                yield from _compiled(strict_json.parse(line.strip()), target)
+            except (WireError, click.UsageError) as error:
+                said = error.message if isinstance(error, click.UsageError) else str(error)
+                yield {"error": f"line {number}: {said}"}
+
+
+def _compiled(tools: Json, target: Target) -> Iterator[JsonObject]:
+    return (_lowered(lower(spec, target)) for spec in as_specs(tools))
+
+
+def _lowered(found: Lowered | Quarantined) -> JsonObject:
+    if isinstance(found, Quarantined):
+        return {"name": found.spec.name, "quarantined": found.reason}
+    losses: list[Json] = list(found.losses)
+    return {"name": found.name, "strict": found.strict, "schema": found.schema, "losses": losses}
 
 
 def _check(schema: Json, instances: list[Json] | None) -> JsonObject:
@@ -65,17 +110,3 @@ def _batch() -> Iterator[JsonObject]:
             yield _check(pair["schema"], [pair["instance"]] if "instance" in pair else None)
         else:
             yield {"valid": False, "errors": [f'line {number} has to be an object {{"schema": …, "instance": …}}']}
-
-
-def _read(given: str) -> Json:
-    """The value of an argument: the content of the file of that name, else the argument itself."""
-    path = Path(given)
-    try:
-        is_file = path.is_file()
-    except (OSError, ValueError):  # longer than a file name can be: JSON, then
-        is_file = False
-    try:
-        return strict_json.parse(path.read_bytes() if is_file else given)
-    except WireError as error:
-        what = f"The file {given!r}" if is_file else f"{given[:60]!r} is no file, and as JSON it"
-        raise click.UsageError(f"{what} can't be read: {error}") from None

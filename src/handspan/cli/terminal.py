@@ -8,7 +8,6 @@ import msgspec
 
 from handspan.core.questions import Answer, Question, Questions
 from handspan.engine.asking import RuleAnswers
-from handspan.engine.threads import Threads
 
 _ANSWERS: Final = {
     "y": Answer("allow"),
@@ -33,7 +32,6 @@ class TerminalQuestions:
     def __init__(self, read_from: TextIO, write_to: TextIO) -> None:
         self._read_from = read_from
         self._write_to = write_to
-        self._threads = Threads(cap=4)
         self._one_at_a_time = asyncio.Lock()
 
     async def ask(self, question: Question) -> Answer:
@@ -51,13 +49,23 @@ class TerminalQuestions:
         while True:
             self._write_to.write("  [y]es, [a]lways, [n]o, never? ")
             self._write_to.flush()
-            # On a thread of ours: nothing can interrupt a read from a terminal, and it must not hold up the exit.
-            line: str = await self._threads.run(self._read_from.readline)
+            line = await self._line()
             if not line:
                 return Answer("deny")
             answer = _ANSWERS.get(line.strip().lower()) or _ANSWERS.get(line.strip().lower()[:1])
             if answer is not None:
                 return answer
+
+    async def _line(self) -> str:
+        """The next line. Who is cancelled has read nothing: a later line is still there for whoever comes next."""
+        if self._read_from.isatty():
+            loop, typed = asyncio.get_running_loop(), asyncio.Event()
+            loop.add_reader(self._read_from.fileno(), typed.set)
+            try:
+                await typed.wait()
+            finally:
+                loop.remove_reader(self._read_from.fileno())
+        return self._read_from.readline()  # at a terminal a whole line is there now, or the end
 
 
 def _worded(question: Question) -> str:

@@ -54,8 +54,8 @@ def enable(pattern: str) -> None:
 
 
 async def _list(as_json: bool, agent: str | None) -> None:
-    async with App(read_settings(), config_folder=config_folder()) as app:
-        usable = {spec.name for spec in app.caller(agent).box.specs()}
+    async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
+        usable = {spec.name for spec in app.caller(await app.find_agent(agent)).box.specs()}
         entries = sorted(app.registry, key=lambda entry: entry.spec.name)
         rows = [_row(entry, app) for entry in entries if agent is None or entry.spec.name in usable]
         for broken in app.broken:
@@ -102,8 +102,8 @@ def _said(row: JsonObject) -> str:
 
 
 async def _why(name: str, agent: str | None, as_json: bool) -> int:
-    async with App(read_settings(), config_folder=config_folder()) as app:
-        caller = app.caller(agent)
+    async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
+        caller = app.caller(await app.find_agent(agent))
         reasons = caller.box.why(name)
     can = all(reason.ok for reason in reasons)
     if as_json:

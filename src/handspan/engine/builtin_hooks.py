@@ -120,8 +120,11 @@ BUILTIN_HOOKS: Final[Mapping[str, Any]] = {"audit_log": AuditLog, "rate_limit": 
 
 def make_hooks(chain: Iterable[HookSettings], found: Iterable[EntryPoint] | None = None) -> list[NamedHook]:
     """The hooks that the settings name, in their order; `ConfigError` for one that can't be made."""
-    plugins = {point.name: point for point in (entry_points(group=GROUP) if found is None else found)}
-    return [NamedHook(link.type, _made(link, plugins), link.timeout) for link in chain]
+    links = list(chain)
+    if found is None:  # looking through all installed packages takes a while: only for a hook that is not ours
+        found = [] if all(link.type in BUILTIN_HOOKS for link in links) else entry_points(group=GROUP)
+    plugins = {point.name: point for point in found}
+    return [NamedHook(link.type, _made(link, plugins), link.timeout) for link in links]
 
 
 def _made(link: HookSettings, plugins: Mapping[str, EntryPoint]) -> Hook:

@@ -1,14 +1,17 @@
 """Everything, put together from the settings. The only place where all rooms meet."""
 
+import os
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
+from handspan.agent.skill_folders import skill_folders
+from handspan.agent.skill_switches import SkillSwitches
+from handspan.agent.skills import Skills
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ConfigError
-from handspan.core.names import did_you_mean
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
 from handspan.engine.builtin_hooks import make_hooks
@@ -16,22 +19,38 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
-from handspan.engine.ledger import MemoryLedger
+from handspan.gateway.agents import Agents
+from handspan.gateway.conversing import Conversing
+from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_another
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry, Rules
 from handspan.sources.builtin import BuiltinTools
 from handspan.sources.plugins import Broken, FolderTools, PluginTools
 from handspan.store.artifacts import FolderArtifacts
+from handspan.store.store import SqliteStore
 from handspan.store.switches import Switches
 from handspan.tools.sandbox import Sandbox, create_workspace
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    """A model that keeps connections between turns."""
+
+    async def close(self) -> None: ...
 
 
 class App:
     """The whole house. `async with App(settings) as app:` opens it and closes it again."""
 
     def __init__(
-        self, settings: Settings, questions: Questions | None = None, config_folder: Path | None = None
+        self,
+        settings: Settings,
+        questions: Questions | None = None,
+        config_folder: Path | None = None,
+        *,
+        durable: bool = False,
     ) -> None:
+        """`durable` keeps calls and conversations in the state folder; without it they end with the process."""
         self.settings = settings
         self.switches = Switches(settings.state / "disabled.json")
         self.registry = Registry(_rules(settings, self.switches))
@@ -41,18 +60,25 @@ class App:
             uid=settings.tools.sandbox.uid,
             switch=settings.tools.sandbox.enabled,
         )
-        self.ledger = MemoryLedger()
+        self.guard = NetGuard(settings.tools.url_policy)
+        artifacts = FolderArtifacts(settings.state / "artifacts")
+        self.store = SqliteStore(settings.state, artifacts) if durable else None
         self.engine = Engine(
-            FolderArtifacts(settings.state / "artifacts"),
+            artifacts,
             settings.workspace,
             questions=questions,
             question_timeout=settings.tools.question_timeout,
             hooks=Hooks(make_hooks(settings.hooks.chain)) if settings.hooks.enabled else None,
-            ledger=self.ledger,
+            ledger=self.store.ledger if self.store else None,
             gates=Gates(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
         )
-        self._builtin = BuiltinTools(self.registry, settings, self.sandbox, NetGuard(settings.tools.url_policy))
+        self.agents = Agents(settings, self.store.agents if self.store else None)
+        folders = skill_folders(settings.workspace, config_folder, [settings.state])
+        self.skills = Skills(folders, SkillSwitches(settings.state / "skills.json"))
+        self._conversing: Conversing | None = None
+        self._models: list[_Closable] = []
+        self._builtin = BuiltinTools(self.registry, settings, self.sandbox, self.guard)
         self._plugins = PluginTools(self.registry)
         self._folder = FolderTools(self.registry, config_folder / "tools") if config_folder else None
         self.broken: list[Broken] = []
@@ -67,17 +93,24 @@ class App:
             raise ConfigError(
                 f"The folder {error.filename!r} can't be made: {error.strerror}. Set another one."
             ) from None
+        if self.store:
+            await self.store.open()
+            await self.store.recover()
         self._builtin.open()
         self.broken = self._plugins.open() + (self._folder.open() if self._folder else [])
         self.engine.open()
 
     async def close(self) -> None:
         """Take everything back, in the other order."""
+        for model in self._models:
+            await model.close()
         await self.engine.close()
         if self._folder:
             self._folder.close()
         self._plugins.close()
         self._builtin.close()
+        if self.store:
+            await self.store.close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -88,26 +121,36 @@ class App:
     ) -> None:
         await self.close()
 
-    def agent(self, name: str | None = None) -> Agent:
-        """The agent of this name, or the default one; `ConfigError` when there is none."""
-        wanted = name or self.settings.default_agent
-        found = self.settings.agents.get(wanted)
-        if found is None:
-            hint = did_you_mean(wanted, self.settings.agents)
-            raise ConfigError(
-                f"There is no agent {wanted!r}.{hint} There are: {', '.join(sorted(self.settings.agents))}."
-            )
-        return Agent(wanted, found.tools, found.deny, found.mode)
+    async def find_agent(self, name: str | None = None) -> Agent:
+        """The agent of this name, of the settings or a kept one, or the default; `ConfigError` when there is none."""
+        return (await self.agents.find(name)).agent
+
+    async def choose_model(self, named: str = "") -> Choice:
+        """The model to talk to, and why: a local Ollama is asked only where there is nothing better."""
+        chosen = choose(self.settings, self.guard, os.environ, named)
+        if is_for_want_of_another(self.settings, os.environ, named):
+            chosen = await find_ollama(self.guard, os.environ) or chosen
+        if isinstance(chosen.model, _Closable):
+            self._models.append(chosen.model)
+        return chosen
+
+    def conversing(self) -> Conversing:
+        """Sessions to talk to; only where calls are kept (`durable`)."""
+        if self.store is None:
+            raise ConfigError("Conversations are kept, and this house keeps nothing: open it with durable=True.")
+        if self._conversing is None:
+            self._conversing = Conversing(self.store, self.engine, self.registry, self.skills)
+        return self._conversing
 
     def caller(
         self,
-        agent: str | None = None,
+        agent: Agent | str | None = None,
         who: Principal = OPERATOR,
         session: str = "",
         progress: Progress = no_progress,
     ) -> Caller:
-        """Somebody to make calls for."""
-        acting = self.agent(agent)
+        """Somebody to make calls for. A name is looked for in the settings only: `find_agent` knows the others."""
+        acting = agent if isinstance(agent, Agent) else self.agents.of_settings(agent)
         return Caller(who, acting, self.registry.toolbox(acting, who, session), session, progress)
 
 

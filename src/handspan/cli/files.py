@@ -1,0 +1,69 @@
+"""What commands read from files: JSON, messages, tools."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from handspan.core.errors import WireError
+from handspan.core.messages import Message
+from handspan.core.tool import ToolSpec
+from handspan.core.values import Json, JsonObject
+from handspan.wire import strict_json
+
+_NO_PARAMETERS: Final[JsonObject] = {"type": "object", "properties": {}}
+
+
+def read_json(given: str) -> Json:
+    """The content of the file of that name ('-' is standard input), else the argument itself, as JSON."""
+    path = Path(given)
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):  # longer than a file name can be: JSON, then
+        is_file = False
+    try:
+        if given == "-":
+            return strict_json.parse(sys.stdin.buffer.read())
+        return strict_json.parse(path.read_bytes() if is_file else given)
+    except WireError as error:
+        what = f"The file {given!r}" if is_file else f"{given[:60]!r} is no file, and as JSON it"
+        raise click.UsageError(f"{what} can't be read: {error}") from None
+
+
+def as_messages(value: Json) -> list[Message]:
+    """A conversation: a list of our messages, where a text alone is what a person says."""
+    items = value if isinstance(value, list) else [value]
+    plain = [_said_by_a_person(item) if isinstance(item, str) else item for item in items]
+    try:
+        return msgspec.convert(plain, list[Message])
+    except msgspec.ValidationError as error:
+        raise click.UsageError(f"The messages can't be read: {error}") from None
+
+
+def _said_by_a_person(text: str) -> Json:
+    return {"type": "user", "parts": [{"type": "text", "text": text}]}
+
+
+def as_specs(value: Json) -> list[ToolSpec]:
+    """Tools: one or a list of {name, description, parameters}, or the same in the form of OpenAI, Anthropic or MCP."""
+    items = value if isinstance(value, list) else [value]
+    try:
+        return msgspec.convert([_as_spec(item) for item in items], list[ToolSpec])
+    except msgspec.ValidationError as error:
+        raise click.UsageError(f"The tools can't be read: {error}") from None
+
+
+def _as_spec(item: Json) -> Json:
+    """What a model is told of a tool. A description and a schema may be missing outside; a name may not."""
+    if not isinstance(item, dict):
+        return item
+    given = item["function"] if isinstance(item.get("function"), dict) else item
+    assert isinstance(given, dict)
+    schemas = [given[key] for key in ("parameters", "inputSchema", "input_schema") if given.get(key) is not None]
+    told: JsonObject = {
+        "description": given.get("description") or "",
+        "parameters": next(iter(schemas), _NO_PARAMETERS),
+    }
+    return {**told, "name": given["name"]} if "name" in given else told

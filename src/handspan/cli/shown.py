@@ -1,0 +1,196 @@
+"""A turn as a terminal shows it: words as they come, a line for each call (SPEC U1 in letters)."""
+
+from typing import Final, Protocol, TextIO
+
+import msgspec
+from msgspec import Struct
+
+from handspan.agent.events import (
+    CallFinished,
+    CallProgress,
+    CallStarted,
+    Ended,
+    EndReason,
+    Event,
+    RetryComing,
+    TextArrived,
+    ThinkingArrived,
+)
+from handspan.core.clean import visible
+from handspan.core.values import Json
+
+_END_WORDS: Final[dict[EndReason, str]] = {
+    "limit": "(stopped: the limit of tool rounds is reached)",
+    "errors": "(stopped: every tool call failed several times in a row)",
+    "length": "(cut off: the answer was longer than the model may write)",
+    "refusal": "(the model refused)",
+    "pending": "(waiting: a call has its outcome elsewhere)",
+    "aborted": "(aborted)",
+}
+_MOST_SHOWN: Final = 2000
+"""Characters of arguments or a result, where they are shown."""
+
+
+class Show(Protocol):
+    """Whoever shows a conversation."""
+
+    def __call__(self, event: Event) -> None:
+        """An event of a turn."""
+        ...
+
+    def opened(self, session: str, agent: str, model: str) -> None:
+        """The conversation can begin. `model` says which one answers, and why."""
+        ...
+
+    def told(self, text: str) -> None:
+        """What is no part of the conversation itself: the answer to a command, or what went wrong."""
+        ...
+
+
+class _Opened(Struct, frozen=True, tag="session"):
+    id: str
+    agent: str
+    model: str
+
+
+class _Told(Struct, frozen=True, tag="told"):
+    text: str
+
+
+class JsonLines:
+    """Shows one event a line, for programs."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def __call__(self, event: Event) -> None:
+        """Show this event."""
+        self._write(event)
+
+    def opened(self, session: str, agent: str, model: str) -> None:
+        """The first line."""
+        self._write(_Opened(session, agent, model))
+
+    def told(self, text: str) -> None:
+        """A line that is no event of the turn."""
+        self._write(_Told(text))
+
+    def _write(self, value: Struct) -> None:
+        self._out.write(msgspec.json.encode(value).decode() + "\n")
+        self._out.flush()
+
+
+class Shown:
+    """Shows events to a person. Compact: a call is one line; verbose: with arguments and result."""
+
+    def __init__(self, out: TextIO, aside: TextIO, *, verbose: bool = False, once: bool = False) -> None:
+        """`aside` is for what is not the answer, when there is only one (`once`)."""
+        self._out = out
+        self._aside = aside
+        self._verbose = verbose
+        self._once = once
+        self._is_mid_line = False
+        self._is_terminal = out.isatty()
+        self._running: dict[str, str] = {}
+        """Names by call id. At a terminal they stand in a last line that goes when something else is written."""
+        self._has_last_line = False
+
+    def opened(self, session: str, agent: str, model: str) -> None:
+        """Which model it is and how to go on with this later."""
+        if not self._once:
+            self.told(f"Model: {model}")
+            self.told(f"Session {session}, agent {agent!r}. /help for help, Ctrl-D to end.")
+        elif self._verbose or self._aside.isatty():
+            self.told(f"(session {session}, agent {agent!r}, model {model})")
+
+    def told(self, text: str) -> None:
+        """Show a line of ours."""
+        if self._once:
+            self._aside.write(f"{_harmless(text)}\n")
+            self._aside.flush()
+        else:
+            self._line(text)
+
+    def __call__(self, event: Event) -> None:
+        """Show this event."""
+        match event:
+            case TextArrived(text=text):
+                self._words(text)
+            case ThinkingArrived(text=text) if self._verbose:
+                self._words(text)
+            case CallStarted():
+                self._started(event)
+            case CallProgress(value=value) if self._verbose:
+                self._progress(value)
+            case CallFinished():
+                self._finished(event)
+            case RetryComing(reason=reason, seconds=seconds):
+                self._line(f"({reason}; trying again in {seconds:.0f} s)")
+            case Ended():
+                self._ended(event)
+
+    def _started(self, event: CallStarted) -> None:
+        self._running[event.id] = event.name[:80]
+        if self._verbose:
+            self._line(f"→ {event.name[:80]} {_clipped(event.arguments)}")
+        else:
+            self._end_line()
+            self._write("")
+
+    def _finished(self, event: CallFinished) -> None:
+        self._running.pop(event.id, None)
+        state = "ok" if event.status == "success" else event.status
+        self._line(f"[{event.name[:80]}: {state}, {_duration(event.duration)}]")
+        if self._verbose:
+            self._line(f"← {_clipped(event.envelope)}")
+
+    def _progress(self, value: Json) -> None:
+        text = value.get("text") if isinstance(value, dict) else None
+        if isinstance(text, str):
+            self._words(text)
+        else:
+            self._line(f"  {value}")
+
+    def _ended(self, event: Ended) -> None:
+        self._running.clear()
+        if event.reason == "error":
+            self._line(f"The model can't answer: {event.text}")
+        elif event.reason in _END_WORDS:
+            self._line(_END_WORDS[event.reason])
+        self._end_line()
+
+    def _words(self, text: str) -> None:
+        if text:
+            self._write(text)
+            self._is_mid_line = not text.endswith("\n")
+
+    def _line(self, text: str) -> None:
+        self._end_line()
+        self._write(f"{text}\n")
+
+    def _end_line(self) -> None:
+        if self._is_mid_line:
+            self._write("\n")
+            self._is_mid_line = False
+
+    def _write(self, text: str) -> None:
+        if self._has_last_line:
+            self._out.write("\r\x1b[K")
+        self._out.write(_harmless(text))
+        self._has_last_line = self._is_terminal and bool(self._running)
+        if self._has_last_line:
+            self._out.write(f"[{_harmless(', '.join(self._running.values()))[:60]}: running]")
+        self._out.flush()
+
+
+def _harmless(text: str) -> str:
+    """The text without what would steer a terminal: a model's or a tool's words must not (SPEC S4)."""
+    return visible(text).replace("\r", "")
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

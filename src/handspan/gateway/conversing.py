@@ -1,0 +1,151 @@
+"""Sessions that are open in this process: made, loaded, talked to (SPEC A1, A2)."""
+
+from weakref import WeakValueDictionary
+
+from msgspec import structs
+
+from handspan.agent.events import Ended
+from handspan.agent.limits import Limits, Turn
+from handspan.agent.log import StoredLog
+from handspan.agent.loop import Emit, Loop
+from handspan.agent.session import Session
+from handspan.agent.skill_file import Skill
+from handspan.agent.skills import Skills, instructions_with, narrowed
+from handspan.agent.use_skill import UseSkill
+from handspan.core.agents import Agent
+from handspan.core.conversations import Session as KnownSession
+from handspan.core.conversations import Store, Total
+from handspan.core.errors import ToolError
+from handspan.core.messages import AssistantMessage, Message, UserMessage
+from handspan.core.principals import BUILTIN, OPERATOR, Principal
+from handspan.engine.caller import Caller
+from handspan.engine.engine import Engine
+from handspan.models.choice import Choice
+from handspan.registry.registry import Registry
+
+LAST = "last"
+"""In place of an id: the session that was active last."""
+
+
+class Conversing:
+    """Opens sessions and lets people talk to them."""
+
+    def __init__(self, store: Store, engine: Engine, registry: Registry, skills: Skills) -> None:
+        self._store = store
+        self._registry = registry
+        self._skills = skills
+        self._loop = Loop(engine, store.ledger)
+        self._open: WeakValueDictionary[str, Session] = WeakValueDictionary()
+        registry.register(UseSkill(skills, self._skill_of_model), BUILTIN)
+
+    async def find(self, session_id: str, who: Principal = OPERATOR) -> KnownSession:
+        """What is known of the session with this id, or of the last one; `ToolError` when there is none."""
+        kept = self._store.conversations
+        if session_id != LAST:
+            return await kept.get(session_id, owner=who.owner)
+        page = await kept.page(owner=who.owner, limit=1)
+        if not page.sessions:
+            raise ToolError("file_not_found", "There is no session yet to go on with: begin one.")
+        return page.sessions[0]
+
+    async def open(
+        self, agent: Agent, choice: Choice, known: KnownSession | None = None, who: Principal = OPERATOR
+    ) -> Session:
+        """A new session, or that one; what an earlier process left open in it is closed first."""
+        kept = self._store.conversations
+        if known is None:
+            known = await kept.create(owner=who.owner, agent=agent.name)
+        elif known.agent != agent.name:
+            await kept.choose_agent(known.id, agent.name, owner=who.owner)
+        messages = await kept.load(known.id, owner=who.owner)
+        session = self._session(known.id, agent, choice, who, messages)
+        if known.state == "idle":  # what runs is another process's, what waits gets its results later
+            await self._loop.close(session)
+        return session
+
+    async def say(self, session: Session, message: UserMessage, emit: Emit) -> Ended:
+        """One turn: from what a person says to the end of the answer."""
+        owner = session.caller.who.owner
+        begun = await self._store.conversations.begin_turn(session.id, owner=owner)
+        waiting = False
+        try:
+            if not session.knows_skills:  # not when it is opened: reading them takes longer than all the rest
+                self._act_with(session, session.skills)
+            await self._catch_up(session, begun)
+            if waited_for := _open_calls(session.last):
+                waiting = (await self._loop.advance(session, emit)).reason == "pending"
+                if waiting:
+                    text = f"The session waits for the outcome of {', '.join(waited_for)}: say it again later."
+                    raise ToolError("busy", text)
+            await session.append(message)
+            ended = await self._loop.advance(session, emit)
+            waiting = ended.reason == "pending"
+            return ended
+        finally:
+            await self._store.conversations.end_turn(session.id, owner=owner, waiting=waiting)
+
+    async def change_agent(self, session: Session, agent: Agent, choice: Choice) -> Session:
+        """The session as it goes on with another agent and its model; what was said stays."""
+        who = session.caller.who
+        await self._store.conversations.choose_agent(session.id, agent.name, owner=who.owner)
+        return self._session(session.id, agent, choice, who, session.messages)
+
+    async def usage(self, session: Session) -> list[str]:
+        """What the session used, a line for each model."""
+        sums = await self._store.usage.sums("model", owner=session.caller.who.owner, session=session.id)
+        return [
+            f"{one.of}: {one.replies} {'reply' if one.replies == 1 else 'replies'}, {_told(one.input)} tokens in, "
+            f"{_told(one.output)} out, cost {_told(one.cost, '.4f', ' USD')}"
+            for one in sums
+        ] or ["nothing yet"]
+
+    def _session(
+        self, session_id: str, agent: Agent, choice: Choice, who: Principal, messages: list[Message]
+    ) -> Session:
+        caller = Caller(who, agent, self._registry.toolbox(agent, who, session_id), session_id)
+        log = StoredLog(self._store.conversations, who.owner, choice.price)
+        limits = Limits(rounds=agent.max_tool_iterations or None)
+        session = self._open[session_id] = Session(session_id, caller, choice.model, log, messages, limits)
+        if agent.skills:
+            on, session.notes = self._skills.chosen(agent.skills)
+            self._act_with(session, on)
+        return session
+
+    def switch_on(self, session: Session, name: str) -> None:
+        """Let a skill be on in this session from the next round; `ToolError` when it can't be used."""
+        self._act_with(session, (*session.skills, self._skills.find(name)))
+        session.forget_projections()
+
+    async def _skill_of_model(self, session_id: str, skill: Skill) -> None:
+        session = self._open.get(session_id)
+        if session is not None:  # the instructions reach the model as the call's result
+            self._act_with(session, (*session.skills, skill))
+
+    def _act_with(self, session: Session, skills: tuple[Skill, ...]) -> None:
+        """SPEC A3: the toolbox is what the skills' globs match; the instructions are the agent's and theirs."""
+        session.knows_skills = True
+        session.skills = tuple({skill.name: skill for skill in skills}.values())
+        words = instructions_with(session.agent, session.skills, self._skills.usable())
+        agent = structs.replace(narrowed(session.agent, session.skills), instructions=words)
+        who = session.caller.who
+        session.caller = Caller(who, agent, self._registry.toolbox(agent, who, session.id), session.id)
+
+    async def _catch_up(self, session: Session, begun: KnownSession) -> None:
+        """Hear what was said in the session by another process meanwhile."""
+        heard = len(session.messages)
+        if begun.length > heard:
+            owner = session.caller.who.owner
+            session.messages += await self._store.conversations.load(session.id, owner=owner, after=heard)
+            session.turn = Turn(session.messages)
+            session.forget_projections()
+
+
+def _open_calls(last: Message | None) -> list[str]:
+    return [call.name for call in last.calls] if isinstance(last, AssistantMessage) else []
+
+
+def _told(total: Total, form: str = ".0f", unit: str = "") -> str:
+    """The sum in words: what is not known is never counted as 0 (SPEC M6)."""
+    if total.known is None:
+        return "unknown"
+    return f"{'at least ' if total.unknown else ''}{total.known:{form}}{unit}"

@@ -1,0 +1,93 @@
+"""A session's messages in the store, with what each reply cost (SPEC A2, M6)."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from handspan.agent.log import StoredLog
+from handspan.config.settings import ModelPrice
+from handspan.core.conversations import Total
+from handspan.core.errors import ToolError
+from handspan.core.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Message,
+    ResultsMessage,
+    Text,
+    UnpairedCalls,
+    Usage,
+    UserMessage,
+)
+from handspan.store.store import SqliteStore
+
+pytestmark = pytest.mark.anyio
+
+HI = UserMessage((Text("hi"),))
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with SqliteStore(tmp_path) as store:
+        yield store
+
+
+def reply(usage: Usage | None = None, model: str = "m") -> AssistantMessage:
+    return AssistantMessage((Text("hello"),), "end", model, usage)
+
+
+async def costs(store: SqliteStore, session: str) -> Total:
+    (of_session,) = await store.usage.sums("session", owner="ann", session=session)
+    return of_session.cost
+
+
+async def test_what_the_store_refuses_is_refused(store: SqliteStore) -> None:
+    session = await store.conversations.create(owner="ann")
+    log = StoredLog(store.conversations, "ann")
+    with pytest.raises(ToolError, match="There is no session"):
+        await log.append("nope", HI)
+    with pytest.raises(ToolError, match="There is no session"):
+        await StoredLog(store.conversations, "bob").append(session.id, HI)
+    with pytest.raises(UnpairedCalls):
+        await log.append(session.id, ResultsMessage((CallResult("c", "t", "{}"),)))
+    assert await store.conversations.load(session.id, owner="ann") == []
+
+
+async def test_every_message_is_there_for_the_next_process(tmp_path: Path) -> None:
+    messages: list[Message] = [
+        HI,
+        AssistantMessage((CallPart("c-1", "t", "{}"),), "calls", "m"),
+        ResultsMessage((CallResult("c-1", "t", "{}"),)),
+        reply(),
+    ]
+    async with SqliteStore(tmp_path) as store:
+        session = await store.conversations.create(owner="ann")
+        log = StoredLog(store.conversations, "ann")
+        for message in messages:
+            await log.append(session.id, message)
+    async with SqliteStore(tmp_path) as store:
+        assert await store.conversations.load(session.id, owner="ann") == messages
+
+
+@pytest.mark.parametrize(
+    ("message", "price", "cost"),
+    [
+        (reply(Usage(1_000_000, 100_000)), ModelPrice(2.0, 10.0), 3.0),
+        (reply(Usage(1_000_000, 100_000), "gpt-4o"), None, 3.5),
+        (reply(Usage(1_000_000, 100_000), "gpt-4o"), ModelPrice(), 3.5),
+        (reply(Usage(1_000_000, 100_000), "gpt-4o"), ModelPrice(0.0, 0.0), 0.0),
+        (reply(Usage(1_000_000, 100_000), "nobody-knows"), None, None),
+        (reply(Usage(1_000_000, None)), ModelPrice(2.0, 10.0), None),
+        (reply(), ModelPrice(2.0, 10.0), None),
+    ],
+)
+async def test_a_reply_costs_what_the_settings_or_the_table_say_and_unknown_stays_unknown(
+    store: SqliteStore, message: AssistantMessage, price: ModelPrice | None, cost: float | None
+) -> None:
+    session = await store.conversations.create(owner="ann")
+    log = StoredLog(store.conversations, "ann", price)
+    await log.append(session.id, HI)
+    await log.append(session.id, message)
+    total = await costs(store, session.id)
+    assert (total.known, total.unknown) == (cost if cost is None else pytest.approx(cost), int(cost is None))

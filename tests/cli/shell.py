@@ -1,0 +1,152 @@
+"""The real command, as scripts and people run it: in a process of its own, or at a terminal."""
+
+import contextlib
+import errno
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+_COMMAND: Final = (sys.executable, "-m", "handspan.cli.main")
+_PRIVATE: Final = ("HANDSPAN_", "XDG_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "OLLAMA_")
+_AT_TERMINAL: Final = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Makes the terminal the one that Ctrl-C comes from, then is the command."""
+
+
+class Shell:
+    """Runs the command with a home that is empty at first, and without any model of this machine."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._environ = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
+
+    def __call__(self, *words: str, given: str | bytes = "", **environ: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*_COMMAND, *words],
+            input=given if isinstance(given, bytes) else given.encode(),
+            env=self.environ(**environ),
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    @contextlib.contextmanager
+    def at_terminal(self, *words: str, **environ: str) -> Iterator["Terminal"]:
+        """The command at a terminal of its own; whatever is left of it is ended."""
+        terminal = Terminal([*_COMMAND, *words], self.environ(TERM="dumb", COLUMNS="120", **environ))
+        try:
+            yield terminal
+        finally:
+            terminal.close()
+
+    def environ(self, **more: str) -> dict[str, str]:
+        """The environment; nothing answers where it says that Ollama is."""
+        return {**self._environ, "HOME": str(self.home), "OLLAMA_HOST": "127.0.0.1:1", **more}
+
+    @property
+    def workspace(self) -> Path:
+        return self.home / ".local" / "share" / "handspan" / "workspace"
+
+    @property
+    def state(self) -> Path:
+        return self.home / ".local" / "state" / "handspan"
+
+    def config(self, text: str) -> None:
+        folder = self.home / ".config" / "handspan"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.toml").write_text(text, encoding="utf-8")
+
+    def tool(self, name: str, code: str) -> None:
+        """A tool of the person's own."""
+        folder = self.home / ".config" / "handspan" / "tools"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.py").write_text(code, encoding="utf-8")
+
+
+class Terminal:
+    """A command with a terminal in front of it. Every wait is bounded."""
+
+    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
+        self._ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _AT_TERMINAL, *command],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environ,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._unread = ""
+        self.seen = ""
+        """Everything that was on it."""
+
+    def type(self, text: str) -> None:
+        """As if these keys were pressed."""
+        os.write(self._ours, text.encode())
+
+    def say(self, line: str) -> None:
+        """Type a line."""
+        self.type(f"{line}\r")
+
+    def until(self, pattern: str, seconds: float = 30.0) -> str:
+        """What is written up to and with what fits the pattern; what comes after it is for the next time."""
+        deadline = time.monotonic() + seconds
+        while (found := re.search(pattern, self._unread, re.DOTALL)) is None:
+            piece = self._read(deadline - time.monotonic())
+            assert piece is not None, f"nothing that fits {pattern!r} came; this did: {self._unread!r}"
+            self._unread += piece
+        text, self._unread = self._unread[: found.end()], self._unread[found.end() :]
+        return text
+
+    def prompt(self) -> str:
+        """What is written until a line is asked for."""
+        return self.until(r"(?m)^> ")
+
+    def ended(self, seconds: float = 30.0) -> int:
+        """The exit code, once the command has ended."""
+        deadline = time.monotonic() + seconds
+        while (piece := self._read(deadline - time.monotonic())) is not None:
+            self._unread += piece
+        return self.process.wait(max(deadline - time.monotonic(), 1.0))
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def close(self) -> None:
+        """End it, if it has not ended."""
+        if self.process.poll() is None:
+            self.kill()
+        os.close(self._ours)
+
+    def _read(self, seconds: float) -> str | None:
+        """The next piece; None when there is none in time, or no more."""
+        ready, _, _ = select.select([self._ours], [], [], max(seconds, 0.0))
+        if not ready:
+            return None
+        try:
+            piece = os.read(self._ours, 65536).decode(errors="replace").replace("\r\n", "\n")
+        except OSError as error:
+            if error.errno != errno.EIO:  # that one says that the other side is closed
+                raise
+            return None
+        self.seen += piece
+        return piece or None
+
+
+def json_lines(done: subprocess.CompletedProcess[str]) -> list[Any]:
+    """What was printed, a JSON value a line."""
+    return [json.loads(line) for line in done.stdout.splitlines()]
