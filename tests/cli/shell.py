@@ -73,6 +73,13 @@ class Shell:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.py").write_text(code, encoding="utf-8")
 
+    def skill(self, name: str, tools: str, text: str) -> None:
+        """A skill of the person's own."""
+        folder = self.home / ".config" / "handspan" / "skills" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        front = f"---\nname: {name}\ndescription: For a test.\nallowed-tools: [{tools}]\n---\n"
+        (folder / "SKILL.md").write_text(f"{front}{text}\n", encoding="utf-8")
+
 
 class Terminal:
     """A command with a terminal in front of it. Every wait is bounded."""

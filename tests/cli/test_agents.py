@@ -173,6 +173,16 @@ def test_only_what_is_said_changes(run: Shell) -> None:
     assert (shown["instructions"], shown["model"], shown["max_tool_iterations"]) == ("", "", 3)
 
 
+def test_skills_are_on_from_the_start_of_a_conversation(run: Shell) -> None:
+    run.skill("clock", "get_current_*", "Tell the time in words.")
+    done = run("agents", "create", "x", "--skills", "clock, nonsense")
+    assert "nonsense" in done.stderr and "skills:       clock, nonsense\n" in done.stdout
+    chat = json_lines(run("chat", "--json", "--agent", "x", "write 'x' to a.txt"))
+    assert "call_started" not in {event["type"] for event in chat}
+    run("agents", "edit", "x", "--skills", "")
+    assert json.loads(run("agents", "show", "x", "--json").stdout)["skills"] == []
+
+
 def test_an_agent_of_the_settings_can_be_cloned_and_the_clone_changed(run: Shell) -> None:
     run.config(READER)
     assert "[x] read_file" in run("agents", "clone", "reader", "mine").stdout

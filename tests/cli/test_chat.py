@@ -1,12 +1,13 @@
 """`handspan chat` as a person and a script use it: real processes, a real terminal (SPEC A2, A4, M5, U2)."""
 
 import asyncio
+import json
 import os
 import re
 import select
 import stat
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,6 +17,7 @@ from handspan.store.store import SqliteStore
 from tests.cli.shell import Shell, Terminal, json_lines
 from tests.models.fake_server import KEY, Call, FakeModelServer, Turn
 from tests.models.talks import APIS, MODELS
+from tests.tools.leftovers import is_gone, new_mark
 
 TIME, FILES, BOTH = (
     "What time is it in Tokyo?",
@@ -196,6 +198,13 @@ def test_nobody_to_ask_means_no_and_yes_means_yes(run: Shell) -> None:
     assert finished(json_lines(run("chat", "--json", "--yes", TIME))) == [("get_current_time", "success")]
 
 
+def test_skills_of_the_agent_that_can_not_be_used_are_told_aside(run: Shell) -> None:
+    run("agents", "create", "x", "--skills", "nonsense")
+    done = run("chat", "--agent", "x", TIME)
+    assert done.returncode == 0 and "get_current_time: ok" in done.stdout
+    assert "nonsense" in done.stderr and "nonsense" not in done.stdout
+
+
 # Sessions.
 
 
@@ -284,6 +293,23 @@ def test_a_conversation_is_resumed_and_earlier_lines_can_be_had_again(run: Shell
         assert "[write_file: ok" in terminal.prompt()
 
 
+def test_a_person_switches_a_skill_on_and_the_toolbox_is_what_it_allows(run: Shell) -> None:
+    run.skill("clock", "get_current_*", "Tell the time in words.")
+    with run.at_terminal("chat") as terminal:
+        terminal.prompt()
+        terminal.say("/skill nope")
+        assert "'nope'" in terminal.prompt()
+        terminal.say("/skill")
+        assert "(none)" in terminal.prompt()
+        terminal.say("/skill clock")
+        assert "\n  clock\n" in terminal.prompt()
+        terminal.say("/tools")
+        listed = terminal.prompt()
+        assert "get_current_time" in listed and "write_file" not in listed
+        terminal.say(TIME)
+        assert "get_current_time: ok" in terminal.prompt()
+
+
 def test_verbose_shows_what_goes_in_and_out_of_a_tool(run: Shell) -> None:
     with run.at_terminal("chat", "--verbose") as terminal:
         terminal.prompt()
@@ -311,14 +337,16 @@ def test_ctrl_c_aborts_the_turn_and_not_the_program(run: Shell) -> None:
 
 
 def test_ctrl_c_ends_a_shell_command_that_runs(run: Shell) -> None:
+    log = f"log-{new_mark()}.txt"
     run.workspace.mkdir(parents=True)
-    (run.workspace / "log.txt").write_text("first line\n", encoding="utf-8")
+    (run.workspace / log).write_text("first line\n", encoding="utf-8")
     with run.at_terminal("chat") as terminal:
         terminal.prompt()
-        terminal.say('/exec_shell {"command": "tail -f log.txt", "timeout": 300}')
+        terminal.say(f'/exec_shell {{"command": "tail -f {log}", "timeout": 300}}')
         terminal.until(r"\[exec_shell: running\]")
         terminal.type("\x03")
         assert "(aborted)" in terminal.prompt()
+        assert is_gone(log)
         terminal.type("\x04")
         assert terminal.ended() == 0
 
@@ -526,3 +554,88 @@ def test_help_shows_the_way(run: Shell) -> None:
     done = run("chat", "--help")
     assert done.returncode == 0
     assert all(option in done.stdout for option in ("--agent", "--session", "--model", "--verbose", "--json", "--yes"))
+
+
+# A local model that is looked for in the background.
+
+
+class Ollama:
+    """A local Ollama that takes its time to say which models it has."""
+
+    def __init__(self) -> None:
+        self.was_asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.port = 0
+
+    async def __aenter__(self) -> "Ollama":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
+        await reader.readexactly(int(length[1]) if length else 0)
+        path = head.split(" ")[1]
+        if path == "/api/tags":
+            self.was_asked.set()
+            await self.may_answer.wait()
+        body = json.dumps(self._answers[path]).encode()
+        kind = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        writer.write(kind + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    _answers: ClassVar[dict[str, Any]] = {
+        "/api/tags": {"models": [{"model": "llama3:8b"}]},
+        "/api/show": {"capabilities": ["completion", "tools"]},
+        "/v1/chat/completions": {
+            "id": "1",
+            "object": "chat.completion",
+            "model": "llama3:8b",
+            "choices": [
+                {"index": 0, "message": {"role": "assistant", "content": "Hello from here."}, "finish_reason": "stop"}
+            ],
+        },
+    }
+
+
+@pytest.mark.anyio
+async def test_a_conversation_begins_before_ollama_has_answered_and_uses_it_when_it_has(run: Shell) -> None:
+    loop = asyncio.get_running_loop()
+
+    def person(port: int) -> None:
+        with run.at_terminal("chat", OLLAMA_HOST=f"127.0.0.1:{port}") as terminal:
+            assert "Model: offline" in terminal.prompt()
+            asyncio.run_coroutine_threadsafe(ollama.was_asked.wait(), loop).result(20)
+            loop.call_soon_threadsafe(ollama.may_answer.set)
+            terminal.say("hi")
+            answer = terminal.prompt()
+            assert "Model: llama3:8b, because a local Ollama answers" in answer and "Hello from here." in answer
+
+    async with Ollama() as ollama:
+        await asyncio.to_thread(person, ollama.port)
+
+
+@pytest.mark.anyio
+async def test_a_single_question_waits_for_ollama(run: Shell) -> None:
+    async with Ollama() as ollama:
+        ollama.may_answer.set()
+        host = f"127.0.0.1:{ollama.port}"
+        done = await asyncio.to_thread(run, "chat", "--json", "hi", OLLAMA_HOST=host)
+        which = await asyncio.to_thread(run, "model", "which", OLLAMA_HOST=host)
+    assert json_lines(done)[0]["model"].startswith("llama3:8b, because")
+    assert json_lines(done)[-1]["text"] == "Hello from here."
+    assert which.stdout.startswith("llama3:8b, because")
+
+
+@pytest.mark.anyio
+async def test_an_ollama_that_never_answers_is_given_up(run: Shell) -> None:
+    async with Ollama() as ollama:
+        done = await asyncio.to_thread(run, "chat", TIME, OLLAMA_HOST=f"127.0.0.1:{ollama.port}")
+        ollama.may_answer.set()
+    assert done.returncode == 0 and "get_current_time: ok" in done.stdout

@@ -30,6 +30,7 @@ _OPTIONS: Final = (
     click.option("--all-tools", is_flag=True, help="All tools."),
     click.option("--no-tools", is_flag=True, help="No tools."),
     click.option("--deny", help="Never these tools: names and globs, with commas between them; '' means none."),
+    click.option("--skills", help="Skills that are on from the start, with commas between them; '' means none."),
     click.option("--max-rounds", type=click.IntRange(min=0), help="Rounds of tool calls in one turn; 0 for no limit."),
 )
 
@@ -45,6 +46,7 @@ class Wanted(Struct, frozen=True):
     all_tools: bool
     no_tools: bool
     deny: str | None
+    skills: str | None
     max_rounds: int | None
     enable: tuple[str, ...] = ()
     disable: tuple[str, ...] = ()
@@ -193,6 +195,7 @@ async def _show(app: App, name: str, as_json: bool) -> None:
     click.echo(f"mode:         {agent.mode}")
     click.echo(f"rounds:       {agent.max_tool_iterations or 'no limit'}")
     click.echo(f"instructions: {agent.instructions or 'none'}")
+    click.echo(f"skills:       {', '.join(agent.skills) or 'none'}")
     click.echo(f"tools:        {_globs(agent)}")
     for entry in entries:
         _print_line(_checkbox(agent, entry, app))
@@ -262,6 +265,8 @@ def _changed(agent: Agent, wanted: Wanted) -> Agent:
             agent = structs.replace(agent, **{field: value})
     if wanted.max_rounds is not None:
         agent = structs.replace(agent, max_tool_iterations=wanted.max_rounds or None)
+    if wanted.skills is not None:
+        agent = structs.replace(agent, skills=_split(wanted.skills))
     if wanted.deny is not None:
         agent = structs.replace(agent, deny=_split(wanted.deny))
     if wanted.tools is not None or wanted.all_tools or wanted.no_tools:
@@ -284,6 +289,8 @@ async def _note(app: App, agent: Agent, wanted: Wanted) -> None:
     for glob in said:
         if not any(matches(glob, name) for name in names):
             click.echo(f"Note: {glob!r} names no tool that is here now.{did_you_mean(glob, names)}", err=True)
+    for problem in app.skills.chosen(_split(wanted.skills or ""))[1]:
+        click.echo(f"Note: {problem}", err=True)
     if wanted.model:
         try:
             await app.choose_model(agent.model)

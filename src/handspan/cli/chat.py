@@ -12,14 +12,17 @@ from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.prompt import Prompt
 from handspan.cli.shown import JsonLines, Show, Shown
 from handspan.cli.terminal import questions_for
+from handspan.core.agents import Agent
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.messages import Text, UserMessage
 from handspan.gateway.app import App
 from handspan.gateway.conversing import Conversing
+from handspan.models.choice import Choice
 
 _HELP = """\
 /tools           what tools this agent may use
 /agent [NAME]    which agent answers; with a name, let that one go on
+/skill [NAME]    which skills are on; with a name, switch that one on
 /usage           what this conversation used
 /help            this
 /quit            the end (so is Ctrl-D)
@@ -57,12 +60,15 @@ async def _chat(
 ) -> int:
     async with App(read_settings(), questions_for(yes), config_folder(), durable=True) as app:
         talk = Talk(app, model, show)
-        await talk.open(agent, session_id)
-        if question is None:
-            await talk.converse()
-            return 0
-        ended = await talk.say(question)
-        return 0 if ended.reason not in ("error", "aborted") else 1
+        await talk.open(agent, session_id, waits=question is not None)
+        try:
+            if question is None:
+                await talk.converse()
+                return 0
+            ended = await talk.say(question)
+            return 0 if ended.reason not in ("error", "aborted") else 1
+        finally:
+            await talk.close()
 
 
 class Talk:
@@ -74,9 +80,15 @@ class Talk:
         self._show = show
         self._conversing: Conversing = app.conversing()
         self._session: Session
+        self._looking: asyncio.Task[Choice] | None = None
+        """For a better model, in the background (SPEC M5)."""
 
-    async def open(self, agent: str | None, session_id: str | None) -> None:
-        """Begin a session, or go on with one: with the agent that it has, unless another is named."""
+    async def open(self, agent: str | None, session_id: str | None, *, waits: bool) -> None:
+        """Begin a session, or go on with one: with the agent that it has, unless another is named.
+
+        Whether a local model answers is worth waiting for when there is only one question; a conversation begins
+        without knowing.
+        """
         known = await self._conversing.find(session_id) if session_id else None
         try:
             acting = await self._app.find_agent(agent or (known.agent if known else None))
@@ -84,16 +96,27 @@ class Talk:
             if agent or not known:
                 raise
             raise ConfigError(f"{error} The session was with that one: name another (--agent).") from None
-        chosen = await self._app.choose_model(self._model or acting.model)
+        named = self._model or acting.model
+        if waits:
+            chosen = await self._app.choose_model(named)
+        else:
+            chosen = self._app.choose_at_once(named)
+            self._looking = asyncio.create_task(self._app.choose_model(named))
         self._session = await self._conversing.open(acting, chosen, known)
         self._show.opened(self._session.id, acting.name, chosen.why)
         for note in self._session.notes:
             self._show.told(f"({note})")
 
+    async def close(self) -> None:
+        """Look for nothing any more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
     async def say(self, text: str) -> Ended:
         """One turn; Ctrl-C aborts it, and only it."""
         loop = asyncio.get_running_loop()
-        turn = asyncio.create_task(self._conversing.say(self._session, UserMessage((Text(text),)), self._show))
+        turn = asyncio.create_task(self._turn(UserMessage((Text(text),))))
 
         def abort() -> None:
             if not turn.cancelling():  # once: a second Ctrl-C must not disturb the tidying up
@@ -109,6 +132,15 @@ class Talk:
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
+    async def _turn(self, message: UserMessage) -> Ended:
+        if self._looking is not None:
+            looking, self._looking = self._looking, None
+            found = await looking
+            if found.model.name != self._session.model.name:
+                await self._act_as(self._session.agent, found)
+                self._show.told(f"Model: {found.why}")
+        return await self._conversing.say(self._session, message, self._show)
+
     async def converse(self) -> None:
         """Turn after turn, until the person has had enough."""
         prompt = Prompt(self._app.settings.state / "chat_history")
@@ -122,7 +154,7 @@ class Talk:
     async def _answer(self, line: str) -> None:
         name, _, argument = line.partition(" ")
         try:
-            if name in ("/help", "/tools", "/agent", "/usage"):
+            if name in ("/help", "/tools", "/agent", "/skill", "/usage"):
                 await self._command(name, argument.strip())
             elif line:
                 await self.say(line)
@@ -140,6 +172,10 @@ class Talk:
                 if argument:
                     await self._change_agent(argument)
                 lines = [self._session.caller.agent.name]
+            case "/skill":
+                if argument:
+                    self._conversing.switch_on(self._session, argument)
+                lines = [skill.name for skill in self._session.skills]
             case "/usage":
                 lines = await self._conversing.usage(self._session)
             case _:
@@ -149,5 +185,8 @@ class Talk:
 
     async def _change_agent(self, name: str) -> None:
         agent = await self._app.find_agent(name)
-        chosen = await self._app.choose_model(self._model or agent.model)
+        await self._act_as(agent, await self._app.choose_model(self._model or agent.model))
+        await self.close()
+
+    async def _act_as(self, agent: Agent, chosen: Choice) -> None:
         self._session = await self._conversing.change_agent(self._session, agent, chosen)

@@ -11,18 +11,21 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from handspan.config.installed import entry_points_of
 from handspan.config.settings import HookSettings
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches_any
 from handspan.core.results import ToolResult
 from handspan.core.values import Json
 from handspan.engine.hooks import BeforeVerdict, Cancel, Hook, HookedCall, Modify, NamedHook
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP: Final = "handspan.hooks"
 
@@ -118,16 +121,16 @@ class PathPrefix:
 BUILTIN_HOOKS: Final[Mapping[str, Any]] = {"audit_log": AuditLog, "rate_limit": RateLimit, "path_prefix": PathPrefix}
 
 
-def make_hooks(chain: Iterable[HookSettings], found: Iterable[EntryPoint] | None = None) -> list[NamedHook]:
+def make_hooks(chain: Iterable[HookSettings], found: "Iterable[EntryPoint] | None" = None) -> list[NamedHook]:
     """The hooks that the settings name, in their order; `ConfigError` for one that can't be made."""
     links = list(chain)
-    if found is None:  # looking through all installed packages takes a while: only for a hook that is not ours
-        found = [] if all(link.type in BUILTIN_HOOKS for link in links) else entry_points(group=GROUP)
+    if found is None:
+        found = entry_points_of(GROUP) if links else ()
     plugins = {point.name: point for point in found}
     return [NamedHook(link.type, _made(link, plugins), link.timeout) for link in links]
 
 
-def _made(link: HookSettings, plugins: Mapping[str, EntryPoint]) -> Hook:
+def _made(link: HookSettings, plugins: "Mapping[str, EntryPoint]") -> Hook:
     where = f"hooks.chain, type {link.type!r}"
     plugin = plugins.get(link.type)
     if plugin is None and link.type not in BUILTIN_HOOKS:

@@ -1,9 +1,10 @@
 """Everything, put together from the settings. The only place where all rooms meet."""
 
+import asyncio
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.skill_folders import skill_folders
 from handspan.agent.skill_switches import SkillSwitches
@@ -30,6 +31,8 @@ from handspan.store.artifacts import FolderArtifacts
 from handspan.store.store import SqliteStore
 from handspan.store.switches import Switches
 from handspan.tools.sandbox import Sandbox, create_workspace
+
+_OLLAMA_SECONDS: Final = 2.0
 
 
 @runtime_checkable
@@ -125,14 +128,26 @@ class App:
         """The agent of this name, of the settings or a kept one, or the default; `ConfigError` when there is none."""
         return (await self.agents.find(name)).agent
 
+    def choose_at_once(self, named: str = "") -> Choice:
+        """The model to talk to, and why; nobody is asked."""
+        return self._closed_later(choose(self.settings, self.guard, os.environ, named))
+
     async def choose_model(self, named: str = "") -> Choice:
-        """The model to talk to, and why: a local Ollama is asked only where there is nothing better."""
-        chosen = choose(self.settings, self.guard, os.environ, named)
-        if is_for_want_of_another(self.settings, os.environ, named):
-            chosen = await find_ollama(self.guard, os.environ) or chosen
-        if isinstance(chosen.model, _Closable):
-            self._models.append(chosen.model)
-        return chosen
+        """The model to talk to, and why: a local Ollama is asked, not for long, only where there is nothing better."""
+        chosen = self.choose_at_once(named)
+        if not is_for_want_of_another(self.settings, os.environ, named):
+            return chosen
+        try:
+            async with asyncio.timeout(_OLLAMA_SECONDS):
+                found = await find_ollama(self.guard, os.environ)
+        except TimeoutError:
+            found = None
+        return self._closed_later(found) if found else chosen
+
+    def _closed_later(self, choice: Choice) -> Choice:
+        if isinstance(choice.model, _Closable):
+            self._models.append(choice.model)
+        return choice
 
     def conversing(self) -> Conversing:
         """Sessions to talk to; only where calls are kept (`durable`)."""

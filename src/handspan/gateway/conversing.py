@@ -88,7 +88,10 @@ class Conversing:
         """The session as it goes on with another agent and its model; what was said stays."""
         who = session.caller.who
         await self._store.conversations.choose_agent(session.id, agent.name, owner=who.owner)
-        return self._session(session.id, agent, choice, who, session.messages)
+        changed = self._session(session.id, agent, choice, who, session.messages)
+        if agent == session.agent:  # only the model is another: what a person switched on stays on
+            self._act_with(changed, session.skills)
+        return changed
 
     async def usage(self, session: Session) -> list[str]:
         """What the session used, a line for each model."""

@@ -8,17 +8,20 @@ import hashlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from handspan.config.installed import entry_points_of
 from handspan.core.errors import DefinitionError
 from handspan.core.principals import Origin
 from handspan.core.tool import Tool, ToolSpec
 from handspan.registry.registry import Registry
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "handspan.tools"
 
@@ -33,7 +36,7 @@ class Broken(Struct, frozen=True):
 class PluginTools:
     """Tools of installed packages. An entry point names a tool, a module with tools, or a function that gives some."""
 
-    def __init__(self, registry: Registry, found: Iterable[EntryPoint] | None = None) -> None:
+    def __init__(self, registry: Registry, found: "Iterable[EntryPoint] | None" = None) -> None:
         self._registry = registry
         self._found = found
         self._opened: list[Origin] = []
@@ -41,7 +44,7 @@ class PluginTools:
     def open(self) -> list[Broken]:
         """Register what works; gives what does not."""
         broken: list[Broken] = []
-        for point in entry_points(group=GROUP) if self._found is None else self._found:
+        for point in entry_points_of(GROUP) if self._found is None else self._found:
             origin = Origin("plugin", point.name)
             self._opened.append(origin)
             try:

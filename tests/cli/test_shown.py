@@ -1,0 +1,114 @@
+"""A turn in letters: for a person, and for a program."""
+
+import io
+import json
+
+import pytest
+
+from handspan.agent.events import (
+    CallFinished,
+    CallProgress,
+    CallStarted,
+    Ended,
+    EndReason,
+    RetryComing,
+    RoundBegan,
+    TextArrived,
+    ThinkingArrived,
+)
+from handspan.cli.shown import JsonLines, Shown
+
+STARTED = CallStarted("c1", "look", '{"at":"x"}')
+FINISHED = CallFinished("c1", "look", "success", 0.0123, '{"status":"success","result":1}')
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(*events: object, verbose: bool = False, out: io.StringIO | None = None) -> str:
+    out = out or io.StringIO()
+    show = Shown(out, io.StringIO(), verbose=verbose)
+    for event in events:
+        show(event)  # type: ignore[arg-type] # a union of many
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("done", ""),
+        ("error", "The model can't answer: why\n"),
+        ("limit", "(stopped: the limit of tool rounds is reached)\n"),
+        ("errors", "(stopped: every tool call failed several times in a row)\n"),
+        ("length", "(cut off: the answer was longer than the model may write)\n"),
+        ("refusal", "(the model refused)\n"),
+        ("pending", "(waiting: a call has its outcome elsewhere)\n"),
+        ("aborted", "(aborted)\n"),
+    ],
+)
+def test_every_end_has_its_words_on_a_line_of_its_own(reason: EndReason, words: str) -> None:
+    assert shown(TextArrived("half a"), Ended(reason, "why")) == f"half a\n{words}"
+    assert shown(TextArrived("whole\n"), Ended(reason, "why")) == f"whole\n{words}"
+
+
+def test_a_call_is_one_line_with_name_state_and_duration() -> None:
+    failed = CallFinished("c2", "look", "timeout", 61.26, "{}")
+    events = (RoundBegan(1), TextArrived("I look."), STARTED, FINISHED, failed, TextArrived(""), Ended("done"))
+    assert shown(*events) == "I look.\n[look: ok, 12 ms]\n[look: timeout, 61.3 s]\n"
+
+
+def test_verbose_shows_arguments_results_and_thinking_but_not_without_end() -> None:
+    long = CallFinished("c1", "look", "success", 0.1, "x" * 5000)
+    events = (ThinkingArrived("hm"), STARTED, FINISHED, long)
+    told = shown(*events, verbose=True)
+    assert told.startswith('hm\n→ look {"at":"x"}\n[look: ok, 12 ms]\n← {"status":"success","result":1}\n')
+    assert told.endswith("x… (5000 characters)\n") and len(told) < 2300
+    assert shown(*events) == "[look: ok, 12 ms]\n[look: ok, 100 ms]\n"
+
+
+def test_a_retry_is_told_with_its_reason() -> None:
+    assert shown(RetryComing("Too many requests", 3.2)) == "(Too many requests; trying again in 3 s)\n"
+
+
+def test_at_a_terminal_what_runs_stands_in_a_last_line_that_goes() -> None:
+    other = CallStarted("c2", "listen", "{}")
+    assert shown(STARTED, other, FINISHED, Ended("aborted"), out=Screen()) == (
+        "[look: running]\r\x1b[K[look, listen: running]\r\x1b[K[look: ok, 12 ms]\n[listen: running]\r\x1b[K(aborted)\n"
+    )
+    assert shown(STARTED, CallProgress("c1", "look", 1), FINISHED) == "[look: ok, 12 ms]\n"
+
+
+def test_nothing_that_is_shown_steers_the_terminal() -> None:
+    wild = "a\x1b[2Jb\x9b1mc\rd\u202ee"
+    tame = "a[2Jb1mcde"
+    told = shown(TextArrived(wild), CallFinished("c", wild, "success", 0.1, wild), Ended("error", wild), verbose=True)
+    assert told == f"{tame}\n[{tame}: ok, 100 ms]\n← {tame}\nThe model can't answer: {tame}\n"
+    out = Screen()
+    assert "2Jb1mcde: running" in shown(CallStarted("c", wild * 50, "{}"), out=out)
+    assert len(out.getvalue()) < 100 and "\x1b[2" not in out.getvalue()
+
+
+def test_what_is_not_the_answer_goes_aside_when_there_is_only_one() -> None:
+    for screen, told in ((io.StringIO(), "(note)\n"), (Screen(), "(session s1, agent 'A', model m)\n(note)\n")):
+        out = io.StringIO()
+        show = Shown(out, screen, once=True)
+        show.opened("s1", "A", "m")
+        show.told("(note)")
+        assert (out.getvalue(), screen.getvalue()) == ("", told)
+
+
+def test_json_lines_are_one_value_each() -> None:
+    out = io.StringIO()
+    show = JsonLines(out)
+    show.opened("s1", "A", "m")
+    show(TextArrived("a\nb"))
+    show.told("note")
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
+        {"type": "session", "id": "s1", "agent": "A", "model": "m"},
+        {"type": "text", "text": "a\nb"},
+        {"type": "told", "text": "note"},
+    ]
