@@ -74,7 +74,8 @@ class Validator:
         """Raise `invalid_arguments` with every problem at once."""
         problems = self.problems(arguments)
         if problems:
-            raise ToolError("invalid_arguments", f"Invalid arguments: {_clipped('; '.join(problems), _MAX_TEXT)}.")
+            said = _clipped("; ".join(problems), _MAX_TEXT)
+            raise ToolError("invalid_arguments", f"Invalid arguments: {said}{'' if said.endswith('?') else '.'}")
 
     def _is_valid_with_care(self, arguments: Arguments) -> bool:
         """For a schema whose ways multiply: only arguments that can be checked in no time can be valid."""
