@@ -14,6 +14,7 @@ from handspan.agent.events import (
     CallStarted,
     Ended,
     Event,
+    QuestionAsked,
     RoundBegan,
     TextArrived,
     ThinkingArrived,
@@ -22,7 +23,7 @@ from handspan.agent.events import (
 from handspan.agent.limits import Limits
 from handspan.agent.loop import Loop
 from handspan.agent.session import Session
-from handspan.core.agents import GENERAL
+from handspan.core.agents import GENERAL, Agent
 from handspan.core.messages import (
     AssistantMessage,
     CallPart,
@@ -35,7 +36,9 @@ from handspan.core.messages import (
     check_all,
 )
 from handspan.core.principals import OPERATOR
+from handspan.core.questions import Answer
 from handspan.core.results import Success
+from handspan.engine.asking import RuleAnswers
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
@@ -278,6 +281,21 @@ async def test_what_a_tool_reports_reaches_whoever_watches_the_turn(tmp_path: Pa
     await stage.say("go")
     reports = [event for event in stage.events if isinstance(event, CallProgress)]
     assert [(report.name, report.value) for report in reports] == [("slow", "half")]
+
+
+async def test_a_question_to_a_person_is_an_event_of_the_turn(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [call("double", number=1), "ok"])
+    careful = Agent("Careful", mode="ask_always")
+    box = stage.registry.toolbox(careful, OPERATOR)
+    stage.engine = Engine(
+        FolderArtifacts(tmp_path), tmp_path, ledger=stage.ledger, questions=RuleAnswers(Answer("deny"))
+    )
+    stage.loop = Loop(stage.engine, stage.ledger)
+    stage.session.caller = Caller(OPERATOR, careful, box)
+    await stage.say("go")
+    asked = [event.question for event in stage.events if isinstance(event, QuestionAsked)]
+    assert [(question.kind, question.tool) for question in asked] == [("approval", "double")]
+    assert stage.results() == [("double", True)]
 
 
 async def test_words_from_outside_are_marked_and_hold_nothing_invisible(tmp_path: Path) -> None:

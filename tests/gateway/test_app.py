@@ -120,3 +120,11 @@ async def test_what_was_switched_off_stays_off_in_the_next_process(tmp_path: Pat
     App(settings(tmp_path)).switches.switch_off("message")
     async with App(settings(tmp_path)) as app:
         assert app.caller().box.find("message") is None
+
+
+async def test_an_agent_of_the_settings_has_all_that_an_agent_can_have(tmp_path: Path) -> None:
+    clerk: JsonObject = {"instructions": "Be brief.", "model": "offline", "max_tool_iterations": 3, "skills": ["x"]}
+    async with App(settings(tmp_path, agents={"clerk": {**clerk, "description": "Files things."}})) as app:
+        agent = await app.find_agent("clerk")
+    assert (agent.instructions, agent.model, agent.max_tool_iterations) == ("Be brief.", "offline", 3)
+    assert (agent.skills, agent.description) == (("x",), "Files things.")

@@ -438,7 +438,8 @@ def test_a_machine_that_is_not_known_has_no_filter_and_known_ones_have_their_own
 
 async def test_a_machine_without_a_filter_is_told_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await probed(folder)
-    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    machine = os.uname()
+    monkeypatch.setattr("os.uname", lambda: os.uname_result((*machine[:4], "riscv64")))
     sandbox = await Sandbox.probe(folder)
     if os.geteuid() == 0:  # nothing else closes user namespaces then, and the self-test has seen it
         assert "new user namespaces" in sandbox.report.reason

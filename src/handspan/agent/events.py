@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias, final
 from msgspec import Struct
 
 from handspan.core.messages import Usage
+from handspan.core.questions import Question
 from handspan.core.values import Json
 
 EndReason: TypeAlias = Literal["done", "limit", "errors", "length", "refusal", "pending", "aborted", "error"]
@@ -72,6 +73,13 @@ class CallFinished(Struct, frozen=True, tag="call_finished"):
 
 
 @final
+class QuestionAsked(Struct, frozen=True, tag="question"):
+    """A person is asked before a call goes on: for a permission, for approval."""
+
+    question: Question
+
+
+@final
 class UsageCounted(Struct, frozen=True, tag="usage"):
     """What a reply cost."""
 
@@ -104,6 +112,7 @@ Event: TypeAlias = (
     | CallStarted
     | CallProgress
     | CallFinished
+    | QuestionAsked
     | UsageCounted
     | RetryComing
     | Ended

@@ -19,6 +19,7 @@ from handspan.agent.events import (
     Ended,
     EndReason,
     Event,
+    QuestionAsked,
     RetryComing,
     RoundBegan,
     TextArrived,
@@ -141,9 +142,11 @@ class Loop:
             return Pending() if known.state != "done" else await self._known(call) or _NEVER_RAN
         emit(CallStarted(call.id, call.name, call.arguments))
         began = asyncio.get_running_loop().time()
-        caller = structs.replace(
-            session.caller, progress=lambda value: emit(CallProgress(call.id, call.name, value))
-        )  # X5: whoever watches the turn sees what its tools report
+        caller = structs.replace(  # X5: whoever watches the turn sees what its tools report and ask
+            session.caller,
+            progress=lambda value: emit(CallProgress(call.id, call.name, value)),
+            asked=lambda question: emit(QuestionAsked(question)),
+        )
         result = _refused(session, call, place) or await self._engine.call(
             ToolCall(call.name, call.arguments, call.id), caller
         )

@@ -130,9 +130,9 @@ class Shown:
                 self._ended(event)
 
     def _started(self, event: CallStarted) -> None:
-        self._running[event.id] = event.name[:80]
+        self._running[event.id] = _name(event.name)
         if self._verbose:
-            self._line(f"→ {event.name[:80]} {_clipped(event.arguments)}")
+            self._line(f"→ {_name(event.name)} {_clipped(event.arguments)}")
         else:
             self._end_line()
             self._write("")
@@ -140,7 +140,7 @@ class Shown:
     def _finished(self, event: CallFinished) -> None:
         self._running.pop(event.id, None)
         state = "ok" if event.status == "success" else event.status
-        self._line(f"[{event.name[:80]}: {state}, {_duration(event.duration)}]")
+        self._line(f"[{_name(event.name)}: {state}, {_duration(event.duration)}]")
         if self._verbose:
             self._line(f"← {_clipped(event.envelope)}")
 
@@ -179,13 +179,18 @@ class Shown:
         self._out.write(_harmless(text))
         self._has_last_line = self._is_terminal and bool(self._running)
         if self._has_last_line:
-            self._out.write(f"[{_harmless(', '.join(self._running.values()))[:60]}: running]")
+            self._out.write(f"[{', '.join(self._running.values())[:60]}: running]")
         self._out.flush()
 
 
 def _harmless(text: str) -> str:
     """The text without what would steer a terminal: a model's or a tool's words must not (SPEC S4)."""
     return visible(text).replace("\r", "")
+
+
+def _name(name: str) -> str:
+    """A tool's name, which a model may have made up, on one line."""
+    return " ".join(_harmless(name).split())[:80]
 
 
 def _clipped(text: str) -> str:

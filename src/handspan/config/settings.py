@@ -214,6 +214,16 @@ class AgentSettings(Struct, frozen=True):
     """Names or globs that it may not use; they win."""
     mode: Mode = "automatic"
     """When a person is asked (SPEC P4)."""
+    instructions: str = ""
+    """What the model is told before everything else."""
+    model: str = ""
+    """The model that it talks to, as `model` at the top; empty: whichever the gateway uses."""
+    description: str = ""
+    """One sentence for people who choose an agent."""
+    max_tool_iterations: Annotated[int | None, Meta(description="a whole number of rounds, or 0 for no limit")] = 20
+    """Rounds of calls in one turn; 0 for no limit (SPEC E4)."""
+    skills: tuple[Text, ...] = ()
+    """Skills that are on from the start (SPEC A3)."""
 
 
 class Settings(Struct, frozen=True):

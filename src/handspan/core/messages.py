@@ -143,8 +143,6 @@ def check_next(last: Message | None, coming: Message) -> None:
             raise UnpairedCalls(f"results for {answered} can't follow calls {[call.id for call in open_calls]}")
     elif open_calls:
         raise UnpairedCalls(f"the calls {[call.id for call in open_calls]} have no results yet")
-    elif type(last) is AssistantMessage and type(coming) is AssistantMessage:
-        raise UnpairedCalls("one answer can't follow another: a person has to speak first")
 
 
 def check_all(messages: Sequence[Message]) -> None:

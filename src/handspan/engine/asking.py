@@ -78,6 +78,7 @@ class Asking:
             expires_in=self._expires_in,
         )
         began = time.monotonic()
+        caller.asked(question)
         answer = await self._questions.ask(question)
         if answer is None:
             raise Waiting

@@ -36,7 +36,7 @@ class Agents:
         if wanted not in self._settings.agents:
             raise _unknown(wanted, self._settings.agents)
         found = self._settings.agents[wanted]
-        return Agent(wanted, found.tools, found.deny, found.mode)
+        return Agent(wanted, **structs.asdict(found))
 
     async def all(self, *, owner: str = _OWNER) -> Sequence[KnownAgent]:
         """Every agent by name, the built-in one first."""

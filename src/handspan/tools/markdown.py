@@ -5,7 +5,6 @@ time for broken tags (64 KB of `<a ` hold it for 45 s) and the writer recurses a
 is linear, drops what is not content, closes what authors leave open, and hands on clean, shallow, bounded HTML.
 """
 
-import html
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -200,7 +199,7 @@ class _Content:
         if name == "img" and not attributes.get("src"):
             self._take_text(attributes.get("alt", ""))
             return
-        self._add(f"<{name}" + "".join(f' {key}="{html.escape(value)}"' for key, value in attributes.items()) + ">")
+        self._add(f"<{name}" + "".join(f' {key}="{_escaped(value)}"' for key, value in attributes.items()) + ">")
         if name not in _VOID:
             self._open.append(name)
         if name == "ol":
@@ -239,7 +238,7 @@ class _Content:
         found: dict[str, str] = {}
         for match in _ATTRIBUTE.finditer(rest) if wanted else ():
             attribute = match["name"].lower()
-            value = html.unescape(match["double"] or match["single"] or match["bare"] or "").strip()
+            value = _unescaped(match["double"] or match["single"] or match["bare"] or "").strip()
             if attribute in wanted and attribute not in found and len(value) <= MAX_ATTRIBUTE:
                 found[attribute] = self._absolute(value) if attribute in ("href", "src") else value
         return found
@@ -251,3 +250,15 @@ class _Content:
         except ValueError:
             return ""
         return "" if address.lower().startswith(("javascript:", "data:", "vbscript:")) else address
+
+
+def _escaped(text: str) -> str:
+    import html  # noqa: PLC0415 - its table of names is large, and only pages need it
+
+    return html.escape(text)
+
+
+def _unescaped(text: str) -> str:
+    import html  # noqa: PLC0415 - as above
+
+    return html.unescape(text)

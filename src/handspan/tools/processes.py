@@ -282,3 +282,16 @@ class _Child(asyncio.SubprocessProtocol):
         for shown in self._shown.values():
             shown.close()
         transport.close()
+
+
+def find_program(name: str, search_path: str | None = None) -> str | None:
+    """The file that this name starts, by its path or in the search path; None when there is none.
+
+    Not `shutil.which`: that module brings every kind of archive along, and everything here is imported at start.
+    """
+    folders = [""] if "/" in name else (search_path or os.environ.get("PATH", os.defpath)).split(os.pathsep)
+    for folder in folders:
+        file = os.path.join(folder, name)
+        if os.path.isfile(file) and os.access(file, os.X_OK):
+            return file
+    return None

@@ -18,8 +18,6 @@ starts, and a file that is replaced by renaming loses its cover for the commands
 
 import asyncio
 import os
-import platform
-import shutil
 import socket
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,7 +29,7 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE, Mounts
-from handspan.tools.processes import Finished, Launch, SandboxLine, run
+from handspan.tools.processes import Finished, Launch, SandboxLine, find_program, run
 from handspan.tools.seccomp import system_call_filter
 
 SANDBOX_UID: Final = 65534
@@ -157,7 +155,7 @@ class Sandbox:
         self._uid = uid if self._as_root else os.geteuid()
         self._limits = limits or Limits()
         self._mounts = Mounts(workspace, self.hidden, self._limits.scratch)
-        self._filter = system_call_filter(platform.machine())
+        self._filter = system_call_filter(os.uname().machine)
 
     @classmethod
     async def probe(
@@ -223,7 +221,7 @@ class Sandbox:
             theirs.close()
 
     def _walls(self) -> Iterator[str]:
-        yield shutil.which("bwrap") or "bwrap"
+        yield find_program("bwrap") or "bwrap"
         yield from (
             "--as-pid-1",
             "--unshare-pid",
@@ -248,11 +246,11 @@ class Sandbox:
 
     def _limited(self, argv: Sequence[str]) -> tuple[str, ...]:
         """Limits are set inside: in a namespace of its own the count of processes begins at nought."""
-        limits = self._limits.prlimit(shutil.which("prlimit", path=SANDBOX_PATH) or "prlimit")
+        limits = self._limits.prlimit(find_program("prlimit", SANDBOX_PATH) or "prlimit")
         user: tuple[str, ...] = ()
         if self._as_root:
             number = str(self._uid)
-            user = (shutil.which("setpriv", path=SANDBOX_PATH) or "setpriv", "--reuid", number, "--regid", number)
+            user = (find_program("setpriv", SANDBOX_PATH) or "setpriv", "--reuid", number, "--regid", number)
             user += ("--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs", "--")
         return ("/bin/sh", "-c", _FIRST, "sh", *limits, *user, "/bin/sh", "-c", _IN_WORKSPACE, "sh", *argv)
 
@@ -275,7 +273,7 @@ class Sandbox:
                 f"their user {self._uid}; to allow it: {self._how_to_open()}"
             )
         if self._filter is None:
-            warnings.append(f"no system call filter is known for {platform.machine()!r}")
+            warnings.append(f"no system call filter is known for {os.uname().machine!r}")
         return "; ".join(warnings)
 
     def _how_to_open(self) -> str:
@@ -296,7 +294,7 @@ def _what_is_missing(workspace: Path, uid: int) -> SandboxReport | None:
     if sys.platform != "linux":
         return _inactive(f"bubblewrap needs Linux, this is {sys.platform!r}", "run the gateway on Linux")
     for program, package in _PROGRAMS.items():
-        if shutil.which(program) is None:
+        if find_program(program) is None:
             return _inactive(f"{program!r} is not installed", f"apt-get install {package}")
     if not workspace.is_dir():
         return _inactive(f"the workspace {str(workspace)!r} is no folder", "create it or set another one")

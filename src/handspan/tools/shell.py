@@ -6,7 +6,6 @@ gives a command line to the machine's own shell, with nothing but the policy bet
 """
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from handspan.core.tool import Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE
 from handspan.tools.plain_commands import PLAIN_COMMANDS, check_plain
-from handspan.tools.processes import Finished, Launch, run
+from handspan.tools.processes import Finished, Launch, find_program, run
 from handspan.tools.sandbox import Sandbox
 from handspan.tools.shell_policy import CommandPolicy
 
@@ -217,7 +216,7 @@ class _Ways:
         place = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
         if "/" in place:
             place = os.path.join(self._workspace, place)
-        program = shutil.which(place, path=search_path)
+        program = find_program(place, search_path)
         if program is None:
             raise ToolError(
                 "execution_failed",

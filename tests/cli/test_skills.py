@@ -1,0 +1,48 @@
+"""`handspan skills` (SPEC A3)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Shell
+
+GREET = "---\nname: greet\ndescription: Greets people.\n---\nSay hello to {{who}}.\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Shell:
+    shell = Shell(tmp_path)
+    folder = shell.workspace / ".handspan" / "skills" / "greet"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(GREET, encoding="utf-8")
+    return shell
+
+
+def test_what_is_not_there_is_told(run: Shell) -> None:
+    for words in (("show", "nope"), ("enable", "nope", "--yes"), ("disable", "nope")):
+        done = run("skills", *words)
+        assert done.returncode == 1
+        assert "nope" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_skill_of_the_workspace_is_off_until_a_person_has_seen_and_enabled_it(run: Shell) -> None:
+    listed = {skill["name"]: skill for skill in json.loads(run("skills", "--json").stdout)}
+    assert listed["greet"]["enabled"] is False and listed["summarise-file"]["enabled"] is True
+    assert "off until a person enables it" in run("skills").stdout
+    assert "Say hello" in run("skills", "show", "greet").stdout
+    refused = run("skills", "enable", "greet", given="n\n")
+    assert refused.returncode == 1 and "Say hello" in refused.stdout
+    assert "can be used" in run("skills", "enable", "greet", given="y\n").stdout
+    assert "already" in run("skills", "enable", "greet", "--yes").stdout
+    assert run("skills").stdout.startswith("on   greet")
+
+
+def test_a_changed_skill_is_off_again_and_disable_takes_it_back(run: Shell) -> None:
+    run("skills", "enable", "greet", "--yes")
+    file = run.workspace / ".handspan" / "skills" / "greet" / "SKILL.md"
+    file.write_text(GREET.replace("hello", "goodbye"), encoding="utf-8")
+    assert run("skills").stdout.startswith("off  greet")
+    run("skills", "enable", "greet", "--yes")
+    assert "can't be used any more" in run("skills", "disable", "greet").stdout
+    assert run("skills").stdout.startswith("off  greet")
