@@ -1,8 +1,11 @@
 """What replies used: summed, and what nobody said stays unknown (SPEC M6)."""
 
+from typing import Any
+
 import pytest
 
 from handspan.core.conversations import Total, UsageSum
+from handspan.core.errors import ToolError
 from handspan.core.messages import Usage
 from handspan.store.store import SqliteStore
 from tests.store.things import Clock, answers, asks, says, soon, user
@@ -63,3 +66,9 @@ async def test_sums_by_session_model_and_day_are_the_owners_own(store: SqliteSto
     assert await inputs("model", session=one.id) == {"x": 1, "y": 10}
     assert await inputs("day", since="2026-01-02") == {"2026-01-02": 110}
     assert await inputs("day", session=bobs.id) == {}
+
+
+async def test_a_word_that_is_no_way_to_sum_never_gets_into_a_statement(store: SqliteStore) -> None:
+    word: Any = "model FROM usage; --"
+    with pytest.raises(ToolError, match="summed by session, model, day"):
+        await soon(store.usage.sums(word, owner="ann"))

@@ -1,9 +1,10 @@
 """What the replies used: summed by session, model or day; what nobody said stays unknown (SPEC M6)."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, get_args
 
 from handspan.core.conversations import SumBy, Total, UsageSum
+from handspan.core.errors import ToolError
 from handspan.store.database import Database
 from handspan.store.rows import Row, plain
 
@@ -20,6 +21,8 @@ class StoredUsage:
 
     async def sums(self, by: SumBy, *, owner: str, session: str | None = None, since: str = "") -> Sequence[UsageSum]:
         """One sum for each session, model or day (UTC, `2026-01-31`); of one session, or since one day."""
+        if by not in get_args(SumBy):  # it becomes part of the statement: a type alone is no wall
+            raise ToolError("invalid_arguments", f"Usage is summed by {', '.join(get_args(SumBy))}, not by {by!r}.")
         sql = f"SELECT {by}, COUNT(*), {_SUMS} FROM usage WHERE owner = ? AND day >= ?"
         values: Row = (plain(owner), since)
         if session is not None:
