@@ -36,10 +36,21 @@ def _descendants(pid: int) -> list[int]:
     """All below it, as the kernel tells; none where it does not (then the group has to do)."""
     found = [pid]
     for parent in found:  # grows while it is read
-        for listed in Path(f"/proc/{parent}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                found += map(int, listed.read_text().split())
+        found += _children(parent)
     return found[1:]
+
+
+def _children(pid: int) -> list[int]:
+    """What its threads started; whatever vanishes while we look has no more to tell."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    children: list[int] = []
+    for thread in threads:
+        with contextlib.suppress(OSError):
+            children += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return children
 
 
 def _is_zombie(pid: int) -> bool:
