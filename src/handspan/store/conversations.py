@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -41,7 +41,11 @@ _USE: Final = (
 _MOST_TOKENS: Final = 2**40
 """More than that is no count of tokens, whatever somebody's API says; nor a price."""
 
-_decoder: Final = msgspec.json.Decoder(list[Message])
+
+@cache
+def _decoder() -> msgspec.json.Decoder[list[Message]]:
+    """Made when the first conversation is read: it takes a while, and most starts read none."""
+    return msgspec.json.Decoder(list[Message])
 
 
 class StoredConversations:
@@ -165,7 +169,7 @@ def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connec
     sql = "SELECT body FROM messages WHERE session = ? AND seq > ? ORDER BY seq"
     bodies = [body for (body,) in connection.execute(sql, (plain(session), after))]
     try:
-        messages = _decoder.decode(b"[%b]" % b",".join(bodies))
+        messages = _decoder().decode(b"[%b]" % b",".join(bodies)) if bodies else []
         # What comes first in a part may be the answer to what is not part of it.
         check_all(messages[1:] if after and messages and type(messages[0]) is ResultsMessage else messages)
     except (msgspec.DecodeError, UnpairedCalls) as error:
