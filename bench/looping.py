@@ -13,7 +13,7 @@ import msgspec
 
 from bench.figures import Figure
 from bench.house import House, add
-from handspan.agent.events import Event
+from handspan.core.events import Event
 from handspan.agent.limits import Limits
 from handspan.agent.loop import Loop
 from handspan.agent.session import Session

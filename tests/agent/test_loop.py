@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from handspan import Annotations, Pending, ToolContext, tool
-from handspan.agent.events import (
+from handspan.core.events import (
     CallFinished,
     CallProgress,
     CallStarted,

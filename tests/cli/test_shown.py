@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from handspan.agent.events import (
+from handspan.core.events import (
     CallFinished,
     CallProgress,
     CallStarted,

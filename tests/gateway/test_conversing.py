@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from handspan import Pending, tool
-from handspan.agent.events import Ended, Event
+from handspan.core.events import Ended, Event
 from handspan.agent.session import Session
 from handspan.config.load import load_settings
 from handspan.config.settings import ModelPrice

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.agent.events import Event
+from handspan.core.events import Event
 from handspan.agent.session import Session
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent

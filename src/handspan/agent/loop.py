@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from handspan.agent.events import (
+from handspan.core.events import (
     CallArrived,
     CallFinished,
     CallProgress,

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from handspan.agent.events import Ended
+from handspan.core.events import Ended
 from handspan.agent.session import Session
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.prompt import Prompt

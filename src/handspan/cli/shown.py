@@ -5,7 +5,7 @@ from typing import Final, Protocol, TextIO
 import msgspec
 from msgspec import Struct
 
-from handspan.agent.events import (
+from handspan.core.events import (
     CallFinished,
     CallProgress,
     CallStarted,

@@ -4,7 +4,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from handspan.agent.events import Ended
+from handspan.core.events import Ended
 from handspan.agent.limits import Limits, Turn
 from handspan.agent.log import StoredLog
 from handspan.agent.loop import Emit, Loop

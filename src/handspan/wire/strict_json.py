@@ -19,7 +19,7 @@ DEFAULT_MAX_DEPTH: Final = 64
 
 _decode: Final = msgspec.json.Decoder().decode
 _BOM: Final = "\ufeff"
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE: Final = r"[\ud800-\udfff]"
 
 
 def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Json:
@@ -103,7 +103,7 @@ def _refuse_lone_surrogates(value: Json) -> None:
             items.extend(item.values())
         elif isinstance(item, list):
             items.extend(item)
-        elif isinstance(item, str) and (lone := _LONE_SURROGATE.search(item)):
+        elif isinstance(item, str) and (lone := re.search(_LONE_SURROGATE, item)):
             raise WireError(f"Not acceptable JSON: half of a surrogate pair, {lone[0]!a}, stands alone in a string.")
 
 

@@ -1,4 +1,4 @@
-"""What happens in a turn, for every front alike: terminal, page, socket."""
+"""What happens in a turn, for every front alike: terminal, page, socket, SDK."""
 
 from typing import Literal, TypeAlias, final
 

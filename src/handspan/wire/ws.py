@@ -1,0 +1,106 @@
+"""Frames of `protocol/ws.md` to bytes and back, for both ends. No sockets, no clock.
+
+A frame from a client is read tolerantly where the protocol says so (an id that is no string is no id), strictly
+elsewhere. What can't be read is a `FrameError` with the code that the gateway answers.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, get_args
+
+import msgspec
+
+from handspan.core.errors import WireError
+from handspan.core.values import Json, JsonObject
+from handspan.wire import strict_json
+from handspan.wire.ws_frames import CAPABILITIES, ClientFrame, FrameCode, Offer, ServerFrame
+
+
+class FrameError(WireError):
+    """A frame can't be taken; `code` is what the other end is told."""
+
+    def __init__(self, code: FrameCode, message: str) -> None:
+        super().__init__(message)
+        self.code: FrameCode = code
+
+
+def encode(frame: ClientFrame | ServerFrame) -> bytes:
+    """The frame as one JSON text."""
+    return _ENCODER.encode(frame)
+
+
+def decode_client(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ClientFrame:
+    """A frame from a client; `FrameError` when it is none."""
+    frame: ClientFrame = _decoded(data, _CLIENT_FRAMES, max_depth)
+    return frame
+
+
+def decode_server(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ServerFrame | None:
+    """A frame from the gateway; None for a type that is not known here (ws.md 2.2)."""
+    try:
+        frame: ServerFrame = _decoded(data, _SERVER_FRAMES, max_depth)
+    except FrameError as error:
+        if error.code == "UNKNOWN_MESSAGE_TYPE":
+            return None
+        raise
+    return frame
+
+
+def read_offer(offered: Json) -> Offer:
+    """One entry of `register_tools`; `FrameError` says what is missing or wrong."""
+    offer: Offer = _converted(offered, Offer)
+    return offer
+
+
+def name_of(offered: Json) -> str:
+    """What to call an entry of `register_tools` that can't be taken."""
+    name = offered.get("name") if isinstance(offered, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def as_object(text: str) -> JsonObject:
+    """A model's arguments, as an object in any case: clients' parsers need one."""
+    try:
+        value = strict_json.parse(text or "{}")
+    except WireError:
+        return {"raw": text}
+    return value if isinstance(value, dict) else {"raw": text}
+
+
+def agreed(offered: list[str]) -> frozenset[str]:
+    """The capabilities that both ends have."""
+    return CAPABILITIES.intersection(offered)
+
+
+def _decoded(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int) -> Any:
+    try:
+        value = strict_json.parse(data, max_depth=max_depth)
+    except WireError as error:
+        raise FrameError("INVALID_JSON", str(error)) from None
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str):
+        raise FrameError("INVALID_FRAME", 'A frame is a JSON object with a string "type".')
+    frame = frames.get(kind)
+    if frame is None:
+        raise FrameError("UNKNOWN_MESSAGE_TYPE", f"Frames of type {kind[:60]!r} are not known here.")
+    return _converted(value, frame)
+
+
+def _converted(value: Json, frame: type[Any]) -> Any:
+    try:
+        return msgspec.convert(value, frame)
+    except msgspec.ValidationError as error:
+        raise FrameError("INVALID_FRAME", f"{_kind_of(frame)}: {error}") from None
+
+
+def _kind_of(frame: type[Any]) -> str:
+    tag = frame.__struct_config__.tag
+    return f"The frame {tag!r} can't be taken" if tag else "It can't be taken"
+
+
+def _by_tag(frames: Any) -> Mapping[str, type[Any]]:
+    return {frame.__struct_config__.tag: frame for frame in get_args(frames)}
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_CLIENT_FRAMES: Final = _by_tag(ClientFrame)
+_SERVER_FRAMES: Final = _by_tag(ServerFrame)

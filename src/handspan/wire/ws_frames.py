@@ -1,0 +1,418 @@
+"""The frames of `protocol/ws.md`, one class each, by the names that the protocol gives their fields."""
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from handspan.core.values import Json
+
+VERSION: Final = 1
+SUBPROTOCOLS: Final = ("handspan.v1", "clawseed.v1")
+
+Capability: TypeAlias = Literal[
+    "resume",
+    "progress",
+    "cancel",
+    "deadline",
+    "parts",
+    "permissions",
+    "unregister",
+    "ack_batch",
+    "events",
+    "questions",
+]
+CAPABILITIES: Final[frozenset[str]] = frozenset(get_args(Capability))
+
+FrameCode: TypeAlias = Literal[
+    "INVALID_JSON",
+    "INVALID_FRAME",
+    "UNKNOWN_MESSAGE_TYPE",
+    "EMPTY_CONTENT",
+    "NO_USER_MESSAGE",
+    "SESSION_BUSY",
+    "SESSION_OWNER_MISMATCH",
+    "SESSION_BIND_FAILED",
+    "AGENT_INIT_FAILED",
+    "AUTH_ERROR",
+    "PROVIDER_ERROR",
+    "AGENT_ERROR",
+]
+
+Role: TypeAlias = Literal["chat", "device"]
+Decision: TypeAlias = Literal["allow", "deny", "deny_forever"]
+
+
+class Limits(Struct, frozen=True):
+    """What the gateway takes from one client (ws.md 8.1)."""
+
+    message_bytes: int = 1024 * 1024
+    depth: int = 64
+    tools: int = 256
+    description_bytes: int = 4096
+    schema_bytes: int = 16 * 1024
+    schema_depth: int = 16
+    messages_per_second: int = 60
+    pending_calls: int = 64
+    backlog_bytes: int = 4 * 1024 * 1024
+
+
+class _Frame(Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """The form of all frames: an object that names its type; what is not set is not sent."""
+
+
+# From the client.
+
+
+class Connect(_Frame, frozen=True, tag="connect"):
+    """The first frame: who the client is and what it can do."""
+
+    v: Json = VERSION
+    session_id: str | None = None
+    device_name: str | None = None
+    capabilities: list[str] = []
+    role: Role = "chat"
+    label: str | None = None
+    prefix: bool = True
+    resume: str | None = None
+    last_event: int | None = None
+
+
+class Say(_Frame, frozen=True, tag="message"):
+    """What a person says."""
+
+    content: Json = ""
+    debug: bool = False
+    join: bool = False
+
+    @property
+    def text(self) -> str:
+        """The words; none where it is no text."""
+        return self.content if isinstance(self.content, str) else ""
+
+
+class Abort(_Frame, frozen=True, tag="abort"):
+    """Stop the turn."""
+
+
+class Regenerate(_Frame, frozen=True, tag="regenerate"):
+    """Answer the last message again."""
+
+    debug: bool = False
+
+
+class Answer(_Frame, frozen=True, tag="answer"):
+    """A person's answer to a question."""
+
+    id: str
+    decision: Decision
+    always: bool = False
+    arguments: dict[str, Json] | None = None
+
+
+class RegisterTools(_Frame, frozen=True, tag="register_tools"):
+    """Tools that the client offers; each is looked at by itself (`read_offer`)."""
+
+    tools: list[Json] = []
+
+
+class UnregisterTools(_Frame, frozen=True, tag="unregister_tools"):
+    """Tools that it takes back."""
+
+    names: list[str]
+
+
+class GetRegisteredTools(_Frame, frozen=True, tag="get_registered_tools"):
+    """Which tools does the gateway know from me?"""
+
+
+class _AnswerToCall(_Frame, frozen=True):
+    id: Json = ""
+    call_id: Json = ""
+
+    @property
+    def call(self) -> str:
+        """The call that is answered; empty when there is none."""
+        found = self.id or self.call_id
+        return found if isinstance(found, str) else ""
+
+
+class Part(Struct, frozen=True, omit_defaults=True):
+    """An image, a sound or a file that comes with a result."""
+
+    kind: Literal["image", "audio", "file"]
+    media_type: str
+    data: str = ""
+    """Base64."""
+    artifact: str = ""
+    """Or the id of an upload."""
+    name: str = ""
+
+
+class Result(_AnswerToCall, frozen=True, tag="tool_result"):
+    """What a tool answered."""
+
+    output: Json = ""
+    success: bool = True
+    error: Json = None
+    parts: list[Part] = []
+
+
+class Fault(_AnswerToCall, frozen=True, tag="tool_error"):
+    """Why a tool could not answer."""
+
+    error: Json = "Unknown error"
+    code: str = ""
+    success: bool = False
+
+
+class Progress(_AnswerToCall, frozen=True, tag="tool_progress"):
+    """What a tool reports while it runs."""
+
+    value: Json = None
+
+
+class PermissionAnswer(_Frame, frozen=True, tag="permission_answer"):
+    """What the person at the device said."""
+
+    id: str
+    decision: Decision
+    how_to_enable: str = ""
+
+
+ClientFrame: TypeAlias = (
+    Connect
+    | Say
+    | Abort
+    | Regenerate
+    | Answer
+    | RegisterTools
+    | UnregisterTools
+    | GetRegisteredTools
+    | Result
+    | Fault
+    | Progress
+    | PermissionAnswer
+)
+
+
+# From the gateway.
+
+
+class SessionStart(_Frame, frozen=True, tag="session_start"):
+    """The gateway's first word."""
+
+    v: int
+    session_id: str
+    resumed: bool
+    message_count: int
+    name: str = ""
+    persona: str = ""
+
+
+class Connected(_Frame, frozen=True, tag="connected"):
+    """The answer to `connect`."""
+
+    v: int
+    message: str
+    capabilities: list[str] = []
+    limits: Limits | None = None
+    label: str = ""
+    resume_token: str = ""
+    grace_ms: int = 0
+    resumed: bool | None = None
+
+
+class Chunk(_Frame, frozen=True, tag="chunk"):
+    """More of the answer."""
+
+    content: str
+
+
+class Thinking(_Frame, frozen=True, tag="thinking"):
+    """More of the model's thinking."""
+
+    content: str
+
+
+class CallNote(_Frame, frozen=True, tag="tool_call"):
+    """A tool is about to run, anywhere."""
+
+    id: str
+    name: str
+    args: dict[str, Json]
+
+
+class ResultNote(_Frame, frozen=True, tag="tool_result"):
+    """It has its result."""
+
+    id: str
+    name: str
+    output: str
+
+
+class ChunkReset(_Frame, frozen=True, tag="chunk_reset"):
+    """The draft is to be dropped: the whole answer follows."""
+
+
+class Done(_Frame, frozen=True, tag="done"):
+    """The turn is over."""
+
+    full_response: str
+
+
+class TitleUpdated(_Frame, frozen=True, tag="title_updated"):
+    """The session has a name now."""
+
+    title: str
+
+
+class Aborted(_Frame, frozen=True, tag="aborted"):
+    """The turn was stopped."""
+
+
+class AbortAck(_Frame, frozen=True, tag="abort_ack"):
+    """`abort` was heard."""
+
+    status: Literal["aborted", "no_active_response"]
+
+
+class DebugPrompt(_Frame, frozen=True, tag="debug_prompt"):
+    """What the model is told."""
+
+    messages: str
+    estimated_tokens: int
+
+
+class EventFrame(_Frame, frozen=True, tag="event"):
+    """What happens in a turn, in the words of `core/events.py`."""
+
+    seq: int
+    event: Json
+
+
+class Question(_Frame, frozen=True, tag="question"):
+    """A question to the person."""
+
+    id: str
+    kind: str
+    call_id: str
+    tool: str
+    arguments: dict[str, Json]
+    subject: str
+    expires_ms: int
+
+
+class QuestionClosed(_Frame, frozen=True, tag="question_closed"):
+    """It is over; `accepted`: by this connection's own answer."""
+
+    id: str
+    accepted: bool
+
+
+class Rejected(Struct, frozen=True):
+    """A tool that was not taken, and why."""
+
+    name: str
+    reason: str
+
+
+class ToolsRegistered(_Frame, frozen=True, tag="tools_registered"):
+    """The answer to `register_tools`."""
+
+    count: int
+    registered: int
+    rejected: list[Rejected] = []
+
+
+class ToolsUnregistered(_Frame, frozen=True, tag="tools_unregistered"):
+    """The answer to `unregister_tools`."""
+
+    removed: int
+    registered: int
+
+
+class RegisteredTools(_Frame, frozen=True, tag="registered_tools"):
+    """The answer to `get_registered_tools`."""
+
+    tools: list[Json]
+
+
+class Request(_Frame, frozen=True, tag="tool_call_request"):
+    """Run this tool."""
+
+    id: str
+    name: str
+    args: Mapping[str, Json]
+    timeout_ms: int | None = None
+    again: bool = False
+
+
+class Cancel(_Frame, frozen=True, tag="tool_cancel"):
+    """Nobody waits for this call any more."""
+
+    id: str
+    reason: str
+
+
+class PermissionRequest(_Frame, frozen=True, tag="permission_request"):
+    """May this permission be used?"""
+
+    id: str
+    call_id: str
+    tool: str
+    permission: str
+    expires_ms: int
+
+
+class Acknowledged(_Frame, frozen=True, tag="result_acknowledged"):
+    """The result of this call is kept; or of these."""
+
+    id: str = ""
+    ids: list[str] = []
+
+
+class Error(_Frame, frozen=True, tag="error"):
+    """Something was not taken, or failed."""
+
+    message: str
+    code: str = ""
+
+
+ServerFrame: TypeAlias = (
+    SessionStart
+    | Connected
+    | Chunk
+    | Thinking
+    | CallNote
+    | ResultNote
+    | ChunkReset
+    | Done
+    | TitleUpdated
+    | Aborted
+    | AbortAck
+    | DebugPrompt
+    | EventFrame
+    | Question
+    | QuestionClosed
+    | ToolsRegistered
+    | ToolsUnregistered
+    | RegisteredTools
+    | Request
+    | Cancel
+    | PermissionRequest
+    | Acknowledged
+    | Error
+)
+
+
+class Offer(Struct, frozen=True):
+    """A tool as a client offers it (ws.md 4.1)."""
+
+    name: str
+    description: str
+    parameters: dict[str, Json]
+    permissions: list[str] = []
+    timeout: float | None = None
+    annotations: dict[str, Json] | None = None
+    version: str = "1.0.0"
