@@ -19,6 +19,7 @@ from handspan.core.messages import (
     Message,
     Native,
     Part,
+    RepliesInARow,
     ResultsMessage,
     StopReason,
     Text,
@@ -231,14 +232,20 @@ def results(draw: st.DrawFn, calls: Sequence[CallPart]) -> ResultsMessage:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Message]:
-    """A history as the store lets it become: what `check_next` refuses is not kept, what is open is closed honestly."""
+def histories(draw: st.DrawFn, *, replies_in_a_row: bool = False) -> list[Message]:
+    """A history as the store lets it become: what `check_next` refuses is not kept, what is open is closed honestly.
+
+    With `replies_in_a_row` as stores of old versions let it become.
+    """
     kept: list[Message] = [UserMessage((Text("Go."),))]
     for _ in range(draw(st.integers(0, 8))):
         last = kept[-1]
         open_calls = last.calls if isinstance(last, AssistantMessage) else ()
         coming: list[Message]
-        match draw(st.sampled_from(["say", "answer", "finish", "late", "duplicate", "reorder", "crash", "cancel"])):
+        happening = st.sampled_from(
+            ["say", "answer", "answer twice", "finish", "late", "duplicate", "reorder", "crash", "cancel"]
+        )
+        match draw(happening):
             case "say":
                 coming = [
                     UserMessage(
@@ -247,6 +254,8 @@ def histories(draw: st.DrawFn) -> list[Message]:
                 ]
             case "answer":
                 coming = [draw(assistants())]
+            case "answer twice":  # two that work on one session, or one that does not know where it is
+                coming = [draw(assistants()), draw(assistants())]
             case "finish":
                 coming = [draw(results(open_calls))]
             case "late":  # the result of a call that was closed long ago
@@ -258,15 +267,9 @@ def histories(draw: st.DrawFn) -> list[Message]:
             case "crash":  # after a restart every open call is closed
                 coming = [draw(results(open_calls))] if open_calls else []
             case _:  # cancelled in mid-answer: what arrived is kept
-                coming = (
-                    [] if isinstance(last, AssistantMessage) else [AssistantMessage((Text(draw(words)),), "aborted")]
-                )
+                coming = [AssistantMessage((Text(draw(words)),), "aborted")]
         for message in coming:
-            try:
-                check_next(kept[-1], message)
-            except UnpairedCalls:
-                continue
-            if not (isinstance(message, AssistantMessage) and isinstance(kept[-1], AssistantMessage)):
+            if _is_kept(kept, message, replies_in_a_row=replies_in_a_row):
                 kept.append(message)
     if isinstance(kept[-1], AssistantMessage) and kept[-1].calls:
         kept.append(draw(results(kept[-1].calls)))
@@ -275,8 +278,27 @@ def histories(draw: st.DrawFn) -> list[Message]:
     return kept
 
 
-@given(history=histories())
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+def _is_kept(kept: Sequence[Message], coming: Message, *, replies_in_a_row: bool) -> bool:
+    try:
+        check_next(kept[-1], coming)
+    except RepliesInARow:
+        return replies_in_a_row
+    except UnpairedCalls:
+        return False
+    return True
+
+
+def test_a_reply_that_comes_after_a_reply_is_not_part_of_a_history() -> None:
+    """Else the histories below would not be those that can be stored."""
+    reply = AssistantMessage((Text("Hm."),))
+    assert not _is_kept([reply], reply, replies_in_a_row=False)
+    assert _is_kept([reply], reply, replies_in_a_row=True)
+    calling = AssistantMessage((CallPart("c1", "weather", "{}"),), "calls")
+    assert not _is_kept([calling], reply, replies_in_a_row=True)
+
+
+@given(history=st.one_of(histories(), histories(replies_in_a_row=True)))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @pytest.mark.parametrize("api", APIS)
 def test_whatever_happened_every_api_takes_the_history(api: Api, history: list[Message]) -> None:
     check_all(history)

@@ -5,8 +5,18 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from handspan.core.messages import Api, AssistantMessage, CallPart, CallResult, Message, ResultsMessage, UnpairedCalls
+from handspan.core.messages import (
+    Api,
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Message,
+    ResultsMessage,
+    Text,
+    UnpairedCalls,
+)
 from handspan.models.choice import codec_for
+from handspan.models.plain import KeptMessages
 from handspan.models.projection import EncodedProjection
 from tests.models.talks import APIS, user
 
@@ -67,6 +77,23 @@ def test_what_was_encoded_stays_as_it_is(api: Api) -> None:
         items = list(projection.items)
     assert (len(projection), projection.instructions, projection.api) == (5, "Be brief.", api)
     assert all(isinstance(msgspec.json.decode(item), dict) for item in items)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_replies_in_a_row_of_an_old_conversation_are_sent_as_one(api: Api) -> None:
+    """Versions before kept them. What comes before and after them is encoded as ever."""
+    one, two, nothing = AssistantMessage((Text("one"),)), AssistantMessage((Text("two"),)), AssistantMessage(())
+    three = AssistantMessage((Text("three"), *CALLING.parts), "calls")
+    joined = AssistantMessage((Text("one"), Text("two"), *three.parts), "calls")
+    old: list[Message] = [user("Go."), one, two, nothing, three, results("c1", "c2"), user("And?"), two]
+    new: list[Message] = [user("Go."), joined, results("c1", "c2"), user("And?"), two]
+    projection = projected(api, old)
+    assert projection.items == projected(api, new).items
+    assert len(projection) == len(old)
+    plain = KeptMessages()
+    for message in old:
+        plain.append(message)
+    assert plain.messages == new
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "openai-responses"])

@@ -1,6 +1,7 @@
 """Sessions and messages: appended in order, paired, for their owner alone, and gone when deleted."""
 
 import asyncio
+import itertools
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,18 @@ from handspan.core.messages import (
     Media,
     Message,
     Native,
+    RepliesInARow,
     ResultsMessage,
     Text,
     Thinking,
     UnpairedCalls,
     Usage,
     UserMessage,
-    check_all,
+    check_next,
 )
 from handspan.core.results import Attachment, succeed
 from handspan.store.artifacts import FolderArtifacts
+from handspan.store.rows import encode
 from handspan.store.store import SqliteStore
 from tests.store.things import (
     Clock,
@@ -93,6 +96,12 @@ async def test_another_owner_can_do_nothing_with_a_session(store: SqliteStore, s
         ((asks("a", "b"),), answers("a")),
         ((asks("a", "b"),), answers("b", "a")),
         ((asks("a", "b"), answers("a", "b")), answers("a", "b")),
+        ((user(), says()), says()),
+        ((user(), says()), asks("a")),
+        ((user(), says()), answers("a")),
+        ((asks("a"), answers("a"), says()), says()),
+        ((user(), AssistantMessage((), "aborted")), says()),
+        ((user(), says("half \ud83d")), says()),
     ],
 )
 async def test_what_is_not_paired_is_not_kept(
@@ -101,7 +110,28 @@ async def test_what_is_not_paired_is_not_kept(
     await soon(store.conversations.append(session.id, *before, owner="ann"))
     with pytest.raises(UnpairedCalls):
         await soon(store.conversations.append(session.id, coming, owner="ann"))
-    assert await load(store, session) == list(before)
+    assert [encode(message) for message in await load(store, session)] == [encode(message) for message in before]
+
+
+async def test_a_reply_after_a_reply_is_told_as_that(store: SqliteStore, session: Session) -> None:
+    await soon(store.conversations.append(session.id, user(), says(), owner="ann"))
+    with pytest.raises(RepliesInARow, match=rf"the session '{session.id}' ends with an assistant message"):
+        await soon(store.conversations.append(session.id, says(), owner="ann"))
+    with pytest.raises(RepliesInARow, match="a user message has to stand between them"):
+        await soon(store.conversations.append(session.id, user(), says(), says(), owner="ann"))
+    assert await load(store, session) == [user(), says()]
+    assert await count(store, "usage") == 1
+
+
+async def test_of_two_processes_that_reply_at_once_one_is_refused(
+    store: SqliteStore, session: Session, state: Path
+) -> None:
+    await soon(store.conversations.append(session.id, user(), owner="ann"))
+    async with SqliteStore(state) as other:
+        replies = [each.conversations.append(session.id, says(), owner="ann") for each in (store, other)]
+        outcomes = await soon(asyncio.gather(*replies, return_exceptions=True))
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["NoneType", "RepliesInARow"]
+    assert await load(store, session) == [user(), says()]
 
 
 async def test_several_messages_are_kept_all_or_none(store: SqliteStore, session: Session) -> None:
@@ -286,7 +316,7 @@ def _bytes(file: Path) -> bytes:
     return file.read_bytes()
 
 
-# Whatever is appended: what is kept is what `check_all` takes.
+# Whatever is appended: what is kept is what `check_next` takes, one after the other.
 
 SOME = st.sampled_from([user(), says(), asks("a"), asks("a", "b"), answers("a"), answers("a", "b"), answers("b", "a")])
 
@@ -300,7 +330,9 @@ def test_the_store_keeps_exactly_what_pairs(tmp_path: Path, said: list[list[Mess
             session = await store.conversations.create(owner="ann")
             for several in said:
                 try:
-                    check_all([*kept, *several])
+                    for last, coming in itertools.pairwise([None, *kept, *several]):
+                        assert coming is not None
+                        check_next(last, coming)
                 except UnpairedCalls:
                     with pytest.raises(UnpairedCalls):
                         await store.conversations.append(session.id, *several, owner="ann")

@@ -28,8 +28,8 @@ async def test_known_and_unknown_are_counted_apart(store: SqliteStore) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     append = store.conversations.append
     await soon(append(session.id, says(usage=Usage(100, 10, 0, None)), owner="ann", cost=0.25))
-    await soon(append(session.id, says(usage=Usage(50, None, 20, None)), owner="ann", cost=0.5))
-    await soon(append(session.id, says(), owner="ann"))
+    await soon(append(session.id, user(), says(usage=Usage(50, None, 20, None)), owner="ann", cost=0.5))
+    await soon(append(session.id, user(), says(), owner="ann"))
     assert await soon(store.usage.sums("session", owner="ann", session=session.id)) == [
         UsageSum(session.id, 3, Total(150, 1), Total(10, 2), Total(20, 1), Total(None, 3), Total(0.75, 1))
     ]

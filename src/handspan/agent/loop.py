@@ -165,9 +165,13 @@ class Loop:
         return for_model(call, result, session.caller.box.find(call.name))
 
     async def _take_inbox(self, session: Session) -> None:
-        waiting, session.inbox = session.inbox, []
-        for message in waiting:
-            await session.append(message)
+        while session.inbox:  # one by one: what an abort leaves there joins the next turn
+            message = session.inbox[0]
+            try:
+                await session.append(message)
+            finally:
+                if session.last is message:
+                    session.inbox.pop(0)
 
     def _end(self, emit: Emit, reason: EndReason, text: str = "") -> Ended:
         ended = Ended(reason, text)

@@ -1,5 +1,6 @@
 """One conversation: its messages, and their projections in the words of the models it talks to (SPEC A2, M4)."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -63,7 +64,16 @@ class Session:
     async def append(self, message: Message) -> None:
         """Add a message: kept first, then part of every projection. `UnpairedCalls` when it must not stand here."""
         check_next(self.last, message)
-        await self._log.append(self.id, message)
+        keeping = asyncio.ensure_future(self._log.append(self.id, message))
+        try:
+            await asyncio.shield(keeping)
+        except asyncio.CancelledError:  # it is on its way: what the log keeps is part of the conversation here too
+            await keeping
+            self._take(message)
+            raise
+        self._take(message)
+
+    def _take(self, message: Message) -> None:
         self.messages.append(message)
         self.turn.note(message)
         for projection in self._projections.values():

@@ -1,7 +1,8 @@
 """One entry of a conversation, in words of no model API (SPEC M2, M4, A2).
 
 A conversation is a list of messages: `UserMessage`, `AssistantMessage`, and after every assistant message with calls
-one `ResultsMessage` that answers each of them exactly once. What a model API sent is kept verbatim beside it
+one `ResultsMessage` that answers each of them exactly once. A model does not speak twice in a row: somebody has to say
+something, or its calls have to be answered, in between. What a model API sent is kept verbatim beside it
 (`Native`), since signatures and reasoning items have to go back to that API unchanged; other APIs never see it.
 """
 
@@ -134,8 +135,43 @@ class UnpairedCalls(HandspanError):
     """A conversation in which a call and its result do not stand together; no API would take it (SPEC M4)."""
 
 
+class RepliesInARow(UnpairedCalls):
+    """A model's message straight after another one: some APIs refuse it, others lose one of them (SPEC M4)."""
+
+
 def check_next(last: Message | None, coming: Message) -> None:
     """Refuse a message that must not follow that one. Checking each append keeps the whole conversation right."""
+    _check_calls(last, coming)
+    if type(last) is AssistantMessage and type(coming) is AssistantMessage:
+        raise RepliesInARow(
+            "an assistant message can't follow another one: a user message has to stand between them, or results"
+        )
+
+
+def check_all(messages: Sequence[Message]) -> None:
+    """Refuse a conversation that is not paired throughout; for loading, where nothing is known yet.
+
+    Replies in a row pass here, since versions that kept them wrote conversations that have to load; `check_next` lets
+    no new ones come, and projections send them as one (`as_one`).
+    """
+    last: Message | None = None
+    for message in messages:
+        _check_calls(last, message)
+        last = message
+
+
+def as_one(last: Message | None, coming: Message) -> AssistantMessage | None:
+    """Two replies in a row as the one that an API takes for them; None where these messages are something else.
+
+    What an API sent verbatim is left out: two of its answers are not one that it gave.
+    """
+    if type(last) is not AssistantMessage or type(coming) is not AssistantMessage or last.calls:
+        return None
+    return AssistantMessage((*last.parts, *coming.parts), coming.stop, coming.model)
+
+
+def _check_calls(last: Message | None, coming: Message) -> None:
+    """Refuse a message that leaves a call without its result, or answers one that was not asked for."""
     open_calls = last.calls if type(last) is AssistantMessage else ()
     if type(coming) is ResultsMessage:
         answered = [result.call_id for result in coming.results]
@@ -143,11 +179,3 @@ def check_next(last: Message | None, coming: Message) -> None:
             raise UnpairedCalls(f"results for {answered} can't follow calls {[call.id for call in open_calls]}")
     elif open_calls:
         raise UnpairedCalls(f"the calls {[call.id for call in open_calls]} have no results yet")
-
-
-def check_all(messages: Sequence[Message]) -> None:
-    """Refuse a conversation that is not paired throughout; for loading, where nothing is known yet."""
-    last: Message | None = None
-    for message in messages:
-        check_next(last, message)
-        last = message

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
-from handspan.core.messages import AssistantMessage, Message, UnpairedCalls, UserMessage, check_next
+from handspan.core.messages import AssistantMessage, Message, UnpairedCalls, UserMessage, as_one, check_next
 from handspan.models.model import Codec
 
 
 class EncodedProjection:
-    """The conversation as the encoded items that `codec` makes of it. Only ever grows."""
+    """The conversation as the encoded items that `codec` makes of it. Only ever grows.
+
+    Replies in a row, which old versions have stored, are encoded as one: not every API takes two.
+    """
 
     def __init__(self, codec: Codec, instructions: str = "") -> None:
         self.instructions = instructions
@@ -15,6 +18,8 @@ class EncodedProjection:
         self._encode = codec.encode
         self._items: list[bytes] = []
         self._last: Message | None = None
+        self._before_last: Message | None = None
+        self._start_of_last = 0
         self._count = 0
         self._wire_ids: set[str] = set()
         self._keeps_wire_ids = True
@@ -22,9 +27,14 @@ class EncodedProjection:
 
     def append(self, message: Message) -> None:
         """Add a message; `UnpairedCalls` when it must not stand there, and then nothing has changed."""
+        both = as_one(self._last, message)
+        if both is not None:  # only while a conversation of an old version is read: `check_next` lets none come
+            message, self._last = both, self._before_last
+            del self._items[self._start_of_last :]
         check_next(self._last, message)
+        start = len(self._items)
         self._items.extend(self._encoded(message))
-        self._last = message
+        self._before_last, self._last, self._start_of_last = self._last, message, start
         self._count += 1
 
     @property

@@ -16,6 +16,7 @@ from handspan.core.errors import ToolError
 from handspan.core.messages import (
     AssistantMessage,
     Message,
+    RepliesInARow,
     ResultsMessage,
     UnpairedCalls,
     Usage,
@@ -28,11 +29,12 @@ from handspan.store.paging import Mark, page_size
 from handspan.store.rows import Row, encode, plain
 
 _SESSION: Final = "id, owner, agent, name, created, active, state, length"
-# One statement decides: is it the owner's, do calls and results pair, is it as long as the caller thinks.
+# One statement decides: is it the owner's, do calls and results pair, are there no replies in a row, is it as long as
+# the caller thinks. It lets pass what `check_next` lets pass, and nothing else.
 _APPEND: Final = (
     "INSERT INTO messages (session, seq, at, opens, body)"
     " SELECT id, length + 1, ?, ?, ? FROM sessions"
-    " WHERE id = ? AND owner = ? AND open_calls IS ? AND (? IS NULL OR length = ?)"
+    " WHERE id = ? AND owner = ? AND open_calls IS ? AND NOT (ends_with_reply AND ?) AND (? IS NULL OR length = ?)"
 )
 _USE: Final = (
     "INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)"
@@ -139,7 +141,10 @@ def append_work(
 ) -> Callable[[sqlite3.Connection], None]:
     """The work that adds these messages; only the first of them can be refused."""
     whose = (plain(session), plain(owner))
-    rows = [(at, _opens(message), encode(message), *whose, _answers(message)) for message in messages]
+    rows = [
+        (at, _opens(message), encode(message), *whose, _answers(message), type(message) is AssistantMessage)
+        for message in messages
+    ]
     uses = [_use(message, at, cost) if type(message) is AssistantMessage else None for message in messages]
 
     def work(connection: sqlite3.Connection) -> None:
@@ -214,6 +219,8 @@ def _refusal(
         return ToolError("busy", text)
     sql = "SELECT open_calls FROM sessions WHERE id = ?"
     open_calls = connection.execute(sql, (found.id,)).fetchone()[0]
+    if open_calls is None and type(message) is AssistantMessage:
+        return RepliesInARow(f"the session {session!r} ends with an assistant message: another one can't follow it")
     answers = _answers(message) or "nothing"
     return UnpairedCalls(f"a message that answers {answers} can't follow one that asks for {open_calls or 'nothing'}")
 

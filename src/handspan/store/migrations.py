@@ -116,4 +116,20 @@ CREATE TABLE rules (                          -- what a person said "always" to
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM)
+_NO_REPLIES_IN_A_ROW: Final = """
+-- Whether the last message is a model's. The first bytes of a body tell it: a message has its kind in front.
+ALTER TABLE sessions ADD COLUMN ends_with_reply INTEGER NOT NULL DEFAULT 0;
+UPDATE sessions SET ends_with_reply = 1 WHERE EXISTS (
+    SELECT 1 FROM messages
+    WHERE session = sessions.id AND seq = sessions.length
+        AND substr(body, 1, 19) = CAST('{"type":"assistant"' AS BLOB)
+);
+DROP TRIGGER message_moves_its_session;
+CREATE TRIGGER message_moves_its_session AFTER INSERT ON messages BEGIN
+    UPDATE sessions SET length = NEW.seq, active = NEW.at, open_calls = NEW.opens,
+        ends_with_reply = substr(NEW.body, 1, 19) = CAST('{"type":"assistant"' AS BLOB)
+    WHERE id = NEW.session;
+END;
+"""
+
+MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM, _NO_REPLIES_IN_A_ROW)

@@ -1,0 +1,108 @@
+"""The recorded exchanges of the OpenAI formats, and our reading of them.
+
+The data is read from beside the checkout and is not ours to copy.
+"""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from handspan.core.messages import AssistantMessage, CallResult, Message, ResultsMessage
+from handspan.core.results import Attachment
+from handspan.core.tool import ToolSpec
+from handspan.models.chat import ChatCodec
+from handspan.models.chat_servers import DEEPSEEK, MISTRAL, OPENAI, Server
+from handspan.models.model import Codec, Lowered, ModelEvent
+from handspan.models.openai_wire import json_object
+from handspan.models.responses import ResponsesCodec
+from tests.models import openai_oracle
+
+Exchange = dict[str, Any]
+
+SERVERS: dict[str, Server] = {"openai-chat": OPENAI, "mistral-chat": MISTRAL, "deepseek-chat": DEEPSEEK}
+CHATS = (
+    "openai-chat",
+    "cerebras-chat",
+    "deepseek-chat",
+    "groq-chat",
+    "huggingface-chat",
+    "mistral-chat",
+    "openrouter-chat",
+)
+
+
+def is_error(exchange: Exchange) -> bool:
+    response = exchange["response"]
+    unfinished = response.get("json", {}).get("status") in ("queued", "in_progress")
+    return response["status"] != 200 or "event: error" in response.get("body", "") or unfinished
+
+
+def answers(*folders: str) -> list[Exchange]:
+    return [exchange for exchange in openai_oracle.exchanges(*folders) if not is_error(exchange)]
+
+
+def errors(*folders: str) -> list[Exchange]:
+    return [exchange for exchange in openai_oracle.exchanges(*folders) if is_error(exchange)]
+
+
+def requests(*folders: str) -> list[Exchange]:
+    return [exchange for exchange in openai_oracle.exchanges(*folders) if json_object(exchange["request"])["json"]]
+
+
+def cases(exchanges: list[Exchange]) -> list[Any]:
+    return [pytest.param(exchange, id=str(exchange["file"])) for exchange in exchanges]
+
+
+def codec_of(exchange: Exchange) -> Codec:
+    folder = exchange["file"].partition("/")[0]
+    return ResponsesCodec() if folder == "openai-responses" else ChatCodec(SERVERS.get(folder, Server()))
+
+
+def names_of(exchange: Exchange) -> dict[str, str]:
+    tools = (exchange["request"]["json"] or {}).get("tools", ())
+    names = [tool.get("function", tool).get("name") for tool in tools]
+    return {name: f"our_{name}" for name in names if name}
+
+
+def answer_of(exchange: Exchange, events: list[ModelEvent] | None = None) -> AssistantMessage:
+    """Our reading of the recorded response; `ModelError` for an error."""
+    codec, names, response = codec_of(exchange), names_of(exchange), exchange["response"]
+    if response["status"] != 200:
+        raise codec.fault(response["status"], msgspec.json.encode(response["json"]))
+    if "json" in response:
+        return codec.decode(response["json"], names, "m")
+    decoder = codec.decoder(names, "m")
+    for name, data in openai_oracle.chunks(response["body"]):
+        told = decoder.feed(name, data)
+        if events is not None:
+            events.extend(told)
+    return decoder.finish()
+
+
+def add_result(messages: list[Message], wire_id: str, text: str, *shown: Attachment) -> None:
+    before = messages[-1] if type(messages[-1]) is AssistantMessage else messages[-2]
+    assert type(before) is AssistantMessage
+    call = next(call for call in before.calls if call.wire_id == wire_id)
+    earlier = messages.pop().results if type(messages[-1]) is ResultsMessage else ()  # type: ignore[union-attr] # it is one
+    messages.append(ResultsMessage((*earlier, CallResult(call.id, call.name, text, attachments=shown))))
+
+
+def encoded_all(codec: ChatCodec | ResponsesCodec, messages: list[Message], *, with_before: bool) -> list[bytes]:
+    items: list[bytes] = []
+    before: Message | None = None
+    for message in messages:
+        items += codec.encode(message, before) if with_before else codec.encode(message)
+        before = message
+    return items
+
+
+def tools_of(exchange: Exchange) -> list[Lowered]:
+    tools = [tool.get("function", tool) for tool in exchange["request"]["json"].get("tools", ()) if "name" in str(tool)]
+    return [
+        Lowered(
+            tool["name"], ToolSpec(tool["name"], tool.get("description") or "", tool["parameters"]), tool["parameters"]
+        )
+        for tool in tools
+        if "parameters" in tool and "name" in tool
+    ]
