@@ -5,8 +5,9 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from bench.bare import bare_call
 from bench.figures import Figure, best_cpu
-from bench.house import House, floor, floor_suspending, nap
+from bench.house import House, floor_suspending, nap
 from handspan.core.calls import ToolCall, new_call_id
 
 PARALLEL = 32
@@ -23,7 +24,7 @@ async def measure(folder: Path) -> Iterable[Figure]:
     async def ours_suspending() -> bytes:
         return await house.call("add_later")
 
-    took = await best_cpu({"floor": floor, "ours": ours, "floor2": floor_suspending, "ours2": ours_suspending})
+    took = await best_cpu({"floor": bare_call, "ours": ours, "floor2": floor_suspending, "ours2": ours_suspending})
     return [
         Figure("dispatch", took["ours"] / took["floor"], "x floor", target=2, line=6),
         Figure("dispatch_us", took["ours"], "us CPU"),

@@ -4,6 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from bench.bare import ARGUMENTS, add
 from handspan import tool
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
@@ -16,13 +17,7 @@ from handspan.engine.ledger import MemoryLedger
 from handspan.registry.registry import Registry
 from handspan.store.artifacts import FolderArtifacts
 
-ARGUMENTS = {"a": 2, "b": 3}
 RAW = b'{"a": 2, "b": 3}'
-
-
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 async def add_later(a: int, b: int) -> int:
@@ -59,11 +54,6 @@ def tool_named(name: str) -> FunctionTool:
     return tool(name=name)(add)
 
 
-async def floor() -> str:
-    """What can't be saved: the call itself, and its result as JSON."""
-    return json.dumps(await add(**ARGUMENTS))
-
-
 async def floor_suspending() -> str:
-    """The same for the tool that suspends once."""
+    """The bare call of the tool that suspends once."""
     return json.dumps(await add_later(**ARGUMENTS))

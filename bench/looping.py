@@ -1,24 +1,23 @@
 """The conversation's loop with a model that answers at once: what a round costs, and whether it grows."""
 
 import itertools
-import json
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from bench.bare import bare_loop
 from bench.figures import Figure
-from bench.house import House, add
-from handspan.core.events import Event
+from bench.house import House
 from handspan.agent.limits import Limits
 from handspan.agent.loop import Loop
 from handspan.agent.session import Session
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import new_call_id
+from handspan.core.events import Event
 from handspan.core.messages import Api, AssistantMessage, CallPart, Message, Text, UserMessage
 from handspan.core.tool import ToolSpec
 from handspan.models.choice import codec_for
@@ -26,7 +25,7 @@ from handspan.models.model import ModelEvent, Projection, Replied
 from handspan.models.plain import KeptMessages
 from handspan.models.projection import EncodedProjection
 
-FEW, MANY = 10, 200
+FEW, SOME, MANY = 10, 50, 200
 
 
 class Instant:
@@ -56,11 +55,12 @@ class Instant:
 
 
 async def measure(folder: Path) -> Iterable[Figure]:
-    """`loop_round`, `loop_growth`, `sessions_1000_mb`."""
-    best_floor = best_ours = float("inf")
+    """`loop_round`, `loop_growth_50`, `loop_growth`, `sessions_1000_mb`."""
+    best_floor = best_ours = longer = float("inf")
     for _ in range(15):
         best_floor = min(best_floor, await _floor(FEW))
         best_ours = min(best_ours, await _ours(folder, FEW))
+        longer = min(longer, await _ours(folder, SOME))
     early = late = float("inf")
     for _ in range(8):
         first, last = await _first_and_last(folder)
@@ -68,37 +68,18 @@ async def measure(folder: Path) -> Iterable[Figure]:
     return [
         Figure("loop_round", best_ours / best_floor, "x floor", target=6, line=12),
         Figure("loop_round_us", best_ours * 1e6, "us CPU"),
+        Figure("loop_growth_50", longer / best_ours, f"x, rounds of {SOME} against {FEW}"),
         Figure("loop_growth", late / early, f"x, round {MANY} against {FEW}", target=1.05, line=1.2),
         Figure("sessions_1000_mb", _sessions_mb(folder), "MB, 50 messages each", target=100),
     ]
 
 
 async def _floor(rounds: int) -> float:
-    """CPU seconds of one round of a bare loop: dicts, a model function, JSON in and out."""
+    """CPU seconds of one round of the bare loop."""
     began = time.process_time()
     for _ in range(100):
-        await _bare_loop(rounds)
+        await bare_loop(rounds)
     return (time.process_time() - began) / 100 / (rounds + 1)
-
-
-async def _bare_loop(rounds: int) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
-
-    async def model(step: int) -> dict[str, Any]:
-        if step == rounds:
-            return {"role": "assistant", "content": "done"}
-        calls = [{"id": f"c{step}", "name": "add", "arguments": json.dumps({"a": step, "b": 3})}]
-        return {"role": "assistant", "tool_calls": calls}
-
-    async def run(call: dict[str, str]) -> dict[str, str]:
-        result = await add(**json.loads(call["arguments"]))
-        return {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)}
-
-    for step in range(rounds + 1):
-        said = await model(step)
-        messages.append(said)
-        messages += [await run(call) for call in said.get("tool_calls", ())]
-    return messages
 
 
 class LinesLog:
@@ -107,7 +88,7 @@ class LinesLog:
     def __init__(self) -> None:
         self.lines: list[bytes] = []
 
-    async def append(self, session: str, message: Message) -> None:
+    def append(self, session: str, message: Message) -> None:
         """Keep this line."""
         self.lines.append(msgspec.json.encode(message))
 

@@ -1,26 +1,14 @@
 """One call of `add` through a peer, against the floor: prints the ratio. Runs where only that peer is installed."""
 
 import asyncio
-import gc
 import json
-import logging
 import sys
-import time
-import warnings
 from typing import Any
 
-ARGUMENTS = {"a": 2, "b": 3}
+from bench.bare import ARGUMENTS, add, bare_call
+from bench.peers.slices import Slice, best_cpu
+
 RAW = '{"a": 2, "b": 3}'
-
-
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-async def floor() -> str:
-    """The call itself, and its result as JSON."""
-    return json.dumps(await add(**ARGUMENTS))
 
 
 async def mcp() -> Any:
@@ -105,21 +93,10 @@ PEERS = {
 
 
 async def main(peer: str) -> None:
-    """Take turns between the floor and the peer; print the ratio of the best slices."""
-    warnings.filterwarnings("ignore")
-    logging.disable(logging.CRITICAL)
-    calls = {"floor": floor, "peer": await PEERS[peer]()}
-    best = dict.fromkeys(calls, float("inf"))
-    for _ in range(15):
-        for name, call in calls.items():
-            gc.collect()
-            count = 10_000 if name == "floor" else 200
-            began = time.process_time()
-            for _ in range(count):
-                await call()
-            best[name] = min(best[name], (time.process_time() - began) / count)
-    print(json.dumps({"ratio": best["peer"] / best["floor"]}))
-    sys.stdout.flush()
+    """Print what a call costs: as a ratio to the floor, and in microseconds."""
+    slices = {"floor": Slice(bare_call, 10_000), "peer": Slice(await PEERS[peer](), 200)}
+    took = await best_cpu(slices, turns=15)
+    print(json.dumps({"ratio": took["peer"] / took["floor"], "us": took["peer"] * 1e6}), flush=True)
 
 
 if __name__ == "__main__":

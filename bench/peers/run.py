@@ -1,50 +1,89 @@
-"""Makes a virtual environment for each peer, runs the peer's script in it, and puts the ratios beside ours."""
+"""Makes virtual environments for the peers, runs a peer's script in each, and puts what it says beside our figures."""
 
 import json
 import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from bench.figures import Figure
 
-ENVIRONMENTS = Path(__file__).parents[2] / ".venv-peers"
-PACKAGES = {
+ROOT: Final = Path(__file__).parents[2]
+ENVIRONMENTS: Final = ROOT / ".venv-peers"
+PACKAGES: Final = {
     "mcp": ["mcp>=2.3,<3"],
     "fastmcp": ["fastmcp>=4,<5"],
     "pydantic_ai": ["pydantic-ai-slim>=2.66"],
     "langchain": ["langchain-core>=1.7"],
+    "langchain_agents": ["langchain>=1.3", "langgraph>=1.2"],
     "openai_agents": ["openai-agents>=0.24"],
+    "google_adk": ["google-adk>=2.13,<3"],
 }
+
+
+class Comparison(Struct, frozen=True):
+    """A script, the peers it knows with the environment of each, and which of our figures are the same measures."""
+
+    script: str
+    peers: dict[str, str]
+    figures: dict[str, str]
+    """Our figure, and the name that the script has for it."""
+
+
+COMPARISONS: Final = (
+    Comparison(
+        "bench.peers.dispatch",
+        {name: name for name in ("mcp", "fastmcp", "pydantic_ai", "langchain", "openai_agents")},
+        {"dispatch": "ratio", "dispatch_us": "us"},
+    ),
+    Comparison(
+        "bench.peers.looping",
+        {
+            "pydantic_ai": "pydantic_ai",
+            "openai_agents": "openai_agents",
+            "langchain_create_agent": "langchain_agents",
+            "langgraph_react": "langchain_agents",
+            "google_adk": "google_adk",
+        },
+        {"loop_round": "ratio", "loop_round_us": "us", "loop_growth_50": "growth"},
+    ),
+)
 
 
 def beside(figures: list[Figure]) -> list[Figure]:
     """The figures, with what the peers take for the same work."""
-    peers = {name: ratio for name in PACKAGES if (ratio := _ratio(name)) is not None}
-    return [structs.replace(figure, peers=peers) if figure.name == "dispatch" else figure for figure in figures]
+    for comparison in COMPARISONS:
+        said = {peer: _said(comparison.script, peer, place) for peer, place in comparison.peers.items()}
+        for ours, theirs in comparison.figures.items():
+            peers = {peer: values[theirs] for peer, values in said.items() if theirs in values}
+            figures = [structs.replace(one, peers=peers) if one.name == ours else one for one in figures]
+    return figures
 
 
-def _ratio(peer: str) -> float | None:
+def _said(script: str, peer: str, environment: str) -> dict[str, float]:
+    """The figures that the script prints for this peer; none, and the reason on stderr, when that fails."""
     try:
-        python = _environment(peer)
-        script = Path(__file__).parent / "dispatch.py"
-        done = subprocess.run([str(python), str(script), peer], check=True, capture_output=True, text=True, timeout=300)
-        return float(json.loads(done.stdout.splitlines()[-1])["ratio"])
+        command = [str(_python(environment)), "-m", script, peer]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300, cwd=ROOT)
+        said: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        return said
     except (subprocess.SubprocessError, OSError, ValueError, LookupError) as error:
-        said = getattr(error, "stderr", None) or str(error)
-        print(f"{peer}: not measured: {str(said).strip().splitlines()[-1:]}", file=sys.stderr)
-        return None
+        reason = getattr(error, "stderr", None) or str(error)
+        print(f"{script} {peer}: not measured: {str(reason).strip().splitlines()[-1:]}", file=sys.stderr)
+        return {}
 
 
-def _environment(peer: str) -> Path:
-    folder = ENVIRONMENTS / peer
+def _python(environment: str) -> Path:
+    """The interpreter of that environment, which is made first when it is not there."""
+    folder = ENVIRONMENTS / environment
     python = folder / "bin" / "python"
     if not (folder / ".ready").exists():
-        print(f"{peer}: making its environment", file=sys.stderr)
+        print(f"{environment}: making its environment", file=sys.stderr)
         venv.create(folder, with_pip=True, clear=True)
-        command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES[peer]]
+        command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES[environment]]
         subprocess.run(command, check=True, capture_output=True, text=True)
         (folder / ".ready").touch()
     return python

@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from handspan import Annotations, Pending, ToolContext, tool
+from handspan.agent.limits import Limits
+from handspan.agent.loop import Loop
+from handspan.agent.session import Session
+from handspan.core.agents import GENERAL, Agent
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -20,10 +24,6 @@ from handspan.core.events import (
     ThinkingArrived,
     UsageCounted,
 )
-from handspan.agent.limits import Limits
-from handspan.agent.loop import Loop
-from handspan.agent.session import Session
-from handspan.core.agents import GENERAL, Agent
 from handspan.core.messages import (
     AssistantMessage,
     CallPart,
@@ -236,6 +236,26 @@ async def test_a_turn_with_parallel_calls_and_a_second_round(tmp_path: Path) -> 
     assert UsageCounted("scripted", usage) in stage.events
 
 
+async def test_all_calls_of_a_round_are_told_in_their_order_before_any_of_them_begins(tmp_path: Path) -> None:
+    names = ["double", "fail", "slow", "unknown"]
+    stage = Stage(tmp_path, [])
+    began: list[int] = []
+
+    @tool
+    async def watched() -> None:
+        """Look how much was told before."""
+        began.append(sum(isinstance(event, CallStarted) for event in stage.events))
+
+    stage.registry.register(watched)
+    stage.model = Scripted([[call("watched"), *(call(name) for name in names), call("watched")], "done"])
+    stage.session.model = stage.model
+    await stage.say("go")
+    assert began == [6, 6]
+    calls = [event for event in stage.events if isinstance(event, CallStarted | CallFinished)]
+    assert [event.name for event in calls[:6]] == ["watched", *names, "watched"]
+    assert all(isinstance(event, CallFinished) for event in calls[6:])
+
+
 async def test_twelve_rounds_in_a_row_end_well(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [*[call("double", number=number) for number in range(12)], "done"])
     assert (await stage.say("go")).reason == "done"
@@ -259,11 +279,19 @@ async def test_a_pending_call_pauses_the_turn_and_its_outcome_lets_it_go_on(tmp_
     assert (await stage.go_on()).reason == "pending"
     said = stage.session.last
     assert isinstance(said, AssistantMessage)
+    assert not await stage.loop.can_go_on(stage.session)
     await stage.engine.settle(said.calls[1].id, Success("clicked"))
+    assert await stage.loop.can_go_on(stage.session)
+    stage.events.clear()
     # In another process the session is loaded from its messages.
     stage.session = Session("s1", stage.session.caller, stage.model, messages=stage.session.messages)
     assert await stage.go_on() == Ended("done", "thanks")
     assert stage.runs == [3], "a call that has its result is not run again"
+    assert [event.name for event in stage.events if isinstance(event, CallStarted)] == []
+    results = [event for event in stage.events if isinstance(event, CallFinished)]
+    assert [(event.name, event.status) for event in results] == [("double", "success"), ("wait_for_browser", "success")]
+    assert "clicked" in results[1].envelope
+    assert not await stage.loop.can_go_on(stage.session)
 
 
 async def test_a_turn_that_was_cut_off_is_closed_and_nothing_is_run_again(tmp_path: Path) -> None:

@@ -194,6 +194,17 @@ def test_hidden_folders_are_not_read(house: House) -> None:
     assert "plan" not in [each.name for each in skills.listing()]
 
 
+def test_a_workspace_that_is_no_folder_has_no_skills(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
+    assert WorkspaceFolder(tmp_path / "file").names() == []
+
+
+def test_a_link_to_nowhere_in_place_of_the_folder_holds_no_skills(workspace: Path) -> None:
+    (workspace / ".handspan").mkdir()
+    (workspace / ".handspan" / "skills").symlink_to("nowhere")
+    assert WorkspaceFolder(workspace).names() == []
+
+
 def test_a_workspace_that_is_not_there_has_no_skills(tmp_path: Path) -> None:
     folder = WorkspaceFolder(tmp_path / "nowhere")
     assert folder.names() == []

@@ -249,6 +249,25 @@ def test_the_limit_of_rounds_holds(run: Shell) -> None:
     assert [event["name"] for event in events if event["type"] == "call_finished"] == ["write_file"]
 
 
+def test_the_doctor_says_which_agent_is_meant_and_what_to_do_when_there_is_none(run: Shell) -> None:
+    assert "ok    agent: 'General' is meant where none is named" in run("doctor").stdout
+    misspelled = run("doctor", HANDSPAN_DEFAULT_AGENT="raeder")
+    assert misspelled.returncode == 1
+    assert "FAIL  agent: There is no agent 'raeder', which the settings name as default_agent." in misspelled.stdout
+    assert "`handspan agents create NAME`" in misspelled.stdout
+    assert "ok    model: offline" in misspelled.stdout
+    assert "ok    workspace" in misspelled.stdout
+    done = run("call", "get_current_time", HANDSPAN_DEFAULT_AGENT="raeder")
+    assert done.returncode != 0 and "default_agent" in done.stderr
+
+
+def test_a_kept_agent_may_be_the_default_one(run: Shell) -> None:
+    assert run("agents", "create", "raeder", "--tools", "read_*").returncode == 0
+    assert "ok    agent: 'raeder' is meant" in run("doctor", HANDSPAN_DEFAULT_AGENT="raeder").stdout
+    done = run("call", "write_file", '{"path": "a", "content": "b"}', HANDSPAN_DEFAULT_AGENT="raeder")
+    assert json.loads(done.stdout)["code"] == "tool_not_available"
+
+
 def test_the_doctor_says_which_model_would_answer_and_what_to_do_when_none_can(run: Shell) -> None:
     assert "ok    model: offline, a rule-based stand-in: no model is named" in run("doctor").stdout
     assert "because ANTHROPIC_API_KEY is set" in run("doctor", ANTHROPIC_API_KEY="sk-x").stdout

@@ -170,7 +170,8 @@ class TestFilesThatCannotBeUsed:
         ("models.x.price.input = -1", "models.x.price.input: must be an amount of US dollars, 0 or more, not -1."),
         ("models.'' = {}", "the name must be a text that is not empty"),
         ("model = 1", "model: must be a text, not a number."),
-        ("default_agent = 'Bob'", "default_agent: there is no agent 'Bob'. The agents are: General. Add agents.Bob"),
+        ("journal_days = -1", 'journal_days: must be a number of days, or 0 or "none" for all time, not -1.'),
+        ("default_agent = ' '", "default_agent: must be a text that is not empty, not ' '."),
         ("workspace = ''", "workspace: must be a path, not ''."),
         ('workspace = "a\\u0000b"', "workspace: must be a path, not 'a\\x00b'."),
         ("workspace = 2026-01-01", "workspace: must be a path, not a date or time."),
@@ -191,6 +192,20 @@ def test_a_disabled_entry_is_a_glob_or_a_known_kind_of_origin(home: Path, file: 
         f"{file}: tools.disabled[3]: must be a tool's name, a glob such as 'web_*', 'origin:KIND'"
     )
     assert problem.endswith(f"not {wrong!r}.")
+
+
+@pytest.mark.parametrize(("written", "days"), [("7", 7.0), ("0.5", 0.5), ("0", None), ("'none'", None)])
+def test_the_journal_is_kept_for_some_days_or_for_all_time(
+    home: Path, file: Path, written: str, days: float | None
+) -> None:
+    assert load(home).journal_days == 30.0
+    file.write_text(f"journal_days = {written}")
+    assert load(home).journal_days == days
+
+
+def test_the_default_agent_may_be_one_that_only_the_store_knows(home: Path, file: Path) -> None:
+    file.write_text("default_agent = 'Bob'")
+    assert load(home).default_agent == "Bob"
 
 
 def test_everything_that_is_wrong_is_said_at_once_with_its_source(home: Path, file: Path) -> None:

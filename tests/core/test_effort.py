@@ -47,6 +47,40 @@ def test_a_reference_that_leads_out_is_refused(ref: str) -> None:
         Effort({"list": [{}], "text": "x", "not": {"$ref": ref}})
 
 
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+FOUR: JsonObject = {"allOf": [{}, {}, {}]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$schema": DRAFT_7, "definitions": {"a": {"$id": "#here", **FOUR}}, "not": {"$ref": "#here"}},
+        {"$schema": DRAFT_7, "$id": "http://a/b", "x": {"$id": "#here", **FOUR}, "not": {"$ref": "#here"}},
+        {"$schema": DRAFT_7, "$id": "http://a/b", "x": {"$id": "#here", **FOUR}, "not": {"$ref": "b#here"}},
+        {
+            "$schema": DRAFT_7,
+            "definitions": {"o": {"$id": "http://a/o", "x": {"$id": "#here", **FOUR}}, "a": {"$id": "#here"}},
+            "not": {"$ref": "http://a/o#here"},
+        },
+        {"$schema": DRAFT_7, "x": [{"$id": "#here", **FOUR}, {"$id": "#here", **FOUR}], "not": {"$ref": "#here"}},
+        {"$schema": "http://json-schema.org/draft-04/schema#", "x": {"id": "#here", **FOUR}, "not": {"$ref": "#here"}},
+        {"x": {"$anchor": "here", **FOUR}, "not": {"$ref": "#here"}},
+    ],
+)
+def test_an_anchor_leads_to_what_bears_it_in_the_words_of_every_draft(schema: JsonObject) -> None:
+    effort = Effort(schema)
+    assert effort.is_within(6, 1) and not effort.is_within(5, 1)
+
+
+@pytest.mark.parametrize("keyword", ["$id", "$anchor"])
+def test_a_reference_that_may_mean_two_things_is_refused(keyword: str) -> None:
+    name = "#here" if keyword == "$id" else "here"
+    twice: JsonObject = {"x": {keyword: name}, "y": {keyword: name, **FOUR}}
+    with pytest.raises(DefinitionError, match="'#here' may mean several parts"):
+        Effort({**twice, "not": {"$ref": "#here"}})
+    assert Effort(twice).is_within(1)  # as long as nobody refers to them
+
+
 def test_what_only_looks_like_a_reference_is_none() -> None:
     Effort({"x-mine": {"$ref": "elsewhere"}, "default": {"$ref": "elsewhere"}, "properties": {"$ref": {}}})
     assert not has_references(b'{"type":"object","description":"see ref"}')

@@ -259,6 +259,31 @@ def test_a_schema_that_goes_in_circles_ends(schema: JsonObject) -> None:
     assert Validator({**schema, "required": ["z"]}).problems({})[0] == "missing required parameter 'z'"
 
 
+def test_the_anchors_of_draft_seven_and_of_draft_four_are_followed() -> None:
+    for draft, word in (("07", "$id"), ("06", "$id"), ("04", "id")):
+        schema: JsonObject = {
+            "$schema": f"http://json-schema.org/draft-{draft}/schema#",
+            "properties": {"a": {"$ref": "#here"}},
+            "definitions": {"x": {word: "#here", "type": "integer"}},
+        }
+        assert told(schema, {"a": 1}) == []
+        assert told(schema, {"a": "x"}) == ["parameter 'a' must be of type integer, not string 'x'"]
+
+
+def test_the_ways_through_an_anchor_of_draft_seven_are_counted() -> None:
+    definitions: JsonObject = {
+        f"d{n}": {"$id": f"#d{n}", "anyOf": [{"$ref": f"#d{n + 1}"}, {"$ref": f"#d{n + 1}"}]} for n in range(40)
+    }
+    definitions["d40"] = {"$id": "#d40", "type": "integer"}
+    schema: JsonObject = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "properties": {"a": {"$ref": "#d0"}},
+        "definitions": definitions,
+    }
+    assert told(schema, {}) == []
+    assert told(schema, {"a": "x"}) != []  # and not in two to the fortieth steps
+
+
 def test_references_by_id_anchor_and_escaped_pointer_stay_in_the_schema() -> None:
     schema: JsonObject = {
         "$id": "https://example.com/root.json",

@@ -383,6 +383,58 @@ async def test_a_rule_answers_every_question_in_the_same_way(make_house: MakeHou
     assert (await photo_house(make_house, RuleAnswers(DENY)).failure("photo")).code == "permission_denied"
 
 
+# Where the person is.
+
+
+async def test_a_tool_that_brings_the_place_where_its_person_is_asks_for_permissions_there(
+    make_house: MakeHouse,
+) -> None:
+    device, page = Person(DENY, ALLOW), Person(ALLOW, DENY)
+    house = make_house(questions=page)
+
+    class Camera:
+        spec = ToolSpec("camera", "A phone's.", {"type": "object"}, ("camera",))
+        questions = device
+
+        async def run(self, arguments: Any, ctx: Any) -> str:
+            return "picture"
+
+    house.add(Camera(), Origin("device", "phone"))
+    careful = house.caller(CAREFUL)
+    assert (await house.failure("camera", caller=careful)).code == "permission_denied"
+    assert await house.value("camera", caller=careful) == "picture"
+    assert (await house.failure("camera", caller=careful)).code == "approval_denied"
+    assert [question.kind for question in device.asked] == ["permission"] * 2
+    assert [question.kind for question in page.asked] == ["approval"] * 2
+
+
+async def test_a_call_is_known_to_the_ledger_before_anybody_is_asked_and_only_then(make_house: MakeHouse) -> None:
+    states: list[str | None] = []
+
+    class Looking:
+        async def ask(self, question: Question) -> Answer:
+            states.extend(record.state for record in house.ledger.open_calls())
+            return Answer("allow", always=True)
+
+    house = photo_house(make_house, Looking())
+    accepted: list[str] = []
+    accept = house.ledger.accept
+
+    async def noted(record: Any) -> None:
+        accepted.append(record.id)
+        await accept(record)
+
+    house.ledger.accept = noted  # type: ignore[method-assign]  # the real one, with a note
+    careful = house.caller(CAREFUL)
+    assert await house.value("photo", call_id="first", caller=careful) == "click False"
+    assert states == ["accepted", "accepted"] and accepted == ["first"]
+    assert await house.value("photo", call_id="second", caller=careful) == "click False"
+    assert accepted == ["first"], "nobody had to be asked any more"
+    read_only = Agent("Reader", mode="read_only")
+    assert (await house.failure("photo", call_id="third", caller=house.caller(read_only))).code == "policy_denied"
+    assert accepted == ["first"]
+
+
 # Questions that are kept for another day.
 
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from handspan.core.calls import CallRecord
 from handspan.core.context import ToolContext
 from handspan.core.results import Attachment, Failure, Pending, Success, succeed
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from tests.engine.conftest import MakeHouse
-from tests.engine.house import WAIT, House, outcome_of, until
+from tests.engine.house import WAIT, House, outcome_of, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -30,20 +29,12 @@ async def test_an_outcome_for_a_call_that_nobody_knows_is_refused(house: House) 
     assert await house.engine.settle("call-1", succeed(1)) is None
 
 
-async def test_an_outcome_for_a_call_that_is_done_or_still_runs_is_refused(house: House) -> None:
-    release = asyncio.Event()
-
-    async def slow() -> str:
-        await release.wait()
+async def test_an_outcome_for_a_call_that_is_done_is_refused(house: House) -> None:
+    async def quick() -> str:
         return "mine"
 
-    house.add(slow)
-    task = house.start("slow", call_id="call-1")
-    await until(lambda: list(house.ledger.open_calls()))
-    assert await house.engine.settle("call-1", succeed("forged")) is None
-    release.set()
-    [result] = await outcome_of([task])
-    assert result.value == "mine"
+    house.add(quick)
+    result = await house.call("quick", call_id="call-1")
     assert await house.engine.settle("call-1", succeed("forged")) is None
     assert house.last().result == result
 
@@ -119,6 +110,28 @@ async def test_two_outcomes_at_once_leave_one_result_and_its_own_true_one(make_h
     assert record.size == len(winner.encoded) + len(record.true_result.encoded)
 
 
+async def test_who_settles_may_give_up_and_the_call_has_its_result_all_the_same(make_house: MakeHouse) -> None:
+    asked = asyncio.Event()
+
+    class Slow:
+        async def before(self, call: HookedCall) -> None: ...
+
+        async def after(self, call: HookedCall, result: Any) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+    house = later(make_house(hooks=Hooks([NamedHook("slow", Slow())])))
+    await house.call("later", call_id="call-1")
+    waiting = asyncio.create_task(house.engine.result("call-1"))
+    settling = asyncio.create_task(house.engine.settle("call-1", succeed(1)))
+    await soon(asked)
+    settling.cancel()
+    [given_up, result] = await outcome_of([settling, waiting])
+    assert isinstance(given_up, asyncio.CancelledError)
+    assert isinstance(result, Failure) and result.code == "cancelled"
+    assert (house.last().result, house.last().true_result) == (result, succeed(1))
+
+
 async def test_a_pending_call_that_nobody_settles_expires(house: House) -> None:
     later(house, expires_in=0.01)
     assert await house.call("later", call_id="call-1") == Pending(0.01)
@@ -160,23 +173,6 @@ async def test_another_engine_with_the_same_ledger_settles_what_this_one_left(ho
     assert house.last().result == result
     assert house.last().duration >= 0
     await other.close()
-
-
-async def test_an_outcome_that_comes_as_soon_as_the_ledger_says_pending_is_not_lost(make_house: MakeHouse) -> None:
-    house = make_house()
-    suspend = house.ledger.suspend
-
-    async def suspend_and_settle(record: CallRecord) -> None:
-        await suspend(record)
-        await house.engine.settle(record.id, succeed("at once"))
-
-    house.ledger.suspend = suspend_and_settle  # type: ignore[method-assign]  # a ledger that takes a moment
-    later(house, expires_in=60.0)
-    assert await house.call("later", call_id="call-1") == Pending(60.0)
-    async with asyncio.timeout(WAIT):
-        result = await house.engine.result("call-1")
-    assert isinstance(result, Success) and result.value == "at once"
-    assert house.engine._pending._waiting == {}
 
 
 async def test_a_plain_function_on_a_thread_may_answer_pending_too(house: House) -> None:

@@ -1,5 +1,6 @@
 """The agents of the settings and the kept ones, as one list (SPEC A1)."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,23 @@ async def test_one_of_the_settings_hides_a_kept_one_which_comes_back_without_it(
             await both.edit("reader", Agent("reader"))
         assert (await plain.find("reader")).agent.tools == ("web_*",)
         assert (await plain.find()).agent.instructions == "Be kind."
+
+
+@pytest.mark.anyio
+async def test_the_default_agent_may_be_a_kept_one_and_a_misspelled_one_is_said(tmp_path: Path) -> None:
+    named = load_settings(None, {"HOME": str(tmp_path)}, {"default_agent": "raeder"})
+    async with SqliteStore(tmp_path / "st") as store:
+        agents = Agents(named, store.agents)
+        await agents.create(READER)
+        said = "no agent 'raeder', which the settings name as default_agent. Did you mean 'reader'? There are: General,"
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            await agents.find()
+        with pytest.raises(ConfigError, match="which the settings name as default_agent"):
+            agents.of_settings()
+        await agents.clone("reader", "raeder")
+        assert (await agents.find()).agent.name == "raeder"
+        with pytest.raises(ConfigError, match="There is no agent 'nobody'"):
+            await agents.find("nobody")
 
 
 @pytest.mark.anyio

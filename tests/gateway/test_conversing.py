@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from handspan import Pending, tool
-from handspan.core.events import Ended, Event
 from handspan.agent.session import Session
 from handspan.config.load import load_settings
 from handspan.config.settings import ModelPrice
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ConfigError, ToolError
+from handspan.core.events import Ended, Event
 from handspan.core.messages import (
     AssistantMessage,
     CallPart,
@@ -206,6 +206,25 @@ async def test_a_session_that_waits_tells_so_and_goes_on_when_the_outcome_is_the
     assert ended == Ended("done", "and more")
     assert [event.text for event in events if isinstance(event, Ended)] == ["clicked, then", "and more"]
     assert len(await kept(app, session)) == 6
+
+
+async def test_a_session_that_waits_still_does_when_its_turn_is_given_up_before_it_begins(app: App) -> None:
+    @tool
+    async def browser() -> Pending:
+        """Answer later."""
+        return Pending()
+
+    app.registry.register(browser, Origin("plugin", "test"))
+    session = await app.conversing().open(GENERAL, playing([call("browser"), "clicked"]))
+    assert (await say(app, session)).reason == "pending"
+    for steps in range(12):
+        going_on = asyncio.create_task(app.conversing().go_on(session, lambda _: None))
+        for _ in range(steps):
+            await asyncio.sleep(0.0005)
+        going_on.cancel()
+        await asyncio.wait([going_on], timeout=10)
+        assert (await app.conversing().find(session.id)).state == "waiting"
+    assert len(await kept(app, session)) == 2
 
 
 # Who answers.

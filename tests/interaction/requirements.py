@@ -1,7 +1,7 @@
 """What the product promises, by the ids that tests cite, and the tests that show it.
 
 An id is a letter for its part (T tools, R registry, E engine, X results, P permissions, B built-ins, M models,
-A agents, S security, U people) and a number. `test_requirements.py` holds this list and the tests to each other.
+A agents, W remote tools, G gateway, S security, U people) and a number. `test_requirements.py` holds this list and the tests to each other.
 """
 
 from typing import Final, NamedTuple
@@ -363,5 +363,86 @@ REQUIREMENTS: Final = {
     "U4": Requirement(
         "Settings in TOML, or JSON with the same keys.",
         ("config/test_load.py::test_the_command_line_wins_over_the_environment_and_that_over_the_file",),
+    ),
+    "W1": Requirement(
+        "A client registers tools, additively; what is not taken is named with its reason.",
+        (
+            "sources/test_ws.py::test_an_entry_that_lacks_a_field_is_rejected_with_the_reason_and_the_others_are_taken",
+            "sources/test_ws.py::test_registering_adds_and_replaces_by_name",
+        ),
+    ),
+    "W2": Requirement(
+        "A request is answered once, and acknowledged when the result is kept.",
+        (
+            "gateway/test_ws.py::test_a_tool_of_the_client_is_called_and_its_answer_reaches_the_model",
+            "gateway/test_ws.py::test_results_without_an_id_are_skipped_and_unknown_ones_are_acknowledged",
+        ),
+    ),
+    "W3": Requirement(
+        "A call that is not answered times out; an answer to nothing is dropped.",
+        (
+            "sources/test_ws.py::test_an_unanswered_call_times_out_and_the_client_is_told",
+            "sources/test_ws.py::test_a_second_answer_and_one_to_nothing_are_dropped_and_counted",
+        ),
+    ),
+    "W4": Requirement(
+        "The tools of a closed connection are gone from everywhere at once.",
+        (
+            "sources/test_ws.py::test_closing_takes_every_tool_from_every_toolbox_at_once",
+            "gateway/test_ws.py::test_the_tools_of_a_closed_connection_are_gone_everywhere",
+        ),
+    ),
+    "W5": Requirement(
+        "The policy says which names and permissions clients may register; built-ins are not shadowed.",
+        (
+            "sources/test_ws.py::test_what_is_beyond_a_limit_or_a_rule_is_rejected",
+            "sources/test_ws.py::test_a_builtin_is_not_shadowed",
+        ),
+    ),
+    "W6": Requirement(
+        "Several calls may be open; only the connection that was asked can answer.",
+        (
+            "sources/test_ws.py::test_several_calls_are_answered_in_any_order",
+            "gateway/test_ws.py::test_a_result_of_another_connection_is_refused",
+        ),
+    ),
+    "W7": Requirement(
+        "A ClawSeed client works as it is; closing its socket cancels its turn.",
+        (
+            "gateway/test_ws.py::test_connect_is_answered_and_an_old_client_hears_nothing_new",
+            "gateway/test_ws.py::test_frames_may_follow_each_other_without_waiting",
+            "gateway/test_ws.py::test_a_turn_on_the_wire_has_the_order_of_the_protocol",
+            "gateway/test_ws.py::test_a_closed_socket_cancels_its_turn",
+        ),
+    ),
+    "W8": Requirement(
+        "A call survives a dropped link and the end of the gateway; nothing runs twice.",
+        (
+            "gateway/test_ws.py::test_a_call_survives_a_dropped_link",
+            "gateway/test_ws.py::test_a_call_survives_the_end_of_the_gateway",
+            "gateway/test_ws.py::test_after_the_grace_time_a_sent_call_has_an_unknown_outcome",
+            "gateway/test_ws.py::test_a_late_result_is_kept_as_a_note",
+            "gateway/test_ws.py::test_a_turn_goes_on_while_its_client_is_away_and_events_are_told_again",
+        ),
+    ),
+    "W10": Requirement(
+        "A device's tools are for every session of its owner, under its label.",
+        (
+            "gateway/test_ws.py::test_a_devices_tools_are_for_every_session_of_its_owner",
+            "gateway/test_ws.py::test_two_devices_of_one_label_are_told_apart",
+            "gateway/test_devices.py::test_presence_and_last_seen_follow_the_link",
+        ),
+    ),
+    "G1": Requirement(
+        "One process serves HTTP and WebSocket on loopback; tokens, pairing and limits guard it.",
+        (
+            "cli/test_serve.py::test_it_says_each_thing_on_its_line_and_the_files_are_private",
+            "cli/test_serve.py::test_a_device_pairs_with_the_code_and_is_out_when_its_token_is_revoked",
+            "gateway/test_ws.py::test_who_floods_is_read_more_slowly_and_disturbs_nobody",
+        ),
+    ),
+    "G3": Requirement(
+        "A signal ends the gateway in order: calls get their results, clients are told, the exit code is 0.",
+        ("cli/test_serve.py::test_a_signal_ends_it_with_0_and_clients_are_told_to_come_back",),
     ),
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from handspan.core.context import ToolContext
+from handspan.core.errors import ErrorCode
 from handspan.core.messages import (
     AssistantMessage,
     CallPart,
@@ -17,7 +18,7 @@ from handspan.core.messages import (
     UnpairedCalls,
     UserMessage,
 )
-from handspan.core.results import Attachment
+from handspan.core.results import Attachment, Failure, encode_envelope
 from handspan.core.tool import ToolSpec
 from handspan.models.model import CallDelta, Model, Replied, TextDelta
 from handspan.models.offline import HOW_TO_SET_A_MODEL, STAND_IN, Offline
@@ -251,6 +252,54 @@ async def test_message_that_joins_a_running_turn_replaces_the_plan_and_loses_no_
     answer = await talk.say("what time is it?")
     assert talk.rounds == [[("get_current_time", {})]]
     assert answer.startswith("[read_file]\n\n[get_current_time]")
+
+
+async def aborted(text: str, *codes: ErrorCode) -> Talk:
+    """A conversation whose first turn was aborted while its calls ran; a call without a code had ended."""
+    talk = Talk()
+    talk.projection.append(UserMessage((Text(text),)))
+    calls = (await talk.reply()).calls
+    failures = [encode_envelope(Failure(code, "It was stopped.")).decode() for code in codes]
+    stopped = [CallResult(call.id, call.name, told, True) for call, told in zip(calls, failures, strict=False)]
+    ended = [await talk.run(call) for call in calls[len(codes) :]]
+    talk.projection.append(ResultsMessage((*stopped, *ended)))
+    return talk
+
+
+@pytest.mark.parametrize("codes", [("cancelled",), ("interrupted",), ("cancelled", "interrupted")])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("what time is it?", "[get_current_time]"),
+        ("help", "I have 14 tools; try for example:"),
+        ("tell me a joke", "I found no tool that does 'tell me a joke'."),
+    ],
+)
+async def test_after_an_abort_only_the_new_request_is_answered(
+    codes: tuple[ErrorCode, ...], text: str, answer: str
+) -> None:
+    talk = await aborted("read a.txt and list the files then write 'x' to b.txt", *codes)
+    assert (await talk.say(text)).startswith(answer)
+    assert len(talk.rounds) == (text == "what time is it?")
+
+
+async def test_after_an_abort_it_is_still_what_was_spoken_of() -> None:
+    talk = await aborted("read a.txt", "cancelled")
+    await talk.say("read it")
+    assert talk.rounds == [[("read_file", {"path": "a.txt"})]]
+
+
+async def test_results_that_come_after_an_abort_are_told_when_a_message_joins_their_turn() -> None:
+    talk = await aborted("read a.txt", "cancelled")
+    talk.projection.append(UserMessage((Text("list the files"),)))
+    calls = (await talk.reply()).calls
+    talk.projection.append(ResultsMessage(tuple([await talk.run(call) for call in calls])))
+    assert (await talk.say("what time is it?")).startswith("[list_directory]\n\n[get_current_time]")
+
+
+async def test_what_nobody_knows_the_outcome_of_is_told_whatever_is_asked_next() -> None:
+    talk = await aborted("write 'x' to b.txt", "unknown_outcome")
+    assert (await talk.say("what time is it?")).startswith("write_file failed: It was stopped.\n\n[get_current_time]")
 
 
 async def test_calls_without_results_can_not_be_followed_by_words() -> None:

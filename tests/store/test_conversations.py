@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from handspan.core.conversations import Session, StoreError
+from handspan.core.conversations import NotYours, Session, StoreError
 from handspan.core.errors import ToolError
 from handspan.core.messages import (
     AssistantMessage,
@@ -314,6 +314,70 @@ def _names(folder: Path) -> list[str]:
 
 def _bytes(file: Path) -> bytes:
     return file.read_bytes()
+
+
+# Ids that clients choose.
+
+
+async def test_an_id_that_somebody_else_has_is_refused_to_who_would_begin_a_session_under_it(
+    store: SqliteStore,
+) -> None:
+    await soon(store.conversations.create(owner="ann", session="kitchen"))
+    for trying in (
+        store.conversations.create(owner="bob", session="kitchen"),
+        store.conversations.find("kitchen", owner="bob"),
+    ):
+        with pytest.raises(NotYours, match="'kitchen' belongs to somebody else"):
+            await soon(trying)
+    assert await soon(store.conversations.find("cellar", owner="bob")) is None
+
+
+async def test_a_session_is_made_under_a_given_id_once(store: SqliteStore) -> None:
+    made = await soon(store.conversations.create(owner="ann", session="kitchen", name="Kitchen"))
+    await soon(store.conversations.append("kitchen", user(), owner="ann"))
+    again = await soon(store.conversations.create(owner="ann", session="kitchen", name="other"))
+    assert (made.id, again.name, again.length) == ("kitchen", "Kitchen", 1)
+    assert await soon(store.conversations.find("kitchen", owner="ann")) == again
+
+
+# Dropping an answer.
+
+
+async def test_the_session_of_somebody_else_can_not_be_rewound(store: SqliteStore, session: Session) -> None:
+    await soon(store.conversations.append(session.id, user(), owner="ann"))
+    with pytest.raises(ToolError, match="There is no session"):
+        await soon(store.conversations.rewind(session.id, 0, owner="bob"))
+    await soon(store.conversations.rewind(session.id, 5, owner="ann"))
+    assert await load(store, session) == [user()]
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4])
+async def test_a_rewound_session_goes_on_as_if_the_rest_had_never_been_said(
+    store: SqliteStore, session: Session, length: int
+) -> None:
+    said: list[Message] = [user(), asks("a"), answers("a"), says(), user("again"), asks("b")]
+    await soon(store.conversations.append(session.id, *said, owner="ann"))
+    await soon(store.conversations.rewind(session.id, length, owner="ann"))
+    assert await load(store, session) == said[:length]
+    assert (await soon(store.conversations.get(session.id, owner="ann"))).length == length
+    wrong = says() if length in (2, 4) else answers("b")
+    with pytest.raises(UnpairedCalls):
+        await soon(store.conversations.append(session.id, wrong, owner="ann"))
+    await soon(store.conversations.append(session.id, *said[length:], owner="ann"))
+    assert await load(store, session) == said
+
+
+async def test_dropped_answers_stay_in_the_journal_and_in_the_usage(store: SqliteStore, session: Session) -> None:
+    record = await started(store.ledger, call("a", session=session.id))
+    await finished(store.ledger, record, succeed(1))
+    await soon(store.conversations.append(session.id, user(), owner="ann"))
+    for _ in range(3):
+        said: list[Message] = [asks("a", usage=Usage(10, 1)), answers("a"), says()]
+        await soon(store.conversations.append(session.id, *said, owner="ann"))
+        await soon(store.conversations.rewind(session.id, 1, owner="ann"))
+    assert (await soon(store.ledger.get("a", owner="ann"))).result is not None
+    (total,) = await soon(store.usage.sums("session", owner="ann", session=session.id))
+    assert (total.replies, total.input.known) == (6, 30)
 
 
 # Whatever is appended: what is kept is what `check_next` takes, one after the other.

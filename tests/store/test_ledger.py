@@ -49,6 +49,22 @@ async def test_a_second_result_is_refused_and_changes_nothing(ledger: StoredLedg
     assert (await known(ledger, record.id)).result == DONE
 
 
+@pytest.mark.parametrize("tool", [WRITES, READS])
+async def test_a_call_at_work_is_its_own_record_until_it_waits_or_ends(ledger: StoredLedger, tool: ToolFacts) -> None:
+    waits, ends = await started(ledger, call(tool=tool)), await started(ledger, call(tool=tool))
+    assert await soon(ledger.find(waits.id)) is waits
+    with pytest.raises(ToolError, match="used before"):
+        await started(ledger, call(ends.id, tool=tool))
+    assert not await finished(ledger, call(ends.id, tool=tool), LATE)  # refused: it is not this one
+    assert await soon(ledger.find(ends.id)) is ends
+    assert await soon(ledger.get(ends.id, owner="ann")) is not ends
+
+    await soon(ledger.suspend(waits))
+    await finished(ledger, ends, DONE)
+    assert (await known(ledger, waits.id)) is not waits and (await known(ledger, waits.id)).state == "pending"
+    assert (await known(ledger, ends.id)) is not ends and (await known(ledger, ends.id)).result == DONE
+
+
 async def test_of_two_results_at_once_the_first_one_wins(ledger: StoredLedger) -> None:
     record = await started(ledger, call())
     results = await soon(
@@ -189,7 +205,7 @@ async def test_arguments_come_back_as_they_were(ledger: StoredLedger, arguments:
 
 async def test_halves_of_characters_in_parsed_arguments_become_question_marks(ledger: StoredLedger) -> None:
     record = await started(ledger, call(arguments={"a\ud800": ["\udfff", 1]}, session="\ud800"))
-    kept = await known(ledger, record.id)
+    kept = await soon(ledger.get(record.id, owner="ann"))
     assert (kept.arguments, kept.session) == ({"a?": ["?", 1]}, "?")
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from handspan.core.agents import Agent
 from handspan.core.calls import ToolCall
+from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Pending, Success, succeed
-from handspan.core.tool import READ_ONLY
+from handspan.core.tool import READ_ONLY, Annotations
 from handspan.store.store import SqliteStore
 from tests.engine.house import House
 from tests.store.things import rows_in, soon
@@ -118,6 +119,45 @@ async def test_an_outcome_that_comes_in_another_life_reaches_its_call(process: P
     assert await soon(later.engine.settle("c1", Failure("timeout", "late"))) is None
     assert (await soon(later.store.ledger.get("c1", owner=OPERATOR.owner))).result == settled
     await later.close()
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_an_outcome_that_comes_before_the_disk_has_written_pending_is_not_lost(
+    process: Process, read_only: bool
+) -> None:
+    settled: list[asyncio.Task[object]] = []
+
+    async def click(ctx: ToolContext) -> Pending:
+        settled.append(asyncio.create_task(process.engine.settle(ctx.call_id, succeed("clicked"))))
+        return Pending(expires_in=600)
+
+    process.add(click, annotations=Annotations(read_only=read_only))
+    result = await process.call("click", call_id="c1")
+    assert isinstance(result, Success) and result.value == "clicked"
+    assert await soon(settled[0]) == Pending()
+    assert await soon(process.engine.result("c1")) == result
+    kept = await soon(process.store.ledger.get("c1", owner=OPERATOR.owner))
+    assert (kept.state, kept.result) == ("done", result)
+
+
+async def test_an_outcome_for_a_call_that_runs_in_another_process_is_refused(process: Process, state: Path) -> None:
+    blocked, release = asyncio.Event(), asyncio.Event()
+
+    async def click() -> str:
+        blocked.set()
+        await release.wait()
+        return "mine"
+
+    process.add(click)
+    task = process.start("click", call_id="c1")
+    await soon(blocked.wait())
+    other = Process(state)
+    await other.open()
+    assert await soon(other.engine.settle("c1", succeed("forged"))) is None
+    await other.close()
+    release.set()
+    result = await soon(task)
+    assert result.value == "mine"
 
 
 async def test_a_call_that_waits_for_a_person_goes_on_in_another_life(process: Process, state: Path) -> None:

@@ -1,5 +1,7 @@
 """A session's messages in the store."""
 
+import asyncio
+
 from handspan.config.settings import ModelPrice
 from handspan.core.conversations import Conversations
 from handspan.core.messages import AssistantMessage, Message
@@ -14,9 +16,9 @@ class StoredLog:
         self._owner = owner
         self._price = price
 
-    async def append(self, session: str, message: Message) -> None:
-        """Kept for good when this returns."""
+    def append(self, session: str, message: Message) -> "asyncio.Future[None]":
+        """Kept for good when this is done."""
         dollars = None
         if type(message) is AssistantMessage:
             dollars = cost(message.usage, price_of(message.model, self._price))
-        await self._conversations.append(session, message, owner=self._owner, cost=dollars)
+        return asyncio.ensure_future(self._conversations.append(session, message, owner=self._owner, cost=dollars))

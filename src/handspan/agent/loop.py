@@ -9,8 +9,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
-from msgspec import structs
+from msgspec import UnsetType, structs
 
+from handspan.agent.outside import for_model
+from handspan.agent.session import Session
+from handspan.core.calls import CallRecord, Ledger, ToolCall
 from handspan.core.events import (
     CallArrived,
     CallFinished,
@@ -26,9 +29,6 @@ from handspan.core.events import (
     ThinkingArrived,
     UsageCounted,
 )
-from handspan.agent.outside import for_model
-from handspan.agent.session import Session
-from handspan.core.calls import Ledger, ToolCall
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, StopReason, Text
 from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
 from handspan.core.tool import ToolSpec
@@ -50,19 +50,22 @@ class Loop:
 
     async def advance(self, session: Session, emit: Emit) -> Ended:
         """Do what is missing until the turn ends; the last event is what is returned. Cancel it to abort the turn."""
+        was_asked_here = False
         try:
             while True:
                 last = session.last
                 if type(last) is not AssistantMessage:
-                    await self._take_inbox(session)
+                    await self.take_inbox(session)
                     await session.append(await self._ask(session, emit))
-                elif last.calls:
-                    results = await self._answer(session, last.calls, emit)
+                    was_asked_here = True
+                elif calls := last.calls:
+                    known = {} if was_asked_here else await self._begun_before(calls)
+                    results = await self._answer(session, calls, known, emit)
                     if results is None:
                         return self._end(emit, "pending")
                     await session.append(ResultsMessage(results))
                 elif session.inbox:
-                    await self._take_inbox(session)
+                    await self.take_inbox(session)
                 else:
                     over = session.turn.is_over(session.limits)
                     reason: EndReason = _REASONS.get(last.stop) or (
@@ -83,6 +86,23 @@ class Loop:
             results = [await self._known(call) or _NEVER_RAN for call in last.calls]
             answers = (self._result(session, call, result) for call, result in zip(last.calls, results, strict=True))
             await session.append(ResultsMessage(tuple(answers)))
+
+    async def can_go_on(self, session: Session) -> bool:
+        """Whether the session stopped at calls that all have their results now."""
+        last = session.last
+        if type(last) is not AssistantMessage or not last.calls:
+            return False
+        return all(record.state == "done" for record in (await self._begun_before(last.calls)).values())
+
+    async def take_inbox(self, session: Session) -> None:
+        """Let what was said meanwhile be part of the conversation."""
+        while session.inbox:  # one by one: what an abort leaves there joins the next turn
+            message = session.inbox[0]
+            try:
+                await session.append(message)
+            finally:
+                if session.last is message:
+                    session.inbox.pop(0)
 
     async def _ask(self, session: Session, emit: Emit) -> AssistantMessage:
         """What the model says. When it may call no more tools, it is asked without any (E4)."""
@@ -117,12 +137,22 @@ class Loop:
         kept = tuple(part for part in message.parts if type(part) is not CallPart)
         return AssistantMessage(kept or (Text(""),), "end", message.model, message.usage)
 
-    async def _answer(self, session: Session, calls: tuple[CallPart, ...], emit: Emit) -> tuple[CallResult, ...] | None:
+    async def _begun_before(self, calls: tuple[CallPart, ...]) -> dict[str, CallRecord]:
+        """What the ledger knows of these calls: this turn goes on after a pause or a restart."""
+        return {call.id: record for call in calls if (record := await self._ledger.find(call.id)) is not None}
+
+    async def _answer(
+        self, session: Session, calls: tuple[CallPart, ...], known: dict[str, CallRecord], emit: Emit
+    ) -> tuple[CallResult, ...] | None:
         """The results of all calls, in their order; None while one of them waits for somebody else."""
+        for call in calls:
+            if call.id not in known:  # ws.md 3.2: all of a round are told before any of them begins
+                emit(CallStarted(call.id, call.name, call.arguments))
         if len(calls) == 1:
-            results = [await self._run(session, calls[0], 0, emit)]
+            results = [await self._run(session, calls[0], 0, known, emit)]
         else:
-            tasks = [asyncio.create_task(self._run(session, call, place, emit)) for place, call in enumerate(calls)]
+            runs = (self._run(session, call, place, known, emit) for place, call in enumerate(calls))
+            tasks = [asyncio.create_task(run) for run in runs]
             try:
                 results = list(await asyncio.gather(*tasks))
             except asyncio.CancelledError:
@@ -136,11 +166,12 @@ class Loop:
             if type(result) is not Pending
         )
 
-    async def _run(self, session: Session, call: CallPart, place: int, emit: Emit) -> ToolResult | Pending:
-        known = await self._ledger.find(call.id)
-        if known is not None:  # this turn goes on after a pause or a restart
-            return Pending() if known.state != "done" else await self._known(call) or _NEVER_RAN
-        emit(CallStarted(call.id, call.name, call.arguments))
+    async def _run(
+        self, session: Session, call: CallPart, place: int, known: dict[str, CallRecord], emit: Emit
+    ) -> ToolResult | Pending:
+        record = known.get(call.id)
+        if record is not None:
+            return self._shown_again(call, record, emit)
         began = asyncio.get_running_loop().time()
         caller = structs.replace(  # X5: whoever watches the turn sees what its tools report and ask
             session.caller,
@@ -151,10 +182,15 @@ class Loop:
             ToolCall(call.name, call.arguments, call.id), caller
         )
         if type(result) is not Pending:
-            status = result.code if type(result) is Failure else "success"
-            took = asyncio.get_running_loop().time() - began
-            emit(CallFinished(call.id, call.name, status, took, encode_envelope(result).decode()))
+            emit(_finished(call, result, asyncio.get_running_loop().time() - began))
         return result
+
+    def _shown_again(self, call: CallPart, record: CallRecord, emit: Emit) -> ToolResult | Pending:
+        """The result that came while nobody watched; `Pending` while there is none."""
+        if isinstance(record.result, UnsetType):
+            return Pending()
+        emit(_finished(call, record.result, record.duration))
+        return record.result
 
     async def _known(self, call: CallPart) -> ToolResult | None:
         record = await self._ledger.find(call.id)
@@ -164,15 +200,6 @@ class Loop:
     def _result(self, session: Session, call: CallPart, result: ToolResult) -> CallResult:
         return for_model(call, result, session.caller.box.find(call.name))
 
-    async def _take_inbox(self, session: Session) -> None:
-        while session.inbox:  # one by one: what an abort leaves there joins the next turn
-            message = session.inbox[0]
-            try:
-                await session.append(message)
-            finally:
-                if session.last is message:
-                    session.inbox.pop(0)
-
     def _end(self, emit: Emit, reason: EndReason, text: str = "") -> Ended:
         ended = Ended(reason, text)
         emit(ended)
@@ -180,6 +207,11 @@ class Loop:
 
 
 _NEVER_RAN = Failure("interrupted", "The turn was ended before this call was handed out: it did not run.")
+
+
+def _finished(call: CallPart, result: ToolResult, took: float) -> CallFinished:
+    status = result.code if type(result) is Failure else "success"
+    return CallFinished(call.id, call.name, status, took, encode_envelope(result).decode())
 
 
 def _refused(session: Session, call: CallPart, place: int) -> Failure | None:

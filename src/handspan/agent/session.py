@@ -12,15 +12,15 @@ from handspan.models.model import Model, Projection
 
 
 class Log(Protocol):
-    """Where messages are kept. What `append` has returned from is kept for good."""
+    """Where messages are kept: at once, or when what it gives was awaited. It is on its way even if nobody waits."""
 
-    async def append(self, session: str, message: Message) -> None: ...
+    def append(self, session: str, message: Message) -> "asyncio.Future[None] | None": ...
 
 
 class NoLog:
     """Keeps nothing: a conversation that ends with the process."""
 
-    async def append(self, session: str, message: Message) -> None:
+    def append(self, session: str, message: Message) -> None:
         """Nothing to do."""
 
 
@@ -64,13 +64,14 @@ class Session:
     async def append(self, message: Message) -> None:
         """Add a message: kept first, then part of every projection. `UnpairedCalls` when it must not stand here."""
         check_next(self.last, message)
-        keeping = asyncio.ensure_future(self._log.append(self.id, message))
-        try:
-            await asyncio.shield(keeping)
-        except asyncio.CancelledError:  # it is on its way: what the log keeps is part of the conversation here too
-            await keeping
-            self._take(message)
-            raise
+        keeping = self._log.append(self.id, message)
+        if keeping is not None:
+            try:
+                await asyncio.shield(keeping)
+            except asyncio.CancelledError:  # it is on its way: what the log keeps is part of the conversation here too
+                await keeping
+                self._take(message)
+                raise
         self._take(message)
 
     def _take(self, message: Message) -> None:

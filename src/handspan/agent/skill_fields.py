@@ -23,10 +23,10 @@ _KNOWN: Final = (
     "user_invocable",
     "disable_model_invocation",
 )
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_GLOB: Final = re.compile(r"[A-Za-z0-9_*?-]{1,128}")
-_BETWEEN: Final = re.compile(r"[\s,]+")
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
+_GLOB: Final = r"[A-Za-z0-9_*?-]{1,128}"
+_BETWEEN: Final = r"[\s,]+"
 _MAX_INTEGER: Final = 2**63
 
 
@@ -69,7 +69,7 @@ class Fields:
         if not name:
             hint = did_you_mean("name", (key for key in self._values if key not in _KNOWN))
             raise self.problem("name", f"the key 'name' is missing or empty.{hint} Add one, as in 'name: my-skill'")
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             raise self.problem(
                 "name", f"{short(name)} can't be a skill's name. Use letters, digits, '-' and '_', at most 64 of them"
             )
@@ -109,16 +109,16 @@ class Fields:
         """The keys that we do not know, with their values."""
         return {cleaned(key): self._json(key, value) for key, value in self._values.items() if key not in _KNOWN}
 
-    def _items(self, key: str, form: re.Pattern[str], advice: str) -> tuple[str, ...] | None:
+    def _items(self, key: str, form: str, advice: str) -> tuple[str, ...] | None:
         """The items of a list, or of a text in which commas or spaces stand between them."""
         value = self._values.get(key)
         if value is None:
             return None
-        items = [item for item in _BETWEEN.split(value) if item] if isinstance(value, str) else value
+        items = [item for item in re.split(_BETWEEN, value) if item] if isinstance(value, str) else value
         if not isinstance(items, list):
             raise self.problem(key, f"{key!r} must be a list, not {short(value)}. {advice}")
         for item in items:
-            if not isinstance(item, str) or not form.fullmatch(item):
+            if not isinstance(item, str) or not re.fullmatch(form, item):
                 raise self.problem(key, f"{key!r} can't have {short(item)}. {advice}")
         return tuple(dict.fromkeys(items))
 

@@ -60,8 +60,12 @@ class PlainFolder:
 
     def __init__(self, where: Where, folder: Path) -> None:
         self.where: Where = where
-        self.path = printable(folder)
         self._folder = folder
+
+    @property
+    def path(self) -> str:
+        """Where it lies, for a person."""
+        return printable(self._folder)
 
     def names(self) -> list[str]:
         """The folders in it, sorted; none when it does not exist."""
@@ -106,6 +110,8 @@ class WorkspaceFolder:
 
     def names(self) -> list[str]:
         """The folders in it, sorted; none when there is no such folder, or no workspace yet."""
+        if _is_missing(self._root / _IN_WORKSPACE):  # the usual case, and found out much faster
+            return []
         try:
             with Workspace(self._root, self._hidden) as workspace:
                 children = workspace.entries(_IN_WORKSPACE, MAX_CHILDREN).entries
@@ -135,6 +141,16 @@ class WorkspaceFolder:
             if error.code == "file_not_found":
                 return None
             raise SkillError(self.place(name, file), None, _without_stop(error)) from None
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:  # whoever reads it says what is wrong
+        return False
+    return False
 
 
 def _counts(name: str, is_folder: bool) -> bool:

@@ -16,30 +16,30 @@ _TAGS: Final = (
     r"|tool_calls?|tool_responses?|function_calls|antml:[a-z_]{1,32}"
 )
 _BRACKETED: Final = r"INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT"
-_TOKEN: Final = re.compile(
-    rf"<[|｜][^<>|｜\n]{{1,64}}[|｜]>"  # <|im_start|> and its kin
+_TOKEN: Final = (
+    rf"(?i)<[|｜][^<>|｜\n]{{1,64}}[|｜]>"  # <|im_start|> and its kin
     rf"|<{_GAP}/?{_GAP}(?:{_TAGS})(?:\s[^<>\n]{{0,100}})?{_GAP}/?>"  # <system>, </system>
     rf"|</?(?:s|bos|eos)>"
     rf"|<<{_GAP}/?{_GAP}SYS{_GAP}>>"
-    rf"|\[{_GAP}/?{_GAP}(?:{_BRACKETED}){_GAP}\]",  # [INST], [/INST]
-    re.IGNORECASE,
+    rf"|\[{_GAP}/?{_GAP}(?:{_BRACKETED}){_GAP}\]"  # [INST], [/INST]
 )
 _LONGEST: Final = 200
 """Characters of a token, at most."""
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_VARIABLE: Final = re.compile(r"\{\{\s{0,8}([A-Za-z_][A-Za-z0-9_-]{0,63})\s{0,8}\}\}")
+_LONE_SURROGATE: Final = r"[\ud800-\udfff]"
+_VARIABLE: Final = r"\{\{\s{0,8}([A-Za-z_][A-Za-z0-9_-]{0,63})\s{0,8}\}\}"
 
 
 def has_control_token(text: str) -> bool:
     """Whether a mark that chat templates use stands in this text."""
-    return _TOKEN.search(text) is not None
+    return re.search(_TOKEN, text) is not None
 
 
 def cleaned(text: str) -> str:
     """The text without invisible characters and control tokens; cleaning it again changes nothing."""
-    text = _TOKEN.sub("", _LONE_SURROGATE.sub("", visible(text)))
+    token = re.compile(_TOKEN)
+    text = token.sub("", re.sub(_LONE_SURROGATE, "", visible(text)))
     start = 0
-    while found := _TOKEN.search(text, start):
+    while found := token.search(text, start):
         text = text[: found.start()] + text[found.end() :]
         start = max(0, found.start() - _LONGEST)  # what now stands together may be a token itself
     return text
@@ -47,10 +47,10 @@ def cleaned(text: str) -> str:
 
 def variables_in(text: str) -> tuple[str, ...]:
     """The names that stand as `{{name}}` in the text, each as often as it does."""
-    return tuple(_VARIABLE.findall(text))
+    return tuple(re.findall(_VARIABLE, text))
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """The text with `{{name}}` replaced by its value where there is one. Values are not looked into for variables."""
     # A value could complete a token that the text began.
-    return cleaned(_VARIABLE.sub(lambda found: values.get(found[1], found[0]), text))
+    return cleaned(re.sub(_VARIABLE, lambda found: values.get(found[1], found[0]), text))

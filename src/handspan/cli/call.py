@@ -3,11 +3,16 @@
 import asyncio
 import sys
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import click
 import msgspec
+from msgspec import Struct
 
 from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.cli.place import find_gateway, place_options
+from handspan.cli.remote import Remote
+from handspan.cli.remote_call import RemoteCalls
 from handspan.cli.terminal import questions_for
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.context import Progress, no_progress
@@ -19,6 +24,12 @@ from handspan.engine.engine import Engine
 from handspan.gateway.app import App
 from handspan.wire import strict_json
 
+_Line: TypeAlias = tuple[str, bytes | str] | Failure
+
+
+class _Status(Struct, frozen=True):
+    status: str
+
 
 @click.command("call")
 @click.argument("tool", required=False)
@@ -29,6 +40,7 @@ from handspan.wire import strict_json
 @click.option("--quiet", is_flag=True, help="Do not show what a tool reports while it runs.")
 @click.option("--json", "_json", is_flag=True, help="The envelope is JSON with or without this.")
 @settings_options
+@place_options
 def command(
     tool: str | None, arguments: str | None, batch: bool, agent: str | None, yes: bool, quiet: bool, _json: bool
 ) -> None:
@@ -39,13 +51,15 @@ def command(
     if batch == (tool is not None):
         raise click.UsageError("Name a TOOL, or use --batch: one of the two.")
     lines = _batch(sys.stdin.buffer) if batch else iter([(tool or "", _arguments(arguments))])
-    failed = asyncio.run(_call_each(lines, agent, yes, no_progress if quiet else _show))
+    remote = find_gateway()
+    if remote is None:
+        failed = asyncio.run(_call_each(lines, agent, yes, no_progress if quiet else _show))
+    else:
+        failed = _call_each_there(remote, lines, agent, yes)
     sys.exit(1 if failed else 0)
 
 
-async def _call_each(
-    lines: Iterator[tuple[str, bytes | str] | Failure], agent: str | None, yes: bool, progress: Progress
-) -> bool:
+async def _call_each(lines: Iterator[_Line], agent: str | None, yes: bool, progress: Progress) -> bool:
     """Run line after line, since a later one may need what an earlier one did; whether any failed."""
     failed = False
     async with App(read_settings(), questions_for(yes), config_folder(), durable=True) as app:
@@ -53,9 +67,24 @@ async def _call_each(
         for line in lines:
             result = line if isinstance(line, Failure) else await _call(app.engine, line, caller)
             failed |= isinstance(result, Failure)
-            sys.stdout.buffer.write(encode_envelope(result) + b"\n")
-            sys.stdout.buffer.flush()
+            _write(encode_envelope(result))
     return failed
+
+
+def _call_each_there(remote: Remote, lines: Iterator[_Line], agent: str | None, yes: bool) -> bool:
+    """The same at the gateway."""
+    failed, calls = False, RemoteCalls(remote, agent, questions_for(yes))
+    calls.check()
+    for line in lines:
+        envelope = encode_envelope(line) if isinstance(line, Failure) else calls.call(*line)
+        failed |= msgspec.json.decode(envelope, type=_Status).status != "success"
+        _write(envelope)
+    return failed
+
+
+def _write(envelope: bytes) -> None:
+    sys.stdout.buffer.write(envelope + b"\n")
+    sys.stdout.buffer.flush()
 
 
 async def _call(engine: Engine, line: tuple[str, bytes | str], caller: Caller) -> ToolResult:
@@ -72,13 +101,13 @@ def _arguments(given: str | None) -> bytes | str:
     return sys.stdin.buffer.read() if given == "-" else given or "{}"
 
 
-def _batch(lines: Iterable[bytes]) -> Iterator[tuple[str, bytes | str] | Failure]:
+def _batch(lines: Iterable[bytes]) -> Iterator[_Line]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             yield _read_line(line, number)
 
 
-def _read_line(line: bytes, number: int) -> tuple[str, bytes | str] | Failure:
+def _read_line(line: bytes, number: int) -> _Line:
     try:
         match strict_json.parse(line.strip()):
             case {"tool": str(tool), **rest} if not set(rest) - {"args"}:

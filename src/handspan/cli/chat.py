@@ -3,31 +3,26 @@
 import asyncio
 import signal
 import sys
+from pathlib import Path
 
 import click
+from msgspec import Struct
 
-from handspan.core.events import Ended
 from handspan.agent.session import Session
+from handspan.cli.conversation import Partner, converse, tool_line
 from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.prompt import Prompt
+from handspan.cli.place import find_gateway, given_url, place_options
+from handspan.cli.remote import Remote
+from handspan.cli.remote_chat import RemoteTalk
 from handspan.cli.shown import JsonLines, Show, Shown
 from handspan.cli.terminal import questions_for
 from handspan.core.agents import Agent
-from handspan.core.errors import ConfigError, HandspanError
+from handspan.core.errors import ConfigError
+from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
 from handspan.gateway.app import App
 from handspan.gateway.conversing import Conversing
 from handspan.models.choice import Choice
-
-_HELP = """\
-/tools           what tools this agent may use
-/agent [NAME]    which agent answers; with a name, let that one go on
-/skill [NAME]    which skills are on; with a name, switch that one on
-/usage           what this conversation used
-/help            this
-/quit            the end (so is Ctrl-D)
-Ctrl-C aborts the answer, not the program."""
-
 
 @click.command("chat")
 @click.argument("question", required=False)
@@ -38,6 +33,7 @@ Ctrl-C aborts the answer, not the program."""
 @click.option("--yes", is_flag=True, help="Answer every question of tools with yes.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON; the session's id comes first.")
 @settings_options
+@place_options
 def command(
     question: str | None,
     agent: str | None,
@@ -52,23 +48,54 @@ def command(
         raise click.UsageError("The QUESTION is empty.")
     once = question is not None
     show: Show = JsonLines(sys.stdout) if as_json else Shown(sys.stdout, sys.stderr, verbose=verbose, once=once)
-    sys.exit(asyncio.run(_chat(question, agent, session_id, model or "", yes, show)))
+    given = _Given(question, agent, session_id, model or "")
+    remote = _find_gateway(given, says=not as_json)
+    sys.exit(asyncio.run(_chat(given, yes, show) if remote is None else _chat_there(remote, given, yes, show)))
 
 
-async def _chat(
-    question: str | None, agent: str | None, session_id: str | None, model: str, yes: bool, show: Show
-) -> int:
+class _Given(Struct, frozen=True):
+    question: str | None
+    agent: str | None
+    session: str | None
+    model: str
+
+
+def _find_gateway(given: _Given, *, says: bool) -> Remote | None:
+    """The gateway to talk at. It answers with its own models: who names another one talks here."""
+    if not given.model:
+        return find_gateway(says=says)
+    if given_url():
+        raise click.UsageError("--model: the gateway's agents have their own (`handspan agents edit NAME --model M`).")
+    if says:
+        click.echo("(--model: embedded)", err=True)
+    return None
+
+
+
+
+async def _chat(given: _Given, yes: bool, show: Show) -> int:
     async with App(read_settings(), questions_for(yes), config_folder(), durable=True) as app:
-        talk = Talk(app, model, show)
-        await talk.open(agent, session_id, waits=question is not None)
+        talk = Talk(app, given.model, show)
+        await talk.open(given.agent, given.session, waits=given.question is not None)
         try:
-            if question is None:
-                await talk.converse()
-                return 0
-            ended = await talk.say(question)
-            return 0 if ended.reason not in ("error", "aborted") else 1
+            return await _talk(talk, given.question, show, app.settings.state)
         finally:
             await talk.close()
+
+
+async def _chat_there(remote: Remote, given: _Given, yes: bool, show: Show) -> int:
+    async with RemoteTalk(remote, show, questions_for(yes)) as talk:
+        await talk.open(given.agent, given.session)
+        return await _talk(talk, given.question, show, read_settings().state)
+
+
+async def _talk(partner: Partner, question: str | None, show: Show, state: Path) -> int:
+    """One answer, or a conversation; the exit code."""
+    if question is None:
+        await converse(partner, show, state / "chat_history")
+        return 0
+    ended = await partner.say(question)
+    return 0 if ended.reason not in ("error", "aborted") else 1
 
 
 class Talk:
@@ -141,47 +168,21 @@ class Talk:
                 self._show.told(f"Model: {found.why}")
         return await self._conversing.say(self._session, message, self._show)
 
-    async def converse(self) -> None:
-        """Turn after turn, until the person has had enough."""
-        prompt = Prompt(self._app.settings.state / "chat_history")
-        prompt.open()
-        try:
-            while (line := await prompt.line()) is not None and line not in ("/quit", "/exit"):
-                await self._answer(line)
-        finally:
-            prompt.close()
-
-    async def _answer(self, line: str) -> None:
-        name, _, argument = line.partition(" ")
-        try:
-            if name in ("/help", "/tools", "/agent", "/skill", "/usage"):
-                await self._command(name, argument.strip())
-            elif line:
-                await self.say(line)
-        except HandspanError as error:
-            self._show.told(f"({error})")
-
-    async def _command(self, name: str, argument: str) -> None:
+    async def command(self, name: str, argument: str) -> list[str]:
+        """The lines that answer a command."""
         match name:
             case "/tools":
-                lines = [
-                    f"{spec.name:<24} {' '.join(spec.description.split())[:90]}"
-                    for spec in self._session.caller.box.specs()
-                ]
+                return [tool_line(spec.name, spec.description) for spec in self._session.caller.box.specs()]
             case "/agent":
                 if argument:
                     await self._change_agent(argument)
-                lines = [self._session.caller.agent.name]
+                return [self._session.caller.agent.name]
             case "/skill":
                 if argument:
                     self._conversing.switch_on(self._session, argument)
-                lines = [skill.name for skill in self._session.skills]
-            case "/usage":
-                lines = await self._conversing.usage(self._session)
+                return [skill.name for skill in self._session.skills]
             case _:
-                lines = _HELP.splitlines()
-        for said in lines or ["(none)"]:
-            self._show.told(f"  {said}")
+                return await self._conversing.usage(self._session)
 
     async def _change_agent(self, name: str) -> None:
         agent = await self._app.find_agent(name)

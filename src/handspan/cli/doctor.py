@@ -9,9 +9,11 @@ from pathlib import Path
 
 import click
 import msgspec
-from msgspec import Struct
 
+from handspan.cli.doctor_gateway import gateway_findings
+from handspan.cli.findings import Finding
 from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.errors import HandspanError
 from handspan.core.results import Success
@@ -21,21 +23,14 @@ from handspan.gateway.app import App
 _LIBRARIES = ("msgspec", "jsonschema-rs", "httpx2", "pydantic", "click")
 
 
-class Finding(Struct, frozen=True):
-    """One thing that was looked at."""
-
-    what: str
-    ok: bool
-    found: str
-    remedy: str = ""
-
-
 @click.command("doctor")
+@click.option("--url", help="Look at the gateway there too; default: the one that serves the state folder.")
+@click.option("--token", help="The token to show to it; default: the operator's, where this user can read it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @settings_options
-def command(as_json: bool) -> None:
+def command(url: str | None, token: str | None, as_json: bool) -> None:
     """See whether everything works here, and what to do where it does not. Exit code 1: something does not."""
-    findings = asyncio.run(_collect())
+    findings = asyncio.run(_collect(url, token))
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
@@ -46,11 +41,11 @@ def command(as_json: bool) -> None:
     sys.exit(0 if all(finding.ok for finding in findings) else 1)
 
 
-async def _collect() -> list[Finding]:
-    return [finding async for finding in _findings()]
+async def _collect(url: str | None, token: str | None) -> list[Finding]:
+    return [finding async for finding in _findings(url, token)]
 
 
-async def _findings() -> AsyncIterator[Finding]:
+async def _findings(url: str | None, token: str | None) -> AsyncIterator[Finding]:
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     yield Finding("versions", True, f"handspan {VERSION}, Python {platform.python_version()}, {libraries}")
     try:
@@ -59,6 +54,8 @@ async def _findings() -> AsyncIterator[Finding]:
         async with App(settings, config_folder=config_folder(), durable=True) as app:
             async for finding in _of_app(app):
                 yield finding
+        for finding in await asyncio.to_thread(lambda: list(gateway_findings(settings, url, token))):
+            yield finding
     except HandspanError as error:
         yield Finding("configuration", False, str(error), "correct the settings")
 
@@ -74,26 +71,35 @@ async def _of_app(app: App) -> AsyncIterator[Finding]:
         + (f"; {report.warning}" if report.warning else ""),
         report.remedy,
     )
-    yield await _model(app)
+    async for finding in _agent_and_model(app):
+        yield finding
     yield Finding("tools", True, f"{len(app.registry)} registered")
     for broken in app.broken:
         yield Finding("tool", False, f"{broken.where}: {broken.problem}", "repair or remove it")
 
 
-async def _model(app: App) -> Finding:
-    """Which model `handspan chat` would talk to, and why (SPEC M5)."""
+async def _agent_and_model(app: App) -> AsyncIterator[Finding]:
+    """Which agent `handspan chat` would begin with, which model it would talk to, and why (SPEC M5)."""
+    model = ""
     try:
         agent = await app.find_agent()
-        return Finding("model", True, (await app.choose_model(agent.model)).why)
+        model = agent.model
+        yield Finding("agent", True, f"{agent.name!r} is meant where none is named")
     except HandspanError as error:
-        return Finding(
+        yield Finding(
+            "agent", False, str(error), "correct default_agent, or make that agent: `handspan agents create NAME`"
+        )
+    try:
+        yield Finding("model", True, (await app.choose_model(model)).why)
+    except HandspanError as error:
+        yield Finding(
             "model", False, str(error), "correct the settings, or set the key; `handspan model which` asks again"
         )
 
 
 async def _workspace(app: App) -> Finding:
-    """Write and read a file through the engine, as an agent would."""
-    folder, caller = app.settings.workspace, app.caller()
+    """Write and read a file through the engine, as an agent that may do everything would."""
+    folder, caller = app.settings.workspace, app.caller(GENERAL)
     name = f".handspan-doctor-{new_call_id()[:8]}"
     try:
         written = await app.engine.call(

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "doctor": ("handspan.cli.doctor", "See whether everything works here, and what to do where it does not."),
     "model": ("handspan.cli.model", "See which model answers, and exactly what it would be sent."),
     "schema": ("handspan.cli.schema", "Check JSON Schemas, and see how model APIs get them."),
+    "serve": ("handspan.cli.serve", "Serve agents to people, and tools of any device to agents."),
     "skills": ("handspan.cli.skills", "List skills, and let those of the workspace be used."),
     "tools": ("handspan.cli.tools", "List the tools, say why one can't be used, switch them on and off."),
 }

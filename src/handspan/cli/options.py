@@ -1,9 +1,9 @@
 """The options that every command takes, before or after its name: --config, --workspace, --state."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -12,6 +12,9 @@ from handspan.config.settings import Settings
 from handspan.core.values import Json
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+OF_COMMANDS: Final = frozenset(("HANDSPAN_URL", "HANDSPAN_TOKEN", "HANDSPAN_DEVICE_INFO_DELAY"))
+"""Variables that commands read themselves: they are no settings."""
 
 
 def settings_options(function: F) -> F:
@@ -38,8 +41,9 @@ def config_folder() -> Path:
     return folder_of(given.get("config") or find_file(os.environ), os.environ)
 
 
-def read_settings() -> Settings:
-    """The settings as file, environment and options give them."""
+def read_settings(more: Mapping[str, Json] | None = None) -> Settings:
+    """The settings as file, environment and options give them; `more` are options of the command itself."""
     given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
     overrides: dict[str, Json] = {name: str(given[name]) for name in ("workspace", "state") if name in given}
-    return load_settings(given.get("config"), os.environ, overrides)
+    environ = {name: value for name, value in os.environ.items() if name not in OF_COMMANDS}
+    return load_settings(given.get("config"), environ, {**overrides, **(more or {})})

@@ -3,11 +3,15 @@
 import asyncio
 import shutil
 import sys
+from collections.abc import Iterable
 
 import click
 import msgspec
 
+from handspan.cli import remote_tools
 from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.cli.place import find_gateway, place_options
+from handspan.cli.remote import Remote
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean
 from handspan.core.values import JsonObject
@@ -20,11 +24,14 @@ from handspan.registry.registry import is_named_by
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @click.option("--agent", help="Only what this agent may use.")
 @settings_options
+@place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, agent: str | None) -> None:
     """List the tools: name, description, origin, version, permissions."""
     if ctx.invoked_subcommand is None:
-        asyncio.run(_list(as_json, agent))
+        remote = find_gateway(says=not as_json)
+        rows = asyncio.run(_rows(agent)) if remote is None else remote_tools.tool_rows(remote, agent)
+        click.echo(msgspec.json.format(msgspec.json.encode(rows)).decode() if as_json else _table(rows))
 
 
 @command.command("why")
@@ -32,38 +39,45 @@ def command(ctx: click.Context, as_json: bool, agent: str | None) -> None:
 @click.option("--agent", help="The agent to ask about; default: the default agent of the settings.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @settings_options
+@place_options
 def why(name: str, agent: str | None, as_json: bool) -> None:
     """Say why an agent can or can't use the tool NAME. Exit code 1: it can't."""
-    sys.exit(asyncio.run(_why(name, agent, as_json)))
+    remote = find_gateway(says=not as_json)
+    answer = asyncio.run(_why(name, agent)) if remote is None else remote_tools.why(remote, name, agent)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(answer)).decode())
+    else:
+        click.echo(f"The agent {answer.agent!r} {'can' if answer.usable else 'can not'} use {name!r}:")
+        for reason in answer.reasons:
+            click.echo(f"  {'yes' if reason.ok else 'NO '}  {reason.text}")
+    sys.exit(0 if answer.usable else 1)
 
 
 @command.command("disable")
 @click.argument("pattern")
 @settings_options
+@place_options
 def disable(pattern: str) -> None:
     """Switch off for everybody what PATTERN names: a tool, a glob, origin:KIND or origin:KIND(NAME)."""
-    asyncio.run(_switch(pattern, on=False))
+    _switch(pattern, on=False)
 
 
 @command.command("enable")
 @click.argument("pattern")
 @settings_options
+@place_options
 def enable(pattern: str) -> None:
     """Take back `disable` of exactly this PATTERN."""
-    asyncio.run(_switch(pattern, on=True))
+    _switch(pattern, on=True)
 
 
-async def _list(as_json: bool, agent: str | None) -> None:
+async def _rows(agent: str | None) -> list[JsonObject]:
     async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
         usable = {spec.name for spec in app.caller(await app.find_agent(agent)).box.specs()}
         entries = sorted(app.registry, key=lambda entry: entry.spec.name)
-        rows = [_row(entry, app) for entry in entries if agent is None or entry.spec.name in usable]
         for broken in app.broken:
             click.echo(f"skipped {broken.where}: {broken.problem}", err=True)
-    if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(rows)).decode())
-    else:
-        click.echo(_table(rows))
+        return [_row(entry, app) for entry in entries if agent is None or entry.spec.name in usable]
 
 
 def _row(entry: Entry, app: App) -> JsonObject:
@@ -101,34 +115,38 @@ def _said(row: JsonObject) -> str:
     return off + " ".join(str(row["description"]).split())
 
 
-async def _why(name: str, agent: str | None, as_json: bool) -> int:
+async def _why(name: str, agent: str | None) -> remote_tools.Why:
     async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
         caller = app.caller(await app.find_agent(agent))
         reasons = caller.box.why(name)
-    can = all(reason.ok for reason in reasons)
-    if as_json:
-        said = {"tool": name, "agent": caller.agent.name, "usable": can, "reasons": msgspec.to_builtins(reasons)}
-        click.echo(msgspec.json.format(msgspec.json.encode(said)).decode())
+    return remote_tools.Why(name, caller.agent.name, all(reason.ok for reason in reasons), reasons)
+
+
+def _switch(pattern: str, *, on: bool) -> None:
+    remote = find_gateway()
+    changed = asyncio.run(_switch_here(pattern, on=on)) if remote is None else _switch_there(remote, pattern, on=on)
+    if changed:
+        click.echo(f"{pattern} is {'on' if on else 'off'}.")
     else:
-        click.echo(f"The agent {caller.agent.name!r} {'can' if can else 'can not'} use {name!r}:")
-        for reason in reasons:
-            click.echo(f"  {'yes' if reason.ok else 'NO '}  {reason.text}")
-    return 0 if can else 1
+        click.echo(f"{pattern} was not switched off." if on else f"{pattern} was already off.")
 
 
-async def _switch(pattern: str, *, on: bool) -> None:
+async def _switch_here(pattern: str, *, on: bool) -> bool:
     async with App(read_settings(), config_folder=config_folder()) as app:
         if not on and not any(is_named_by(pattern, entry) for entry in app.registry):
-            hint = did_you_mean(pattern, (entry.spec.name for entry in app.registry))
-            click.echo(f"Note: {pattern!r} names no tool that is here now.{hint}", err=True)
+            _note_nothing(pattern, (entry.spec.name for entry in app.registry))
         if on and pattern in app.settings.tools.disabled:
             raise ConfigError(f"{pattern!r} is switched off in the settings (tools.disabled): remove it there")
-        changed = app.switches.switch_on(pattern) if on else app.switches.switch_off(pattern)
-    state = "on" if on else "off"
-    click.echo(
-        f"{pattern} is {state}."
-        if changed
-        else f"{pattern} was not switched off."
-        if on
-        else f"{pattern} was already off."
-    )
+        return app.switches.switch_on(pattern) if on else app.switches.switch_off(pattern)
+
+
+def _switch_there(remote: Remote, pattern: str, *, on: bool) -> bool:
+    changed = remote_tools.switch(remote, pattern, on=on)
+    is_there, names = remote_tools.tools_named(remote, pattern)
+    if not on and not is_there:
+        _note_nothing(pattern, names)
+    return changed
+
+
+def _note_nothing(pattern: str, names: Iterable[str]) -> None:
+    click.echo(f"Note: {pattern!r} names no tool that is here now.{did_you_mean(pattern, names)}", err=True)

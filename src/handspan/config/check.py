@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from handspan.config.formats import toml_values
 from handspan.config.forms import Form, build, fields_of, form_of, section_of
@@ -23,7 +23,7 @@ class RawText(str):
     """A value that came as text only, so that its type is still to be found."""
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True):
     """Where values come from."""
 
     source: str
@@ -63,7 +63,7 @@ class Reading:
         problems: list[str] = []
         for meaning in (*toml_values(text), str(text)):
             errors: list[str] = []
-            value = Reading(self._place._replace(capitals=False), errors).read(kind, meaning, key, below)
+            value = Reading(structs.replace(self._place, capitals=False), errors).read(kind, meaning, key, below)
             if not errors:
                 return value
             problems = problems or errors

@@ -2,13 +2,13 @@
 
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
 
 
-class Form(NamedTuple):
+class Form(Struct, frozen=True):
     """A type of the settings, taken apart."""
 
     base: Any

@@ -1,8 +1,8 @@
 """What installed packages bring by entry point."""
 
+import os
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,13 +23,23 @@ def entry_points_of(group: str) -> "Iterable[EntryPoint]":
 
 
 def _is_named_somewhere(header: bytes) -> bool:
-    for entry in sys.path:
-        folder = Path(entry or ".")
-        if folder.is_file():  # a zip archive: only importlib can look into it
-            return True
+    for folder in sys.path:
         try:
-            if any(header in file.read_bytes() for file in folder.glob("*-info/entry_points.txt")):
+            if any(header in _entry_points_in(folder, name) for name in os.listdir(folder or ".")):
                 return True
-        except OSError:  # it went away meanwhile, or may not be read: let importlib judge
+        except FileNotFoundError:
+            continue
+        except OSError:  # a zip archive, or what may not be read: let importlib judge
             return True
     return False
+
+
+def _entry_points_in(folder: str, name: str) -> bytes:
+    """What the package of this `*.dist-info` or `*.egg-info` says it brings; empty for any other name."""
+    if not name.endswith("-info"):
+        return b""
+    try:
+        with open(os.path.join(folder, name, "entry_points.txt"), "rb", buffering=0) as file:
+            return file.readall()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""

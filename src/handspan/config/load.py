@@ -127,15 +127,12 @@ def _merge(under: Values, over: Values, sources: dict[Key, str], source: str, ke
 
 def _contradictions(values: Values, sources: Mapping[Key, str]) -> Iterator[str]:
     """What is right by itself but not together."""
-    agents, default = values["agents"], values.get("default_agent", "General")
-    if isinstance(agents, dict) and isinstance(default, str) and default not in agents:
-        yield (
-            f"{sources['default_agent',]}: default_agent: there is no agent {default!r}."
-            f" The agents are: {', '.join(agents)}. Add agents.{default} or name one of these."
-        )
     tools = values.get("tools")
     servers = tools.get("mcp_servers") if isinstance(tools, dict) else None
     for name, server in servers.items() if isinstance(servers, dict) else ():
         if isinstance(server, dict) and not server.get("command") and not server.get("url"):
             key: Key = ("tools", "mcp_servers", name)
             yield f"{sources[key]}: {'.'.join(key)}: it needs a 'command' to start or a 'url' to ask."
+    gateway = values.get("gateway")
+    if isinstance(gateway, dict) and gateway.get("tls_key") is not None and gateway.get("tls_cert") is None:
+        yield f"{sources['gateway', 'tls_key']}: gateway.tls_key: it needs its certificate, gateway.tls_cert."

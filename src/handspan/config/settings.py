@@ -23,6 +23,13 @@ TimeLimit: TypeAlias = Annotated[
         extra={"read_as": ((0, None), (0.0, None), ("none", None))},
     ),
 ]
+Days: TypeAlias = Annotated[
+    Annotated[float, Meta(gt=0)] | None,
+    Meta(
+        description='a number of days, or 0 or "none" for all time',
+        extra={"read_as": ((0, None), (0.0, None), ("none", None))},
+    ),
+]
 Count: TypeAlias = Annotated[int, Meta(ge=1, description="a whole number of 1 or more")]
 Dollars: TypeAlias = Annotated[float, Meta(ge=0, description="an amount of US dollars, 0 or more")]
 WebAddress: TypeAlias = Annotated[
@@ -46,6 +53,29 @@ Disabled: TypeAlias = Annotated[
 Switch: TypeAlias = Annotated[
     Literal["auto", "on", "off"],
     Meta(description="'auto', 'on' or 'off'", extra={"read_as": ((True, "on"), (False, "off"))}),
+]
+Bytes: TypeAlias = Annotated[int, Meta(ge=1024, description="a whole number of bytes, 1024 or more")]
+Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535, description="a port from 1 to 65535, or 0 for any that is free")]
+PathPrefix: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$",
+        description="a path such as '/handspan', with a '/' at its beginning and none at its end",
+    ),
+]
+KnownHost: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]@*?#%]+)(:[0-9]{1,5})?$",
+        description="a host as browsers send it, 'name' or 'name:port', without 'http://' and without '*'",
+    ),
+]
+KnownOrigin: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z][A-Za-z0-9+.-]*://[^\s/@*?#%]+$",
+        description="an origin such as 'https://app.example.com', without a path and without '*'",
+    ),
 ]
 
 
@@ -226,6 +256,69 @@ class AgentSettings(Struct, frozen=True):
     """Skills that are on from the start (SPEC A3)."""
 
 
+class RemoteLimits(Struct, frozen=True):
+    """What the gateway takes from one client; told to it in `connected` (ws.md 8.1)."""
+
+    message_bytes: Bytes = 1024 * 1024
+    """The size of one message; a larger one closes the connection."""
+    depth: Count = 64
+    """How deep JSON may be nested."""
+    tools: Count = 256
+    """How many tools it may offer."""
+    description_bytes: Count = 4096
+    """The size of a tool's description."""
+    schema_bytes: Count = 16 * 1024
+    """The size of a tool's JSON Schema."""
+    schema_depth: Count = 16
+    """How deep a tool's JSON Schema may be nested."""
+    messages_per_second: Count = 60
+    """How many messages it may send; who sends more is read more slowly."""
+    pending_calls: Count = 64
+    """How many calls may wait for its answer at once."""
+    backlog_bytes: Bytes = 4 * 1024 * 1024
+    """How much may wait to be read by it; one that reads too slowly is dropped."""
+
+
+class RemotePolicy(Struct, frozen=True):
+    """Which tools clients and devices may register (SPEC W5)."""
+
+    allow: tuple[Text, ...] | None = None
+    """Names or globs that they may use; unset: all, empty: none."""
+    deny: tuple[Text, ...] = ()
+    """Names or globs that they may not use; they win."""
+    deny_permissions: tuple[Text, ...] = ()
+    """Permissions or globs of them, as `android.permission.*`, that no tool of theirs may ask for."""
+
+
+class GatewaySettings(Struct, frozen=True):
+    """The server: where it listens, whom it knows and how much it takes (SPEC G1, S5)."""
+
+    host: Text = "127.0.0.1"
+    """The address to listen on. `0.0.0.0` is every network of this computer: phones can reach it then, and others."""
+    port: Port = 42617
+    """The port to listen on; 0 for any that is free."""
+    path_prefix: PathPrefix = ""
+    """What all paths begin with, for a gateway behind a reverse proxy."""
+    tls_cert: Path | None = None
+    """The certificate with its chain (PEM); with it the gateway speaks https."""
+    tls_key: Path | None = None
+    """The key of the certificate (PEM, without a password); unset: it stands in the file of the certificate."""
+    hosts: tuple[KnownHost, ...] = ()
+    """Names that the gateway is also known by, such as that of a reverse proxy. Requests for any other are refused."""
+    origins: tuple[KnownOrigin, ...] = ()
+    """Origins of other web pages that may use the gateway, with a token of their own."""
+    resume_grace: Seconds = 60.0
+    """How long the calls of a client that lost its connection wait for it (SPEC W8)."""
+    longest_call: Seconds = 600.0
+    """How long a call of a client's tool may last, however often it reports progress."""
+    request_bytes: Bytes = 1024 * 1024
+    """The size of the body of a request."""
+    upload_bytes: Bytes = 64 * 1024 * 1024
+    """The size of an upload."""
+    limits: RemoteLimits = RemoteLimits()
+    remote: RemotePolicy = RemotePolicy()
+
+
 class Settings(Struct, frozen=True):
     """All settings. `load_settings` gives one; the two folders have no default here because they depend on the user."""
 
@@ -233,8 +326,10 @@ class Settings(Struct, frozen=True):
     """The folder that file and shell tools work in; default `$XDG_DATA_HOME/handspan/workspace`."""
     state: Path
     """Journal, artifacts, tokens and whatever else must last; default `$XDG_STATE_HOME/handspan`."""
+    journal_days: Days = 30.0
+    """How long the journal keeps calls that have their result; 0 or "none" for all time. Open ones stay (SPEC E8)."""
     default_agent: Text = "General"
-    """The agent that is meant where none is named."""
+    """The agent that is meant where none is named: one of `agents`, or a kept one (`handspan agents`)."""
     model: str = ""
     """The model that is meant where none is named: a name of `models`, `offline`, or `API:MODEL` as in
     `anthropic:claude-sonnet-5`; empty: the first that is found (a key in the environment, a local Ollama, offline)."""
@@ -244,3 +339,4 @@ class Settings(Struct, frozen=True):
     hooks: HookChain = HookChain()
     agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})
     """Agents by name. `General` is always there."""
+    gateway: GatewaySettings = GatewaySettings()

@@ -2,8 +2,8 @@
 
 import os
 from collections import deque
-from collections.abc import Awaitable
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Sequence
+from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -28,12 +28,19 @@ class ToolCall(Struct, frozen=True, gc=False):
     """The caller's own limit, where it has one."""
 
 
-class ToolFacts(Struct, frozen=True):
+class ToolFacts(Struct, frozen=True, omit_defaults=True):
     """What a record says of the tool, as it was when it was called."""
 
     origin: Origin | None
     version: str
     read_only: bool
+    outlives: bool = False
+    """An outcome may still come when this process is gone: whoever was asked can come back (ws.md 6.7)."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Its code runs with a client of ours: what was handed out there and not answered has an unknown outcome."""
+        return self.origin is not None and self.origin.kind in ("remote", "device")
 
 
 UNKNOWN_TOOL = ToolFacts(None, "", False)
@@ -56,11 +63,32 @@ class CallRecord(Struct, gc=False):
     state: CallState | None = None
     """None until the ledger knows it."""
     expires_at: float | None = None
-    """For a pending call: when it ends by itself, in seconds since 1970."""
+    """When a call that is pending, or outlives its process, ends by itself; in seconds since 1970."""
     duration: float = 0.0
     result: ToolResult | UnsetType = UNSET
     true_result: ToolResult | UnsetType = UNSET
     """What the tool really answered, where a hook put something else in its place."""
+
+
+class Note(Struct, frozen=True):
+    """What came for a call that had its result already."""
+
+    at: float
+    text: str
+
+
+MOST_NOTES: Final = 5
+LONGEST_NOTE: Final = 64 * 1024
+
+
+def cut_note(text: str) -> str:
+    """The text, or as much of it as a note may have, with a mark that says so."""
+    size = len(text.encode(errors="replace"))
+    if size <= LONGEST_NOTE:
+        return text
+    mark = f" … (cut: {size} bytes in all)"
+    room = LONGEST_NOTE - len(mark.encode())
+    return text.encode(errors="replace")[:room].decode(errors="ignore") + mark
 
 
 class Ledger(Protocol):
@@ -88,6 +116,14 @@ class Ledger(Protocol):
 
     async def find(self, call_id: str) -> CallRecord | None:
         """What is known of this call."""
+        ...
+
+    async def note(self, call_id: str, text: str) -> bool:
+        """Keep this beside a call that has its result; False when there is none, or it has `MOST_NOTES` already."""
+        ...
+
+    async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
+        """What came for the owner's call when it had its result already, the first one first."""
         ...
 
 

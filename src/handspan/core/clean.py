@@ -9,7 +9,7 @@ from typing import Final
 
 # C0 and C1 controls but tab, newline and return; soft hyphen; zero-width and bidi controls; invisible operators;
 # variation selectors that hide data; tag characters.
-_INVISIBLE: Final = re.compile(
+_INVISIBLE: Final = (
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
@@ -18,4 +18,4 @@ _INVISIBLE: Final = re.compile(
 
 def visible(text: str) -> str:
     """The text without invisible characters. Joiners that emoji and scripts need (U+200C, U+200D, U+FE0F) stay."""
-    return text if text.isascii() and text.isprintable() else _INVISIBLE.sub("", text)
+    return text if text.isascii() and text.isprintable() else re.sub(_INVISIBLE, "", text)

@@ -29,6 +29,15 @@ class StoreError(ToolError):
         super().__init__("execution_failed", message)
 
 
+class NotYours(ToolError):
+    """A session of this id is somebody else's. Only who asks for an id of their own choice is told so."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(
+            "permission_denied", f"The session {session[:60]!r} belongs to somebody else: choose another id."
+        )
+
+
 class Session(Struct, frozen=True):
     """One conversation, without its messages."""
 
@@ -78,11 +87,11 @@ class Recovery(Struct, frozen=True):
     interrupted: tuple[str, ...] = ()
     """Never handed out: safe to call again."""
     unknown_outcome: tuple[str, ...] = ()
-    """Handed out, and nobody knows what came of it."""
+    """Handed out when the process ended, and nobody knows what came of it."""
     repeatable: tuple[str, ...] = ()
     """Those of `unknown_outcome` that only read: they may be called again."""
     expired: tuple[str, ...] = ()
-    """They waited for a person or a browser, and nobody came in time."""
+    """They waited for a person, a browser or a client, and nobody came in time."""
     waiting: tuple[str, ...] = ()
     """Still open, and answerable."""
     closed: tuple[str, ...] = ()
@@ -92,8 +101,14 @@ class Recovery(Struct, frozen=True):
 class Conversations(Protocol):
     """Sessions and their messages. A session that the owner does not have is a `ToolError` (`file_not_found`)."""
 
-    async def create(self, *, owner: str, agent: str = "General", name: str = "") -> Session:
-        """A new, empty session."""
+    async def create(
+        self, *, owner: str, agent: str = "General", name: str = "", session: str | None = None
+    ) -> Session:
+        """A new, empty session; with an id in `session` the owner's one, made only if need be. `NotYours`."""
+        ...
+
+    async def find(self, session: str, *, owner: str) -> Session | None:
+        """This session, for who may also begin one under this id: None where there is none. `NotYours`."""
         ...
 
     async def get(self, session: str, *, owner: str) -> Session:
@@ -116,6 +131,10 @@ class Conversations(Protocol):
         `after` is the length that the caller knows: a session that has gone on meanwhile is a `ToolError` (`busy`).
         Every assistant message counts as a reply in the usage, with its own `usage` and this cost in USD.
         """
+        ...
+
+    async def rewind(self, session: str, length: int, *, owner: str) -> None:
+        """Drop the messages after this sequence number. Their calls stay in the journal, and what they cost counts."""
         ...
 
     async def begin_turn(self, session: str, *, owner: str) -> Session:
@@ -154,6 +173,13 @@ class Journal(Ledger, Protocol):
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
         """The owner's calls that have no result yet, the first one first."""
+        ...
+
+    async def left_open(self) -> Sequence[CallRecord]:
+        """The calls that processes which are gone had handed to clients who may come back, the first one first.
+
+        They are for this process from now on, so that no other waits for the same clients.
+        """
         ...
 
 

@@ -16,6 +16,7 @@ from handspan.core.values import Json, JsonObject
 
 _REFS: Final = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
+_DRAFT_4: Final = "http://json-schema.org/draft-04/schema"
 _LISTS: Final = frozenset(("allOf", "anyOf", "oneOf"))
 _SINGLES: Final = frozenset(("not", "if", "then", "else"))
 _MAPS: Final = frozenset(("dependentSchemas", "dependencies"))
@@ -35,8 +36,11 @@ class Effort:
     def __init__(self, schema: JsonObject) -> None:
         """Read this schema; `DefinitionError` when one of its references leads out of it."""
         self._schema = schema
+        self._id_word = "id" if str(schema.get("$schema")).rstrip("#") == _DRAFT_4 else "$id"
         self._bases: dict[int, str] = {}
-        self._known: dict[str, JsonObject] = {}
+        self._known: dict[str, JsonObject] = {"": schema}
+        self._ambiguous: set[str] = set()
+        """Names that several parts have which are not the same: the library takes one of them, nobody knows which."""
         self._index(schema, "")
         self._follow_every_reference()
 
@@ -86,10 +90,13 @@ class Effort:
         """Where a reference leads."""
         base = self._bases.get(id(schema), "")
         uri, fragment = urldefrag(ref if not base else base + ref if ref.startswith("#") else urljoin(base, ref))
-        if fragment and not fragment.startswith("/"):
-            found: Json = self._known.get(f"{uri}#{fragment}")
-        else:
-            found = _pointed_at(self._known.get(uri), unquote(fragment))
+        is_anchor = fragment and not fragment.startswith("/")
+        name = f"{uri}#{fragment}" if is_anchor else uri
+        if name in self._ambiguous:
+            raise DefinitionError(f"the $ref {ref!r} may mean several parts of the schema: give each a name of its own")
+        found: Json = self._known.get(name)
+        if not is_anchor:
+            found = _pointed_at(found, unquote(fragment))
         if found is None:
             raise DefinitionError(f"a $ref may only point into the schema itself, and {ref!r} leads nowhere there")
         return found
@@ -110,20 +117,23 @@ class Effort:
                 self._index(item, base)
         if not isinstance(value, dict):
             return
-        own_id = value.get("$id")
-        if isinstance(own_id, str):
+        own_id = value.get(self._id_word)
+        if isinstance(own_id, str) and own_id.startswith("#"):  # up to draft 7 this is how an anchor is written
+            self._note(f"{base}{own_id}", value)
+        elif isinstance(own_id, str):
             base = urldefrag(urljoin(base, own_id)).url
-        if isinstance(own_id, str) or value is self._schema:
-            self._known.setdefault(base, value)
-        if value is self._schema:
-            self._known[""] = value
+            self._note(base, value)
         for keyword in _ANCHORS:
             if isinstance(anchor := value.get(keyword), str):
-                self._known.setdefault(f"{base}#{anchor}", value)
+                self._note(f"{base}#{anchor}", value)
         self._bases[id(value)] = base
         for key, inner in value.items():
             if key not in _DATA:
                 self._index(inner, base)
+
+    def _note(self, name: str, value: JsonObject) -> None:
+        if self._known.setdefault(name, value) != value:
+            self._ambiguous.add(name)
 
 
 def has_references(encoded_schema: bytes) -> bool:

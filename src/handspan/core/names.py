@@ -1,6 +1,5 @@
 """Names of tools: ours, those from outside, and the globs that choose among them (SPEC T2, R3)."""
 
-import difflib
 import hashlib
 import heapq
 import re
@@ -97,6 +96,8 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     if len(candidates) > _MOST_COMPARED:  # comparing takes up to 0.2 ms each, and nothing else runs meanwhile
         pairs = _pairs(folded)
         candidates = heapq.nlargest(_MOST_COMPARED, candidates, key=lambda name: len(pairs & _pairs(name)))
+    import difflib  # noqa: PLC0415 - needed for errors only, and start-up counts
+
     near = [by_folded[name] for name in difflib.get_close_matches(folded, candidates, n=2, cutoff=0.6)]
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 

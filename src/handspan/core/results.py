@@ -106,7 +106,7 @@ def _has_no_json(reason: str) -> ToolError:
 
 
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE: Final = r"[\ud800-\udfff]"
 
 
 def _plain(value: object) -> object:
@@ -136,7 +136,7 @@ def _plain(value: object) -> object:
 def _without_lone_surrogates(value: object) -> object:
     match value:
         case str():
-            return _LONE_SURROGATE.sub("\ufffd", value)
+            return re.sub(_LONE_SURROGATE, "\ufffd", value)
         case dict():
             return {_without_lone_surrogates(key): _without_lone_surrogates(item) for key, item in value.items()}
         case list() | tuple():

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -13,6 +14,9 @@ from handspan.engine.caller import Caller
 from handspan.registry.entry import Entry
 
 QUESTION_TIMEOUT = 300.0
+
+_Key: TypeAlias = tuple[str, QuestionKind, str, str, str]
+"""Owner, kind, tool, its definition, and what was asked about it."""
 
 
 class Waiting(Exception):
@@ -34,7 +38,14 @@ class Asking:
     def __init__(self, questions: Questions, expires_in: float = QUESTION_TIMEOUT) -> None:
         self._questions = questions
         self._expires_in = expires_in
-        self._remembered: dict[tuple[str, QuestionKind, str, str, str], Answer] = {}
+        self._remembered: dict[_Key, Answer] = {}
+
+    def has_to_ask(self, entry: Entry, approval: str | None, caller: Caller) -> bool:
+        """Whether this call has to wait for somebody: for a permission, or for approval where that has a reason."""
+        keys = [_key("permission", permission, entry, caller) for permission in entry.permissions_to_ask]
+        if approval is not None:
+            keys.append(_key("approval", approval, entry, caller))
+        return any(key not in self._remembered for key in keys)
 
     async def permissions(self, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller) -> Consent:
         """Ask for each permission that the tool needs and nobody granted yet; `ToolError` when one is denied."""
@@ -58,9 +69,7 @@ class Asking:
     async def _ask(
         self, kind: QuestionKind, subject: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
     ) -> tuple[Answer, float]:
-        spec = entry.spec
-        # An "always" is for this tool as it is now: a changed definition is asked for again (T5).
-        key = (caller.who.owner, kind, spec.name, spec.fingerprint, subject)
+        spec, key = entry.spec, _key(kind, subject, entry, caller)
         known = self._remembered.get(key)
         if known is not None:
             return known, 0.0
@@ -79,7 +88,9 @@ class Asking:
         )
         began = time.monotonic()
         caller.asked(question)
-        answer = await self._questions.ask(question)
+        # P2: on a device the platform's own prompt asks, where the tool's person is.
+        there: Questions | None = getattr(entry.tool, "questions", None) if kind == "permission" else None
+        answer = await (self._questions if there is None else there).ask(question)
         if answer is None:
             raise Waiting
         if answer.decision == "deny_forever" or (answer.always and answer.decision != "expired"):
@@ -87,6 +98,11 @@ class Asking:
         elif kind == "permission" and answer.decision == "allow":
             self._remembered[key] = answer  # P2: a grant is remembered, a single "no" is not
         return answer, time.monotonic() - began
+
+
+def _key(kind: QuestionKind, subject: str, entry: Entry, caller: Caller) -> _Key:
+    """An "always" is for this tool as it is now: a changed definition is asked for again (T5)."""
+    return caller.who.owner, kind, entry.spec.name, entry.spec.fingerprint, subject
 
 
 def _refused(answer: Answer, permission: str) -> ToolError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import UnsetType, structs
 
 from handspan.core.artifacts import Artifacts
-from handspan.core.calls import UNKNOWN_TOOL, CallRecord, Ledger, ToolCall
+from handspan.core.calls import CallRecord, Ledger, ToolCall
 from handspan.core.errors import ToolError, WireError
 from handspan.core.questions import Questions
 from handspan.core.results import Failure, Pending, Success, ToolResult, succeed
@@ -28,7 +28,9 @@ from handspan.engine.hooks import HookedCall, Hooks
 from handspan.engine.ledger import MemoryLedger
 from handspan.engine.pending import PendingCalls
 from handspan.engine.policy import ALLOW, Ask, Deny, ModePolicy, Policy, Verdict
-from handspan.engine.running import Running, Started
+from handspan.engine.records import CallAtWork, at_work, new_record, unread_record
+from handspan.engine.running import Running, Started, expiry
+from handspan.engine.telling import Finished, tell_of
 from handspan.engine.watchdog import Watchdog
 from handspan.registry.entry import Entry
 from handspan.wire import strict_json
@@ -51,18 +53,23 @@ class Engine:
         ledger: Ledger | None = None,
         gates: Gates | None = None,
         result_limit: int = RESULT_LIMIT,
+        finished: Finished | None = None,
     ) -> None:
+        """`finished` hears of every call that got its one result here, once the ledger has kept that."""
         self._artifacts = artifacts
         self._policy = policy or ModePolicy()
         self._asking = Asking(questions or OpenQuestions(), question_timeout)
         self._hooks = hooks or None  # no hooks, no stations: most houses have none
         self._ledger = ledger or MemoryLedger()
         self._result_limit = result_limit
+        self._finished = finished
         gates = gates or Gates()
         self.running = Running(artifacts, workspace, gates)
         self.watchdog = Watchdog(gates.is_busy)
         self._pending = PendingCalls(self.settle)
         self._resuming: set[str] = set()
+        self._asked: dict[str, asyncio.Future[None]] = {}
+        """Calls that wait here for an answer, and go on by themselves when it comes."""
 
     # The way of one call.
 
@@ -82,38 +89,47 @@ class Engine:
             arguments = _valid(entry, call.arguments)
             if self._hooks is not None:
                 call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
-            record = _record(call, caller, entry, arguments)
+            record = new_record(call, caller, entry, arguments)
             started = Started(entry, arguments, caller, record, call.deadline, began)
             verdict = self._policy.decide(entry.spec, call, caller)
             if verdict is not ALLOW or entry.permissions_to_ask:  # permissions, approval
                 return await self._start_with_consent(started, verdict, call)
+            if entry.outlives:
+                record.expires_at = expiry(entry, call.deadline, record.at)
             written = self._ledger.start(record)
             if written is not None:
                 await written
             return started
         except ToolError as error:
-            return await self._refuse(record or _unread(call, caller, entry), Failure(error.code, error.message))
+            return await self._refuse(record or unread_record(call, caller, entry), Failure(error.code, error.message))
         except asyncio.CancelledError:
-            await self._refuse(record or _unread(call, caller, entry), _cancelled(call.name))
+            await self._refuse(record or unread_record(call, caller, entry), _cancelled(call.name))
             raise
         except Exception as error:  # ours or not: a call without a verdict does not run, and has its result
             _log.exception("The call of %r could not begin", call.name)
             failure = Failure("internal_error", f"Tool {call.name!r} was not run: {said(error)}")
-            return await self._refuse(record or _unread(call, caller, entry), failure)
+            return await self._refuse(record or unread_record(call, caller, entry), failure)
 
     async def _run(self, started: Started) -> ToolResult | Pending:
-        record = started.record
+        record: CallAtWork = started.record  # type: ignore[assignment]  # nobody here starts another
         try:
-            outcome = await self.running.run(started)
-        except asyncio.CancelledError:
-            await self._finish(record, _cancelled(record.name), started.began)
-            raise
-        except GeneratorExit:  # the task itself is taken down: nothing can be awaited any more
-            self._ledger.finish(record, _cancelled(record.name))
-            raise
-        if type(outcome) is Pending:
-            return await self._suspend(record, outcome)
-        return await self._finish(record, outcome, started.began) or await self._first_result(record)
+            try:
+                outcome = await self.running.run(started)
+                if type(outcome) is Pending:
+                    outcome = await self._suspend(record, outcome)
+                    if type(outcome) is Pending:
+                        return outcome
+            except asyncio.CancelledError:
+                await self._finish(record, _cancelled_late(record, record.early), started.began)
+                raise
+            except GeneratorExit:  # the task itself is taken down: nothing can be awaited any more
+                tell_of(self._finished, self._ledger.finish(record, _cancelled(record.name)), record)
+                raise
+            return await self._finish(record, outcome, started.began) or await self._first_result(record)
+        finally:
+            if record.early is not None:  # whoever brought it can learn what became of it
+                record.early = None
+                self._pending.done(record.id, record.result)
 
     async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
         """The second half: after-hooks, size limit, journal. None when the call has its result already."""
@@ -132,7 +148,9 @@ class Engine:
             raise
         record.duration = time.monotonic() - began
         written = self._ledger.finish(record, result)
-        is_first = written if isinstance(written, bool) else await _once_written(written, record)
+        if self._finished is not None:
+            written = tell_of(self._finished, written, record)
+        is_first = written if type(written) is bool else await _once_written(written, record)
         return result if is_first else None
 
     async def call_all(self, calls: Iterable[ToolCall], caller: Caller) -> list[ToolResult | Pending]:
@@ -148,20 +166,31 @@ class Engine:
 
     # Calls that wait: for an outcome from elsewhere, or for a person.
 
-    async def settle(self, call_id: str, outcome: ToolResult) -> ToolResult | None:
-        """Give a pending call its outcome; None when it has its result already, or never waited for one."""
+    async def settle(self, call_id: str, outcome: ToolResult) -> ToolResult | Pending | None:
+        """Give a pending call its outcome: the call's result; None when it has one already, or never waited for one.
+
+        `Pending` for a call whose tool is still at work here, and perhaps about to answer `Pending`: the outcome is
+        kept for that moment, and dropped when the tool answers by itself. `result` tells what became of it. Nobody is
+        made to wait here: it may be the tool itself that brings the outcome, or one whom the tool waits for.
+        """
         found = await self._ledger.find(call_id)
+        if isinstance(found, CallAtWork) and (found.state == "started" or found.early is not None):
+            return self._pending.keep(found, _encoded(outcome))
         if found is None or found.state != "pending":
             return None
         record = structs.replace(found)  # two may settle at once: only the winner's words shall stand
         took = max(0.0, time.time() - record.at)  # it may have begun in another process: only the wall clock knows
-        result = await self._finish(record, _encoded(outcome), time.monotonic() - took)
+        try:
+            result = await self._finish(record, _encoded(outcome), time.monotonic() - took)
+        except asyncio.CancelledError:  # it has its result all the same
+            self._pending.done(call_id, record.result)
+            raise
         if result is not None:
             self._pending.done(call_id, result)
         return result
 
     async def result(self, call_id: str) -> ToolResult | None:
-        """The result of a call that is pending in this process, once it is there; None when it waits elsewhere."""
+        """The result of a call that is pending here, or has an outcome kept; None when it waits elsewhere."""
         result = await self._pending.result(call_id)
         if result is not None:
             return result
@@ -174,14 +203,17 @@ class Engine:
             return None
         self._resuming.add(call_id)
         try:
+            if call_id in self._asked:  # it may hear the answer itself; if it does not, it is ours after that
+                await asyncio.wait([self._asked[call_id]])
             return await self._resume(call_id, caller)
         finally:
             self._resuming.discard(call_id)
 
     async def _resume(self, call_id: str, caller: Caller) -> ToolResult | Pending | None:
-        record = await self._ledger.find(call_id)
-        if record is None or record.state != "accepted" or record.owner != caller.who.owner:
+        found = await self._ledger.find(call_id)
+        if found is None or found.state != "accepted" or found.owner != caller.who.owner:
             return None
+        record = at_work(found)
         began = time.monotonic()
         call = ToolCall(record.name, record.arguments, record.id)
         try:
@@ -195,17 +227,19 @@ class Engine:
             return await self._refuse(record, Failure(error.code, error.message))
         return await self._run(started) if isinstance(started, Started) else started
 
-    async def _suspend(self, record: CallRecord, pending: Pending) -> ToolResult | Pending:
-        if pending.expires_in is not None:
-            record.expires_at = time.time() + pending.expires_in
-        self._pending.put(record.id, pending)  # first: the outcome may come as soon as the ledger says "pending"
-        try:
-            await self._ledger.suspend(record)
-        except ToolError as error:  # nobody could find it again: it ends here
-            failure = Failure(error.code, error.message)
-            self._pending.done(record.id, failure)
-            return await self._refuse(record, failure)
-        return pending
+    async def _suspend(self, record: CallAtWork, pending: Pending) -> ToolResult | Pending:
+        """Let the call wait, unless its outcome is there already, or comes while this is written."""
+        if record.early is None:
+            record.expires_at = None if pending.expires_in is None else time.time() + pending.expires_in
+            self._pending.put(record.id, pending)
+            try:
+                await self._ledger.suspend(record)
+            except ToolError as error:  # nobody could find it again: it ends here
+                self._pending.keep(record, Failure(error.code, error.message))
+            except BaseException:  # nobody waits any more: it ends here too
+                self._pending.keep(record, _cancelled(record.name))
+                raise
+        return record.early or pending
 
     async def _first_result(self, record: CallRecord) -> ToolResult:
         kept = await self._ledger.find(record.id)
@@ -230,36 +264,59 @@ class Engine:
     async def _start_with_consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
         """Ask whoever has to be asked; then the call starts. `Pending` when the answer comes another day."""
         record = started.record
+        if isinstance(verdict, Deny):
+            raise ToolError("policy_denied", verdict.reason)
+        approval = verdict.reason if isinstance(verdict, Ask) else None
+        if record.state is not None or not self._asking.has_to_ask(started.entry, approval, started.caller):
+            return await self._ask_and_start(started, verdict, call)
+        await self._ledger.accept(record)  # whoever answers finds it, even if this process is gone by then
+        over = self._asked[record.id] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._ask_and_start(started, verdict, call)
+        finally:
+            del self._asked[record.id]
+            over.set_result(None)
+
+    async def _ask_and_start(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
+        record = started.record
         try:
             consent = await self._consent(started, verdict, call)
         except Waiting:
-            if record.state is None:
-                await self._ledger.accept(record)
             return Pending()
         if consent.waited:
             started.entry = _still(started.entry, started.caller)
             record.tool = started.entry.facts
         record.arguments = started.arguments = consent.arguments
         started.deadline = started.deadline and started.deadline.later(consent.waited)
+        if started.entry.outlives:
+            record.expires_at = expiry(started.entry, started.deadline, time.time())
         written = self._ledger.start(record)
         if written is not None:
             await written
         return started
 
     async def _consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Consent:
-        entry, arguments, caller = started.entry, started.arguments, started.caller
-        if isinstance(verdict, Deny):
-            raise ToolError("policy_denied", verdict.reason)
-        consent = await self._asking.permissions(entry, call, arguments, caller)
-        if not isinstance(verdict, Ask):
-            return consent
-        approved = await self._asking.approval(verdict.reason, entry, call, arguments, caller)
+        """What those agreed to who had to be asked. A call that really has to ask is known to the ledger first."""
+        entry, arguments, caller, record = started.entry, started.arguments, started.caller, started.record
+        approval = verdict.reason if isinstance(verdict, Ask) else None
+        is_new = record.state is None and self._asking.has_to_ask(entry, approval, caller)
+        if is_new:
+            await self._ledger.accept(record)  # whoever answers finds it, even if this process is gone by then
+            self._resuming.add(record.id)  # while this one asks, no other goes on with it
+        try:
+            consent = await self._asking.permissions(entry, call, arguments, caller)
+            if approval is None:
+                return consent
+            approved = await self._asking.approval(approval, entry, call, arguments, caller)
+        finally:
+            if is_new:
+                self._resuming.discard(record.id)
         # What a person edited is checked like anything else.
         return Consent(_valid(entry, approved.arguments), consent.waited + approved.waited)
 
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """A call that goes no further has its result too, and its place in the journal."""
-        written = self._ledger.finish(record, failure)
+        written = tell_of(self._finished, self._ledger.finish(record, failure), record)
         if not isinstance(written, bool):
             await _once_written(written, record)
         return failure
@@ -329,26 +386,14 @@ def _valid(entry: Entry, raw: Arguments | bytes | str) -> Arguments:
     raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} must be a JSON object.")
 
 
-def _record(call: ToolCall, caller: Caller, entry: Entry | None, arguments: Arguments | bytes | str) -> CallRecord:
-    size = len(call.arguments) if isinstance(call.arguments, (bytes, str)) else 0
-    name, tool = (call.name, UNKNOWN_TOOL) if entry is None else (entry.spec.name, entry.facts)
-    return CallRecord(
-        call.id, name, tool, arguments, caller.who.owner, caller.session, caller.agent.name, time.time(), size
-    )
-
-
-def _unread(call: ToolCall, caller: Caller, entry: Entry | None) -> CallRecord:
-    """The record of a call that was refused early; of its arguments enough is kept to see what was wrong with them."""
-    raw = call.arguments
-    return _record(call, caller, entry, raw[:4096] if isinstance(raw, (bytes, str)) else raw)
-
-
 def _cancelled(name: str) -> Failure:
     return Failure("cancelled", f"The call of {name!r} was cancelled.")
 
 
-def _cancelled_late(record: CallRecord, result: ToolResult) -> Failure:
-    """The result of a call that was cancelled when the tool had already run; the journal keeps what it answered."""
+def _cancelled_late(record: CallRecord, result: ToolResult | None) -> Failure:
+    """The result of a call that is cancelled; where the tool's answer is there already, the journal keeps it."""
+    if result is None:
+        return _cancelled(record.name)
     if isinstance(result, Failure):
         return result
     if isinstance(record.true_result, UnsetType):

@@ -1,9 +1,10 @@
 """The ledger in memory: every call's state, and the journal of the last ones (SPEC E2, E8)."""
 
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from handspan.core.calls import CallRecord
+from handspan.core.calls import MOST_NOTES, CallRecord, Note, cut_note
 from handspan.core.errors import ToolError
 from handspan.core.results import ToolResult
 
@@ -17,6 +18,7 @@ class MemoryLedger:
         self._keep = keep
         self._keep_bytes = keep_bytes
         self._bytes = 0
+        self._notes: dict[str, list[Note]] = {}
 
     async def accept(self, record: CallRecord) -> None:
         """Know this call; no tool was touched."""
@@ -55,6 +57,26 @@ class MemoryLedger:
         """What is known of this call."""
         return self._calls.get(call_id)
 
+    async def note(self, call_id: str, text: str) -> bool:
+        """Keep this beside a finished call that is still known; False when there is none, or it has enough of them."""
+        record = self._calls.get(call_id)
+        if record is None or record.state != "done":
+            return False
+        notes = self._notes.setdefault(call_id, [])
+        if len(notes) == MOST_NOTES:
+            return False
+        note = Note(time.time(), cut_note(text))
+        notes.append(note)
+        record.size += len(note.text)
+        self._bytes += len(note.text)
+        self._forget_oldest()
+        return True
+
+    async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
+        """What came for the owner's call when it had its result already, the first one first."""
+        record = self._calls.get(call_id)
+        return () if record is None or record.owner != owner else tuple(self._notes.get(call_id, ()))
+
     def journal(self) -> Iterator[CallRecord]:
         """The finished calls that are still known, oldest first."""
         return iter(tuple(self._done))
@@ -68,6 +90,8 @@ class MemoryLedger:
             oldest = self._done.popleft()
             self._bytes -= oldest.size
             del self._calls[oldest.id]
+            if self._notes:
+                self._notes.pop(oldest.id, None)
 
     def _enter(self, record: CallRecord) -> None:
         if record.id in self._calls:

@@ -127,6 +127,14 @@ def _earlier(entry: Entry, callers: Deadline | None, now: float) -> Deadline | N
     return None if timeout is None else Deadline(now + timeout, entry.timeout_source)
 
 
+def expiry(entry: Entry, callers: Deadline | None, now: float) -> float | None:
+    """The same by the clock that the next process has too, which reads `now`; None when there is no limit."""
+    left = [] if entry.timeout is None else [entry.timeout]
+    if callers is not None:
+        left.append(callers.at - time.monotonic())
+    return now + min(left) if left else None
+
+
 def _patience(entry: Entry, callers: Deadline | None) -> float | None:
     """How long a call waits for its turn: as long as the tool may take, and not beyond the caller's deadline."""
     if callers is None:

@@ -24,7 +24,7 @@ from handspan.core.results import Failure, Pending, Success, ToolResult
 from handspan.core.values import Json
 from handspan.engine.crash import failure, said
 from handspan.engine.outcome import outcome
-from handspan.engine.worker_words import JOB_DECODER, Failed, Job, Reply, Said, Succeeded, Suspended
+from handspan.engine.worker_words import Failed, Job, Reply, Said, Succeeded, Suspended, decode_job
 
 _LENGTH: Final = struct.Struct("!I")
 _PR_SET_PDEATHSIG: Final = 1
@@ -64,7 +64,7 @@ def main() -> None:
     jobs = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     while header := jobs.read(_LENGTH.size):
-        job = JOB_DECODER.decode(jobs.read(*_LENGTH.unpack(header)))
+        job = decode_job(jobs.read(*_LENGTH.unpack(header)))
         answers.give(_run(job, answers))
 
 

@@ -3,7 +3,8 @@
 import importlib.util
 import inspect
 import sys
-from typing import Any, Final, TypeAlias
+from functools import cache
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -96,11 +97,18 @@ class Suspended(Struct, frozen=True, tag="pending"):
 
 Reply: TypeAlias = Said | Succeeded | Failed | Suspended
 
-JOB_DECODER: Final = msgspec.msgpack.Decoder(Job)
-_REPLY_DECODER: Final[msgspec.msgpack.Decoder[Reply]] = msgspec.msgpack.Decoder(Reply)
+
+def decode_job(payload: bytes) -> Job:
+    """What the engine wants; `msgspec.DecodeError` when it makes no sense."""
+    return msgspec.msgpack.decode(payload, type=Job)
 
 
 def decode_reply(payload: bytes) -> Reply:
     """What a worker said; `msgspec.DecodeError` when it makes no sense."""
-    reply: Reply = _REPLY_DECODER.decode(payload)
-    return reply
+    return _reply_decoder().decode(payload)
+
+
+@cache
+def _reply_decoder() -> "msgspec.msgpack.Decoder[Reply]":
+    """Made when the first worker speaks: it takes a while, and most processes have no workers."""
+    return msgspec.msgpack.Decoder(Reply)

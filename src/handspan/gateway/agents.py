@@ -31,10 +31,13 @@ class Agents:
         self._book = book
 
     def of_settings(self, name: str | None = None) -> Agent:
-        """The agent that the settings have under this name, or their default; `ConfigError` when there is none."""
+        """The agent that the settings have under this name, or their default; `ConfigError` when there is none.
+
+        The default may be a kept one, which only `find` knows.
+        """
         wanted = name or self._settings.default_agent
         if wanted not in self._settings.agents:
-            raise _unknown(wanted, self._settings.agents)
+            raise _unknown(name, wanted, self._settings.agents)
         found = self._settings.agents[wanted]
         return Agent(wanted, **structs.asdict(found))
 
@@ -49,7 +52,7 @@ class Agents:
         known = {one.agent.name: one for one in await self.all(owner=owner)}
         wanted = name or self._settings.default_agent
         if wanted not in known:
-            raise _unknown(wanted, known)
+            raise _unknown(name, wanted, known)
         return known[wanted]
 
     async def create(self, agent: Agent, *, owner: str = _OWNER) -> None:
@@ -120,7 +123,11 @@ def unticked(agent: Agent, tool: str) -> Agent:
     return structs.replace(agent, deny=(*agent.deny, tool)) if selects(agent, tool) else agent
 
 
-def _unknown(name: str, known: Sequence[str] | dict[str, AgentSettings] | dict[str, KnownAgent]) -> ConfigError:
-    shown = name if len(name) <= 60 else f"{name[:59]}…"
-    hint = did_you_mean(name, known)
-    return ConfigError(f"There is no agent {shown!r}.{hint} There are: {', '.join(sorted(known))}.")
+def _unknown(
+    name: str | None, wanted: str, known: Sequence[str] | dict[str, AgentSettings] | dict[str, KnownAgent]
+) -> ConfigError:
+    shown = wanted if len(wanted) <= 60 else f"{wanted[:59]}…"
+    there_are = f"{did_you_mean(wanted, known)} There are: {', '.join(sorted(known))}."
+    if name:
+        return ConfigError(f"There is no agent {shown!r}.{there_are}")
+    return ConfigError(f"There is no agent {shown!r}, which the settings name as default_agent.{there_are}")

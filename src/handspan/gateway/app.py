@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
@@ -11,7 +12,9 @@ from handspan.agent.skill_switches import SkillSwitches
 from handspan.agent.skills import Skills
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
+from handspan.core.calls import CallRecord
 from handspan.core.context import Progress, no_progress
+from handspan.core.conversations import Recovery
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
@@ -52,8 +55,12 @@ class App:
         config_folder: Path | None = None,
         *,
         durable: bool = False,
+        finished: Callable[[CallRecord], None] | None = None,
     ) -> None:
-        """`durable` keeps calls and conversations in the state folder; without it they end with the process."""
+        """`durable` keeps calls and conversations in the state folder; without it they end with the process.
+
+        `finished` hears of every call that has its one result.
+        """
         self.settings = settings
         self.switches = Switches(settings.state / "disabled.json")
         self.registry = Registry(_rules(settings, self.switches))
@@ -64,10 +71,12 @@ class App:
             switch=settings.tools.sandbox.enabled,
         )
         self.guard = NetGuard(settings.tools.url_policy)
-        artifacts = FolderArtifacts(settings.state / "artifacts")
-        self.store = SqliteStore(settings.state, artifacts) if durable else None
+        self.artifacts = FolderArtifacts(settings.state / "artifacts")
+        self.store = SqliteStore(settings.state, self.artifacts) if durable else None
+        self.recovery = Recovery()
+        """What an earlier life left half done, and how it was closed; there after `open`."""
         self.engine = Engine(
-            artifacts,
+            self.artifacts,
             settings.workspace,
             questions=questions,
             question_timeout=settings.tools.question_timeout,
@@ -75,6 +84,7 @@ class App:
             ledger=self.store.ledger if self.store else None,
             gates=Gates(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
+            finished=finished,
         )
         self.agents = Agents(settings, self.store.agents if self.store else None)
         folders = skill_folders(settings.workspace, config_folder, [settings.state])
@@ -98,7 +108,7 @@ class App:
             ) from None
         if self.store:
             await self.store.open()
-            await self.store.recover()
+            self.recovery = await self.store.recover()
         self._builtin.open()
         self.broken = self._plugins.open() + (self._folder.open() if self._folder else [])
         self.engine.open()

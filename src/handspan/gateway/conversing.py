@@ -1,10 +1,12 @@
 """Sessions that are open in this process: made, loaded, talked to (SPEC A1, A2)."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from handspan.core.events import Ended
 from handspan.agent.limits import Limits, Turn
 from handspan.agent.log import StoredLog
 from handspan.agent.loop import Emit, Loop
@@ -13,9 +15,11 @@ from handspan.agent.skill_file import Skill
 from handspan.agent.skills import Skills, instructions_with, narrowed
 from handspan.agent.use_skill import UseSkill
 from handspan.core.agents import Agent
+from handspan.core.context import Progress, no_progress
 from handspan.core.conversations import Session as KnownSession
 from handspan.core.conversations import Store, Total
 from handspan.core.errors import ToolError
+from handspan.core.events import Ended
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.principals import BUILTIN, OPERATOR, Principal
 from handspan.engine.caller import Caller
@@ -65,24 +69,28 @@ class Conversing:
 
     async def say(self, session: Session, message: UserMessage, emit: Emit) -> Ended:
         """One turn: from what a person says to the end of the answer."""
-        owner = session.caller.who.owner
-        begun = await self._store.conversations.begin_turn(session.id, owner=owner)
-        waiting = False
-        try:
-            if not session.knows_skills:  # not when it is opened: reading them takes longer than all the rest
-                self._act_with(session, session.skills)
-            await self._catch_up(session, begun)
-            if waited_for := _open_calls(session.last):
-                waiting = (await self._loop.advance(session, emit)).reason == "pending"
-                if waiting:
-                    text = f"The session waits for the outcome of {', '.join(waited_for)}: say it again later."
-                    raise ToolError("busy", text)
+        async with self._turn(session, emit) as turn:
+            if (waited_for := open_calls(session.last)) and (await turn.advance()).reason == "pending":
+                raise ToolError("busy", waits_for(waited_for))
             await session.append(message)
-            ended = await self._loop.advance(session, emit)
-            waiting = ended.reason == "pending"
-            return ended
-        finally:
-            await self._store.conversations.end_turn(session.id, owner=owner, waiting=waiting)
+            return await turn.advance()
+
+    async def go_on(self, session: Session, emit: Emit) -> Ended | None:
+        """The rest of a turn that waited for outcomes, now that all are there; None when there is nothing to do yet."""
+        async with self._turn(session, emit) as turn:
+            return await turn.advance() if await self._loop.can_go_on(session) else None
+
+    async def regenerate(self, session: Session, emit: Emit) -> Ended | None:
+        """Another answer to the last message in place of the last one; None when nobody has said anything."""
+        async with self._turn(session, emit) as turn:
+            if waited_for := open_calls(session.last):
+                raise ToolError("busy", waits_for(waited_for))
+            said = [place for place, message in enumerate(session.messages, 1) if type(message) is UserMessage]
+            if not said:
+                return None
+            await self._store.conversations.rewind(session.id, said[-1], owner=session.caller.who.owner)
+            self._hear(session, session.messages[: said[-1]])
+            return await turn.advance()
 
     async def change_agent(self, session: Session, agent: Agent, choice: Choice) -> Session:
         """The session as it goes on with another agent and its model; what was said stays."""
@@ -102,10 +110,14 @@ class Conversing:
             for one in sums
         ] or ["nothing yet"]
 
+    def caller(self, agent: Agent, who: Principal, session_id: str, progress: Progress = no_progress) -> Caller:
+        """Somebody to make calls for, in this session or in none."""
+        return Caller(who, agent, self._registry.toolbox(agent, who, session_id), session_id, progress)
+
     def _session(
         self, session_id: str, agent: Agent, choice: Choice, who: Principal, messages: list[Message]
     ) -> Session:
-        caller = Caller(who, agent, self._registry.toolbox(agent, who, session_id), session_id)
+        caller = self.caller(agent, who, session_id)
         log = StoredLog(self._store.conversations, who.owner, choice.price)
         limits = Limits(rounds=agent.max_tool_iterations or None)
         session = self._open[session_id] = Session(session_id, caller, choice.model, log, messages, limits)
@@ -130,21 +142,89 @@ class Conversing:
         session.skills = tuple({skill.name: skill for skill in skills}.values())
         words = instructions_with(session.agent, session.skills, self._skills.usable())
         agent = structs.replace(narrowed(session.agent, session.skills), instructions=words)
-        who = session.caller.who
-        session.caller = Caller(who, agent, self._registry.toolbox(agent, who, session.id), session.id)
+        session.caller = self.caller(agent, session.caller.who, session.id)
 
-    async def _catch_up(self, session: Session, begun: KnownSession) -> None:
-        """Hear what was said in the session by another process meanwhile."""
-        heard = len(session.messages)
-        if begun.length > heard:
-            owner = session.caller.who.owner
-            session.messages += await self._store.conversations.load(session.id, owner=owner, after=heard)
-            session.turn = Turn(session.messages)
-            session.forget_projections()
+    @asynccontextmanager
+    async def _turn(self, session: Session, emit: Emit) -> AsyncIterator["_Turn"]:
+        """A turn of this process: nobody else runs one in the session meanwhile."""
+        owner = session.caller.who.owner
+        await self._begin(session, owner)
+        turn = _Turn(self._loop, session, emit)
+        try:
+            if not session.knows_skills:  # not when it is opened: reading them takes longer than all the rest
+                self._act_with(session, session.skills)
+            await self._catch_up(session, owner)
+            turn.waits = bool(open_calls(session.last))
+            yield turn
+        finally:
+            try:
+                if session.inbox and not open_calls(session.last):  # the turn broke off: what was said is kept
+                    await self._loop.take_inbox(session)
+            finally:
+                await self._end(session, owner, waiting=turn.waits)
+
+    async def _begin(self, session: Session, owner: str) -> None:
+        """Whoever cancels this leaves no session behind that seems to run."""
+        beginning = asyncio.ensure_future(self._store.conversations.begin_turn(session.id, owner=owner))
+        try:
+            await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            await asyncio.wait([beginning])
+            if beginning.exception() is None:
+                await self._end(session, owner, waiting=bool(open_calls(session.last)))
+            raise
+
+    async def _end(self, session: Session, owner: str, *, waiting: bool) -> None:
+        """It is written when this is over, even if somebody cancels it: the next turn looks at it."""
+        ending = asyncio.ensure_future(self._store.conversations.end_turn(session.id, owner=owner, waiting=waiting))
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait([ending])
+            raise
+
+    async def _catch_up(self, session: Session, owner: str) -> None:
+        """Hear what was said in the session by another process meanwhile; it may also have dropped an answer."""
+        kept, last = self._store.conversations, session.messages[-1:]
+        newer = await kept.load(session.id, owner=owner, after=len(session.messages) - len(last))
+        if newer == last:
+            return
+        is_longer = newer[: len(last)] == last
+        messages = [*session.messages[:-1], *newer] if is_longer else await kept.load(session.id, owner=owner)
+        self._hear(session, messages)
+
+    def _hear(self, session: Session, messages: list[Message]) -> None:
+        session.messages = messages
+        session.turn = Turn(messages)
+        session.forget_projections()
 
 
-def _open_calls(last: Message | None) -> list[str]:
+class _Turn:
+    """A turn that this process runs."""
+
+    def __init__(self, loop: Loop, session: Session, emit: Emit) -> None:
+        self._loop = loop
+        self._session = session
+        self._emit = emit
+        self.waits = bool(open_calls(session.last))
+        """Whether the session waits for the outcome of calls when this is over."""
+
+    async def advance(self) -> Ended:
+        """Do what is missing, until the turn ends or waits."""
+        self.waits = False
+        ended = await self._loop.advance(self._session, self._emit)
+        self.waits = ended.reason == "pending"
+        return ended
+
+
+def open_calls(last: Message | None) -> list[str]:
+    """The names of the calls that have no results yet, where this is the last message."""
     return [call.name for call in last.calls] if isinstance(last, AssistantMessage) else []
+
+
+def waits_for(calls: list[str]) -> str:
+    """Why nothing can be said now."""
+    return f"The session waits for the outcome of {', '.join(calls)}: say it again later."
 
 
 def _told(total: Total, form: str = ".0f", unit: str = "") -> str:

@@ -14,6 +14,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
+from handspan.gateway.plain_frames import text_frame, whole_texts
+
 EXTENSION: Final = "handspan.socket"
 """Where in an ASGI scope the connection is found."""
 
@@ -62,6 +64,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     _receiver: Receiver | None = None
     _is_choked = False
     _resuming: asyncio.TimerHandle | None = None
+    _paused_until = 0.0
 
     def handle_connect(self, event: Any) -> None:
         """Let the application find this connection in its scope."""
@@ -95,20 +98,37 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     # In.
 
-    def send_receive_event_to_app(self) -> None:
-        """A whole message has come."""
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come: whole text messages are heard at once, the library reads the rest."""
+        receiver, conn = self._receiver, self.conn
+        is_between_messages = not conn.reader.buffer and conn.current_size is None
+        if receiver is not None and is_between_messages and conn.state is State.OPEN and not self.close_sent:
+            messages, read = whole_texts(data, self.config.ws_max_size)
+            for message in messages:
+                self._hear(message)
+            if read == len(data):
+                return
+            data = data[read:]
+        super().data_received(data)
+
+    def _hear(self, data: bytes) -> None:
         receiver = self._receiver
-        if receiver is None:
-            super().send_receive_event_to_app()
+        if receiver is None or self.close_sent:
             return
-        frames, self.frames = self.frames, []
-        if self.close_sent or self.curr_msg_data_type != "text":  # binary is skipped in silence: ws.md 2.3
-            return
-        data = frames[0] if len(frames) == 1 else b"".join(frames)
         if not data.isascii() and not _is_utf8(data):
             self.close(CloseCode.INVALID_DATA, "text must be UTF-8")
             return
-        receiver.on_message(bytes(data))
+        receiver.on_message(data)
+
+    def send_receive_event_to_app(self) -> None:
+        """A whole message has come."""
+        if self._receiver is None:
+            super().send_receive_event_to_app()
+            return
+        frames, self.frames = self.frames, []
+        if self.curr_msg_data_type != "text":  # binary is skipped in silence: ws.md 2.3
+            return
+        self._hear(bytes(frames[0]) if len(frames) == 1 else b"".join(frames))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone, for whatever reason."""
@@ -126,8 +146,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """Send a text message. On a connection that is gone, or going, nothing happens."""
         if self.close_sent or self.conn.state is not State.OPEN or self.transport.is_closing():
             return
-        self.conn.send_text(data)
-        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.write(text_frame(data))
         if self._is_choked and self.transport.get_write_buffer_size() > self.backlog_limit:
             self.close(CloseCode.TRY_AGAIN_LATER, "you read too slowly", SECONDS_TO_SAY_GOODBYE)
 
@@ -157,12 +176,17 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.transport.abort()
 
     def pause(self, seconds: float) -> None:
-        """Read nothing for so long."""
+        """Read nothing for so long. What was read already is still heard, and may make it longer."""
+        self._paused_until = self.loop.time() + seconds
         if self._resuming is None and not self.transport.is_closing():
             self.transport.pause_reading()
             self._resuming = self.loop.call_later(seconds, self._resume)
 
     def _resume(self) -> None:
+        left = self._paused_until - self.loop.time()
+        if left > 0:
+            self._resuming = self.loop.call_later(left, self._resume)
+            return
         self._resuming = None
         if not self.transport.is_closing():
             self.transport.resume_reading()

@@ -19,7 +19,7 @@ from handspan.core.messages import AssistantMessage, CallPart, Media, Message, R
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
 from handspan.models.model import ModelEvent, Projection
-from handspan.models.offline_answers import answer_of, plain_text
+from handspan.models.offline_answers import answer_of, code_of, plain_text
 from handspan.models.offline_arguments import Before
 from handspan.models.offline_places import known_places
 from handspan.models.offline_remarks import ASKING, about_a_tool, nothing_fits, remark_on, small_talk
@@ -34,6 +34,8 @@ HOW_TO_SET_A_MODEL: Final = (
     "`handspan doctor` says which model is used and why."
 )
 _MOST_KNOWN: Final = 4096
+_ABORTED: Final = frozenset(("cancelled", "interrupted"))
+"""The codes of calls that end with their turn (SPEC A4)."""
 
 
 @final
@@ -85,6 +87,11 @@ class _Round(Struct, frozen=True):
         return any(result.is_error for result in self.answered.results)
 
     @property
+    def was_aborted(self) -> bool:
+        """Whether the turn was ended here, so that a call was stopped or never begun."""
+        return any(code_of(result) in _ABORTED for result in self.answered.results)
+
+    @property
     def told(self) -> str:
         return answer_of(self.asked.calls, self.answered.results)
 
@@ -107,7 +114,7 @@ class _Turn(Struct, frozen=True):
     has_media: bool
     rounds: tuple[_Round, ...]
     earlier: tuple[_Round, ...]
-    """Rounds of the same turn before that message: results that nobody has told yet."""
+    """Rounds of the same turn before that message: results that nobody has told yet. What was aborted is no part."""
     before: Before
     asked_with: str = ""
     """The user message before, when the last answer asked for more."""
@@ -204,7 +211,7 @@ def _turn(messages: Sequence[Message]) -> _Turn:
         _text(messages[newest]),
         _has_media(messages[newest]),
         tuple(_rounds(messages[newest:])),
-        tuple(_rounds(messages[final + 1 : newest])),
+        _since_an_abort(_rounds(messages[final + 1 : newest])),
         earlier[0].meant_by_it if earlier else Before(),
         _text(messages[asked_with]) if asked_with >= 0 else "",
     )
@@ -225,6 +232,12 @@ def _rounds(messages: Sequence[Message]) -> list[_Round]:
         for asked, answered in pairwise(messages)
         if type(asked) is AssistantMessage and type(answered) is ResultsMessage
     ]
+
+
+def _since_an_abort(rounds: Sequence[_Round]) -> tuple[_Round, ...]:
+    """The rounds after the last one that a person stopped: nobody waits for what came of those."""
+    stopped = [place for place, done in enumerate(rounds) if done.was_aborted]
+    return tuple(rounds[stopped[-1] + 1 if stopped else 0 :])
 
 
 def _text(message: Message) -> str:

@@ -34,6 +34,15 @@ def plain_text(result: CallResult) -> str:
     return value if isinstance(value, str) else shown(value)
 
 
+def code_of(result: CallResult) -> str:
+    """The code of a failure; empty for a success."""
+    match _envelope(result):
+        case {"status": "error", "code": str() as code}:
+            return code
+        case _:
+            return ""
+
+
 def _told(result: CallResult, label: str) -> str:
     text = _clipped(shown(_value(result)))
     text = f"{label}\n{text}" if label and "\n" in text else f"{label}{text}"
@@ -55,10 +64,7 @@ def _label(call: CallPart) -> str:
 
 def _value(result: CallResult) -> Json:
     """The value of a success, or the message of a failure; the text itself when it is no envelope."""
-    try:
-        envelope: Json = msgspec.json.decode(result.envelope)
-    except ValueError:
-        return result.envelope
+    envelope = _envelope(result)
     match envelope:
         case {"status": "success", "result": value}:
             return value
@@ -66,6 +72,14 @@ def _value(result: CallResult) -> Json:
             return message
         case _:
             return envelope
+
+
+def _envelope(result: CallResult) -> Json:
+    try:
+        envelope: Json = msgspec.json.decode(result.envelope)
+    except ValueError:
+        return result.envelope
+    return envelope
 
 
 def shown(value: Json, depth: int = 0) -> str:

@@ -25,7 +25,7 @@ _PRICES: Final[dict[str, ModelPrice]] = {
     "gpt-4o": ModelPrice(2.5, 10, 1.25),
     "gpt-4o-mini": ModelPrice(0.15, 0.6, 0.075),
 }
-_DATED: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
+_DATED: Final = r"-(\d{4}-\d{2}-\d{2}|\d{8})$"
 
 
 def price_of(model: str, own: ModelPrice | None = None) -> ModelPrice | None:
@@ -35,7 +35,7 @@ def price_of(model: str, own: ModelPrice | None = None) -> ModelPrice | None:
     """
     if own is not None and own != ModelPrice():
         return own
-    return _PRICES.get(_DATED.sub("", model))
+    return _PRICES.get(re.sub(_DATED, "", model))
 
 
 def cost(usage: Usage | None, price: ModelPrice | None) -> float | None:

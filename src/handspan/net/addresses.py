@@ -4,6 +4,7 @@
 for 168.63.129.16, which is a cloud's own.
 """
 
+from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
@@ -12,71 +13,61 @@ from handspan.net.urls import IpAddress
 PRIVATE_KINDS: Final = frozenset({"loopback", "private", "link-local", "shared", "benchmarking"})
 """The kinds that `allow_private` opens. The others lead nowhere sensible and stay shut."""
 
-_IPV4_KINDS: Final = tuple(
-    (IPv4Network(network), kind)
-    for network, kind in (
-        ("0.0.0.0/8", "unspecified"),
-        ("10.0.0.0/8", "private"),
-        ("100.64.0.0/10", "shared"),
-        ("127.0.0.0/8", "loopback"),
-        ("169.254.0.0/16", "link-local"),
-        ("172.16.0.0/12", "private"),
-        ("192.0.0.0/24", "reserved"),
-        ("192.0.2.0/24", "documentation"),
-        ("192.31.196.0/24", "reserved"),
-        ("192.52.193.0/24", "reserved"),
-        ("192.88.99.0/24", "6to4 relay"),
-        ("192.168.0.0/16", "private"),
-        ("192.175.48.0/24", "reserved"),
-        ("198.18.0.0/15", "benchmarking"),
-        ("198.51.100.0/24", "documentation"),
-        ("203.0.113.0/24", "documentation"),
-        ("224.0.0.0/4", "multicast"),
-        ("240.0.0.0/4", "reserved"),
-    )
+_IPV4_KINDS: Final = (
+    ("0.0.0.0/8", "unspecified"),
+    ("10.0.0.0/8", "private"),
+    ("100.64.0.0/10", "shared"),
+    ("127.0.0.0/8", "loopback"),
+    ("169.254.0.0/16", "link-local"),
+    ("172.16.0.0/12", "private"),
+    ("192.0.0.0/24", "reserved"),
+    ("192.0.2.0/24", "documentation"),
+    ("192.31.196.0/24", "reserved"),
+    ("192.52.193.0/24", "reserved"),
+    ("192.88.99.0/24", "6to4 relay"),
+    ("192.168.0.0/16", "private"),
+    ("192.175.48.0/24", "reserved"),
+    ("198.18.0.0/15", "benchmarking"),
+    ("198.51.100.0/24", "documentation"),
+    ("203.0.113.0/24", "documentation"),
+    ("224.0.0.0/4", "multicast"),
+    ("240.0.0.0/4", "reserved"),
 )
 
 # What is neither here nor below 2000::/3 is "reserved": IPv6 is judged by what is open, not by what is shut.
-_IPV6_KINDS: Final = tuple(
-    (IPv6Network(network), kind)
-    for network, kind in (
-        ("::/128", "unspecified"),
-        ("::1/128", "loopback"),
-        ("::/96", "IPv4-compatible"),
-        ("::ffff:0:0/96", "IPv4-mapped"),
-        ("::ffff:0:0:0/96", "IPv4-translated"),
-        ("64:ff9b::/96", "NAT64"),
-        ("64:ff9b:1::/48", "NAT64"),
-        ("2001::/23", "reserved"),
-        ("2001:db8::/32", "documentation"),
-        ("2002::/16", "6to4"),
-        ("3fff::/20", "documentation"),
-        ("fc00::/7", "private"),
-        ("fe80::/10", "link-local"),
-        ("fec0::/10", "private"),
-        ("ff00::/8", "multicast"),
-    )
+_IPV6_KINDS: Final = (
+    ("::/128", "unspecified"),
+    ("::1/128", "loopback"),
+    ("::/96", "IPv4-compatible"),
+    ("::ffff:0:0/96", "IPv4-mapped"),
+    ("::ffff:0:0:0/96", "IPv4-translated"),
+    ("64:ff9b::/96", "NAT64"),
+    ("64:ff9b:1::/48", "NAT64"),
+    ("2001::/23", "reserved"),
+    ("2001:db8::/32", "documentation"),
+    ("2002::/16", "6to4"),
+    ("3fff::/20", "documentation"),
+    ("fc00::/7", "private"),
+    ("fe80::/10", "link-local"),
+    ("fec0::/10", "private"),
+    ("ff00::/8", "multicast"),
 )
-_IPV6_PUBLIC: Final = IPv6Network("2000::/3")
 
-_METADATA_ADDRESSES: Final = frozenset(
-    ip_address(address)
-    for address in (
-        "100.100.100.200",
-        "168.63.129.16",
-        "169.254.0.23",
-        "169.254.42.42",
-        "169.254.169.254",
-        "169.254.170.2",
-        "169.254.170.23",
-        "192.0.0.192",
-        "fd00:42::42",
-        "fd00:c1::a9fe:a9fe",
-        "fd00:ec2::23",
-        "fd00:ec2::254",
-        "fd20:ce::254",
-        "fe80::a9fe:a9fe",
-    )
+_METADATA_ADDRESSES: Final = (
+    "100.100.100.200",
+    "168.63.129.16",
+    "169.254.0.23",
+    "169.254.42.42",
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.170.23",
+    "192.0.0.192",
+    "fd00:42::42",
+    "fd00:c1::a9fe:a9fe",
+    "fd00:ec2::23",
+    "fd00:ec2::254",
+    "fd20:ce::254",
+    "fe80::a9fe:a9fe",
 )
 
 METADATA_NAMES: Final = frozenset(
@@ -97,22 +88,38 @@ METADATA_NAMES: Final = frozenset(
 )
 
 
+class _Special:
+    """The tables above, read: made when the first address is judged."""
+
+    def __init__(self) -> None:
+        self.ipv4 = tuple((IPv4Network(network), kind) for network, kind in _IPV4_KINDS)
+        self.ipv6 = tuple((IPv6Network(network), kind) for network, kind in _IPV6_KINDS)
+        self.ipv6_public = IPv6Network("2000::/3")
+        self.metadata = frozenset(map(ip_address, _METADATA_ADDRESSES))
+        self.nat64_local = IPv6Network("64:ff9b:1::/48")
+        self.lowest_bits = tuple(map(IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
+
+
+_special: Final = cache(_Special)
+
+
 def special_kind(address: IpAddress) -> str | None:
     """The word for an address that is not on the public Internet; None for one that is."""
     if is_metadata(address):
         return "cloud metadata"
     if isinstance(address, IPv4Address):
-        return next((kind for network, kind in _IPV4_KINDS if address in network), None)
-    kind = next((kind for network, kind in _IPV6_KINDS if address in network), None)
-    return kind if kind or address in _IPV6_PUBLIC else "reserved"
+        return next((kind for network, kind in _special().ipv4 if address in network), None)
+    kind = next((kind for network, kind in _special().ipv6 if address in network), None)
+    return kind if kind or address in _special().ipv6_public else "reserved"
 
 
 def is_metadata(address: IpAddress) -> bool:
     """Whether a cloud hands out credentials at this address, however it is wrapped."""
+    metadata = _special().metadata
     if isinstance(address, IPv6Address):
         # The number, so that a zone makes no other address of it.
-        return IPv6Address(int(address)) in _METADATA_ADDRESSES or not _METADATA_ADDRESSES.isdisjoint(_wrapped(address))
-    return address in _METADATA_ADDRESSES
+        return IPv6Address(int(address)) in metadata or not metadata.isdisjoint(_wrapped(address))
+    return address in metadata
 
 
 def _wrapped(address: IPv6Address) -> tuple[IPv4Address, ...]:
@@ -121,10 +128,6 @@ def _wrapped(address: IPv6Address) -> tuple[IPv4Address, ...]:
     lowest = IPv4Address(number & 0xFFFFFFFF)
     if address.sixtofour is not None:
         return (address.sixtofour,)
-    if address in _NAT64_LOCAL:  # RFC 6052: below a /48 the address surrounds a byte of zeros
+    if address in _special().nat64_local:  # RFC 6052: below a /48 the address surrounds a byte of zeros
         return (lowest, IPv4Address((number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF))
-    return (lowest,) if any(address in network for network in _LOWEST_BITS) else ()
-
-
-_NAT64_LOCAL: Final = IPv6Network("64:ff9b:1::/48")
-_LOWEST_BITS: Final = tuple(map(IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
+    return (lowest,) if any(address in network for network in _special().lowest_bits) else ()

@@ -15,8 +15,9 @@ REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 
 Headers = tuple[tuple[str, str], ...]
 
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
-_BAD_IN_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+# Patterns as text: `re` compiles them when they are first used, and keeps them.
+_TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}"
+_BAD_IN_VALUE: Final = r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]"
 _OURS_TO_SET: Final = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "te", "trailer", "expect"}
     | {"accept-encoding", "proxy-connection", "http2-settings"}
@@ -88,11 +89,11 @@ def checked_method(method: str) -> str:
 def checked_headers(headers: Headers) -> Headers:
     """The headers, if none of them can change what is a header and what is not."""
     for name, value in headers:
-        if not _TOKEN.fullmatch(name):
+        if not re.fullmatch(_TOKEN, name):
             raise ToolError("invalid_arguments", f"{name!r:.100} is not a header name: use letters, digits and '-'.")
         if name.lower() in _OURS_TO_SET or name.lower().startswith("proxy-"):
             raise ToolError("invalid_arguments", f"The header {name!r} is set by the client itself: leave it out.")
-        if _BAD_IN_VALUE.search(value):
+        if re.search(_BAD_IN_VALUE, value):
             raise ToolError(
                 "invalid_arguments", f"The value of header {name!r} holds a line break or another control character."
             )

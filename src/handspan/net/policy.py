@@ -21,7 +21,7 @@ ALLOWED_SETTING: Final = "tools.url_policy.allowed_domains"
 BLOCKED_SETTING: Final = "tools.url_policy.blocked_domains"
 
 
-_ENTRY: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^\[\]:/@%\\]+)(?::(?P<port>[0-9]{1,5}))?")
+_ENTRY: Final = r"(?P<host>\[[^\[\]]*\]|[^\[\]:/@%\\]+)(?::(?P<port>[0-9]{1,5}))?"
 
 
 class HostList:
@@ -115,7 +115,7 @@ def _parsed(parse: Callable[[str], _Entry], entry: str, setting: str) -> _Entry:
 def _parse_entry(entry: str) -> tuple[str, int | None]:
     if entry.count(":") > 1 and not entry.startswith("["):
         return str(IPv6Address(entry)), None
-    parts = _ENTRY.fullmatch(entry)
+    parts = re.fullmatch(_ENTRY, entry)
     if parts is None:
         raise ValueError("it is not a host with an optional port")
     return parse_host(parts["host"]), parse_port(parts["port"]) if parts["port"] else None

@@ -4,13 +4,14 @@ import codecs
 import re
 from typing import Final
 
-_TEXT_TYPES: Final = re.compile(
+# Patterns as text: `re` compiles them when they are first used, and keeps them.
+_TEXT_TYPES: Final = (
     r"text/.*|.*\+(json|xml)|application/(json|xml|javascript|ecmascript|x-javascript|x-www-form-urlencoded|yaml|x-yaml"
     r"|toml|graphql|sql|x-ndjson|ndjson|jsonlines|x-sh|rtf|jwt|problem\+json)|image/svg\+xml"
 )
 _UNDECLARED_TYPES: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown"})
-_CHARSET: Final = re.compile(r";\s*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
-_META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_CHARSET: Final = r"(?i);\s*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})"
+_META_CHARSET: Final = rb"(?i)<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})"
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -39,7 +40,7 @@ def media_type_of(content_type: str) -> str:
 def decode_text(body: bytes, content_type: str) -> str | None:
     """The body as text; None for what is not text, such as an image or an archive."""
     media_type = media_type_of(content_type)
-    is_text = _TEXT_TYPES.fullmatch(media_type) is not None
+    is_text = re.fullmatch(_TEXT_TYPES, media_type) is not None
     if not is_text and media_type not in _UNDECLARED_TYPES:
         return None
     charset = _declared_charset(body, content_type)
@@ -54,9 +55,9 @@ def _declared_charset(body: bytes, content_type: str) -> str | None:
     for mark, charset in _BOMS:
         if body.startswith(mark):
             return charset
-    if found := _CHARSET.search(content_type):
+    if found := re.search(_CHARSET, content_type):
         return _known_charset(found[1])
-    if "html" in content_type.lower() and (in_page := _META_CHARSET.search(body[:2048])):
+    if "html" in content_type.lower() and (in_page := re.search(_META_CHARSET, body[:2048])):
         named = _known_charset(in_page[1].decode("ascii"))
         # A page that could be read up to this declaration is not written in 16-bit units, whatever it says.
         return "utf-8" if named and named.startswith(("utf-16", "utf-32")) else named

@@ -13,14 +13,15 @@ IpAddress: TypeAlias = IPv4Address | IPv6Address
 MAX_URL_LENGTH: Final = 16_384
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
-_FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\x9f\s\\\ud800-\udfff]")
-_URL: Final = re.compile(
+# Patterns as text: `re` compiles each when it is first used, and keeps it. Most starts of the program use none of them.
+_FORBIDDEN: Final = r"[\x00-\x20\x7f-\x9f\s\\\ud800-\udfff]"
+_URL: Final = (
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?(?:#.*)?"
 )
-_AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^\[\]:]+)(?::(?P<port>[0-9]{1,5}))?")
-_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_SCHEME_FIRST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_AUTHORITY: Final = r"(?P<host>\[[^\[\]]*\]|[^\[\]:]+)(?::(?P<port>[0-9]{1,5}))?"
+_LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NUMERIC_LABEL: Final = r"[0-9]+|0x[0-9a-f]*"
+_SCHEME_FIRST: Final = r"[A-Za-z][A-Za-z0-9+.-]*:"
 
 
 class Url(Struct, frozen=True):
@@ -59,7 +60,7 @@ def resolve_location(base: Url, location: str) -> Url:
     """Where a redirect leads; the same strict parse decides whether it is a URL at all."""
     # Browsers encode a blank in a Location. One in the host becomes a percent sign there, which is refused.
     location = location.strip(" \t").replace(" ", "%20")
-    if _SCHEME_FIRST.match(location):
+    if re.match(_SCHEME_FIRST, location):
         return parse_url(location)
     if location.startswith("//"):
         return parse_url(f"{base.scheme}:{location}")
@@ -79,9 +80,9 @@ def parse_host(text: str) -> str:
     # The names of the host that people see and the one that is dialled are judged by the same rules: map first.
     name = (text if text.isascii() else _to_ascii(text)).lower().removesuffix(".")
     labels = name.split(".")
-    if _NUMERIC_LABEL.fullmatch(labels[-1]):
+    if re.fullmatch(_NUMERIC_LABEL, labels[-1]):
         return _parse_ipv4(name)
-    if len(name) > 253 or not all(map(_LABEL.fullmatch, labels)):
+    if len(name) > 253 or not all(re.fullmatch(_LABEL, label) for label in labels):
         raise ValueError(f"{text!r} is not a host name")
     return name
 
@@ -96,11 +97,11 @@ def address_of(host: str) -> IpAddress | None:
 def _parse(text: str) -> Url:
     if len(text) > MAX_URL_LENGTH:
         raise ValueError(f"it is longer than {MAX_URL_LENGTH} characters")
-    if found := _FORBIDDEN.search(text):
+    if found := re.search(_FORBIDDEN, text):
         raise ValueError(
             f"the character {found[0]!r} must not stand in a URL; percent-encode it where it belongs to a path or query"
         )
-    parts = _URL.fullmatch(text)
+    parts = re.fullmatch(_URL, text)
     if parts is None or (scheme := parts["scheme"].lower()) not in DEFAULT_PORTS:
         raise ValueError("url must start with http:// or https://")
     host, port = _parse_authority(parts["authority"], scheme)
@@ -112,7 +113,7 @@ def _parse_authority(authority: str, scheme: str) -> tuple[str, int]:
         raise ValueError("it holds a user name or password; send an Authorization header instead")
     if "%" in authority:
         raise ValueError("its host holds a percent sign")
-    parts = _AUTHORITY.fullmatch(authority)
+    parts = re.fullmatch(_AUTHORITY, authority)
     if parts is None:
         raise ValueError(f"{authority!r} is not a host with an optional port")
     return parse_host(parts["host"]), parse_port(parts["port"]) if parts["port"] else DEFAULT_PORTS[scheme]

@@ -23,6 +23,7 @@ class Entry:
         "gate",
         "is_valid",
         "origin",
+        "outlives",
         "permissions_to_ask",
         "placement",
         "run",
@@ -39,10 +40,12 @@ class Entry:
         self.spec = tool.spec
         self.origin = origin
         self.scope = scope
-        self.validator = _compiled(tool)
+        self.validator: Validator = getattr(tool, "validator", None) or _compiled(tool)
         self.is_valid = self.validator.is_valid
         self.placement = _placement(tool)
-        self.facts = ToolFacts(origin, tool.spec.version, tool.spec.annotations.read_only)
+        self.outlives: bool = getattr(tool, "outlives", False)
+        """Whether an outcome of its calls may still come when this process is gone."""
+        self.facts = ToolFacts(origin, tool.spec.version, tool.spec.annotations.read_only, self.outlives)
         self.run: Any = tool.run
         self.gate: Any = None
         """Where the engine keeps the tool's gate, so that it need not look for it at every call."""
@@ -77,7 +80,7 @@ def _timeout(tool: Tool, timeouts: Mapping[str, float | None]) -> tuple[float | 
     for pattern in sorted(timeouts, key=lambda pattern: (pattern != name, -len(pattern))):
         if matches(pattern, name):
             return timeouts[pattern], f"the setting tools.timeouts.{pattern}"
-    timeout = tool.spec.timeout
+    timeout: float | None = getattr(tool, "longest", tool.spec.timeout)  # one that keeps its own time says more
     if timeout is not None and not timeout > 0:  # NaN is not either
         raise DefinitionError(f"Tool {name!r} is refused: its timeout must be above 0 seconds, not {timeout!r}")
     return timeout, OWN_LIMIT

@@ -56,6 +56,12 @@ class Registry:
             )
         return self._put(shelf, tool, origin)
 
+    def holder(self, name: str, scope: Scope = GLOBAL) -> Origin | None:
+        """Whose tool has this name in this scope."""
+        shelf = self._shelves.get(scope)
+        entry = None if shelf is None else shelf.entries.get(name)
+        return None if entry is None else entry.origin
+
     def unregister(self, name: str, scope: Scope = GLOBAL) -> bool:
         """Remove one tool; False when there is none of that name."""
         entry = self._shelf(scope).remove(name)

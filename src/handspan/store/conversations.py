@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from handspan.core.conversations import Session, SessionPage, SessionState, StoreError
+from handspan.core.conversations import NotYours, Session, SessionPage, SessionState, StoreError
 from handspan.core.errors import ToolError
 from handspan.core.messages import (
     AssistantMessage,
@@ -40,6 +40,12 @@ _USE: Final = (
     "INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)"
     " SELECT id, length, owner, ?, ?, ?, ?, ?, ?, ? FROM sessions WHERE id = ?"
 )
+# As the trigger of the messages does it.
+_REWIND: Final = (
+    "UPDATE sessions SET (length, open_calls, ends_with_reply) = (SELECT COALESCE(MAX(seq), 0), opens,"
+    ' COALESCE(substr(body, 1, 19) = CAST(\'{"type":"assistant"\' AS BLOB), 0)'
+    " FROM messages WHERE session = sessions.id AND seq = ?) WHERE id = ?"
+)
 _MOST_TOKENS: Final = 2**40
 """More than that is no count of tokens, whatever somebody's API says; nor a price."""
 
@@ -65,14 +71,17 @@ class StoredConversations:
         self._artifacts = artifacts
         self._clock = clock
 
-    async def create(self, *, owner: str, agent: str = "General", name: str = "") -> Session:
-        """A new, empty session."""
-        now = self._clock()
-        session = Session(os.urandom(12).hex(), plain(owner), plain(agent), plain(name), now, now, "idle", 0)
-        values = msgspec.structs.astuple(session)
-        sql = f"INSERT INTO sessions ({_SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        await self._database.write(lambda connection: connection.execute(sql, values).rowcount)
-        return session
+    async def create(
+        self, *, owner: str, agent: str = "General", name: str = "", session: str | None = None
+    ) -> Session:
+        """A new, empty session; with an id in `session` the owner's one, made only if need be. `NotYours`."""
+        now, given = self._clock(), plain(session or os.urandom(12).hex())
+        made = Session(given, plain(owner), plain(agent), plain(name), now, now, "idle", 0)
+        return await self._database.write(partial(_create, made))
+
+    async def find(self, session: str, *, owner: str) -> Session | None:
+        """This session, for who may also begin one under this id: None where there is none. `NotYours`."""
+        return await self._database.read(partial(_found, session, owner))
 
     async def get(self, session: str, *, owner: str) -> Session:
         """This session, without its messages."""
@@ -102,6 +111,10 @@ class StoredConversations:
             check_next(last, coming)
         if messages:
             await self._database.join(append_work(session, messages, owner, self._clock(), after, cost))
+
+    async def rewind(self, session: str, length: int, *, owner: str) -> None:
+        """Drop the messages after this sequence number. Their calls stay in the journal, and what they cost counts."""
+        await self._database.write(partial(_rewind, session, length, owner))
 
     async def begin_turn(self, session: str, *, owner: str) -> Session:
         """The session, running from now on. `ToolError` (`busy`) when it runs already."""
@@ -182,6 +195,31 @@ def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connec
             f"The messages of the session {session!r} are damaged: {error}. Delete it, or put a backup in place."
         ) from error
     return messages
+
+
+def _create(session: Session, connection: sqlite3.Connection) -> Session:
+    sql = f"INSERT OR IGNORE INTO sessions ({_SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    connection.execute(sql, msgspec.structs.astuple(session))
+    return _found(session.id, session.owner, connection) or session
+
+
+def _found(session: str, owner: str, connection: sqlite3.Connection) -> Session | None:
+    row = connection.execute(f"SELECT {_SESSION} FROM sessions WHERE id = ?", (plain(session),)).fetchone()
+    found = None if row is None else Session(*row)
+    if found is not None and found.owner != plain(owner):
+        raise NotYours(session)
+    return found
+
+
+def _rewind(session: str, length: int, owner: str, connection: sqlite3.Connection) -> None:
+    found = session_of(session, owner, connection)
+    if found.length <= length:
+        return
+    # The numbers are given again: what the dropped replies cost moves below all that were moved before.
+    lowest = connection.execute("SELECT MIN(0, MIN(seq)) FROM usage WHERE session = ?", (found.id,)).fetchone()[0]
+    connection.execute("UPDATE usage SET seq = ? - seq WHERE session = ? AND seq > ?", (lowest, found.id, length))
+    connection.execute("DELETE FROM messages WHERE session = ? AND seq > ?", (found.id, length))
+    connection.execute(_REWIND, (length, found.id))
 
 
 def _begin_turn(session: str, owner: str, run: str, now: float, connection: sqlite3.Connection) -> Session:

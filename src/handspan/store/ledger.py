@@ -3,29 +3,31 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
 from msgspec import structs
 
-from handspan.core.calls import CallRecord, CallState
+from handspan.core.calls import CallRecord, CallState, Note
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
 from handspan.core.results import ToolResult
 from handspan.store.database import Database, Unit
+from handspan.store.notes import add_note, notes_of
 from handspan.store.paging import Mark, page_size
 from handspan.store.rows import ENTRY, OUTCOME, RECORD, Row, entry, outcome, plain, record_of
 
 _log = logging.getLogger(__name__)
 
 _MARKS: Final = ", ".join("?" * len(ENTRY.split(",")))
-_ENTER: Final = f"INSERT OR IGNORE INTO calls ({ENTRY}, state, run) VALUES ({_MARKS}, ?, ?)"
+_ENTER: Final = f"INSERT OR IGNORE INTO calls ({ENTRY}, state, run, expires_at) VALUES ({_MARKS}, ?, ?, ?)"
 _ENTER_DONE: Final = (
     f"INSERT OR IGNORE INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', ?, ?, ?, ?, ?, ?)"
 )
 _START: Final = (
-    "UPDATE calls SET state = 'started', tool = ?, arguments = ?, arguments_form = ?, run = ?"
+    "UPDATE calls SET state = 'started', tool = ?, arguments = ?, arguments_form = ?, run = ?, expires_at = ?"
     " WHERE id = ? AND state = 'accepted'"
 )
 _SUSPEND: Final = "UPDATE calls SET state = 'pending', expires_at = ? WHERE id = ? AND state = 'started'"
@@ -47,9 +49,20 @@ _FIND: Final = f"SELECT {RECORD} FROM calls WHERE id = ?"
 class StoredLedger:
     """The ledger in the database. What is to be awaited is acknowledged when it is committed."""
 
-    def __init__(self, database: Database, run: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        run: str,
+        is_alive: Callable[[str | None], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`run` is the name of this process in the rows; `is_alive` tells whether that of another is still there."""
         self._database = database
         self._run = run
+        self._is_alive = is_alive
+        self._clock = clock
+        self._at_work: dict[str, CallRecord] = {}
+        """Started here, and neither pending nor finished: of these there is more to know than the database has."""
         self._entering: dict[str, asyncio.Future[None]] = {}
         """Calls of read-only tools that are on their way into the database; who asks for one waits for that."""
         self._gathered: dict[str, CallRecord] = {}
@@ -62,15 +75,20 @@ class StoredLedger:
         await self._known(written, record, None)
 
     def start(self, record: CallRecord) -> Awaitable[None] | None:
-        """A tool is about to be touched. None for one that only reads: nobody needs to wait for the disk then."""
-        before = record.state
-        if before is None and record.tool.read_only:
+        """A tool is about to be touched. None for one that only reads: nobody needs to wait for the disk then.
+
+        What may be answered when this process is gone is kept first, even if it only reads: else the answer would be
+        for a call that nobody knows.
+        """
+        before, needs_no_disk = record.state, _needs_no_disk(record)
+        if before is None and needs_no_disk:
             self._refuse_used(record.id)
         work = self._enter(record, "started") if before is None else partial(_start, record, self._run, entry(record))
         written = self._database.write(work)
         record.state = "started"
-        if not record.tool.read_only:
-            return self._known(written, record, before)
+        if not needs_no_disk:
+            return self._known_at_work(written, record, before)
+        self._at_work[record.id] = record
         self._entering[record.id] = written
         written.add_done_callback(partial(self._entered, record.id))
         return None
@@ -79,9 +97,12 @@ class StoredLedger:
         """The outcome of a started call comes later, until `record.expires_at`."""
         await self._database.write(partial(_suspend, record.expires_at, plain(record.id)))
         record.state = "pending"
+        self._at_work.pop(record.id, None)
 
     def finish(self, record: CallRecord, result: ToolResult) -> Awaitable[bool] | bool:
         """Keep the one result; False when this call already has one. Inside `together` the block acknowledges it."""
+        if record.state is not None:  # one that never got in may bear the id of one that is at work
+            self._at_work.pop(record.id, None)
         unit = self._database.unit
         if unit is not None:
             return self._finish_with(unit, record, result)
@@ -92,18 +113,12 @@ class StoredLedger:
         return written
 
     async def find(self, call_id: str) -> CallRecord | None:
-        """What is known of this call. For the engine, which knows whose it is; doors use `get`."""
-        gathered = self._gathered.get(call_id)
-        if gathered is not None:
-            return gathered
-        if call_id in self._entering:
-            await asyncio.wait([self._entering[call_id]])
-        row = await self._database.read(lambda connection: _one(connection, call_id))
-        return None if row is None else record_of(row)
+        """What is known of this call; its own record while it is at work here. Doors use `get`."""
+        return self._at_work.get(call_id) or await self._kept(call_id)
 
     async def get(self, call_id: str, *, owner: str) -> CallRecord:
         """The owner's call; `ToolError` (`file_not_found`) when there is none."""
-        record = await self.find(call_id)
+        record = await self._kept(call_id)
         if record is None or record.owner != owner:
             text = f"There is no call {call_id[:60]!r}: it was never made, is not yours, or was deleted."
             raise ToolError("file_not_found", text)
@@ -131,25 +146,64 @@ class StoredLedger:
         rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
         return [record_of(row) for row in rows]
 
+    async def left_open(self) -> Sequence[CallRecord]:
+        """The calls that processes which are gone had handed to clients who may come back, the first one first.
+
+        They are for this process from now on, so that no other waits for the same clients.
+        """
+        return await self._database.write(self._take_over)
+
+    async def note(self, call_id: str, text: str) -> bool:
+        """Keep this beside a call that has its result; False when there is none, or it has enough notes."""
+        return await self._database.write(partial(add_note, call_id, self._clock(), text))
+
+    async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
+        """What came for the owner's call when it had its result already, the first one first."""
+        return await self._database.read(partial(notes_of, call_id, owner))
+
     # Works.
 
     def _enter(self, record: CallRecord, state: CallState) -> partial[None]:
-        return partial(_enter, record.id, (*entry(record), state, self._run))
+        return partial(_enter, record.id, (*entry(record), state, self._run, record.expires_at))
 
     def _finish(self, record: CallRecord, result: ToolResult) -> partial[bool]:
         if record.state is None:  # refused before anyone knew it; its id may be another call's, which goes on
             return partial(_enter_done, (*entry(record), *outcome(record, result)))
         whose = (plain(record.id), record.at, plain(record.owner))
-        if record.tool.read_only:
+        if _needs_no_disk(record):
             return partial(_finish, _FINISH_OR_ENTER, (*entry(record), *outcome(record, result)), whose)
         return partial(_finish, _FINISH, (record.size, *outcome(record, result), *whose), whose)
 
+    def _take_over(self, connection: sqlite3.Connection) -> list[CallRecord]:
+        rows = connection.execute(f"SELECT run, {RECORD} FROM calls WHERE state = 'pending' ORDER BY at, id").fetchall()
+        pending = [(run, record_of(row)) for run, *row in rows]
+        taken = [
+            record
+            for run, record in pending
+            if record.tool.is_elsewhere and (run == self._run or not self._is_alive(run))
+        ]
+        connection.executemany("UPDATE calls SET run = ? WHERE id = ?", [(self._run, record.id) for record in taken])
+        return taken
+
     # Around them.
+
+    async def _kept(self, call_id: str) -> CallRecord | None:
+        gathered = self._gathered.get(call_id)
+        if gathered is not None:
+            return gathered
+        if call_id in self._entering:
+            await asyncio.wait([self._entering[call_id]])
+        row = await self._database.read(lambda connection: _one(connection, call_id))
+        return None if row is None else record_of(row)
 
     def _refuse_used(self, call_id: str) -> None:
         # Nobody waits for the writer's own refusal: one look here and now, at a single row.
         if call_id in self._entering or self._database.read_now(lambda connection: _one(connection, call_id)):
             raise _used(call_id)
+
+    async def _known_at_work(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
+        await self._known(written, record, before)
+        self._at_work[record.id] = record
 
     async def _known(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
         try:
@@ -175,6 +229,11 @@ class StoredLedger:
         self._gathered[record.id] = structs.replace(record)
         unit.add(partial(_must_be_first, work, record.id), lambda: self._gathered.pop(record.id, None))
         return True
+
+
+def _needs_no_disk(record: CallRecord) -> bool:
+    """Whether the tool may be touched before that is kept."""
+    return record.tool.read_only and not record.tool.outlives
 
 
 def _one(connection: sqlite3.Connection, call_id: str) -> Row | None:
@@ -204,7 +263,7 @@ def _enter_done(values: Row, connection: sqlite3.Connection) -> bool:
 
 def _start(record: CallRecord, run: str, values: Row, connection: sqlite3.Connection) -> None:
     call_id, tool, arguments, form = values[0], *values[5:8]
-    if connection.execute(_START, (tool, arguments, form, run, call_id)).rowcount == 0:
+    if connection.execute(_START, (tool, arguments, form, run, record.expires_at, call_id)).rowcount == 0:
         raise ToolError("busy", f"The call {record.id!r} was started elsewhere, or has its result: look there.")
 
 

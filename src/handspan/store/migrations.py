@@ -132,4 +132,28 @@ CREATE TRIGGER message_moves_its_session AFTER INSERT ON messages BEGIN
 END;
 """
 
-MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM, _NO_REPLIES_IN_A_ROW)
+_DEVICES_AND_NOTES: Final = """
+CREATE TABLE devices (
+    owner     TEXT NOT NULL,
+    id        TEXT NOT NULL,                  -- the label it asked for
+    label     TEXT NOT NULL,                  -- what it is called now
+    name      TEXT NOT NULL,
+    last_seen REAL NOT NULL,
+    tools     BLOB NOT NULL,                  -- fingerprints by the device's own names, as JSON
+    gone      BLOB NOT NULL,                  -- the same of tools that it had once
+    changed   BLOB NOT NULL,                  -- a JSON list of names
+    PRIMARY KEY (owner, id)
+) WITHOUT ROWID;
+
+CREATE TABLE call_notes (                     -- what came for a call when it had its result already
+    call_id TEXT NOT NULL,
+    at      REAL NOT NULL,
+    text    TEXT NOT NULL
+);
+CREATE INDEX call_notes_by_call ON call_notes (call_id);
+CREATE TRIGGER call_takes_its_notes_along AFTER DELETE ON calls BEGIN
+    DELETE FROM call_notes WHERE call_id = OLD.id;
+END;
+"""
+
+MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM, _NO_REPLIES_IN_A_ROW, _DEVICES_AND_NOTES)

@@ -1,7 +1,8 @@
 """Closing honestly what a process left half done (SPEC A2, E2).
 
-Accepted and no question open: never handed out, `interrupted`. Started: `unknown_outcome`. What waits for a person or
-a browser stays open until its time is over. A turn that was running is closed, not continued.
+Accepted and no question open: never handed out, `interrupted`. Started: `unknown_outcome`, unless it was handed to
+somebody who can come back with the outcome. What waits for such a one, a person or a browser stays open until its time
+is over. A turn that was running is closed, not continued, or waits with its calls.
 """
 
 import sqlite3
@@ -36,18 +37,17 @@ class Closing:
         for record, run in self._open_calls():
             failure = self._verdict(record, run)
             if failure is None:
-                if record.state != "started":
+                if record.state != "started" or self._let_wait(record, run):
                     waiting.append(record.id)
                 continue
             self._close(record, failure)
-            match failure.code:
-                case "interrupted":
-                    interrupted.append(record.id)
-                case "unknown_outcome":
-                    unknown.append(record.id)
-                    repeatable += [record.id] if record.tool.read_only else []
-                case _:
-                    expired.append(record.id)
+            if failure.code == "interrupted":
+                interrupted.append(record.id)
+            elif record.state == "started":
+                unknown.append(record.id)
+                repeatable += [record.id] if record.tool.read_only else []
+            else:
+                expired.append(record.id)
         closed = [session for session in self._abandoned_sessions() if self._close_turn(*session)]
         return Recovery(
             tuple(interrupted),
@@ -79,13 +79,21 @@ class Closing:
         """How this call ends; None when it goes on."""
         if record.state == "accepted":
             return self._unless_answerable(record, run)
+        is_late = record.expires_at is not None and record.expires_at <= self._now
+        if record.state == "pending" and record.tool.is_elsewhere:  # one clock for whoever waits for its client
+            return _came_too_late(record) if is_late else None
         if self._is_alive(run):  # it has a clock of its own there
             return None
         if record.state == "started":
-            return _unknown_outcome(record)
-        if record.expires_at is not None and record.expires_at <= self._now:
-            return Failure("timeout", f"No outcome of {record.name!r} came in time: nobody waits for it any more.")
-        return None
+            return None if record.tool.outlives and not is_late else _unknown_outcome(record)
+        return _came_too_late(record) if is_late else None
+
+    def _let_wait(self, record: CallRecord, run: str | None) -> bool:
+        """A started call whose process is gone: who was asked may still answer. False when its process lives."""
+        if self._is_alive(run):
+            return False
+        self._connection.execute("UPDATE calls SET state = 'pending' WHERE id = ?", (record.id,))
+        return True
 
     def _unless_answerable(self, record: CallRecord, run: str | None) -> Failure | None:
         sql = "SELECT answer IS NULL AND expires_at <= ? FROM questions WHERE call_id = ?"
@@ -151,6 +159,16 @@ def _interrupted(name: str) -> Failure:
 
 
 def _unknown_outcome(record: CallRecord) -> Failure:
-    advice = "It only reads: call it again." if record.tool.read_only else "Look before you call it again."
-    text = f"The gateway stopped while {record.name!r} was running, and nobody knows what came of it. {advice}"
-    return Failure("unknown_outcome", text)
+    text = f"The gateway stopped while {record.name!r} was running, and nobody knows what came of it."
+    return Failure("unknown_outcome", f"{text} {_advice(record)}")
+
+
+def _came_too_late(record: CallRecord) -> Failure:
+    if record.tool.is_elsewhere:  # ws.md 6.7 j: it was handed out, and may have run
+        text = f"{record.name!r} was handed to its client, and no answer came in time: nobody knows what came of it."
+        return Failure("unknown_outcome", f"{text} {_advice(record)}")
+    return Failure("timeout", f"No outcome of {record.name!r} came in time: nobody waits for it any more.")
+
+
+def _advice(record: CallRecord) -> str:
+    return "It only reads: call it again." if record.tool.read_only else "Look before you call it again."

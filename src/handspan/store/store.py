@@ -1,40 +1,58 @@
 """All that lasts, over one database in the state folder."""
 
+import asyncio
+import logging
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from handspan.core.conversations import Recovery, StoreError
 from handspan.store.agents import StoredAgents
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.conversations import StoredConversations
 from handspan.store.database import Database
+from handspan.store.devices import StoredDevices
 from handspan.store.ledger import StoredLedger
+from handspan.store.pruning import prune
 from handspan.store.questions import StoredQuestions
 from handspan.store.recovery import Closing
 from handspan.store.runs import Runs
 from handspan.store.tokens import StoredTokens
 from handspan.store.usage import StoredUsage
 
+_log = logging.getLogger(__name__)
+
+_HOUR: Final = 3600.0
+_DAY: Final = 24 * _HOUR
+
 
 class SqliteStore:
-    """Sessions, calls, questions, usage, agents and tokens. `async with SqliteStore(folder) as store:` opens it."""
+    """Sessions, calls, questions, usage, agents, tokens, devices: `async with SqliteStore(folder) as store:`."""
 
     def __init__(
-        self, folder: Path, artifacts: FolderArtifacts | None = None, clock: Callable[[], float] = time.time
+        self,
+        folder: Path,
+        artifacts: FolderArtifacts | None = None,
+        clock: Callable[[], float] = time.time,
+        journal_days: float | None = None,
     ) -> None:
+        """`journal_days`: how long finished calls are kept; None: for ever."""
         self._clock = clock
+        self._journal_days = journal_days
+        self._pruning: asyncio.Task[None] | None = None
+        self._prunes_next = 0.0
         self._runs = Runs(folder / "runs")
         self.database = Database(folder)
-        self.ledger = StoredLedger(self.database, self._runs.own)
+        self.ledger = StoredLedger(self.database, self._runs.own, self._runs.is_alive, clock)
         self.conversations = StoredConversations(self.database, self._runs.own, artifacts, clock)
         self.questions = StoredQuestions(self.database, clock)
         self.usage = StoredUsage(self.database)
         self.agents = StoredAgents(self.database)
         self.tokens = StoredTokens(self.database, clock)
+        self.devices = StoredDevices(self.database)
 
     async def open(self) -> None:
         """Make or find the database; `StoreError` when it can't be used. Then `recover`, before anything else."""
@@ -47,6 +65,9 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Write everything that was put, then let go."""
+        if self._pruning is not None:
+            self._pruning.cancel()
+            await asyncio.wait([self._pruning])
         await self.database.close()
         self._runs.close()
 
@@ -68,9 +89,31 @@ class SqliteStore:
         now, is_alive = self._clock(), self._runs.is_alive
         recovery = await self.database.write(lambda connection: Closing(connection, now, is_alive).recover())
         self._runs.sweep()
+        self._begin_to_prune()
         return recovery
 
     async def expire(self) -> tuple[str, ...]:
         """Give the calls that waited too long their result; their ids. To be called now and then."""
         now, is_alive = self._clock(), self._runs.is_alive
-        return await self.database.write(lambda connection: Closing(connection, now, is_alive).expire())
+        expired = await self.database.write(lambda connection: Closing(connection, now, is_alive).expire())
+        self._begin_to_prune()
+        return expired
+
+    async def prune(self) -> int:
+        """Remove the calls that ended more than `journal_days` ago; how many there were."""
+        if self._journal_days is None:
+            return 0
+        return await prune(self.database, self._clock() - self._journal_days * _DAY)
+
+    def _begin_to_prune(self) -> None:
+        """Beside all else, not too often; nobody waits for it."""
+        is_at_it = self._pruning is not None and not self._pruning.done()
+        if self._journal_days is not None and not is_at_it and self._clock() >= self._prunes_next:
+            self._prunes_next = self._clock() + _HOUR
+            self._pruning = asyncio.create_task(self._prune_quietly())
+
+    async def _prune_quietly(self) -> None:
+        try:
+            await self.prune()
+        except StoreError as error:  # the next time may go better
+            _log.error("Old calls could not be removed: %s", error)

@@ -12,7 +12,9 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from handspan.core.errors import HandspanError
 from handspan.store.faults import needs_new_connection, told
@@ -25,14 +27,14 @@ Work: TypeAlias = Callable[[sqlite3.Connection], Any]
 _MOST_IN_ONE_COMMIT: Final = 500
 
 
-class Job(NamedTuple):
+class Job(Struct, frozen=True):
     """A work, and who waits for it."""
 
     work: Work
     future: asyncio.Future[Any]
 
 
-class Outcome(NamedTuple):
+class Outcome(Struct, frozen=True):
     """What a future will say."""
 
     future: asyncio.Future[Any]
@@ -150,10 +152,10 @@ def _acknowledge(outcomes: list[Outcome]) -> None:
 
 
 def _tell(outcomes: Iterable[Outcome]) -> None:
-    for future, value, error in outcomes:
-        if future.done():  # cancelled meanwhile; what was written stays written
+    for outcome in outcomes:
+        if outcome.future.done():  # cancelled meanwhile; what was written stays written
             continue
-        if error is None:
-            future.set_result(value)
+        if outcome.error is None:
+            outcome.future.set_result(outcome.value)
         else:
-            future.set_exception(error)
+            outcome.future.set_exception(outcome.error)

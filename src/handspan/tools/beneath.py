@@ -4,10 +4,11 @@ Two ways with the same promise: one system call where the kernel has it, a walk 
 Both refuse every link: links were followed before, in text (`paths.py`), so one that is met here is a race.
 """
 
-import ctypes
 import errno
 import os
+import struct
 from collections.abc import Callable
+from functools import cache
 from typing import Final, TypeAlias
 
 Parts: TypeAlias = tuple[bytes, ...]
@@ -28,26 +29,32 @@ _RESOLVE_BENEATH: Final = 0x08
 _HOW: Final = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS
 
 
-class _OpenHow(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-
-_syscall: Final = ctypes.CDLL(None, use_errno=True).syscall
-_syscall.restype = ctypes.c_long
-_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
-
-
 def by_openat2(root: int, parts: Parts, flags: int) -> int:
     """A descriptor, in one system call: the kernel itself refuses to leave the root."""
-    how = _OpenHow(flags | _ALWAYS, 0, _HOW)
+    how = struct.pack("=QQQ", flags | _ALWAYS, 0, _HOW)  # struct open_how: flags, mode, resolve
     name = b"/".join(parts) or b"."
     while True:
-        descriptor: int = _syscall(_OPENAT2, root, name, ctypes.byref(how), ctypes.sizeof(how))
+        descriptor = _openat2()(root, name, how)
         if descriptor >= 0:
             return descriptor
-        code = ctypes.get_errno()
-        if code != errno.EINTR:
-            raise OSError(code, os.strerror(code))
+        if descriptor != -errno.EINTR:
+            raise OSError(-descriptor, os.strerror(-descriptor))
+
+
+@cache
+def _openat2() -> Callable[[int, bytes, bytes], int]:
+    """The system call: a descriptor, or the error's number with a minus, as the kernel has it."""
+    import ctypes  # noqa: PLC0415 - slow to load, and many a process opens no file here
+
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+
+    def openat2(root: int, name: bytes, how: bytes) -> int:
+        descriptor: int = call(_OPENAT2, root, name, how, len(how))
+        return descriptor if descriptor >= 0 else -ctypes.get_errno()
+
+    return openat2
 
 
 def by_walk(root: int, parts: Parts, flags: int) -> int:

@@ -26,19 +26,19 @@ def _names(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_TAG: Final = re.compile(
+# Patterns as text: `re` compiles them when they are first used, and keeps them.
+_TAG: Final = (
     r"""<(?P<slash>/?)(?P<name>[a-zA-Z][a-zA-Z0-9:-]*+)(?P<rest>(?:[^=>]++|=\s*+(?>"[^"]*"|'[^']*'|(?!["'])))*+)>"""
 )
-_ATTRIBUTE: Final = re.compile(
+_ATTRIBUTE: Final = (
     r"""(?<![^\s"'/])(?P<name>[a-zA-Z]++)\s*+=\s*+(?>"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'>]++))"""
 )
-_LONG_REFERENCE: Final = re.compile(r"&#(?=[xX]?[0-9a-fA-F]{9})")
-_TRAILING_BLANKS: Final = re.compile(r"(?<![ \t])[ \t]++\n")
-_BLANK_LINES: Final = re.compile(r"\n{3,}")
+_LONG_REFERENCE: Final = r"&#(?=[xX]?[0-9a-fA-F]{9})"
+_TRAILING_BLANKS: Final = r"(?<![ \t])[ \t]++\n"
+_BLANK_LINES: Final = r"\n{3,}"
 
 _RAW: Final = {
-    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
-    for name in _names("script style textarea title iframe noembed noframes xmp")
+    name: rf"(?i)</{name}(?=[\s/>])" for name in _names("script style textarea title iframe noembed noframes xmp")
 }
 _DROPPED: Final = _names("nav svg math template noscript object canvas audio video select datalist dialog")
 _VOID: Final = frozenset({"br", "hr", "img"})
@@ -84,7 +84,7 @@ def html_to_markdown(page: str, base_url: str = "") -> Markdown:
         heading_style="atx", bullets="-", escape_asterisks=False, escape_underscores=False, table_infer_header=True
     )
     text: str = writer.convert_soup(soup)
-    return Markdown(_BLANK_LINES.sub("\n\n", _TRAILING_BLANKS.sub("\n", text)).strip(), truncated)
+    return Markdown(re.sub(_BLANK_LINES, "\n\n", re.sub(_TRAILING_BLANKS, "\n", text)).strip(), truncated)
 
 
 def _pieces(page: str) -> Iterator["str | re.Match[str]"]:
@@ -92,13 +92,13 @@ def _pieces(page: str) -> Iterator["str | re.Match[str]"]:
 
     What is never closed swallows the rest, as in browsers; so no search to the end happens twice.
     """
-    position = 0
+    position, tag_at = 0, re.compile(_TAG).match
     while (start := page.find("<", position)) >= 0:
         if start > position:
             yield page[position:start]
         following = page[start + 1 : start + 3]
         if _is_tag(following):
-            tag = _TAG.match(page, start)
+            tag = tag_at(page, start)
             if tag is None:
                 return
             yield tag
@@ -126,7 +126,7 @@ def _end_of_raw_text(page: str, tag: "re.Match[str]") -> int:
     ending = None if tag["slash"] else _RAW.get(tag["name"].lower())
     if ending is None:
         return tag.end()
-    found = ending.search(page, tag.end())
+    found = re.compile(ending).search(page, tag.end())
     return len(page) if found is None else found.start()
 
 
@@ -144,7 +144,7 @@ class _Content:
 
     def take(self, page: str) -> bool:
         """Take in what fits; whether something did not."""
-        for piece in _pieces(_LONG_REFERENCE.sub("&amp;#", page[:MAX_SOURCE])):
+        for piece in _pieces(re.sub(_LONG_REFERENCE, "&amp;#", page[:MAX_SOURCE])):
             if isinstance(piece, str):
                 self._take_text(piece)
             else:
@@ -236,7 +236,7 @@ class _Content:
     def _attributes(self, name: str, rest: str) -> dict[str, str]:
         wanted = _ATTRIBUTES.get(name, ())
         found: dict[str, str] = {}
-        for match in _ATTRIBUTE.finditer(rest) if wanted else ():
+        for match in re.finditer(_ATTRIBUTE, rest) if wanted else ():
             attribute = match["name"].lower()
             value = _unescaped(match["double"] or match["single"] or match["bare"] or "").strip()
             if attribute in wanted and attribute not in found and len(value) <= MAX_ATTRIBUTE:

@@ -23,8 +23,8 @@ MEMORY_LIMIT: Final = 1024 * 1024
 _FILE: Final = "MEMORY.md"
 _SHOWN_PATH: Final = "memory/MEMORY.md"
 _SECONDS: Final = 10.0
-_PLAIN_OWNER: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_BLANK_LINE: Final = re.compile(r"\n[^\S\n]*\n\s*")
+_PLAIN_OWNER: Final = r"[a-z0-9][a-z0-9_-]{0,63}"
+_BLANK_LINE: Final = r"\n[^\S\n]*\n\s*"
 
 
 def memory_tools(folder: Path) -> tuple[Tool, ...]:
@@ -134,7 +134,7 @@ class _Memories:
 
     def _folder(self, owner: str) -> Path:
         """A name that no other owner's can be: others hold a dot and are made of a hash."""
-        if _PLAIN_OWNER.fullmatch(owner):
+        if re.fullmatch(_PLAIN_OWNER, owner):
             return self._root / owner
         return self._root / f"owner.{hashlib.sha256(owner.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
 
@@ -187,6 +187,6 @@ def _gap_after(old: bytes) -> bytes:
 
 def _search(content: str, query: str) -> JsonObject:
     wanted = query.strip().casefold()
-    paragraphs = _BLANK_LINE.split(content.replace("\r\n", "\n").strip())
+    paragraphs = re.split(_BLANK_LINE, content.replace("\r\n", "\n").strip())
     matches: list[Json] = [paragraph for paragraph in paragraphs if wanted in paragraph.casefold()]
     return {"query": query, "matches": matches, "count": len(matches)}

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=")
+_ASSIGNMENT: Final = r"([A-Za-z_]\w*)\+?="
 _SKIPPED: Final = frozenset(("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "!", "{", "}"))
 _UNKNOWN: Final = frozenset(("case", "esac", "select", "function", "coproc", "[[", "(("))
 
@@ -51,7 +51,7 @@ def literal_words(argv: tuple[str, ...]) -> tuple[Word, ...]:
 
 def assigned(text: str) -> str:
     """The variable that a word like `name=value` sets, or nothing."""
-    match = _ASSIGNMENT.match(text)
+    match = re.match(_ASSIGNMENT, text)
     return match[1] if match else ""
 
 

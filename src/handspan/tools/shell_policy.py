@@ -47,7 +47,7 @@ _SYSTEM_FOLDERS: Final = frozenset(("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/
 _OTHER_NAMES: Final = {"[": "test", ":": "true", ".": "source"}
 _DECIDE_WHAT_RUNS: Final = frozenset(("PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "PS4"))
 _MOST_NESTING: Final = 16
-_UNREADABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_UNREADABLE: Final = r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]"
 
 
 class CommandPolicy(Struct, frozen=True):
@@ -169,7 +169,7 @@ def check_readable(words: Sequence[str]) -> None:
             f"The command is longer than {MOST_BYTES} bytes: write what is long into a file first and name that file.",
         )
     for word in words:
-        if found := _UNREADABLE.search(word):
+        if found := re.search(_UNREADABLE, word):
             raise ToolError(
                 "invalid_arguments", f"The command holds the control character {found[0]!r}: write it without."
             )

@@ -14,10 +14,11 @@ MOST_PARTS: Final = 64
 MOST_NESTING: Final = 16
 
 _WORD_ENDS: Final = frozenset(" \t\n;&|<>()")
-_OPERATOR: Final = re.compile(r"&&|\|\||;;|\|&|[;&|]")
-_REDIRECTION: Final = re.compile(r"<<<|<<-|<<|<&|<>|<|>>|>&|>\||>")
-_ARITHMETIC: Final = re.compile(r"[\w\s+\-*/%<>=!&|^~?:,()$]*")
-_EXPANDED_LATER: Final = re.compile(r"[*?]|\[.*\]|^~|=~|\{.*(,|\.\.).*\}", re.DOTALL)
+# Patterns as text: `re` compiles them when they are first used, and keeps them.
+_OPERATOR: Final = r"&&|\|\||;;|\|&|[;&|]"
+_REDIRECTION: Final = r"<<<|<<-|<<|<&|<>|<|>>|>&|>\||>"
+_ARITHMETIC: Final = r"[\w\s+\-*/%<>=!&|^~?:,()$]*"
+_EXPANDED_LATER: Final = r"(?s)[*?]|\[.*\]|^~|=~|\{.*(,|\.\.).*\}"
 _SPECIAL_PARAMETERS: Final = frozenset("@*#?-$!0123456789")
 
 
@@ -51,7 +52,7 @@ class _Spelling:
         self.literal = False
 
     def word(self) -> Word:
-        literal = self.literal and not _EXPANDED_LATER.search(self.unquoted)
+        literal = self.literal and not re.search(_EXPANDED_LATER, self.unquoted)
         return Word(self.text, literal, self.bare, assigned(self.unquoted))
 
 
@@ -105,11 +106,11 @@ class _Reader:
             self.at = self._index_of("\n", len(self.text))
         elif character == "(":
             self._subshell()
-        elif match := _OPERATOR.match(self.text, self.at):
+        elif match := re.compile(_OPERATOR).match(self.text, self.at):
             self.plain = False
             self.at = match.end()
             self._finish_part()
-        elif match := _REDIRECTION.match(self.text, self.at):
+        elif match := re.compile(_REDIRECTION).match(self.text, self.at):
             self.at = match.end()
             self._redirect(match[0])
         else:
@@ -278,7 +279,7 @@ class _Reader:
             depth += {"(": 1, ")": -1}.get(self.text[index], 0)
             if depth < 0:
                 body = self.text[start:index]
-                if self.text[index + 1 : index + 2] != ")" or not _ARITHMETIC.fullmatch(body) or "$(" in body:
+                if self.text[index + 1 : index + 2] != ")" or not re.fullmatch(_ARITHMETIC, body) or "$(" in body:
                     break
                 self.at = index + 2
                 return

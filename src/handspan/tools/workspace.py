@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -100,8 +101,13 @@ class Workspace:
         self._file_owner = file_owner
         self._file_mode = file_mode
         self._folder_mode = folder_mode
-        self._way = way or best_way(self._descriptor)
+        self._given_way = way
         self._turns = tuple(threading.Lock() for _ in range(_TURNS))
+
+    @cached_property
+    def _way(self) -> OpenBeneath:
+        """Found out when something is opened for the first time."""
+        return self._given_way or best_way(self._descriptor)
 
     @property
     def path(self) -> Path:

@@ -1,0 +1,80 @@
+"""One small request to a gateway, for commands that need no more than that."""
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
+_LARGEST: Final = 1024 * 1024
+
+
+class Answered(Struct, frozen=True):
+    """What came back."""
+
+    status: int
+    """0 when nobody answered."""
+    body: bytes = b""
+    problem: str = ""
+    """Why nobody did."""
+
+
+def ask(
+    method: str,
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    seconds: float = 5.0,
+    tls: ssl.SSLContext | None = None,
+) -> Answered:
+    """The answer to this request. A request that carries a token goes only to a certificate that is trusted."""
+    import http.client  # noqa: PLC0415 - most commands ask nobody, and start-up counts
+
+    try:
+        connection = _connection(url, seconds, tls or _tls(secret="Authorization" in (headers or {})))
+    except ValueError as error:
+        return Answered(0, problem=f"{url!r} is no address: {error}")
+    try:
+        path = urlsplit(url)
+        connection.request(method, f"{path.path or '/'}{'?' + path.query if path.query else ''}", headers=headers or {})
+        answer = connection.getresponse()
+        body = b"" if answer.status == 101 else answer.read(_LARGEST)
+        return Answered(answer.status, body)
+    except (OSError, http.client.HTTPException) as error:
+        return Answered(0, problem=f"{type(error).__name__}: {error}")
+    finally:
+        connection.close()
+
+
+def _connection(url: str, seconds: float, tls: ssl.SSLContext) -> "HTTPConnection":
+    import http.client  # noqa: PLC0415 - as above
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("it must begin with http:// or https://")
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=seconds)
+    return http.client.HTTPSConnection(parts.hostname, parts.port or 443, timeout=seconds, context=tls)
+
+
+def _tls(*, secret: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if not secret:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def own_tls(certificate: Path | None) -> ssl.SSLContext | None:
+    """TLS that trusts the certificate in this file alone, whatever address it is found at; None without one."""
+    if certificate is None:
+        return None
+    context = ssl.create_default_context(cafile=str(certificate))
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context

@@ -1,0 +1,100 @@
+"""What `handspan doctor` finds out about a gateway that runs: as a client would, and as a stranger would."""
+
+import ssl
+from collections.abc import Iterator
+from typing import Final
+
+from handspan.cli.asking import Answered, ask, own_tls
+from handspan.cli.findings import Finding
+from handspan.cli.running import find_running
+from handspan.config.settings import Settings
+from handspan.core.errors import ConfigError
+
+_UPGRADE: Final = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "aGFuZHNwYW4tZG9jdG9yIQ==",
+}
+_STRANGER: Final = "handspan-doctor.invalid"
+_WRONG: Final = "Bearer handspan-doctor-shows-a-wrong-token"
+
+
+def gateway_findings(settings: Settings, url: str | None = None, token: str | None = None) -> Iterator[Finding]:
+    """How the gateway at this address does, or the one that serves the state folder."""
+    if url is not None:
+        yield from _Looking(url.rstrip("/"), token or "", None).findings()
+        return
+    try:
+        running = find_running(settings.state)
+        tls = own_tls(settings.gateway.tls_cert) if running is not None else None
+    except (ConfigError, OSError) as error:
+        yield Finding("gateway", False, str(error), "correct the settings, or give --url and --token")
+        return
+    if running is None:
+        yield Finding("gateway", True, "none serves this state folder (`handspan serve` starts one)")
+        return
+    yield from _Looking(running.url, token or running.token, tls).findings()
+
+
+class _Looking:
+    """Looks at one gateway."""
+
+    def __init__(self, url: str, token: str, tls: ssl.SSLContext | None) -> None:
+        self._url = url
+        self._token = token
+        self._tls = tls
+
+    def findings(self) -> Iterator[Finding]:
+        reached = self._ask("/health")
+        if reached.status != 200:
+            remedy = "start it with `handspan serve`, or correct the address"
+            yield Finding("gateway", False, f"{self._url} {_said(reached)}", remedy)
+            return
+        yield Finding("gateway", True, f"{self._url} answers")
+        yield self._host_check()
+        if not self._token:
+            yield Finding("gateway token", False, "there is none to try", "give one with --token")
+            return
+        yield self._token_check()
+        yield self._socket_check()
+
+    def _host_check(self) -> Finding:
+        answered = self._ask("/health", {"Host": _STRANGER})
+        if answered.status == 403:
+            return Finding("gateway host check", True, "requests under a foreign name are refused")
+        return Finding(
+            "gateway host check",
+            False,
+            f"a request for {_STRANGER!r} {_said(answered)}",
+            "a proxy in between may set Host itself: let it pass the name on that the browser sent",
+        )
+
+    def _token_check(self) -> Finding:
+        right = self._ask("/api/status", {"Authorization": f"Bearer {self._token}"})
+        wrong = self._ask("/api/status", {"Authorization": _WRONG})
+        if right.status not in (200, 403):  # 403: it is known, but for something else
+            remedy = "pair again, or give another one with --token"
+            return Finding("gateway token", False, f"the token {_said(right)}", remedy)
+        if wrong.status not in (401, 429):
+            text = f"a wrong token {_said(wrong)}"
+            return Finding("gateway token", False, text, "a proxy in between may add a token of its own: take it out")
+        return Finding("gateway token", True, "the token is known, a wrong one is refused")
+
+    def _socket_check(self) -> Finding:
+        answered = self._ask("/ws/chat", {**_UPGRADE, "Authorization": f"Bearer {self._token}"})
+        if answered.status == 101:
+            return Finding("gateway WebSocket", True, "connections open")
+        return Finding(
+            "gateway WebSocket",
+            False,
+            f"a connection {_said(answered)}",
+            "a proxy in between has to pass Upgrade and Connection on",
+        )
+
+    def _ask(self, path: str, headers: dict[str, str] | None = None) -> Answered:
+        return ask("GET", f"{self._url}{path}", headers, tls=self._tls)
+
+
+def _said(answered: Answered) -> str:
+    return f"was answered with {answered.status}" if answered.status else f"was not answered: {answered.problem}"

@@ -1,0 +1,115 @@
+"""Where a command does its work: at the gateway that runs, or in a house of its own that ends with it."""
+
+import os
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from handspan.cli.asking import own_tls
+from handspan.cli.options import read_settings
+from handspan.cli.remote import Remote
+from handspan.cli.running import find_running
+from handspan.config.settings import Settings
+from handspan.core.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_URL: Final = "HANDSPAN_URL"
+_TOKEN: Final = "HANDSPAN_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def gateway_options(function: F) -> F:
+    """Let a command take the options that name a gateway."""
+    for name, text in (
+        ("token", f"A token of the gateway; {_TOKEN} says it where nobody else sees it."),
+        ("url", f"The gateway's address (or {_URL}); default: the one that serves the state folder."),
+    ):
+        function = click.option(f"--{name}", expose_value=False, callback=_keep, help=text)(function)
+    return function
+
+
+def place_options(function: F) -> F:
+    """Let a command take the options that say where it works."""
+    text = "Do it in this process, even if a gateway runs."
+    option = click.option("--embedded", is_flag=True, expose_value=False, callback=_keep, help=text)
+    return gateway_options(option(function))
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: str | bool | None) -> None:
+    if value:
+        _given(ctx)[str(param.name)] = value
+
+
+def _given(ctx: click.Context) -> dict[str, Any]:
+    given: dict[str, Any] = ctx.find_root().ensure_object(dict)
+    return given
+
+
+def given_url() -> str:
+    """The address that was named, if one was."""
+    return str(_given(click.get_current_context()).get("url") or os.environ.get(_URL, ""))
+
+
+def find_gateway(*, says: bool = True) -> Remote | None:
+    """The gateway to work at, or None for here. `says`: in a few words on standard error, which it is."""
+    given = _given(click.get_current_context())
+    if given.get("embedded"):
+        if given.get("url") or given.get("token"):
+            raise click.UsageError("--embedded, or --url and --token: one of the two.")
+        return _here("(embedded)", says)
+    remote = named_gateway() or running_gateway(read_settings())
+    if remote is None:
+        if given.get("token"):
+            raise click.UsageError("No gateway is running that --token could be for: name one with --url.")
+        return _here("(no gateway is running: embedded)", says)
+    if says:
+        own = [f"--{name}" for name in ("config", "workspace") if name in given]
+        more = f"; it has its own: {' and '.join(own)} count with --embedded" if own else ""
+        click.echo(f"(gateway {remote.url}{more})", err=True)
+    return remote
+
+
+def named_gateway(token: str = "") -> Remote | None:
+    """The gateway whose address was named; None when none was. `token` where none was named with it."""
+    url = given_url()
+    if not url:
+        return None
+    settings = read_settings()
+    try:
+        remote = Remote(url, _token() or token)
+    except ValueError as error:
+        raise click.UsageError(f"--url: {error}.") from None
+    running = None if remote.token else running_gateway(settings)
+    if running is not None and running.url == remote.url:
+        return running
+    if not remote.token:
+        raise click.UsageError(f"The gateway at {remote.url} wants a token: --token, or the variable {_TOKEN}.")
+    return remote
+
+
+def running_gateway(settings: Settings) -> Remote | None:
+    """The gateway that serves the state folder; None when there is none."""
+    running = find_running(settings.state)
+    if running is None:
+        return None
+    token = _token() or running.token
+    if not token:
+        raise ConfigError(
+            f"A gateway runs at {running.url}, but its token is not in {str(settings.state)!r}: give one with --token, "
+            "or use --embedded."
+        )
+    try:
+        tls = own_tls(settings.gateway.tls_cert)
+    except OSError as error:
+        raise ConfigError(f"gateway.tls_cert: {str(settings.gateway.tls_cert)!r} can't be read: {error}.") from None
+    return Remote(running.url, token, tls)
+
+
+def _token() -> str:
+    return str(_given(click.get_current_context()).get("token") or os.environ.get(_TOKEN, ""))
+
+
+def _here(words: str, says: bool) -> None:
+    if says:
+        click.echo(words, err=True)

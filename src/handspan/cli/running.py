@@ -1,0 +1,114 @@
+"""Which gateway serves a state folder: one at most, and other commands find it."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from handspan.cli.asking import ask
+from handspan.core.errors import ConfigError
+from handspan.gateway.operator_token import read_operator_token
+from handspan.gateway.private_files import read_private, write_private
+
+_FILE: Final = "gateway.json"
+_LOCK: Final = "gateway.lock"
+_SECONDS: Final = 3.0
+
+
+class Running(Struct, frozen=True):
+    """A gateway that answers."""
+
+    url: str
+    pid: int
+    token: str = ""
+    """The operator's; empty when this user can't have it."""
+
+    def __repr__(self) -> str:
+        """Without the token: a repr ends up in logs."""
+        return f"Running(url={self.url!r}, pid={self.pid!r})"
+
+
+class _Told(Struct, frozen=True):
+    url: str
+    pid: int
+
+
+class Taken(ConfigError):
+    """Another gateway serves this state folder."""
+
+
+def find_running(state: Path) -> Running | None:
+    """The gateway that serves this state folder; None when there is none that lives and answers."""
+    try:
+        told = msgspec.json.decode(read_private(state / _FILE) or b"", type=_Told)
+        os.kill(told.pid, 0)
+    except PermissionError:  # it lives, as somebody else's process
+        pass
+    except (OSError, OverflowError, msgspec.DecodeError):
+        return None
+    if not _is_locked(state) or ask("GET", f"{told.url}/health", seconds=_SECONDS).status != 200:
+        return None
+    return Running(told.url, told.pid, read_operator_token(state) or "")
+
+
+@contextlib.contextmanager
+def claimed(state: Path) -> Iterator[None]:
+    """A block in which this process alone serves the state folder; `Taken` when another one does.
+
+    The system lets go of the lock however the process ends.
+    """
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(state / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise ConfigError(f"state: {error.filename!r} can't be used: {error.strerror}. Set another folder.") from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Taken(
+                f"Another gateway serves the state folder {str(state)!r} already. End it first, or give this one a "
+                "folder of its own: --state."
+            ) from None
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def told(state: Path, url: str) -> Iterator[None]:
+    """A block in which other commands find the gateway at this address."""
+    file = state / _FILE
+    write_private(file, msgspec.json.encode(_Told(url, os.getpid())))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+def write_ready(file: Path, url: str, token: str) -> None:
+    """Tell a script that the gateway answers: {"url", "token", "pid"}, for its owner alone."""
+    try:
+        write_private(file, msgspec.json.encode({"url": url, "token": token, "pid": os.getpid()}))
+    except OSError as error:
+        raise ConfigError(f"The ready file {str(file)!r} can't be written: {error.strerror}.") from None
+
+
+def _is_locked(state: Path) -> bool:
+    try:
+        lock = os.open(state / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False

@@ -1,0 +1,213 @@
+"""The whole gateway: the house, its doors, and who is connected. The only place where the doors are put together."""
+
+import asyncio
+import importlib
+import logging
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from handspan.config.settings import Settings
+from handspan.core.calls import CallRecord
+from handspan.core.errors import HandspanError
+from handspan.core.questions import Answer, Question
+from handspan.gateway.answered_calls import AnsweredCalls
+from handspan.gateway.app import App
+from handspan.gateway.auth import Auth, AuthMiddleware
+from handspan.gateway.devices import Devices
+from handspan.gateway.leftovers import Leftovers
+from handspan.gateway.live import Live, Topic
+from handspan.gateway.metrics import Metrics
+from handspan.gateway.pairing import Pairing
+from handspan.gateway.peers import Peer, Peers
+from handspan.gateway.prefix import PathPrefix
+from handspan.gateway.questions import AwaitedQuestions
+from handspan.gateway.refusals import Refused, send_refusal
+from handspan.gateway.resume_tokens import ResumeTokens, kept_key
+from handspan.gateway.turns import Turns
+from handspan.gateway.ws import WebSocketDoor, WsDoors
+from handspan.models.choice import Choice
+from handspan.models.model import Model
+from handspan.sources.ws import OfferRules
+from handspan.store.store import SqliteStore
+from handspan.wire.ws_frames import Fault, Limits, Result
+
+_log = logging.getLogger(__name__)
+
+# Loaded when the first request comes: nobody who only brings a device pays for it.
+_HTTP: Final = ("handspan.gateway.http", "HttpDoors")
+_OFTEN: Final = 5.0
+"""Seconds between two looks at what waited too long."""
+
+
+class Gateway:
+    """Serves agents to people and asks devices to run tools. `Server` puts it on a port."""
+
+    def __init__(self, settings: Settings, config_folder: Path | None = None, *, model: str | Model = "") -> None:
+        """`model` answers where an agent names none: a name as in the settings, or a model itself."""
+        self.settings = settings
+        self.questions = AwaitedQuestions()
+        self.live = Live()
+        self.metrics = Metrics()
+        self.app = App(settings, self.questions, config_folder, durable=True, finished=self.finished)
+        assert self.app.store is not None  # it is durable
+        self.store: SqliteStore = self.app.store
+        self.auth = Auth(settings, self.store.tokens, settings.state)
+        self.pairing = Pairing(self.auth)
+        self.devices = Devices(self.store.devices)
+        self.model_choice: Choice
+        self._model = model
+        self._limits = msgspec.convert(structs.asdict(settings.gateway.limits), Limits)
+        self._notes: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self._http: Any = None
+        self._admitting: ASGIApp
+        self.turns: Turns
+        self.peers: Peers
+        self._leftovers: Leftovers
+        self._answered: AnsweredCalls
+        self._ws: WebSocketDoor
+
+    @property
+    def operator_token(self) -> str:
+        """The token of the person who runs this gateway; there after `open`."""
+        return self.auth.operator_token
+
+    # Life.
+
+    async def open(self) -> None:
+        """Be ready for requests: what an earlier life left open is found again, and goes on."""
+        await self.app.open()
+        await self.auth.open()
+        await self.devices.open()
+        self.model_choice = await self._choose_model("")
+        app, store = self.app, self.store
+        conversing = app.conversing()
+        self.turns = Turns(store, conversing, app.agents, self._choose_model)
+        self._answered = AnsweredCalls(store, app.engine, conversing, app.agents, self.turns)
+        self._leftovers = Leftovers(app.engine, app.artifacts, self.settings.workspace, self.turns.go_on)
+        self.peers = self._peers()
+        self._ws = WebSocketDoor(WsDoors(self.auth, self.peers, self.turns, self.questions, self._limits, self._late))
+        self.questions.open(store.questions, self._answered.answered)
+        self.questions.asked += [self.turns.question_asked, self._asked]
+        self.questions.closed += [self.turns.question_closed, self._closed]
+        self.auth.revoked += [self.peers.revoke, self.live.drop, self._ws.revoke]
+        self._leftovers.open(await store.ledger.left_open(), self.settings.gateway.resume_grace)
+        await self._answered.recover(app.recovery)
+        self._watch()
+
+    async def drain(self, seconds: float) -> None:
+        """Take no new work; what runs finishes, or gets its result, within so many seconds (SPEC G3)."""
+        self.peers.is_open = False
+        http = self._http.drain(seconds) if self._http is not None else asyncio.sleep(0)
+        await asyncio.gather(self.turns.drain(seconds), http)
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        await self.drain(0)
+        self.peers.close()
+        await self._leftovers.close()
+        await asyncio.gather(*self._notes, return_exceptions=True)
+        await self.devices.close()
+        await self.app.close()
+
+    # Doors.
+
+    @property
+    def asgi(self) -> ASGIApp:
+        """The application, below the path prefix."""
+        prefix = self.settings.gateway.path_prefix
+        return PathPrefix(self._enter, prefix) if prefix else self._enter
+
+    async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http_door()(scope, receive, send)
+        elif scope["path"].removeprefix(scope.get("root_path", "")) == "/ws/chat":
+            await self._ws(scope, receive, send)
+        else:
+            await receive()
+            await send_refusal(Refused(404, "not_found", "WebSockets are at /ws/chat."), scope, send)
+
+    def _http_door(self) -> ASGIApp:
+        if self._http is None:
+            module, name = _HTTP
+            self._http = getattr(importlib.import_module(module), name)(self)
+            self._admitting = AuthMiddleware(self._http.asgi, self.auth)
+        return self._admitting
+
+    # What happens, and who has to hear of it.
+
+    def finished(self, record: CallRecord) -> None:
+        """A call has its one result, and it is kept: only now a device may forget it (ws.md 5.3)."""
+        origin = record.tool.origin
+        if origin is not None and origin.connection:
+            peer = self.peers.find(origin.connection)
+            if peer is not None:
+                peer.calls.finished(record.id)
+        self.metrics.call(record)
+        if self.live:
+            self.live.publish(record.owner, "calls", {"id": record.id, "tool": record.name, "session": record.session})
+
+    def _told(self, owner: str, topic: Topic) -> None:
+        self.live.publish(owner, topic, {})
+
+    def _asked(self, question: Question) -> None:
+        self.live.publish(question.owner, "questions", {"id": question.id, "open": True})
+
+    def _closed(self, question: Question, answer: Answer | None, by: str) -> None:
+        self.live.publish(question.owner, "questions", {"id": question.id, "open": False})
+
+    def _late(self, peer: Peer, frame: Result | Fault) -> None:
+        """A result for a call that is over: the journal keeps it as a note (ws.md 6.7 k)."""
+        self.metrics.results.add("late" if "resume" in peer.can else "unknown")
+        if "resume" in peer.can and len(self._notes) < self._limits.pending_calls:
+            task = asyncio.create_task(self._note(peer, frame))
+            self._notes.add(task)
+            task.add_done_callback(self._notes.discard)
+
+    async def _note(self, peer: Peer, frame: Result | Fault) -> None:
+        try:
+            record = await self.store.ledger.find(frame.call)
+            origin = None if record is None else record.tool.origin
+            if origin is not None and origin.connection == peer.id:
+                await self.store.ledger.note(frame.call, msgspec.json.encode(frame).decode())
+        except HandspanError as error:
+            _log.warning("A late result of the call %s was not kept: %s", frame.call, error)
+
+    # Inside.
+
+    async def _choose_model(self, named: str) -> Choice:
+        if not named and not isinstance(self._model, str):
+            return Choice(self._model, f"The model is {self._model.name!r}, which was given to this gateway.")
+        return await self.app.choose_model(named or (self._model if isinstance(self._model, str) else ""))
+
+    def _peers(self) -> Peers:
+        settings = self.settings.gateway
+        remote = settings.remote
+        rules = OfferRules(self._limits, remote.allow, remote.deny, remote.deny_permissions, settings.longest_call)
+        tokens = ResumeTokens(kept_key(self.settings.state / "resume.key"))
+        return Peers(self.app.registry, rules, tokens, self.devices, self._leftovers, settings.resume_grace, self._told)
+
+    def _watch(self) -> None:
+        look = self.metrics.watch
+        look("handspan_connections", "Open WebSocket connections.", lambda: float(len(self._ws.connections)))
+        look("handspan_clients", "Clients that are there, or may come back.", lambda: float(len(self.peers)))
+        look("handspan_open_calls", "Calls that clients have not answered yet.", self._open_calls)
+        self._watching = asyncio.create_task(self._end_what_waited_too_long())
+
+    def _open_calls(self) -> float:
+        return float(sum(len(peer.calls.open) for peer in self.peers))
+
+    async def _end_what_waited_too_long(self) -> None:
+        while True:
+            await asyncio.sleep(_OFTEN)
+            try:
+                await self._answered.expire()
+            except HandspanError as error:
+                _log.error("What waited too long could not be ended: %s", error)

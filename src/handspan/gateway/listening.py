@@ -1,0 +1,129 @@
+"""The sockets that the gateway listens on, and its TLS; what can't be had is a `ConfigError` with a remedy."""
+
+import errno
+import socket
+import ssl
+from contextlib import ExitStack
+from ipaddress import ip_address
+
+from handspan.config.settings import GatewaySettings
+from handspan.core.errors import ConfigError
+
+
+def listen(settings: GatewaySettings) -> list[socket.socket]:
+    """Bound sockets, one for each address of the host, all with one port. They do not accept yet."""
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise ConfigError(
+            f"gateway.host: {settings.host!r} is no address of this computer ({error.strerror}). Use '127.0.0.1', "
+            "or '0.0.0.0' for every network that it is in."
+        ) from None
+    port = settings.port
+    with ExitStack() as until_all_are_bound:
+        sockets = []
+        for family, address in dict.fromkeys((family, address[0]) for family, _, _, _, address in found):
+            bound = until_all_are_bound.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            _bind(bound, str(address), port)
+            port = bound.getsockname()[1]
+            sockets.append(bound)
+        until_all_are_bound.pop_all()
+    return sockets
+
+
+def _bind(bound: socket.socket, address: str, port: int) -> None:
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if bound.family == socket.AF_INET6:
+        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    try:
+        bound.bind((address, port))
+        bound.listen(0)  # now: two sockets with SO_REUSEADDR may be bound to one port, but only one of them listens
+    except OSError as error:
+        raise ConfigError(_why_not_bound(error, address, port)) from None
+
+
+def _why_not_bound(error: OSError, address: str, port: int) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return (
+                f"gateway.port: another program listens on {address} port {port}. End it, or choose another port: "
+                "--port 0 takes one that is free."
+            )
+        case errno.EACCES:
+            return f"gateway.port: this user may not listen on port {port}. Choose one of 1024 or more."
+        case errno.EADDRNOTAVAIL:
+            return (
+                f"gateway.host: {address!r} is not an address of this computer. Use '127.0.0.1', or '0.0.0.0' for "
+                "every network that it is in."
+            )
+        case _:
+            return f"gateway.host: {address} port {port} can't be listened on: {error.strerror}. Choose another."
+
+
+def tls_context(settings: GatewaySettings) -> ssl.SSLContext | None:
+    """TLS as the settings want it; None without a certificate."""
+    if settings.tls_cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        for file in (settings.tls_cert, settings.tls_key):
+            if file is not None:
+                file.open("rb").close()
+    except OSError as error:
+        raise ConfigError(
+            f"gateway.tls_cert, gateway.tls_key: {error.filename} can't be read: {error.strerror}. "
+            "Name a PEM file that this user can read."
+        ) from None
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=_nothing)
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(
+            f"gateway.tls_cert: {settings.tls_cert} and its key can't be used: {error.strerror or error}. They have to "
+            "be PEM, belong together, and the key must have no password."
+        ) from None
+    return context
+
+
+def _nothing() -> str:
+    """In place of a password: without this, OpenSSL would ask at the terminal."""
+    return ""
+
+
+def url_of(settings: GatewaySettings, port: int) -> str:
+    """Where this computer reaches the gateway, with the path prefix and no slash at the end."""
+    if not _is_everywhere(settings.host):
+        return _url(settings, settings.host, port)
+    return _url(settings, "::1" if ":" in settings.host else "127.0.0.1", port)
+
+
+def url_for_others(settings: GatewaySettings, port: int) -> str | None:
+    """Where a phone in the same network reaches the gateway; None when it listens to this computer alone."""
+    if settings.host == "localhost" or (_is_address(settings.host) and ip_address(settings.host).is_loopback):
+        return None
+    if not _is_everywhere(settings.host):
+        return _url(settings, settings.host, port)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        try:  # no packet is sent: the system only says which of its addresses it would use
+            asking.connect(("2001:db8::1" if family == socket.AF_INET6 else "192.0.2.1", 9))
+        except OSError:
+            return None
+        return _url(settings, str(asking.getsockname()[0]), port)
+
+
+def _url(settings: GatewaySettings, host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.tls_cert else 'http'}://{shown}:{port}{settings.path_prefix}"
+
+
+def _is_everywhere(host: str) -> bool:
+    return _is_address(host) and ip_address(host).is_unspecified
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,182 @@
+"""Figures of the running gateway, in Prometheus' text format 0.0.4.
+
+Labels have few values that we know: kinds of origin, codes of the error table, never a name that somebody else chose.
+"""
+
+import asyncio
+import bisect
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, get_args
+
+from msgspec import UnsetType
+
+from handspan.core.calls import CallRecord
+from handspan.core.errors import ERROR_TYPES
+from handspan.core.events import EndReason
+from handspan.core.messages import Usage
+from handspan.core.principals import OriginKind
+from handspan.core.results import Failure
+from handspan.core.version import VERSION
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+OTHER: Final = "other"
+"""The value of a label that is none of those we know."""
+_BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class Counter:
+    """Counts that only grow, by the values of its labels."""
+
+    def __init__(self, name: str, meaning: str, *labels: tuple[str, Sequence[str]]) -> None:
+        """A label is its name and the values it may have; any other is counted as `other`."""
+        self.name = name
+        self.meaning = meaning
+        self._labels = tuple(label for label, _ in labels)
+        self._known = tuple(frozenset(values) for _, values in labels)
+        self._counts: dict[tuple[str, ...], float] = {} if labels else {(): 0.0}
+
+    def add(self, *values: str, count: float = 1.0) -> None:
+        """So many more."""
+        key = tuple(value if value in known else OTHER for value, known in zip(values, self._known, strict=True))
+        self._counts[key] = self._counts.get(key, 0.0) + count
+
+    def value(self, *values: str) -> float:
+        """What was counted for these."""
+        return self._counts.get(values, 0.0)
+
+    def lines(self) -> Iterator[str]:
+        """As Prometheus reads it."""
+        yield from _heading(self.name, self.meaning, "counter")
+        for values, count in sorted(self._counts.items()):
+            yield f"{self.name}{_labelled(zip(self._labels, values, strict=True))} {_number(count)}"
+
+
+class Histogram:
+    """How long something took, in steps."""
+
+    def __init__(self, name: str, meaning: str, label: str, known: Sequence[str], buckets: Sequence[float]) -> None:
+        self.name = name
+        self.meaning = meaning
+        self._label = label
+        self._known = frozenset(known)
+        self._buckets = tuple(buckets)
+        self._counts: dict[str, list[int]] = {}
+        self._sums: dict[str, float] = {}
+
+    def add(self, value: str, seconds: float) -> None:
+        """One more."""
+        key = value if value in self._known else OTHER
+        counts = self._counts.setdefault(key, [0] * (len(self._buckets) + 1))
+        counts[bisect.bisect_left(self._buckets, seconds)] += 1
+        self._sums[key] = self._sums.get(key, 0.0) + seconds
+
+    def lines(self) -> Iterator[str]:
+        """As Prometheus reads it: each step counts all below it too."""
+        yield from _heading(self.name, self.meaning, "histogram")
+        for value, counts in sorted(self._counts.items()):
+            total = 0
+            for bound, count in zip((*self._buckets, None), counts, strict=True):
+                total += count
+                shown = "+Inf" if bound is None else _number(bound)
+                yield f"{self.name}_bucket{_labelled([(self._label, value), ('le', shown)])} {total}"
+            labels = _labelled([(self._label, value)])
+            yield f"{self.name}_sum{labels} {_number(self._sums[value])}"
+            yield f"{self.name}_count{labels} {total}"
+
+
+class Metrics:
+    """All figures. Whoever does something counts it here; what can be looked up is `watch`ed instead."""
+
+    def __init__(self) -> None:
+        kinds, statuses = get_args(OriginKind), ("success", *ERROR_TYPES)
+        self.calls = Counter(
+            "handspan_calls_total", "Tool calls that have their result.", ("origin", kinds), ("status", statuses)
+        )
+        self.call_seconds = Histogram("handspan_call_seconds", "How long tool calls took.", "origin", kinds, _BUCKETS)
+        self.results = Counter(
+            "handspan_remote_results_total",
+            "Results of clients that did not count: too late, second ones, of calls nobody asked them for.",
+            ("kind", ("late", "second", "unknown")),
+        )
+        self.turns = Counter("handspan_turns_total", "Turns that ended.", ("reason", get_args(EndReason)))
+        self.tokens = Counter(
+            "handspan_model_tokens_total",
+            "Tokens that models said they used.",
+            ("kind", ("input", "output", "cached", "reasoning")),
+        )
+        self.requests = Counter(
+            "handspan_http_requests_total", "HTTP requests.", ("status", ("2xx", "3xx", "4xx", "5xx"))
+        )
+        self._counters = (self.calls, self.call_seconds, self.results, self.turns, self.tokens, self.requests)
+        self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._began = time.time()
+        self.watch("handspan_process_resident_bytes", "Memory that the process holds.", resident_bytes)
+        self.watch("handspan_start_seconds", "When the gateway started, since 1970.", lambda: self._began)
+
+    def watch(self, name: str, meaning: str, look: Callable[[], float]) -> None:
+        """Show what `look` says at the moment somebody asks."""
+        self._gauges[name] = (meaning, look)
+
+    def call(self, record: CallRecord) -> None:
+        """Count a call that has its result."""
+        if isinstance(record.result, UnsetType):
+            return
+        kind = record.tool.origin.kind if record.tool.origin else OTHER
+        self.calls.add(kind, record.result.code if isinstance(record.result, Failure) else "success")
+        self.call_seconds.add(kind, record.duration)
+
+    def used(self, usage: Usage) -> None:
+        """Count what a reply used; what nobody said is not counted."""
+        for kind in ("input", "output", "cached", "reasoning"):
+            if count := getattr(usage, kind):
+                self.tokens.add(kind, count=count)
+
+    async def text(self) -> str:
+        """All of them, for Prometheus."""
+        lag = await _loop_lag()
+        lines = [line for counter in self._counters for line in counter.lines()]
+        for name, (meaning, look) in self._gauges.items():
+            lines += [*_heading(name, meaning, "gauge"), f"{name} {_number(look())}"]
+        lines += [
+            *_heading("handspan_event_loop_lag_seconds", "How long one turn of the event loop took just now.", "gauge"),
+            f"handspan_event_loop_lag_seconds {_number(lag)}",
+            *_heading("handspan_build_info", "Which version this is.", "gauge"),
+            f"handspan_build_info{_labelled([('version', VERSION)])} 1",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def resident_bytes() -> float:
+    """The memory of this process; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return float(int(file.read().split()[1]) * _PAGE)
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+async def _loop_lag() -> float:
+    before = time.perf_counter()
+    await asyncio.sleep(0)
+    return time.perf_counter() - before
+
+
+def _heading(name: str, meaning: str, kind: str) -> tuple[str, str]:
+    escaped = meaning.replace("\\", "\\\\").replace("\n", "\\n")
+    return f"# HELP {name} {escaped}", f"# TYPE {name} {kind}"
+
+
+def _labelled(pairs: "Iterator[tuple[str, str]] | zip[tuple[str, str]] | list[tuple[str, str]]") -> str:
+    shown = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
+    return f"{{{shown}}}" if shown else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)

@@ -1,0 +1,131 @@
+"""The OpenAPI document, made of what the routes declare: nothing is written twice."""
+
+import inspect
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from handspan.core.values import JsonObject
+from handspan.core.version import VERSION
+from handspan.gateway.rest.errors import JSON, ErrorBody
+from handspan.gateway.rest.route import Operation
+
+_REF: Final = "#/components/schemas/{name}"
+_MEANINGS: Final = {
+    200: "It is done.",
+    201: "It was made.",
+    202: "It goes on; the result comes later.",
+    206: "The part that was asked for.",
+    400: "The body can't be read.",
+    401: "There is no valid token.",
+    403: "The token lacks a scope, or the request came from a place that is not known.",
+    404: "There is no such thing, or it is somebody else's.",
+    409: "It can't be done as things are now.",
+    413: "The body is too large.",
+    415: "The body is not of the kind that is wanted.",
+    416: "There is nothing in that range.",
+    422: "The request is not as it has to be.",
+    429: "Too many of them: wait.",
+    500: "It failed.",
+    503: "Not now.",
+}
+
+
+@lru_cache(maxsize=4)
+def encoded_document(operations: tuple[Operation, ...], prefix: str = "") -> bytes:
+    """The document as JSON."""
+    return msgspec.json.encode(document(operations, prefix))
+
+
+def document(operations: Sequence[Operation], prefix: str = "") -> JsonObject:
+    """OpenAPI 3.1 for these operations, below this path."""
+    types = _types(operations)
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    schema_of = dict(zip(map(repr, types), schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schema_of, components)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Handspan", "version": VERSION},
+        "servers": [{"url": prefix or "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _types(operations: Sequence[Operation]) -> list[Any]:
+    found: dict[str, Any] = {repr(ErrorBody): ErrorBody}
+    for operation in operations:
+        form = operation.form
+        for one in (form.query, form.headers, form.body, form.answer, *operation.also.values()):
+            if one is not None and one is not Response:
+                found.setdefault(repr(one), one)
+    return list(found.values())
+
+
+def _operation(operation: Operation, schema_of: dict[str, Any], components: dict[str, Any]) -> JsonObject:
+    summary, _, details = inspect.cleandoc(operation.work.__doc__ or "").partition("\n")
+    described: JsonObject = {
+        "operationId": operation.work.__name__,
+        "summary": summary,
+        "tags": [operation.tag],
+        "security": [] if operation.right == "open" else [{"token": []}],
+        "parameters": _parameters(operation, components),
+        "responses": _responses(operation, schema_of),
+    }
+    if details.strip():
+        described["description"] = " ".join(details.split())
+    if operation.form.body is not None:
+        schema = schema_of[repr(operation.form.body)]
+        described["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+    elif operation.takes != JSON:
+        described["requestBody"] = {"required": False, "content": {operation.takes: {"schema": {}}}}
+    return described
+
+
+def _parameters(operation: Operation, components: dict[str, Any]) -> list[Any]:
+    form = operation.form
+    path: list[Any] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in re.findall(r"{(\w+)}", operation.path)
+    ]
+    for place, struct in (("query", form.query), ("header", form.headers)):
+        if struct is not None:
+            schema = components[struct.__name__]
+            path += [
+                _parameter(name, place, of_field, name in schema.get("required", ()))
+                for name, of_field in schema["properties"].items()
+            ]
+    return path
+
+
+def _parameter(name: str, place: str, schema: dict[str, Any], required: bool) -> JsonObject:
+    shown = "-".join(word.capitalize() for word in name.split("-")) if place == "header" else name
+    plain = {key: value for key, value in schema.items() if key != "description"}
+    parameter: JsonObject = {"name": shown, "in": place, "required": required, "schema": plain}
+    if "description" in schema:
+        parameter["description"] = schema["description"]
+    return parameter
+
+
+def _responses(operation: Operation, schema_of: dict[str, Any]) -> JsonObject:
+    good = {operation.status: operation.form.answer, **operation.also}
+    responses: JsonObject = {
+        str(status): {
+            "description": _MEANINGS[status],
+            "content": {operation.media_type: {"schema": {} if answer is Response else schema_of[repr(answer)]}},
+        }
+        for status, answer in good.items()
+    }
+    error = schema_of[repr(ErrorBody)]
+    for status in operation.refuses:
+        responses[str(status)] = {"description": _MEANINGS[status], "content": {JSON: {"schema": error}}}
+    return responses

@@ -1,0 +1,22 @@
+"""The path that everything is below, for a gateway behind a reverse proxy."""
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from handspan.gateway.refusals import Refused, send_refusal
+
+
+class PathPrefix:
+    """Gives the application what is below the prefix, as its `root_path`; there is nothing beside it."""
+
+    def __init__(self, app: ASGIApp, prefix: str) -> None:
+        self._app = app
+        self._prefix = prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request or connection."""
+        path: str = scope["path"]
+        if path != self._prefix and not path.startswith(f"{self._prefix}/"):
+            text = f"There is nothing at this address: this gateway is below {self._prefix!r}."
+            await send_refusal(Refused(404, "not_found", text), scope, send)
+            return
+        await self._app({**scope, "root_path": self._prefix}, receive, send)

@@ -1,0 +1,251 @@
+"""Agents: made, changed, cloned, deleted; and the checkboxes of their tools (SPEC A1)."""
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+
+from handspan.core.agents import GENERAL, Agent, Mode, mode_asks, mode_refuses
+from handspan.core.errors import ConfigError
+from handspan.gateway.agents import KnownAgent, selects, ticked, unticked
+from handspan.gateway.rest.errors import Problem
+from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.shown import SOMETHING, AgentName, ToolName
+from handspan.registry.entry import Entry
+
+family: Final = Family("agents")
+
+Glob = Annotated[str, Meta(pattern=SOMETHING, max_length=200)]
+Rounds = Annotated[int, Meta(ge=0, le=10_000)]
+Line = Annotated[str, Meta(max_length=1000)]
+KeptWhere: TypeAlias = Literal["settings", "built_in", "store"]
+
+
+class ShownAgent(Struct, frozen=True):
+    """An agent as it is kept."""
+
+    name: str
+    description: str
+    instructions: str
+    model: str
+    mode: Mode
+    tools: tuple[str, ...] | None
+    deny: tuple[str, ...]
+    skills: tuple[str, ...]
+    max_tool_iterations: int | None
+    kept: KeptWhere
+    """Where it is kept. Those of the settings are changed there."""
+    tool_count: int
+    """How many of the tools that are here now it can call."""
+
+
+class AgentList(Struct, frozen=True):
+    """All agents of the caller."""
+
+    agents: list[ShownAgent]
+    default: str
+
+
+class NewAgent(Struct, frozen=True, forbid_unknown_fields=True):
+    """An agent to make."""
+
+    name: AgentName
+    description: Line = ""
+    instructions: str = ""
+    model: Annotated[str, Meta(max_length=200)] = ""
+    mode: Mode = "automatic"
+    tools: tuple[Glob, ...] | None = None
+    """Globs of names that it may use; null: all, empty: none."""
+    deny: tuple[Glob, ...] = ()
+    skills: tuple[Glob, ...] = ()
+    max_tool_iterations: Rounds | None = 20
+
+
+class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """What shall be different; what is not named stays."""
+
+    name: AgentName | UnsetType = UNSET
+    description: Line | UnsetType = UNSET
+    instructions: str | UnsetType = UNSET
+    model: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
+    mode: Mode | UnsetType = UNSET
+    tools: tuple[Glob, ...] | UnsetType | None = UNSET
+    deny: tuple[Glob, ...] | UnsetType = UNSET
+    skills: tuple[Glob, ...] | UnsetType = UNSET
+    max_tool_iterations: Rounds | UnsetType | None = UNSET
+
+
+class CloneName(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the copy is called."""
+
+    name: AgentName
+
+
+class DeletedAgent(Struct, frozen=True):
+    """What became of it."""
+
+    deleted: bool
+    name: str
+    sessions_moved: int
+    """Sessions that go on with the built-in agent."""
+
+
+class Checkbox(Struct, frozen=True):
+    """One tool as a person who chooses sees it: no parameters (SPEC A1)."""
+
+    name: str
+    description: str
+    permissions: tuple[str, ...]
+    selected: bool
+    asks: bool
+    """A person is asked before it runs."""
+    refused: bool
+    """The agent's mode never lets it run."""
+    disabled_by: str | None
+
+
+class Selection(Struct, frozen=True):
+    """All tools that are here now, ticked or not."""
+
+    agent: str
+    tools: list[Checkbox]
+
+
+class Ticks(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which checkboxes change."""
+
+    on: tuple[ToolName, ...] = ()
+    off: tuple[ToolName, ...] = ()
+
+
+@family.get("/api/agents")
+async def agents(visit: Visit) -> AgentList:
+    """The caller's agents, the built-in one first."""
+    known = await visit.doors.app.agents.all(owner=visit.owner)
+    return AgentList([_shown(visit, one) for one in known], visit.doors.app.settings.default_agent)
+
+
+@family.post("/api/agents", status=201, also_refuses=(409,), size="large")
+async def create_agent(visit: Visit, body: NewAgent) -> ShownAgent:
+    """Make an agent; its name has to be free."""
+    await _refuse_taken(visit, body.name)
+    given = structs.asdict(body) | {"max_tool_iterations": body.max_tool_iterations or None}
+    await visit.doors.app.agents.create(Agent(**given), owner=visit.owner)
+    return await _told(visit, body.name)
+
+
+@family.get("/api/agents/{name}")
+async def agent(visit: Visit, name: str) -> ShownAgent:
+    """One agent."""
+    return _shown(visit, await _find(visit, name))
+
+
+@family.patch("/api/agents/{name}", also_refuses=(409,), size="large")
+async def edit_agent(visit: Visit, name: str, body: AgentChange) -> ShownAgent:
+    """Change an agent: only what is named. With another name its sessions follow."""
+    known = (await _find(visit, name)).agent
+    given = {field: value for field, value in structs.asdict(body).items() if value is not UNSET}
+    if given.get("max_tool_iterations") == 0:
+        given["max_tool_iterations"] = None
+    changed = structs.replace(known, **given)
+    if changed.name != name:
+        if name == GENERAL.name:
+            raise Problem(409, "settings", f"The agent {name!r} is built in and keeps its name: clone it instead.")
+        await _refuse_taken(visit, changed.name)
+    await visit.doors.app.agents.edit(name, changed, owner=visit.owner)
+    return await _told(visit, changed.name)
+
+
+@family.delete("/api/agents/{name}", also_refuses=(409,))
+async def delete_agent(visit: Visit, name: str) -> DeletedAgent:
+    """Remove an agent; its sessions go on with the built-in one."""
+    await _find(visit, name)
+    if name == GENERAL.name:
+        raise Problem(409, "settings", f"The agent {name!r} is built in and can't be removed.")
+    moved = await visit.doors.app.agents.delete(name, owner=visit.owner)
+    visit.tell("agents", name=name, change="deleted")
+    return DeletedAgent(True, name, moved)
+
+
+@family.post("/api/agents/{name}/clone", status=201, also_refuses=(409,))
+async def clone_agent(visit: Visit, name: str, body: CloneName) -> ShownAgent:
+    """The same agent once more, under another name."""
+    await _find(visit, name)
+    await _refuse_taken(visit, body.name)
+    await visit.doors.app.agents.clone(name, body.name, owner=visit.owner)
+    return await _told(visit, body.name)
+
+
+@family.get("/api/agents/{name}/tools")
+async def selection(visit: Visit, name: str) -> Selection:
+    """A checkbox for every tool that is here now."""
+    return _selection(visit, (await _find(visit, name)).agent)
+
+
+@family.patch("/api/agents/{name}/tools", also_refuses=(409,))
+async def select(visit: Visit, name: str, body: Ticks) -> Selection:
+    """Tick and untick tools; the others stay as they are."""
+    chosen = (await _find(visit, name)).agent
+    if both := set(body.on) & set(body.off):
+        raise Problem(409, "conflict", f"{min(both)!r} can't be both ticked and unticked. Name it once.")
+    for tool in body.off:
+        chosen = unticked(chosen, tool)
+    for tool in body.on:
+        chosen = ticked(chosen, tool)
+    await visit.doors.app.agents.edit(name, chosen, owner=visit.owner)
+    visit.tell("agents", name=name, change="changed")
+    return _selection(visit, chosen)
+
+
+async def agent_called(visit: Visit, name: str) -> Agent:
+    """The caller's agent of this name, or the default one; 404 when there is none."""
+    return (await _find(visit, name)).agent
+
+
+async def _find(visit: Visit, name: str) -> KnownAgent:
+    try:
+        return await visit.doors.app.agents.find(name or None, owner=visit.owner)
+    except ConfigError as error:
+        if not name:  # the settings name one that is not there
+            raise
+        raise Problem(404, "not_found", str(error)) from None
+
+
+async def _refuse_taken(visit: Visit, name: str) -> None:
+    taken = [one.agent.name for one in await visit.doors.app.agents.all(owner=visit.owner)]
+    if name in taken:
+        raise Problem(409, "taken", f"There is an agent {name!r} already: choose another name.")
+
+
+async def _told(visit: Visit, name: str) -> ShownAgent:
+    visit.tell("agents", name=name, change="changed")
+    return _shown(visit, await _find(visit, name))
+
+
+def _shown(visit: Visit, known: KnownAgent) -> ShownAgent:
+    given = structs.asdict(known.agent)
+    kept: KeptWhere = (
+        "settings" if known.is_of_settings else "built_in" if known.agent.name == GENERAL.name else "store"
+    )
+    count = len(visit.doors.app.registry.toolbox(known.agent, visit.who).specs())
+    return ShownAgent(**given, kept=kept, tool_count=count)
+
+
+def _selection(visit: Visit, chosen: Agent) -> Selection:
+    registry = visit.doors.app.registry
+    scopes = (("global", ""), ("owner", visit.owner))
+    seen = [entry for entry in registry if (entry.scope.kind, entry.scope.id) in scopes]
+    seen.sort(key=lambda entry: entry.spec.name)
+    return Selection(chosen.name, [_checkbox(visit, chosen, entry) for entry in seen])
+
+
+def _checkbox(visit: Visit, chosen: Agent, entry: Entry) -> Checkbox:
+    spec = entry.spec
+    return Checkbox(
+        name=spec.name,
+        description=spec.description,
+        permissions=spec.permissions,
+        selected=selects(chosen, spec.name),
+        asks=mode_asks(chosen.mode, spec.annotations),
+        refused=mode_refuses(chosen.mode, spec.annotations),
+        disabled_by=visit.doors.app.registry.disabled_by(entry),
+    )

@@ -1,0 +1,103 @@
+"""Devices of the caller: who is there, what they are called, and goodbye (SPEC W10)."""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from handspan.gateway.devices import DeviceInfo
+from handspan.gateway.rest.errors import not_found
+from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.shown import moment
+
+family: Final = Family("devices")
+
+
+class ShownDevice(Struct, frozen=True):
+    """A device, connected or not."""
+
+    id: str
+    label: str
+    """What its tools are prefixed with."""
+    name: str
+    connected: bool
+    last_seen: str | None
+    tools: tuple[str, ...]
+    changed: tuple[str, ...]
+    """Tools whose definition is not what it was (SPEC T5)."""
+
+
+class DeviceList(Struct, frozen=True):
+    """The caller's devices."""
+
+    devices: list[ShownDevice]
+
+
+class NewLabel(Struct, frozen=True, forbid_unknown_fields=True):
+    """What it shall be called."""
+
+    label: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-z](_?[a-z0-9]){0,23}$",
+            max_length=24,
+            description="Lower case, digits and single '_', beginning with a letter.",
+        ),
+    ]
+
+
+class Relabelled(Struct, frozen=True):
+    """What it is called now."""
+
+    label: str
+
+
+class Looked(Struct, frozen=True):
+    """Its changed tools are shown as changed no more."""
+
+    label: str
+    looked: bool = True
+
+
+class ForgottenDevice(Struct, frozen=True):
+    """It is gone, and has to be paired again."""
+
+    revoked: bool
+    label: str
+
+
+@family.get("/api/devices")
+async def devices(visit: Visit) -> DeviceList:
+    """The caller's devices, those that are away too."""
+    return DeviceList([_shown(device) for device in await visit.doors.devices.all(visit.owner)])
+
+
+@family.put("/api/devices/{label}", also_refuses=(409,))
+async def rename_device(visit: Visit, label: str, body: NewLabel) -> Relabelled:
+    """Give a device another label: its tools are called by that from now on."""
+    if not await visit.doors.devices.rename(label, body.label, visit.owner):
+        raise not_found("device", label)
+    visit.tell("devices", label=body.label, change="renamed")
+    return Relabelled(body.label)
+
+
+@family.delete("/api/devices/{label}")
+async def forget_device(visit: Visit, label: str) -> ForgottenDevice:
+    """Let a device in no more: its token is revoked, its connection closes, its tools go."""
+    if not await visit.doors.devices.forget(label, visit.owner):
+        raise not_found("device", label)
+    visit.tell("devices", label=label, change="revoked")
+    return ForgottenDevice(True, label)
+
+
+@family.post("/api/devices/{label}/looked")
+async def looked(visit: Visit, label: str) -> Looked:
+    """Say that a person has seen which tools changed (SPEC T5)."""
+    if not await visit.doors.devices.looked(label, visit.owner):
+        raise not_found("device", label)
+    visit.tell("devices", label=label, change="looked")
+    return Looked(label)
+
+
+def _shown(device: DeviceInfo) -> ShownDevice:
+    seen = None if device.last_seen is None else moment(device.last_seen)
+    return ShownDevice(device.id, device.label, device.name, device.connected, seen, device.tools, device.changed)

@@ -1,0 +1,94 @@
+"""What the routes need of the house, and nothing else. `gateway.py` fills it."""
+
+import asyncio
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct, field
+
+from handspan.core.artifacts import Artifacts
+from handspan.core.conversations import StoreError
+from handspan.gateway.app import App
+from handspan.gateway.auth import Auth
+from handspan.gateway.devices import DeviceInfo
+from handspan.gateway.live import Live
+from handspan.gateway.metrics import Metrics
+from handspan.gateway.pairing import Pairing
+from handspan.gateway.questions import AwaitedQuestions
+from handspan.gateway.rest.at_work import CallsAtWork
+from handspan.gateway.rest.idempotency import CallIds, Remembered
+from handspan.gateway.tries import Tries
+from handspan.gateway.turns import Turns
+from handspan.models.choice import Choice
+from handspan.store.store import SqliteStore
+
+BodySize: TypeAlias = Literal["small", "large", "upload"]
+
+
+class BodyLimits(Struct, frozen=True):
+    """How many bytes a request's body may have."""
+
+    small: int = 64 * 1024
+    large: int = 1024 * 1024
+    """`gateway.request_bytes`: arguments of tools, instructions of agents."""
+    upload: int = 64 * 1024 * 1024
+    """`gateway.upload_bytes`."""
+
+    def of(self, size: BodySize) -> int:
+        """The limit of such a body; what the settings say of large ones holds for small ones too."""
+        return {"small": min(self.small, self.large), "large": self.large, "upload": self.upload}[size]
+
+
+class OwnedDevices(Protocol):
+    """The owners' devices, those that are away too."""
+
+    async def all(self, owner: str) -> list[DeviceInfo]:
+        """The owner's devices."""
+        ...
+
+    async def rename(self, label: str, new: str, owner: str) -> bool:
+        """Give it another label; False when the owner has no such device, `ToolError` for a label that can't be."""
+        ...
+
+    async def forget(self, label: str, owner: str) -> bool:
+        """Close its connection, revoke its token and forget it; False when the owner has no such device."""
+        ...
+
+    async def looked(self, label: str, owner: str) -> bool:
+        """A person has seen what changed; False when the owner has no such device."""
+        ...
+
+
+class Doors(Struct, kw_only=True):
+    """The house as the routes see it."""
+
+    app: App
+    artifacts: Artifacts
+    auth: Auth
+    turns: Turns
+    questions: AwaitedQuestions
+    devices: OwnedDevices
+    pairing: Pairing
+    live: Live
+    metrics: Metrics
+    call_ids: CallIds
+    model_choice: Choice | None = None
+    """The model that answers where nobody names one; None: as the settings say."""
+    limits: BodyLimits = BodyLimits()
+    patience: float = 25.0
+    """Seconds that a request waits for a call; then it gets the call's id."""
+    one_upload: asyncio.Lock = field(default_factory=asyncio.Lock)
+    at_work: CallsAtWork = field(default_factory=CallsAtWork)
+    webhook_answers: Remembered = field(default_factory=Remembered)
+    webhook_tries: Tries = field(default_factory=lambda: Tries(30, 60.0))
+
+    @property
+    def store(self) -> SqliteStore:
+        """All that lasts."""
+        if self.app.store is None:
+            raise StoreError("This house keeps nothing: open it with durable=True.")
+        return self.app.store
+
+    async def close(self) -> None:
+        """End what outlives its request: streams, and calls that nobody waits for. Each call gets its result."""
+        self.live.close()
+        await self.at_work.close()

@@ -1,0 +1,35 @@
+"""Forms that several families show: times, pages, the limits of texts."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Final, TypeAlias
+
+from msgspec import Meta
+
+SOMETHING: Final = r"[^\s\x1c-\x1f\x85\ufeff]"
+"""A pattern for texts that are not empty: it means the same to Python and to JSON Schema, which have other spaces."""
+_CHARS: Final = "!-~¡-¬®-ͷΑ-ΡΣ-ωЀ-ӿא-תؠ-يऄ-हก-ะぁ-ゖァ-ヺ一-鿿가-힣🌀-🗿😀-🙏🚀-🛅🤌-🤺🥇-🧿"
+
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="How many at most.")]
+After: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^([0-9]{1,16}(\.[0-9]{1,16})?~[A-Za-z0-9._~-]{0,128})?$",
+        description="The `next` of the page before; empty for the first page.",
+    ),
+]
+SessionId: TypeAlias = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9._-]{0,128}$", description="A session's id; empty where none is meant.")
+]
+ToolName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, description="A tool's name.")]
+AgentName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=f"^[{_CHARS}]([ {_CHARS}]{{0,98}}[{_CHARS}])?$",
+        description="1 to 100 characters of one line: letters, digits, punctuation, emoji.",
+    ),
+]
+
+
+def moment(at: float) -> str:
+    """Seconds since 1970 as RFC 3339 says it."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

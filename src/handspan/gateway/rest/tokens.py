@@ -1,0 +1,120 @@
+"""Tokens of programs and devices, and the codes that become them; for admins (SPEC S5)."""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from handspan.gateway.auth import TokenScope
+from handspan.gateway.pairing import DEVICE_SCOPES
+from handspan.gateway.rest.errors import not_found
+from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.shown import moment
+from handspan.store.tokens import Token
+
+family: Final = Family("tokens")
+_SHOWN: Final = 16
+"""Characters of the hash that tell a token from the owner's others."""
+
+Scopes = Annotated[tuple[TokenScope, ...], Meta(min_length=1, max_length=3)]
+TokenLabel = Annotated[str, Meta(max_length=64, description="A name for people.")]
+
+
+class ShownToken(Struct, frozen=True):
+    """What is known of a token: never the token itself."""
+
+    id: str
+    label: str
+    scopes: tuple[str, ...]
+    created: str
+    last_seen: str | None
+    revoked: str | None
+    current: bool
+    """The one that this request came with."""
+
+
+class TokenList(Struct, frozen=True):
+    """The caller's tokens, the first one first."""
+
+    tokens: list[ShownToken]
+
+
+class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
+    """A token to make."""
+
+    scopes: Scopes = ("chat",)
+    label: TokenLabel = ""
+
+
+class MadeToken(Struct, frozen=True):
+    """The token, shown this once."""
+
+    token: str
+    scopes: tuple[str, ...]
+    label: str
+
+
+class RevokedToken(Struct, frozen=True):
+    """It opens nothing any more, and what it had opened is closed."""
+
+    revoked: bool
+    id: str
+
+
+class NewCode(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the token will be that the code becomes."""
+
+    scopes: Scopes = DEVICE_SCOPES
+
+
+class MadeCode(Struct, frozen=True):
+    """A pairing code: single use, and soon over."""
+
+    code: str
+    scopes: tuple[str, ...]
+    expires_in: float
+
+
+@family.get("/api/tokens", "admin")
+async def tokens(visit: Visit) -> TokenList:
+    """The caller's tokens, revoked ones too."""
+    found = await visit.doors.store.tokens.all(owner=visit.owner)
+    return TokenList([_shown(visit, token) for token in found])
+
+
+@family.post("/api/tokens", "admin", status=201)
+async def create_token(visit: Visit, body: NewToken) -> MadeToken:
+    """A new token of the caller, for a program or a device."""
+    scopes = tuple(dict.fromkeys(body.scopes))
+    token = await visit.doors.auth.issue(visit.owner, scopes, body.label)
+    visit.tell("tokens", change="created")
+    return MadeToken(token, scopes, body.label)
+
+
+@family.delete("/api/tokens/{token_id}", "admin")
+async def revoke_token(visit: Visit, token_id: str) -> RevokedToken:
+    """Let a token in no more; connections that it opened close at once."""
+    known = {token.hash[:_SHOWN]: token.hash for token in await visit.doors.store.tokens.all(owner=visit.owner)}
+    if token_id not in known or not await visit.doors.auth.revoke(known[token_id], visit.owner):
+        raise not_found("token", token_id)
+    visit.tell("tokens", change="revoked", id=token_id)
+    return RevokedToken(True, token_id)
+
+
+@family.post("/api/pairing", "admin", status=201)
+async def create_code(visit: Visit, body: NewCode) -> MadeCode:
+    """A code that lets one device in (`POST /pair`), once and soon."""
+    made = visit.doors.pairing.new_code(visit.who, tuple(dict.fromkeys(body.scopes)))
+    return MadeCode(made.code, made.scopes, made.expires_in)
+
+
+def _shown(visit: Visit, token: Token) -> ShownToken:
+    assert visit.admitted is not None
+    return ShownToken(
+        token.hash[:_SHOWN],
+        token.label,
+        token.scopes,
+        moment(token.created),
+        None if token.last_seen is None else moment(token.last_seen),
+        None if token.revoked is None else moment(token.revoked),
+        token.hash == visit.admitted.token,
+    )

@@ -1,0 +1,121 @@
+"""`POST /webhook`: one message in, the agent's answer out (origins.md 1.9)."""
+
+import asyncio
+from typing import Annotated, Final, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+
+from handspan.core.messages import AssistantMessage, Text, UserMessage
+from handspan.gateway.places import address_of
+from handspan.gateway.rest.agents import agent_called
+from handspan.gateway.rest.errors import Problem
+from handspan.gateway.rest.idempotency import fingerprint
+from handspan.gateway.rest.route import Family, Reply, Visit
+from handspan.gateway.rest.shown import SOMETHING, SessionId
+
+family: Final = Family("webhook")
+
+
+class WebhookBody(Struct, frozen=True):
+    """What is said, and to whom."""
+
+    message: Annotated[str, Meta(pattern=SOMETHING, max_length=60_000)]
+    persona: Annotated[str, Meta(max_length=100)] | None = None
+    """The agent."""
+
+
+class WebhookHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", "-")):
+    """Where it is said. Without a session a new one begins."""
+
+    x_session_id: SessionId = ""
+    x_persona: Annotated[str, Meta(max_length=100)] = ""
+    x_idempotency_key: Annotated[str, Meta(max_length=200)] = ""
+
+
+class WebhookAnswer(Struct, frozen=True):
+    """What the agent said. With `status` it is the stored answer to a request that came before."""
+
+    response: str
+    model: str
+    session_id: str
+    status: Literal["duplicate"] | UnsetType = UNSET
+    idempotent: Literal[True] | UnsetType = UNSET
+
+
+class WaitingAnswer(Struct, frozen=True):
+    """The turn waits for a person or a device; it goes on by itself."""
+
+    status: Literal["pending"]
+    session_id: str
+
+
+@family.post("/webhook", also={202: WaitingAnswer}, also_refuses=(404, 409, 429, 500, 503))
+async def webhook(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
+    """Say something to an agent and wait for its answer. The same idempotency key and body: the stored answer."""
+    _check_tries(visit)
+    key = headers.x_idempotency_key
+    if not key:
+        return await _answer(visit, body, headers)
+    wanted = fingerprint([body.message, body.persona, headers.x_persona, headers.x_session_id])
+    known = visit.doors.webhook_answers.find(visit.owner, key)
+    if known is not None:
+        return await _again(*known, wanted, key)
+    answer = visit.doors.webhook_answers.begin(visit.owner, key, wanted)
+    try:
+        answered = await _answer(visit, body, headers)
+    except BaseException:
+        answer.cancel()  # a failed try may be made again under its key
+        raise
+    answer.set_result(answered)
+    return answered
+
+
+async def _again(
+    asked: bytes, answer: "asyncio.Future[WebhookAnswer | Reply]", wanted: bytes, key: str
+) -> WebhookAnswer | Reply:
+    if asked != wanted:
+        text = f"The key {key!r} was used for another message. Use a new one for this."
+        raise Problem(409, "idempotency_conflict", text)
+    try:
+        first = await asyncio.shield(answer)
+    except asyncio.CancelledError:
+        if answer.cancelled():
+            raise Problem(503, "try_again", "The first request under this key failed. Try again.") from None
+        raise
+    return structs.replace(first, status="duplicate", idempotent=True) if isinstance(first, WebhookAnswer) else first
+
+
+def _check_tries(visit: Visit) -> None:
+    tries, address = visit.doors.webhook_tries, address_of(visit.request.scope)
+    if wait := tries.wait(address):
+        seconds = max(1, round(wait))
+        text = f"Too many messages came from this address: wait {seconds} s."
+        raise Problem(429, "rate_limited", text, {"retry-after": str(seconds)})
+    tries.note(address)
+
+
+async def _answer(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
+    turns, who = visit.doors.turns, visit.who
+    persona = body.persona or headers.x_persona
+    if persona:
+        await agent_called(visit, persona)
+    bound = await turns.bind(headers.x_session_id or None, who, agent=persona)
+    session_id = bound.session_id
+    ended = await turns.say(session_id, who, UserMessage((Text(body.message),)), lambda _: None, agent=persona)
+    match ended.reason:
+        case "pending":
+            return Reply(WaitingAnswer("pending", session_id), 202)
+        case "error":
+            raise Problem(500, "model_failed", f"LLM request failed: {ended.text}")
+        case "aborted":
+            raise Problem(409, "aborted", f"The turn of the session {session_id!r} was stopped before it ended.")
+        case _:
+            return WebhookAnswer(ended.text, await _model(visit, session_id), session_id)
+
+
+async def _model(visit: Visit, session_id: str) -> str:
+    """The model that spoke last."""
+    kept = visit.doors.store.conversations
+    length = (await kept.get(session_id, owner=visit.owner)).length
+    last = await kept.load(session_id, owner=visit.owner, after=max(0, length - 1))
+    return last[-1].model if last and isinstance(last[-1], AssistantMessage) else ""

@@ -1,0 +1,188 @@
+"""uvicorn under our own signals: the first one ends in order, a second one at once (SPEC G3)."""
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Protocol, cast
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from handspan.config.settings import GatewaySettings
+from handspan.gateway.listening import listen, tls_context, url_of
+from handspan.gateway.socket import SocketProtocol
+
+DRAIN_SECONDS: Final = 10.0
+_END_SECONDS: Final = 11.8
+"""From the first signal to the end, whatever hangs: it has to be over within 12 s."""
+_GOODBYE_SECONDS: Final = 0.5
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_log = logging.getLogger(__name__)
+
+
+class Servable(Protocol):
+    """What can be served. `open` comes before the first request, `close` after the last one."""
+
+    @property
+    def asgi(self) -> ASGIApp:
+        """The application."""
+        ...
+
+    async def open(self) -> None:
+        """Be ready for requests."""
+        ...
+
+    async def drain(self, seconds: float) -> None:
+        """Take no new work; let what runs finish, or give it its result, within so many seconds."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class Server:
+    """A gateway that listens: `open`, then it answers, then `close`. It hears no signals: `serve` does."""
+
+    def __init__(self, gateway: Servable, settings: GatewaySettings) -> None:
+        self._gateway = gateway
+        self._settings = settings
+        self._ticking: asyncio.Task[None] | None = None
+        self._uvicorn: uvicorn.Server | None = None
+        self._sockets: list[Any] = []
+        self.port = 0
+        """The port that it listens on; known after `open`."""
+
+    @property
+    def url(self) -> str:
+        """Where this computer reaches it, without a slash at the end."""
+        return url_of(self._settings, self.port)
+
+    async def open(self) -> str:
+        """Listen; the address. A `ConfigError` says why that can't be, and then nothing was opened."""
+        tls = tls_context(self._settings)
+        self._sockets = listen(self._settings)
+        self.port = self._sockets[0].getsockname()[1]
+        try:
+            await self._gateway.open()
+            try:
+                self._uvicorn = await self._start(tls)
+            except BaseException:
+                await self._gateway.close()
+                raise
+        except BaseException:
+            for bound in self._sockets:
+                bound.close()
+            raise
+        return self.url
+
+    async def _start(self, tls: Any) -> uvicorn.Server:
+        config = uvicorn.Config(
+            cast(Any, self._gateway.asgi),
+            http="h11",
+            ws=SocketProtocol,
+            ws_max_size=self._settings.limits.message_bytes,
+            ws_ping_interval=20.0,
+            ws_ping_timeout=20.0,
+            ws_per_message_deflate=False,  # it multiplies the memory of a connection
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            log_level="warning",  # SPEC S5: below that its lines have addresses with their query, and so tokens
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=cast(Any, _GOODBYE_SECONDS),
+        )
+        config.load()
+        config.ssl = tls
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
+        await server.on_tick(0)  # the date is known before the first answer
+        await server.startup(sockets=self._sockets)
+        self._ticking = asyncio.create_task(_tick(server))
+        return server
+
+    async def close(self, seconds: float = 0.0) -> None:
+        """Let the work end, for so many seconds at most; tell the clients (1012), and let go of everything."""
+        try:
+            await self._drain(seconds)
+        finally:
+            try:
+                await self._say_goodbye()
+            finally:
+                await self._gateway.close()
+
+    async def _drain(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds + 0.2):
+                await self._gateway.drain(seconds)
+        except TimeoutError:
+            _log.warning("Some work did not end within %s s", seconds)
+
+    async def _say_goodbye(self) -> None:
+        server, self._uvicorn = self._uvicorn, None
+        if server is None:
+            return
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.gather(self._ticking, return_exceptions=True)
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # that some had to be cut off is no error
+        left = set(server.server_state.tasks)
+        await server.shutdown(sockets=self._sockets)
+        for client in list(server.server_state.connections):
+            client.transport.abort()
+        if left:
+            await asyncio.wait(left, timeout=_GOODBYE_SECONDS)
+
+
+async def _tick(server: uvicorn.Server) -> None:
+    """Keep the date of answers right."""
+    while True:
+        await asyncio.sleep(1.0)
+        await server.on_tick(0)
+
+
+async def serve(gateway: Servable, settings: GatewaySettings, *, on_ready: Callable[[str], None]) -> None:
+    """Serve until a signal comes, then end in order. `on_ready` gets the address once it answers."""
+    server, stopping = Server(gateway, settings), Stopping()
+    stopping.open()
+    await server.open()
+    try:
+        on_ready(server.url)
+        await stopping.asked.wait()
+    finally:
+        await server.close(DRAIN_SECONDS if stopping.asked.is_set() else 0.0)
+
+
+class Stopping:
+    """Hears SIGTERM and SIGINT: the first asks for the end, the second is the end."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    def open(self) -> None:
+        """Begin to listen; to the end of the process, so that a second signal is always heard."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._hear)
+
+    def _hear(self) -> None:
+        if self.asked.is_set():
+            os._exit(1)
+        self.asked.set()
+        last = threading.Timer(_END_SECONDS, os._exit, (1,))  # a thread: it counts on no loop that may hang
+        last.daemon = True
+        last.start()
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed, else what asyncio has."""
+    try:
+        import uvloop  # noqa: PLC0415 - a library that need not be there
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

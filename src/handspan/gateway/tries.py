@@ -1,0 +1,55 @@
+"""How often an address may try something: a window of time, and a pause for whoever tries too often."""
+
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+
+class _Tried(Struct):
+    at: list[float]
+    free_at: float = 0.0
+
+
+class Tries:
+    """Counts tries by address. It remembers so many addresses and no more: the oldest are forgotten first."""
+
+    def __init__(
+        self,
+        limit: int,
+        seconds: float,
+        pause: float | None = None,
+        *,
+        addresses: int = 10_000,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`limit` tries in `seconds`; then a `pause`, or without one until the window has moved on."""
+        self._limit = limit
+        self._seconds = seconds
+        self._pause = pause
+        self._addresses = addresses
+        self._clock = clock
+        self._tried: dict[str, _Tried] = {}
+
+    def wait(self, address: str) -> float:
+        """How many seconds this address has to wait; 0 when it may try."""
+        tried = self._tried.get(address)
+        return max(0.0, tried.free_at - self._clock()) if tried else 0.0
+
+    def note(self, address: str) -> None:
+        """It has tried."""
+        now = self._clock()
+        tried = self._tried.pop(address, None) or _Tried([])
+        tried.at = [at for at in tried.at if at > now - self._seconds]
+        tried.at.append(now)
+        if len(tried.at) >= self._limit:
+            tried.free_at = tried.at[0] + self._seconds if self._pause is None else now + self._pause
+            if self._pause is not None:
+                tried.at = []
+        self._tried[address] = tried  # at the end: it is the newest now
+        if len(self._tried) > self._addresses:
+            del self._tried[next(iter(self._tried))]
+
+    def forget(self, address: str) -> None:
+        """It has shown that it may: nothing is held against it."""
+        self._tried.pop(address, None)

@@ -1,0 +1,37 @@
+"""Why a turn is not begun, in the codes of ws.md 9.1. A turn that has begun ends with an event instead."""
+
+from typing import Final, Literal, TypeAlias
+
+from handspan.core.errors import HandspanError
+
+RefusalCode: TypeAlias = Literal[
+    "SESSION_BUSY", "SESSION_OWNER_MISMATCH", "SESSION_BIND_FAILED", "AGENT_INIT_FAILED", "NO_USER_MESSAGE"
+]
+
+STOPPING: Final = "The gateway is being stopped and begins no new turns: say it again in a moment."
+
+
+class TurnRefused(HandspanError):
+    """Nothing was begun and nothing was kept; the message says why, and what to do."""
+
+    def __init__(self, code: RefusalCode, message: str) -> None:
+        super().__init__(message)
+        self.code: RefusalCode = code
+
+
+class SessionBusy(TurnRefused):
+    """Too many want to say something in this session, or it waits for somebody."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("SESSION_BUSY", message)
+
+
+class SessionRefused(TurnRefused):
+    """This session can't be had: it is somebody else's, can't be kept, or its agent is not there."""
+
+
+class NoUserMessage(TurnRefused):
+    """There is nothing to answer again."""
+
+    def __init__(self) -> None:
+        super().__init__("NO_USER_MESSAGE", "Nobody has said anything in this session yet: say something first.")

@@ -1,0 +1,260 @@
+"""Tools at the other end of a connection: a phone's, a bridge's, a chat client's (SPEC W; ws.md 4).
+
+`RemoteTools` keeps the tools of one peer right in the registry while its link is up; `RemoteTool` is a tool like any
+other, whose `run` asks the peer.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import Struct, structs
+
+from handspan.core.clean import visible
+from handspan.core.context import ToolContext
+from handspan.core.errors import DefinitionError, HandspanError
+from handspan.core.names import matches_any, outside_name
+from handspan.core.principals import Origin, Scope
+from handspan.core.questions import Questions
+from handspan.core.results import Success
+from handspan.core.schema import Validator
+from handspan.core.tool import DEFAULT_TIMEOUT, UNKNOWN_EFFECTS, Annotations, Placement, ToolSpec
+from handspan.core.values import Arguments, Json, JsonObject
+from handspan.registry.registry import Registry
+from handspan.sources.ws_calls import OpenCall, RemoteCalls
+from handspan.sources.ws_outcome import read_outcome
+from handspan.wire.ws import name_of, read_offer
+from handspan.wire.ws_frames import Limits, Offer, Rejected, Result, ToolsRegistered
+
+
+class OfferRules(Struct, frozen=True):
+    """What clients may register here (SPEC W5)."""
+
+    limits: Limits = Limits()
+    allow: tuple[str, ...] | None = None
+    """Globs of names; None: all."""
+    deny: tuple[str, ...] = ()
+    deny_permissions: tuple[str, ...] = ()
+    longest_call: float = 600.0
+    """Seconds that a call with progress may take in all."""
+
+
+class Interned:
+    """Schemas and their validators, once each: ten thousand phones of one kind bring the same three."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[bytes, _Schema] = WeakValueDictionary()
+
+    def schema(self, parameters: JsonObject) -> "_Schema":
+        """This schema, compiled; `DefinitionError` when it can't be used."""
+        key = msgspec.json.encode(parameters)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _Schema(parameters, len(key))
+        return known
+
+
+class _Schema:
+    __slots__ = ("__weakref__", "depth", "parameters", "size", "validator")
+
+    def __init__(self, parameters: JsonObject, size: int) -> None:
+        self.parameters = parameters
+        self.size = size
+        self.depth = _depth(parameters)
+        self.validator = Validator(parameters)
+
+
+class RemoteTool:
+    """A tool whose code runs at the other end."""
+
+    __slots__ = ("_calls", "_schema", "asks_itself", "idle", "longest", "outlives", "own_name", "questions", "spec")
+
+    placement: Placement = "loop"
+
+    def __init__(self, spec: ToolSpec, own_name: str, schema: _Schema, tools: "RemoteTools") -> None:
+        can = tools.calls.can
+        self.spec = spec
+        self.own_name = own_name
+        self._schema = schema
+        self._calls = tools.calls
+        self.questions = tools.questions
+        """Where its permissions are asked for; None: the client asks by itself, when the request comes."""
+        self.asks_itself = tools.questions is None
+        self.outlives = "resume" in can
+        """Its calls may be answered even if this process dies meanwhile (ws.md 6.7 i)."""
+        self.idle = spec.timeout if "progress" in can else None
+        self.longest = tools.rules.longest_call if "progress" in can else spec.timeout
+        """What the engine waits at most; with progress the tool's own time is kept here, and begins anew each time."""
+
+    @property
+    def validator(self) -> Validator:
+        """The compiled schema, shared with every tool that has the same."""
+        return self._schema.validator
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
+        """What the client answers."""
+        calls = self._calls
+        call = OpenCall(ctx.call_id, self.own_name, arguments, ctx.deadline)
+        call.report = ctx.progress
+        call.idle = self.idle
+        try:
+            calls.ask(call)
+            answer = await call.outcome
+        except asyncio.CancelledError:
+            is_late = ctx.deadline is not None and ctx.deadline.at <= time.monotonic()
+            calls.cancel(call, "timeout" if is_late else "aborted")
+            raise
+        finally:
+            calls.forget(call)
+        if type(answer) is Result and answer.success and not answer.parts:
+            return answer.output
+        return await read_outcome(answer, self.spec.name, ctx)
+
+
+class RemoteTools:
+    """The tools of one peer. `open` puts them where its sessions find them, `close` takes all of them back."""
+
+    __slots__ = ("_interned", "_registry", "_tools", "calls", "namespace", "origin", "questions", "rules", "scope")
+
+    def __init__(
+        self,
+        registry: Registry,
+        interned: Interned,
+        rules: OfferRules,
+        calls: RemoteCalls,
+        questions: Questions | None,
+        origin: Origin,
+        scope: Scope,
+        namespace: str = "",
+    ) -> None:
+        self._registry = registry
+        self._interned = interned
+        self._tools: dict[str, RemoteTool] = {}
+        """By the client's own names."""
+        self.rules = rules
+        self.calls = calls
+        self.questions = questions
+        self.origin = origin
+        self.scope = scope
+        self.namespace = namespace
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    @property
+    def names(self) -> list[str]:
+        """The names under which models know them."""
+        return [tool.spec.name for tool in self._tools.values()]
+
+    def find(self, own_name: str) -> RemoteTool | None:
+        """The tool that the client calls so."""
+        return self._tools.get(own_name)
+
+    def register(self, offered: Sequence[Json]) -> ToolsRegistered:
+        """Add these, or put them in place of those of the same name; says which were not taken, and why."""
+        rejected: list[Rejected] = []
+        for one in offered:
+            try:
+                self._put(read_offer(one))
+            except HandspanError as error:
+                rejected.append(Rejected(visible(name_of(one))[:128], str(error)))
+        return ToolsRegistered(len(offered), len(self._tools), rejected)
+
+    def take_up(self) -> None:
+        """Ask again what an earlier life of this gateway had asked of tools that are back now."""
+        for own_name, tool in self._tools.items():
+            self.calls.named(tool.spec.name, own_name)
+
+    def unregister(self, names: Sequence[str]) -> int:
+        """Take these back; how many there were."""
+        gone = [tool for name in names if (tool := self._tools.pop(name, None)) is not None]
+        for tool in gone:
+            self._registry.unregister(tool.spec.name, self.scope)
+        return len(gone)
+
+    def offered(self) -> list[Json]:
+        """The tools as the client gave them."""
+        return [
+            {"name": name, "description": tool.spec.description, "parameters": tool.spec.parameters}
+            for name, tool in self._tools.items()
+        ]
+
+    def fingerprints(self) -> dict[str, str]:
+        """The identity of each definition, by the client's own name (SPEC T5)."""
+        # Without the label, which a person may change; and nothing is kept of it in the spec.
+        return {name: structs.replace(tool.spec, name=name).fingerprint for name, tool in self._tools.items()}
+
+    def close(self) -> int:
+        """Take all of them back, from everywhere, at once (SPEC W4)."""
+        self._tools.clear()
+        return self._registry.unregister_by_source(self.origin)
+
+    def _put(self, offer: Offer) -> None:
+        self._check(offer)
+        schema = self._interned.schema(offer.parameters)
+        self._check_schema(schema)
+        spec = ToolSpec(
+            outside_name(offer.name, self.namespace),
+            visible(offer.description),
+            schema.parameters,
+            tuple(offer.permissions),
+            DEFAULT_TIMEOUT if offer.timeout is None else offer.timeout,
+            offer.version,
+            _annotations(offer.annotations),
+        )
+        tool = RemoteTool(spec, offer.name, schema, self)
+        self._take_over(spec.name)
+        self._registry.register_or_replace(tool, self.origin, self.scope)
+        self._tools[offer.name] = tool
+
+    def _check(self, offer: Offer) -> None:
+        limits, rules = self.rules.limits, self.rules
+        if offer.name not in self._tools and len(self._tools) >= limits.tools:
+            raise DefinitionError(f"A client may have {limits.tools} tools here, and has them.")
+        if not offer.name:
+            raise DefinitionError("A tool needs a name.")
+        if len(offer.description.encode("utf-8", "replace")) > limits.description_bytes:
+            raise DefinitionError(f"Its description is longer than {limits.description_bytes} bytes: shorten it.")
+        if matches_any(rules.deny, offer.name) or (
+            rules.allow is not None and not matches_any(rules.allow, offer.name)
+        ):
+            raise DefinitionError("Clients may not register a tool of this name here (setting gateway.remote).")
+        if denied := [one for one in offer.permissions if matches_any(rules.deny_permissions, one)]:
+            raise DefinitionError(f"Tools that need {denied[0]!r} may not be registered here (setting gateway.remote).")
+
+    def _check_schema(self, schema: _Schema) -> None:
+        limits = self.rules.limits
+        if schema.size > limits.schema_bytes:
+            raise DefinitionError(f"Its schema has {schema.size} bytes; {limits.schema_bytes} are the limit.")
+        if schema.depth > limits.schema_depth:
+            raise DefinitionError(f"Its schema is nested more than {limits.schema_depth} levels deep.")
+
+    def _take_over(self, name: str) -> None:
+        """A newer connection of the same session has the say: the older one may be dead and not know it yet."""
+        if self.scope.kind != "session":
+            return
+        holder = self._registry.holder(name, self.scope)
+        if holder is not None and holder != self.origin and (holder.kind, holder.name) == ("remote", self.origin.name):
+            self._registry.unregister(name, self.scope)
+
+
+def _annotations(said: JsonObject | None) -> Annotations:
+    if said is None:
+        return UNKNOWN_EFFECTS  # SPEC P4
+    known = {name: value for name, value in said.items() if name in _ANNOTATIONS and isinstance(value, bool)}
+    return Annotations(**known) if known else UNKNOWN_EFFECTS
+
+
+_ANNOTATIONS: Final = frozenset(Annotations.__struct_fields__)
+
+
+def _depth(value: Json) -> int:
+    level: list[Json] = [value]
+    depth = 0
+    while nested := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        level = [below for item in nested for below in (item.values() if isinstance(item, dict) else item)]
+    return depth

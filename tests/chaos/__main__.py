@@ -1,0 +1,62 @@
+"""`python -m tests.chaos`: every scenario in its long form, as a table; exit 1 when a promise is broken."""
+
+import argparse
+import asyncio
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import structs
+
+from tests.chaos import hostile, kills, sigterm, storm
+from tests.chaos.figures import Figure, broken, table
+
+Scenario = Callable[[Path, Any, int], Awaitable[list[Figure]]]
+SCENARIOS: Final[dict[str, tuple[Scenario, Any, Any]]] = {
+    "storm": (storm.storm, storm.Scale(), storm.SHORT),
+    "kills": (kills.kills, kills.Scale(), kills.SHORT),
+    "sigterm": (sigterm.sigterm, sigterm.Scale(), sigterm.SHORT),
+    "hostile": (hostile.hostile, hostile.Scale(), hostile.SHORT),
+}
+
+
+def main() -> int:
+    """Run what was asked for; 1 when a promise is broken."""
+    options = _options()
+    failed = False
+    for name in options.scenarios or SCENARIOS:
+        scenario, long, short = SCENARIOS[name]
+        scale = _scaled(short if options.short else long, options.scale)
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+            figures = asyncio.run(scenario(Path(folder), scale, options.seed))
+        sys.stdout.write(table(name, options.seed, time.monotonic() - begun, figures) + "\n\n")
+        sys.stdout.flush()
+        failed = failed or bool(broken(figures))
+    sys.stdout.write("A promise is BROKEN.\n" if failed else "Every promise was kept.\n")
+    return 1 if failed else 0
+
+
+def _scaled(scale: Any, factor: float) -> Any:
+    """So many times as much of everything."""
+    return structs.replace(scale, **{name: max(1, round(count * factor)) for name, count in structs.asdict(scale).items()})
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("scenarios", nargs="*", help=f"which of {', '.join(SCENARIOS)}; all of them without")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="repeat a run")
+    parser.add_argument("--scale", type=float, default=1.0, help="so many times as much of everything")
+    parser.add_argument("--short", action="store_true", help="the short forms, as in `make test`")
+    options = parser.parse_args()
+    if unknown := [name for name in options.scenarios if name not in SCENARIOS]:
+        parser.error(f"there is no scenario {unknown[0]!r}")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""kill -9 of the gateway, again and again, while devices work and people talk.
+
+Devices can come back; callers ask again with the same key; chats go on in the same session. At the end the journal and the
+conversations are read from the disk, and held against what everybody was told.
+"""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from typing import Final, cast
+
+from msgspec import Struct
+from websockets.exceptions import WebSocketException
+
+from handspan.core.messages import AssistantMessage, Text, UserMessage, check_all
+from handspan.core.principals import OPERATOR
+from handspan.core.values import Json, JsonObject
+from handspan.store.store import SqliteStore
+from handspan.testing import Answering, Asked, FakeDevice, GatewayProcess, NotSaid, offer
+from tests.chaos.figures import Figure, none_of, percentile
+from tests.chaos.rest import RestCaller
+from tests.chaos.witness import Witness, journal_of, kept
+
+_PARCEL: Final[JsonObject] = {
+    "type": "object",
+    "properties": {"parcel": {"type": "string", "description": "which parcel"}},
+    "required": ["parcel"],
+}
+_CALLERS: Final = 3
+"""For each device."""
+PLAIN_PROCESS: Final = {"COVERAGE_PROCESS_CONFIG": "", "COVERAGE_PROCESS_START": ""}
+"""A process that is killed can't write what it covered, and starts faster without."""
+_ENVIRON: Final = {**PLAIN_PROCESS, "HANDSPAN_GATEWAY__RESUME_GRACE": "25"}
+
+
+class Scale(Struct, frozen=True):
+    """How much of it."""
+
+    kills: int = 50
+    devices: int = 6
+    chats: int = 4
+
+
+SHORT: Final = Scale(3, 3, 2)
+
+
+class Load:
+    """Everybody who works while the gateway is killed."""
+
+    def __init__(self, gateway: GatewayProcess, scale: Scale, seed: int) -> None:
+        self._gateway = gateway
+        self._chance = Random(f"{seed}/load")
+        self.is_over = asyncio.Event()
+        self.witness = Witness()
+        self.caller = RestCaller(gateway.url, gateway.token)
+        self.devices = [self._device(f"lift{number}", "lift", "Lift a parcel.") for number in range(scale.devices)]
+        self.scales = self._device("scales", "weigh", "Weigh a parcel.")
+        """The only one that chats find words for."""
+        self.said: dict[str, list[str]] = {f"talk-{number}": [] for number in range(scale.chats)}
+        """Messages whose answer came to its end, by session."""
+        self.codes: list[str] = []
+
+    def _device(self, label: str, tool: str, description: str) -> Answering:
+        tools = [offer(tool, description, _PARCEL, timeout=30)]
+        return Answering(self._gateway.url, self._gateway.token, self._answer, tools=tools, label=label)
+
+    async def _answer(self, asked: Asked) -> Json:
+        await asyncio.sleep(self._chance.random() * 0.1)
+        return f"done with {asked.args['parcel']}"
+
+    async def call(self, device: Answering, place: int) -> None:
+        """Make calls over this device, one after another."""
+        number = 0
+        while not self.is_over.is_set():
+            await device.ready(30)
+            number += 1
+            key = f"{device.label}/{place}/{number}"
+            try:
+                call_id, envelope = await self.caller.call(f"{device.label}__lift", {"parcel": key}, key)
+            except TimeoutError:
+                self.witness.asked.add(key)  # nobody will ever say what came of it
+                continue
+            self.witness.asked.add(call_id)
+            self.witness.was_told(call_id, envelope)
+            self.codes.append(str(envelope.get("code", "success")))
+
+    async def talk(self, session: str) -> None:
+        """Say one thing after another, and wait for the end of each answer."""
+        async with FakeDevice(self._gateway.url, self._gateway.token) as chat:
+            number = 0
+            while not self.is_over.is_set():
+                number += 1
+                text = f"weigh parcel {session}-{number}"
+                try:
+                    if not chat.is_connected:
+                        await chat.connect(role="chat", session_id=session)
+                    await chat.send({"type": "message", "content": text})
+                    if await _ended(chat):
+                        self.said[session].append(text)
+                except (OSError, WebSocketException, NotSaid, TimeoutError):
+                    await chat.drop()
+                    await asyncio.sleep(0.02)
+
+
+async def _ended(chat: FakeDevice) -> bool:
+    """Whether the turn came to its end; False when it could not begin."""
+    while (frame := await chat.next()) is not None:
+        if frame["type"] in ("done", "error"):
+            return frame["type"] == "done"
+    raise NotSaid("the link is gone")
+
+
+async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
+    """The figures of one run."""
+    chance = Random(f"{seed}/kills")
+    ready: list[float] = []
+    async with GatewayProcess(folder, environ=_ENVIRON) as gateway, AsyncExitStack() as stack:
+        load = Load(gateway, scale, seed)
+        stack.push_async_callback(load.caller.close)
+        for device in (*load.devices, load.scales):
+            await stack.enter_async_context(device)
+        async with asyncio.TaskGroup() as group:
+            for device in load.devices:
+                for place in range(_CALLERS):
+                    group.create_task(load.call(device, place))
+            for session in load.said:
+                group.create_task(load.talk(session))
+            for _ in range(scale.kills):
+                await asyncio.sleep(0.1 + chance.random())
+                await gateway.kill()
+                ready.append(await _started(gateway))
+            load.is_over.set()
+        open_left = await _settled(load.caller)
+        code = await gateway.terminate()
+        log = gateway.log
+    for device in (*load.devices, load.scales):
+        load.witness.ran.update(device.ran)
+        load.witness.acknowledged.update({id: said["output"] for id, said in device.acknowledged.items()})
+    again = {id for device in (*load.devices, load.scales) for id in device.asked_again}
+    journal = await journal_of(gateway.state)
+    return [
+        Figure("kills", len(ready)),
+        Figure("calls that callers made", len(load.codes), at_least=scale.kills),
+        *(Figure(f"  {code}", load.codes.count(code)) for code in sorted(set(load.codes))),
+        Figure("requests that broke and were sent again", load.caller.tries),
+        Figure("calls in the journal", len(journal)),
+        Figure("calls that lived through a kill", len(again), at_least=1),
+        Figure("results acknowledged", len(load.witness.acknowledged), at_least=scale.kills),
+        Figure("messages answered", sum(map(len, load.said.values())), at_least=scale.chats),
+        Figure("ready again, p50", percentile(ready, 0.5) * 1000, "ms"),
+        Figure("ready again, max", max(ready) * 1000, "ms", at_most=3000),
+        *load.witness.figures(kept(journal)),
+        Figure("calls that were open when all had settled", open_left, at_most=0),
+        none_of("acknowledged messages lost", await _unheard(gateway.state, load.said)),
+        none_of("tracebacks in the log", [log[log.index("Traceback") :][:600]] if "Traceback" in log else []),
+        Figure("exit code at the end", code, at_most=0, at_least=0),
+    ]
+
+
+async def _started(gateway: GatewayProcess) -> float:
+    begun = time.monotonic()
+    await gateway.start()
+    return time.monotonic() - begun
+
+
+async def _settled(caller: RestCaller) -> int:
+    """Wait until no call is open, not longer than their time is; how many are."""
+    async with asyncio.timeout(60):
+        while found := cast(list[JsonObject], cast(JsonObject, await caller.get("/api/calls?status=open"))["calls"]):
+            await caller.result(str(found[0]["id"]))
+    return len(found)
+
+
+async def _unheard(state: Path, said: dict[str, list[str]]) -> list[str]:
+    """What was answered and is not in the conversation, or has no answer there; and conversations that do not load."""
+    missing: list[str] = []
+    async with SqliteStore(state) as store:
+        for session, texts in said.items():
+            if not texts:
+                continue
+            messages = await store.conversations.load(session, owner=OPERATOR.owner)
+            check_all(messages)
+            known = await store.conversations.get(session, owner=OPERATOR.owner)
+            if known.state != "idle":
+                missing.append(f"{session} is {known.state}")
+            asked = [_words(message) for message in messages if isinstance(message, UserMessage)]
+            answered = {
+                _words(before)
+                for before, after in zip(messages, messages[1:], strict=False)
+                if isinstance(before, UserMessage) and isinstance(after, AssistantMessage)
+            }
+            missing += [text for text in texts if asked.count(text) != 1 or text not in answered]
+    return missing
+
+
+def _words(message: UserMessage | object) -> str:
+    parts = message.parts if isinstance(message, UserMessage) else ()
+    return " ".join(part.text for part in parts if isinstance(part, Text))
+
+

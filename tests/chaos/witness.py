@@ -1,0 +1,93 @@
+"""The witness of a run: it knows what was asked, run, answered and acknowledged, and finds what broke a promise.
+
+The promises are those of security.md 9: one result for every call; what may have effects runs at most once; what was
+acknowledged is still there.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct, UnsetType
+
+from handspan.core.calls import CallRecord
+from handspan.core.principals import OPERATOR
+from handspan.core.results import envelope
+from handspan.core.values import Json, JsonObject
+from handspan.store.store import SqliteStore
+from tests.chaos.figures import Figure, none_of
+
+
+class Kept(Struct, frozen=True):
+    """What the journal has of a call."""
+
+    state: str
+    envelope: JsonObject | None
+
+
+class Witness:
+    """Told of everything that everybody saw."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+        """Calls that somebody made."""
+        self.results: dict[str, list[JsonObject]] = {}
+        """What callers were told, by call."""
+        self.ran: Counter[str] = Counter()
+        """How often devices ran a call."""
+        self.acknowledged: dict[str, Json] = {}
+        """What devices answered and the gateway confirmed, of calls that nothing else can have ended."""
+
+    def was_told(self, call_id: str, envelope: JsonObject) -> None:
+        """A caller got this result."""
+        self.results.setdefault(call_id, []).append(envelope)
+
+    def figures(self, journal: Mapping[str, Kept]) -> list[Figure]:
+        """What was promised of calls, and what came of it."""
+        return [
+            none_of("calls lost", sorted(self._lost(journal))),
+            none_of("calls still open", (id for id, kept in journal.items() if kept.state != "done")),
+            none_of("calls with two results", sorted(self._doubled(journal))),
+            none_of("calls run twice", (f"{id}: {count} times" for id, count in self.ran.items() if count > 1)),
+            none_of("acknowledged results lost", self._forgotten(journal)),
+        ]
+
+    def _lost(self, journal: Mapping[str, Kept]) -> set[str]:
+        return self.asked - {id for id in self.results if id in journal}
+
+    def _doubled(self, journal: Mapping[str, Kept]) -> set[str]:
+        """More than one result, or another one in the journal than the caller was told."""
+        return {
+            id
+            for id, told in self.results.items()
+            if len(told) > 1 or (id in journal and journal[id].state == "done" and journal[id].envelope != told[0])
+        }
+
+    def _forgotten(self, journal: Mapping[str, Kept]) -> list[str]:
+        return [
+            f"{id}: {answer!r} was acknowledged, the journal has {journal.get(id)!r}"
+            for id, answer in self.acknowledged.items()
+            if id not in journal or (journal[id].envelope or {}).get("result") != answer
+        ]
+
+
+def kept(records: Iterable[CallRecord]) -> dict[str, Kept]:
+    """The journal by call."""
+    return {
+        record.id: Kept(record.state or "", None if isinstance(record.result, UnsetType) else envelope(record.result))
+        for record in records
+    }
+
+
+async def journal_of(state: Path) -> list[CallRecord]:
+    """Every call of the operator in the journal of a gateway that does not run."""
+    async with SqliteStore(state) as store:
+        records: list[CallRecord] = []
+        after: str | None = None
+        while True:
+            page, after = await store.ledger.page(owner=OPERATOR.owner, limit=500, after=after)
+            records += page
+            if after is None:
+                return records
+
+

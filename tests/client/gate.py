@@ -1,0 +1,100 @@
+"""A gateway's half of the links, played by hand over real sockets. Every wait is bounded."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.http11 import Request, Response
+
+SECONDS = 10.0
+ALL = ["resume", "progress", "cancel", "deadline", "parts", "permissions", "unregister", "ack_batch"]
+CHAT = [*ALL, "events", "questions"]
+
+Refuse = Callable[[ServerConnection, Request], Response | None]
+
+
+class GateLink:
+    """One link, from the gateway's side."""
+
+    def __init__(self, socket: ServerConnection) -> None:
+        self.socket = socket
+
+    @property
+    def path(self) -> str:
+        """What the client asked for."""
+        assert self.socket.request is not None
+        return self.socket.request.path
+
+    async def says(self, kind: str, /, **fields: Any) -> None:
+        """The gateway says this."""
+        await self.socket.send(msgspec.json.encode({"type": kind, **fields}), text=True)
+
+    async def hears(self, kind: str) -> dict[str, Any]:
+        """The next frame, which has to be of this type."""
+        frame = await self.hears_any()
+        assert frame["type"] == kind, frame
+        return frame
+
+    async def hears_any(self) -> dict[str, Any]:
+        """The next frame."""
+        async with asyncio.timeout(SECONDS):
+            frame: dict[str, Any] = msgspec.json.decode(await self.socket.recv())
+        return frame
+
+    async def greets(self, *, tools: bool = True, can: list[str] | None = None, **fields: Any) -> dict[str, Any]:
+        """The handshake; what the client said in `connect`."""
+        await self.says("session_start", v=1, session_id="s1", resumed=False, message_count=0)
+        hello = await self.hears("connect")
+        if tools:
+            await self.hears("register_tools")
+        given = {"capabilities": ALL if can is None else can, "resume_token": "t1", "grace_ms": 60000, "resumed": False}
+        await self.says("connected", v=1, message="hello", **{**given, **fields})
+        return hello
+
+    async def asks(self, call_id: str, name: str, /, **args: Any) -> None:
+        """The gateway asks for a call."""
+        await self.says("tool_call_request", id=call_id, name=name, args=args)
+
+    async def fence(self) -> None:
+        """Wait until the client has done everything so far, and has nothing else to say."""
+        await self.asks("fence", "no_such_tool")
+        assert (await self.hears("tool_error"))["id"] == "fence"
+        await self.says("result_acknowledged", id="fence")
+
+    def drop(self) -> None:
+        """Cut it."""
+        self.socket.transport.abort()
+
+    async def close(self, code: int) -> None:
+        """Say goodbye."""
+        await self.socket.close(code)
+
+
+class Gate:
+    """A server that takes links."""
+
+    def __init__(self, server: Server, links: "asyncio.Queue[GateLink]") -> None:
+        self._links = links
+        port = next(iter(server.sockets)).getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def link(self) -> GateLink:
+        """The next link that a client opens."""
+        async with asyncio.timeout(SECONDS):
+            return await self._links.get()
+
+
+@asynccontextmanager
+async def gate(refuse: Refuse | None = None) -> AsyncIterator[Gate]:
+    """A gate that is open; `refuse` may answer a request with something else than an upgrade."""
+    links: asyncio.Queue[GateLink] = asyncio.Queue()
+
+    async def take(socket: ServerConnection) -> None:
+        links.put_nowait(GateLink(socket))
+        await socket.wait_closed()
+
+    async with serve(take, "127.0.0.1", 0, process_request=refuse) as server:
+        yield Gate(server, links)

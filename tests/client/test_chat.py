@@ -1,0 +1,441 @@
+"""Conversations over real sockets: no event lost or doubled, and no turn without an end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from handspan.client import Backoff, Chat, Client, GatewayRefused, GatewayUnreachable
+from handspan.client import chat as chat_module
+from handspan.client.chat import Events
+from handspan.core.errors import HandspanError
+from handspan.core.events import (
+    CallFinished,
+    CallStarted,
+    Ended,
+    Event,
+    QuestionAsked,
+    RoundBegan,
+    TextArrived,
+    ThinkingArrived,
+)
+from tests.client.gate import CHAT, Gate, GateLink, gate
+
+pytestmark = pytest.mark.anyio
+
+SOON = Backoff(0.001, 0.01)
+
+
+@asynccontextmanager
+async def talking(can: list[str] = CHAT, **options: Any) -> AsyncIterator[tuple[Chat, GateLink, Gate]]:
+    """A chat that is open, its link and the gate."""
+    async with gate() as there:
+        client = Client(there.url, "secret", backoff=SOON)
+        opening = asyncio.create_task(greeted(there, can=can, tools=False))
+        async with client.chat(**options) as chat:
+            yield chat, await opening, there
+
+
+async def greeted(there: Gate, **greeting: Any) -> GateLink:
+    link = await there.link()
+    await link.greets(**greeting)
+    return link
+
+
+async def happens(link: GateLink, seq: int, kind: str, **fields: Any) -> None:
+    await link.says("event", seq=seq, event={"type": kind, **fields})
+
+
+async def rest(events: Events) -> list[Event]:
+    async with asyncio.timeout(10):
+        return [event async for event in events]
+
+
+async def following(events: Events) -> Event:
+    async with asyncio.timeout(10):
+        return await anext(events)
+
+
+async def test_nobody_there_is_told_at_once() -> None:
+    with pytest.raises(GatewayUnreachable, match="Is the gateway running"):
+        async with Client("http://127.0.0.1:1", "secret").chat():
+            raise AssertionError("nobody is there")
+
+
+async def test_somebody_elses_session_is_refused() -> None:
+    async with gate() as there:
+
+        async def refuse() -> None:
+            link = await there.link()
+            await link.says("error", message="It is somebody else's.", code="SESSION_OWNER_MISMATCH")
+            await link.close(1000)
+
+        refusing = asyncio.create_task(refuse())
+        with pytest.raises(GatewayRefused, match="somebody else's"):
+            async with Client(there.url).chat("theirs"):
+                raise AssertionError("it is theirs")
+        await refusing
+
+
+async def test_a_server_that_does_not_answer_is_no_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_module, "_SECONDS_TO_OPEN", 0.05)
+    async with gate() as there:
+        with pytest.raises(GatewayUnreachable, match="is it a gateway"):
+            async with Client(there.url).chat():
+                raise AssertionError("nobody answers")
+
+
+async def test_a_turn_is_its_events_up_to_its_end() -> None:
+    async with talking(session="mine", agent="Clerk") as (chat, link, _):
+        assert link.path == "/ws/chat?session_id=mine&persona=Clerk"
+        assert (chat.session_id, chat.state, chat.message_count) == ("s1", "connected", 0)
+        turn = chat.send("hello")
+        first = asyncio.create_task(following(turn))
+        assert await link.hears("message") == {"type": "message", "content": "hello"}
+        await happens(link, 1, "round", number=1)
+        assert await first == RoundBegan(1)
+        await happens(link, 2, "text", text="hi")
+        await happens(link, 3, "an event of tomorrow", mood="good")
+        await happens(link, 4, "ended", reason="done", text="hi")
+        await link.says("title_updated", title="Greeting")
+        assert await rest(turn) == [TextArrived("hi"), Ended("done", "hi")]
+        assert await rest(turn) == []
+        await link.fence()
+        assert chat.title == "Greeting"
+
+
+async def test_a_second_turn_waits_for_the_first_even_if_nobody_listens_any_more() -> None:
+    async with talking() as (chat, link, _):
+        first = asyncio.create_task(following(chat.send("one")))
+        await link.hears("message")
+        await happens(link, 1, "text", text="a")
+        assert await first == TextArrived("a")
+        second = asyncio.create_task(rest(chat.send("two")))
+        await link.fence()  # nothing was said yet
+        await happens(link, 2, "ended", reason="done", text="a")
+        assert (await link.hears("message"))["content"] == "two"
+        await happens(link, 3, "ended", reason="done", text="b")
+        assert await second == [Ended("done", "b")]
+
+
+async def test_joining_becomes_part_of_the_turn_that_runs() -> None:
+    async with talking() as (chat, link, _):
+        first = asyncio.create_task(rest(chat.send("one")))
+        await link.hears("message")
+        second = asyncio.create_task(rest(chat.send("and two", join=True)))
+        assert await link.hears("message") == {"type": "message", "content": "and two", "join": True}
+        await happens(link, 1, "ended", reason="done", text="both")
+        assert await first == await second == [Ended("done", "both")]
+
+
+async def test_an_answer_can_be_given_anew() -> None:
+    async with talking() as (chat, link, _):
+        turn = asyncio.create_task(rest(chat.regenerate()))
+        await link.hears("regenerate")
+        await happens(link, 1, "ended", reason="done", text="again")
+        assert await turn == [Ended("done", "again")]
+
+
+async def test_whoever_watches_sees_all_turns() -> None:
+    async with talking() as (chat, link, _):
+        watching = chat.watch()
+        await happens(link, 1, "text", text="from elsewhere")
+        await happens(link, 2, "ended", reason="done", text="x")
+        assert await following(watching) == TextArrived("from elsewhere")
+        assert await following(watching) == Ended("done", "x")
+    assert await rest(watching) == []
+
+
+async def test_a_turn_that_waits_for_somebody_goes_on() -> None:
+    async with talking() as (chat, link, _):
+        turn = asyncio.create_task(rest(chat.send("one")))
+        await link.hears("message")
+        await happens(link, 1, "ended", reason="pending")
+        await happens(link, 2, "ended", reason="done", text="x")
+        assert await turn == [Ended("pending"), Ended("done", "x")]
+
+
+# Errors.
+
+
+async def test_a_turn_that_is_refused_ends_and_the_next_one_too() -> None:
+    async with talking() as (chat, link, _):
+        for _ in range(2):
+            turn = asyncio.create_task(rest(chat.send("one")))
+            await link.hears("message")
+            await link.says("error", message="odd", code="INVALID_FRAME")  # not about the turn
+            await link.says("error", message="busy", code="SESSION_BUSY")
+            assert await turn == [Ended("error", "busy")]
+        await link.says("error", message="nobody asked", code="AGENT_ERROR")
+        await link.fence()
+
+
+async def test_the_echo_of_a_failed_turn_does_not_end_the_next_one() -> None:
+    async with talking() as (chat, link, _):
+        turn = asyncio.create_task(rest(chat.send("one")))
+        await link.hears("message")
+        await happens(link, 1, "ended", reason="error", text="no key")
+        assert await turn == [Ended("error", "no key")]
+        turn = asyncio.create_task(rest(chat.send("two")))
+        await link.hears("message")
+        await link.says("error", message="no key", code="AUTH_ERROR")
+        await happens(link, 2, "ended", reason="done", text="fine")
+        assert await turn == [Ended("done", "fine")]
+
+
+# Abort and questions.
+
+
+async def test_a_turn_can_be_stopped() -> None:
+    async with talking() as (chat, link, _):
+        turn = asyncio.create_task(rest(chat.send("one")))
+        await link.hears("message")
+        stopping = asyncio.create_task(chat.abort())
+        await link.hears("abort")
+        await link.says("abort_ack", status="aborted")
+        await happens(link, 1, "ended", reason="aborted")
+        assert await asyncio.wait_for(stopping, 10)
+        assert await turn == [Ended("aborted")]
+        stopping = asyncio.create_task(chat.abort())
+        await link.hears("abort")
+        await link.says("abort_ack", status="no_active_response")
+        assert not await asyncio.wait_for(stopping, 10)
+
+
+async def test_an_abort_that_went_down_with_the_link_is_said_again() -> None:
+    async with talking() as (chat, link, there):
+        turn = asyncio.create_task(rest(chat.send("one")))
+        await link.hears("message")
+        await happens(link, 1, "text", text="a")
+        stopping = asyncio.create_task(chat.abort())
+        await link.hears("abort")
+        link.drop()
+        link = await greeted(there, can=CHAT, tools=False, resumed=True)
+        await link.hears("abort")
+        await link.says("abort_ack", status="aborted")
+        await happens(link, 2, "ended", reason="aborted")
+        assert await asyncio.wait_for(stopping, 10)
+        assert await turn == [TextArrived("a"), Ended("aborted")]
+
+
+QUESTION = {
+    "id": "q1",
+    "kind": "approval",
+    "call_id": "c1",
+    "tool": "pay",
+    "arguments": {"sum": 3},
+    "subject": "It costs money.",
+}
+
+
+async def test_a_question_is_asked_once_and_answered() -> None:
+    async with talking() as (chat, link, _):
+        turn = chat.send("pay")
+        first = asyncio.create_task(following(turn))
+        await link.hears("message")
+        question = {**QUESTION, "owner": "me", "session": "s1", "fingerprint": "f", "expires_in": 60.0}
+        await happens(link, 1, "question", question=question)
+        await link.says("question", **QUESTION, expires_ms=60000)
+        asked = await first
+        assert isinstance(asked, QuestionAsked)
+        assert (asked.question.id, asked.question.arguments) == ("q1", {"sum": 3})
+        await chat.answer("q1", "allow", always=True, arguments={"sum": 2})
+        assert await link.hears("answer") == {
+            "type": "answer",
+            "id": "q1",
+            "decision": "allow",
+            "always": True,
+            "arguments": {"sum": 2},
+        }
+        await link.says("question_closed", id="q1", accepted=True)
+        await link.says("question", **{**QUESTION, "kind": "odd"}, expires_ms=5000)  # a new one under an old id
+        await happens(link, 2, "ended", reason="done", text="paid")
+        again, ended = await rest(turn)
+        assert isinstance(again, QuestionAsked)
+        assert (again.question.kind, again.question.expires_in, again.question.session) == ("approval", 5.0, "s1")
+        assert ended == Ended("done", "paid")
+
+
+# The link.
+
+
+async def test_a_dropped_link_heals_and_no_event_is_lost_or_doubled() -> None:
+    async with talking() as (chat, link, there):
+        turn = asyncio.create_task(rest(chat.send("count")))
+        await link.hears("message")
+        await happens(link, 1, "text", text="1")
+        await happens(link, 2, "text", text="2")
+        await link.fence()
+        link.drop()
+        link = await there.link()
+        assert link.path == "/ws/chat?session_id=s1"
+        hello = await link.greets(can=CHAT, tools=False, resumed=True)
+        assert (hello["resume"], hello["last_event"]) == ("t1", 2)
+        for seq, text in ((2, "2"), (3, "3")):  # one too many: it is known already
+            await happens(link, seq, "text", text=text)
+        await happens(link, 4, "ended", reason="done", text="123")
+        assert await turn == [TextArrived("1"), TextArrived("2"), TextArrived("3"), Ended("done", "123")]
+
+
+async def test_what_is_said_while_the_link_is_down_is_said_when_it_is_back() -> None:
+    async with talking() as (chat, link, there):
+        link.drop()
+        turn = asyncio.create_task(rest(chat.send("one")))
+        link = await greeted(there, can=CHAT, tools=False, resumed=True)
+        frame = await link.hears_any()
+        if frame["type"] == "get_registered_tools":  # it was said into the link that was already gone
+            await link.says("registered_tools", tools=[])
+            (ended,) = await turn
+            assert isinstance(ended, Ended)
+            assert "look at the session" in ended.text
+        else:
+            assert frame["type"] == "message"
+            await happens(link, 1, "ended", reason="done", text="x")
+            assert await turn == [Ended("done", "x")]
+
+
+async def test_a_message_of_which_nothing_was_heard_is_not_said_twice_but_given_up() -> None:
+    async with talking() as (chat, link, there):
+        turn = asyncio.create_task(rest(chat.send("pay")))
+        await link.hears("message")
+        link.drop()
+        link = await greeted(there, can=CHAT, tools=False, resumed=True)
+        await link.hears("get_registered_tools")
+        await link.says("registered_tools", tools=[])
+        (ended,) = await turn
+        assert isinstance(ended, Ended)
+        assert (ended.reason, "look at the session" in ended.text) == ("error", True)
+
+
+async def test_a_message_that_arrived_goes_on_when_its_events_come_first() -> None:
+    async with talking() as (chat, link, there):
+        turn = asyncio.create_task(rest(chat.send("pay")))
+        await link.hears("message")
+        link.drop()
+        link = await greeted(there, can=CHAT, tools=False, resumed=True)
+        await happens(link, 1, "round", number=1)
+        await link.hears("get_registered_tools")
+        await link.says("registered_tools", tools=[])
+        await happens(link, 2, "ended", reason="done", text="paid")
+        assert await turn == [RoundBegan(1), Ended("done", "paid")]
+
+
+async def test_a_gateway_that_does_not_know_the_chat_any_more_ends_its_turn() -> None:
+    async with talking() as (chat, link, there):
+        turn = asyncio.create_task(rest(chat.send("one")))
+        await link.hears("message")
+        await happens(link, 1, "text", text="a")
+        await link.fence()
+        link.drop()
+        await greeted(there, can=CHAT, tools=False, resumed=False)
+        text, ended = await turn
+        assert text == TextArrived("a")
+        assert isinstance(ended, Ended)
+        assert (ended.reason, "does not know" in ended.text) == ("error", True)
+
+
+async def test_a_gateway_that_can_not_resume_ends_the_turn_with_the_link() -> None:
+    async with talking(can=["events"], session="s1") as (chat, link, there):
+        turn = asyncio.create_task(rest(chat.send("one")))
+        await link.hears("message")
+        link.drop()
+        (ended,) = await turn
+        assert isinstance(ended, Ended)
+        assert ended.reason == "error"
+        await greeted(there, can=["events"], tools=False, resume_token="")
+
+
+async def test_a_link_that_stays_down_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_module, "_LEAST_GRACE", 0.05)
+    async with gate() as there:
+        client = Client(there.url, backoff=SOON)
+        opening = asyncio.create_task(greeted(there, can=CHAT, tools=False, grace_ms=10))
+        async with client.chat() as chat:
+            link = await opening
+            turn = asyncio.create_task(rest(chat.send("one")))
+            await link.hears("message")
+            stopping = asyncio.create_task(chat.abort())
+            await link.hears("abort")
+            link.drop()  # it comes back, and nobody greets it
+            (ended,) = await turn
+            assert isinstance(ended, Ended)
+            assert "has been down" in ended.text
+            assert not await asyncio.wait_for(stopping, 10)
+
+
+async def test_closing_ends_what_is_open_and_nothing_can_be_said_after_it() -> None:
+    async with talking() as (chat, link, _):
+        turn = asyncio.create_task(rest(chat.send("one")))
+        await link.hears("message")
+        link.drop()
+    assert await turn == []
+    with pytest.raises(HandspanError, match="closed"):
+        await anext(chat.send("two"))
+
+
+# Other gateways, and tools.
+
+
+async def test_a_gateway_without_events_is_understood() -> None:
+    async with talking(can=[]) as (chat, link, _):
+        turn = asyncio.create_task(rest(chat.send("hello")))
+        await link.hears("message")
+        await link.says("thinking", content="hm")
+        await link.says("chunk", content="hi")
+        await link.says("tool_call", id="c1", name="camera", args={"a": 1})
+        await link.says("tool_result", id="c1", name="camera", output="photo")
+        await link.says("chunk_reset")
+        await link.says("done", full_response="hi")
+        assert await turn == [
+            ThinkingArrived("hm"),
+            TextArrived("hi"),
+            CallStarted("c1", "camera", '{"a":1}'),
+            CallFinished("c1", "camera", "success", 0.0, "photo"),
+            Ended("done", "hi"),
+        ]
+        turn = asyncio.create_task(rest(chat.send("again")))
+        await link.hears("message")
+        await link.says("aborted")
+        assert await turn == [Ended("aborted")]
+
+
+async def test_a_chat_offers_the_clients_tools_and_its_own() -> None:
+    async with gate() as there:
+        client = Client(there.url, backoff=SOON)
+
+        @client.tool
+        def battery() -> int:
+            """How full it is."""
+            return 80
+
+        opening = asyncio.create_task(greeted(there, can=CHAT))
+        async with client.chat() as chat:
+            link = await opening
+            await link.asks("c1", "battery")
+            assert (await link.hears("tool_result"))["output"] == 80
+
+            @chat.tool
+            def light() -> str:
+                """Whether it is on."""
+                return "on"
+
+            assert [one["name"] for one in (await link.hears("register_tools"))["tools"]] == ["light"]
+            await link.says("tools_registered", count=1, registered=1, rejected=[{"name": "light", "reason": "no"}])
+            await link.fence()
+            assert chat.rejected == {"light": "no"}
+
+
+async def test_a_client_that_runs_offers_its_tools_itself() -> None:
+    async with gate() as there:
+        client = Client(there.url, backoff=SOON)
+        client.register({"name": "battery", "description": "How full it is.", "parameters": {}}, lambda _: 80)
+        running = asyncio.create_task(client.run())
+        await greeted(there)
+        await client.connected()
+        opening = asyncio.create_task(greeted(there, can=CHAT, tools=False))
+        async with client.chat():
+            await opening
+        client.close()
+        await asyncio.wait_for(running, 10)

@@ -1,0 +1,88 @@
+"""Whose turn an event belongs to, when several fronts talk in one session."""
+
+from typing import Any
+
+from handspan.client.talk import Talk
+from handspan.core.events import Ended, Event
+from handspan.wire.ws_frames import Error, EventFrame, Say
+from handspan.wire.ws_frames import Question as QuestionFrame
+
+EVENTS = frozenset(("events", "resume"))
+
+
+class Front:
+    """A talk, and what happens in it."""
+
+    def __init__(self) -> None:
+        self.talk = Talk()
+        self._seq = 0
+
+    def happens(self, kind: str, **fields: Any) -> list[tuple[Event, bool]]:
+        """An event comes: what it is, and whether it is ours."""
+        self._seq += 1
+        heard = self.talk.heard(EventFrame(self._seq, {"type": kind, **fields}), EVENTS)
+        return [(one.event, one.is_own) for one in heard]
+
+    def is_ours(self, kind: str, **fields: Any) -> bool:
+        ((_, is_own),) = self.happens(kind, **fields)
+        return is_own
+
+
+def test_a_turn_of_somebody_else_is_not_ours() -> None:
+    front = Front()
+    assert not front.is_ours("round", number=1)
+    assert not front.is_ours("ended", reason="done")
+
+
+def test_our_turn_begins_when_that_of_somebody_else_has_ended() -> None:
+    front = Front()
+    front.happens("text", text="theirs")
+    front.talk.begin(Say("mine"))
+    assert not front.is_ours("text", text="theirs")
+    assert not front.is_ours("ended", reason="done")
+    assert front.is_ours("text", text="mine")
+    assert front.is_ours("ended", reason="done")
+    assert front.talk.opening is None
+
+
+def test_our_turn_begins_with_its_first_round_even_if_the_end_before_it_was_missed() -> None:
+    front = Front()
+    front.happens("text", text="theirs")
+    front.talk.begin(Say("mine"))
+    assert front.is_ours("round", number=1)
+
+
+def test_whoever_joins_is_part_of_the_turn_of_somebody_else() -> None:
+    front = Front()
+    front.happens("text", text="theirs")
+    front.talk.begin(Say("and mine", join=True))
+    assert front.is_ours("ended", reason="done")
+
+
+def test_a_turn_that_is_refused_while_somebody_elses_runs_leaves_that_one_alone() -> None:
+    front = Front()
+    front.happens("text", text="theirs")
+    front.talk.begin(Say("mine"))
+    (lost,) = front.talk.heard(Error("busy", "SESSION_BUSY"), EVENTS)
+    assert (lost.event, lost.is_own) == (Ended("error", "busy"), True)
+    front.talk.begin(Say("mine again"))
+    assert not front.is_ours("ended", reason="done")
+    assert front.is_ours("ended", reason="done")
+
+
+def test_questions_and_turns_that_wait_do_not_hold_up_ours() -> None:
+    front = Front()
+    front.talk.heard(QuestionFrame("q1", "approval", "c1", "pay", {}, "money", 1000), EVENTS)
+    front.talk.begin(Say("mine"))
+    assert front.is_ours("ended", reason="done")
+    assert not front.is_ours("ended", reason="pending")
+    front.talk.begin(Say("mine"))
+    assert front.is_ours("text", text="mine")
+
+
+def test_an_event_that_is_known_or_of_tomorrow_is_passed_over() -> None:
+    front = Front()
+    front.happens("text", text="one")
+    assert front.talk.heard(EventFrame(1, {"type": "text", "text": "one"}), EVENTS) == []
+    assert front.happens("an event of tomorrow") == []
+    assert front.talk.last_event == 2

@@ -1,0 +1,247 @@
+"""The SDK against the real gateway."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from handspan.client import Backoff, CallContext, Client, GatewayRefused, Image
+from handspan.core.events import CallFinished, CallProgress, CallStarted, Ended, QuestionAsked, TextArrived
+from handspan.core.results import Failure, Success
+from handspan.models.model import ModelError
+from handspan.models.scripted import Scripted, call
+from handspan.testing import FaultProxy, running_gateway
+
+pytestmark = pytest.mark.anyio
+
+SOON = Backoff(0.01, 0.1)
+
+
+async def test_a_wrong_token_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        with pytest.raises(GatewayRefused, match="refused the token"):
+            await Client(gateway.url, "wrong", backoff=SOON).run()
+
+
+async def test_a_devices_tools_are_called_with_progress_images_and_large_results(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        client = Client(gateway.url, gateway.token, label="My Phone", backoff=SOON)
+
+        @client.tool
+        def add(a: int, b: int) -> int:
+            """Add two numbers."""
+            return a + b
+
+        @client.tool
+        def photo(size: int, ctx: CallContext) -> Image:
+            """Take a photo."""
+            ctx.progress("smile")
+            return Image(b"x" * size, name="me.png")
+
+        @client.tool
+        def essay() -> str:
+            """Write a lot."""
+            return "x" * 2_000_000
+
+        async with client:
+            assert client.label == "my_phone"
+            assert await gateway.call("my_phone__add", a=2, b=3) == Success(5, (), b'{"status":"success","result":5}')
+            wrong = await gateway.call("my_phone__add", a="two", b=3)
+            assert isinstance(wrong, Failure)
+            assert wrong.code == "invalid_arguments"
+            for size in (100, 400_000):
+                taken = await gateway.call("my_phone__photo", size=size)
+                assert isinstance(taken, Success)
+                (attachment,) = taken.attachments
+                kept = attachment.artifact
+                assert (attachment.kind, attachment.media_type, attachment.name) == ("image", "image/png", "me.png")
+                assert (len(attachment.data) if kept is None else kept.size) == size
+            written = await gateway.call("my_phone__essay")
+            assert isinstance(written, Success)
+            assert [one.artifact.size for one in written.attachments if one.artifact] == [2_000_000]
+
+
+async def test_permissions_are_asked_here(tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def ask(permission: str, tool: str, _: str) -> str:
+        asked.append((permission, tool))
+        return "allow" if permission == "camera" else "deny"
+
+    async with running_gateway(tmp_path) as gateway:
+        client = Client(gateway.url, gateway.token, label="phone", backoff=SOON, ask_permission=ask)  # type: ignore[arg-type] # one of the words
+
+        @client.tool(permissions=("camera",))
+        def photo() -> str:
+            """Take a photo."""
+            return "click"
+
+        @client.tool(permissions=("money",))
+        def pay() -> str:
+            """Pay."""
+            return "paid"
+
+        async with client:
+            taken = await gateway.call("phone__photo")
+            assert isinstance(taken, Success)
+            paid = await gateway.call("phone__pay")
+            assert isinstance(paid, Failure)
+            assert paid.code == "permission_denied"
+    assert asked == [("camera", "photo"), ("money", "pay")]
+
+
+async def test_a_call_survives_a_dropped_link_and_runs_once(tmp_path: Path) -> None:
+    runs: list[str] = []
+    began, go = asyncio.Event(), asyncio.Event()
+    async with running_gateway(tmp_path) as gateway, FaultProxy(gateway.url) as proxy:
+        client = Client(proxy.url, gateway.token, label="phone", backoff=SOON)
+
+        @client.tool
+        async def slow(ctx: CallContext) -> str:
+            """Take some time."""
+            runs.append(ctx.call_id)
+            began.set()
+            await go.wait()
+            return "done"
+
+        async with client:
+            calling = asyncio.create_task(gateway.call("phone__slow"))
+            await asyncio.wait_for(began.wait(), 10)
+            proxy.cut()
+            while client.state == "connected":
+                await asyncio.sleep(0)
+            go.set()
+            result = await asyncio.wait_for(calling, 20)
+            assert isinstance(result, Success)
+            assert result.value == "done"
+            await client.connected()
+    assert len(runs) == 1
+
+
+async def test_a_device_is_there_again_after_a_restart_of_the_gateway(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        client = Client(gateway.url, gateway.token, label="phone", backoff=SOON)
+
+        @client.tool
+        def add(a: int, b: int) -> int:
+            """Add."""
+            return a + b
+
+        async with client:
+            assert isinstance(await gateway.call("phone__add", a=1, b=2), Success)
+            await gateway.restart()
+            async with asyncio.timeout(20):
+                while not isinstance(await gateway.call("phone__add", a=1, b=2), Success):
+                    await asyncio.sleep(0)
+
+
+async def test_a_chat_uses_its_own_tools_and_hears_everything_once(tmp_path: Path) -> None:
+    model = Scripted([call("battery"), "It is at 80 %."])
+    async with running_gateway(tmp_path, model=model) as gateway:
+        client = Client(gateway.url, gateway.token, backoff=SOON)
+
+        @client.tool
+        def battery(ctx: CallContext) -> int:
+            """How full it is."""
+            ctx.progress("looking")
+            return 80
+
+        async with client.chat() as chat:
+            async with asyncio.timeout(20):
+                events = [event async for event in chat.send("How full is the battery?")]
+            session = chat.session_id
+        kinds = [type(event) for event in events]
+        assert kinds.count(CallStarted) == kinds.count(CallProgress) == kinds.count(CallFinished) == 1
+        assert "".join(event.text for event in events if isinstance(event, TextArrived)) == "It is at 80 %."
+        assert events[-1] == Ended("done", "It is at 80 %.")
+        async with client.chat(session) as again:
+            assert (again.session_id, again.message_count > 0) == (session, True)
+
+
+async def test_a_chat_heals_in_mid_turn_without_losing_or_doubling_an_event(tmp_path: Path) -> None:
+    began, go = asyncio.Event(), asyncio.Event()
+    model = Scripted([call("wait"), "Over."])
+    async with running_gateway(tmp_path, model=model) as gateway, FaultProxy(gateway.url) as proxy:
+        client = Client(proxy.url, gateway.token, backoff=SOON)
+
+        @client.tool
+        async def wait() -> str:
+            """Wait."""
+            began.set()
+            await go.wait()
+            return "waited"
+
+        async with client.chat() as chat:
+
+            async def turn() -> list[object]:
+                return [event async for event in chat.send("wait")]
+
+            turning = asyncio.create_task(turn())
+            await asyncio.wait_for(began.wait(), 10)
+            proxy.cut()
+            go.set()
+            events = await asyncio.wait_for(turning, 20)
+    assert sum(isinstance(event, CallFinished) for event in events) == 1
+    assert [event for event in events if isinstance(event, Ended)] == [Ended("done", "Over.")]
+
+
+async def test_a_failed_turn_ends_and_the_next_one_works(tmp_path: Path) -> None:
+    model = Scripted([ModelError("auth", "The key is wrong."), "Fine."])
+    async with running_gateway(tmp_path, model=model) as gateway:
+        async with Client(gateway.url, gateway.token, backoff=SOON).chat() as chat, asyncio.timeout(20):
+            first = [event async for event in chat.send("one")]
+            second = [event async for event in chat.send("two")]
+    assert isinstance(first[-1], Ended)
+    assert first[-1].reason == "error"
+    assert second[-1] == Ended("done", "Fine.")
+
+
+async def test_a_turn_can_be_stopped(tmp_path: Path) -> None:
+    began = asyncio.Event()
+    model = Scripted([call("wait"), "Never."])
+    async with running_gateway(tmp_path, model=model) as gateway:
+        client = Client(gateway.url, gateway.token, backoff=SOON)
+        stopped = asyncio.Event()
+
+        @client.tool
+        async def wait() -> None:
+            """Wait."""
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped.set()
+
+        async with client.chat() as chat:
+
+            async def turn() -> list[object]:
+                return [event async for event in chat.send("wait")]
+
+            turning = asyncio.create_task(turn())
+            await asyncio.wait_for(began.wait(), 10)
+            assert await asyncio.wait_for(chat.abort(), 10)
+            events = await asyncio.wait_for(turning, 10)
+            assert isinstance(events[-1], Ended)
+            assert events[-1].reason == "aborted"
+            await asyncio.wait_for(stopped.wait(), 10)
+
+
+async def test_a_question_is_answered_from_the_chat(tmp_path: Path) -> None:
+    model = Scripted([call("pay"), "Paid."])
+    agents = {"General": {"mode": "ask_always"}}
+    async with running_gateway(tmp_path, model=model, agents=agents) as gateway:
+        client = Client(gateway.url, gateway.token, backoff=SOON)
+
+        @client.tool
+        def pay() -> str:
+            """Pay."""
+            return "paid"
+
+        asked = 0
+        async with client.chat() as chat, asyncio.timeout(20):
+            async for event in chat.send("pay"):
+                if isinstance(event, QuestionAsked):
+                    asked += 1
+                    await chat.answer(event.question.id, "allow")
+            assert event == Ended("done", "Paid.")
+    assert asked == 1

@@ -1,0 +1,74 @@
+"""A call that waits for an answer here, while a door hears of that answer too (SPEC P5, E2)."""
+
+import asyncio
+
+import pytest
+
+from handspan.core.principals import Origin
+from handspan.core.questions import Answer, Question
+from handspan.core.results import Pending, succeed
+from tests.engine.conftest import MakeHouse
+from tests.engine.house import House, outcome_of, soon
+
+pytestmark = pytest.mark.anyio
+
+
+class Person:
+    """Is asked, and answers when told to: at once, or some other day."""
+
+    def __init__(self, says: Answer | None) -> None:
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self._says = says
+
+    async def ask(self, question: Question) -> Answer | None:
+        if not self.asked.is_set():
+            self.asked.set()
+            await self.go_on.wait()
+            return self._says
+        return Answer("allow")
+
+
+@pytest.fixture
+def ran() -> list[str]:
+    return []
+
+
+def photo_house(make_house: MakeHouse, person: Person, ran: list[str]) -> House:
+    def photo() -> str:
+        ran.append("click")
+        return "picture"
+
+    house = make_house(questions=person)
+    house.add(photo, Origin("plugin", "phone"), permissions=("camera",))
+    return house
+
+
+@pytest.mark.parametrize("hears", [True, False])
+async def test_a_call_that_is_answered_while_it_waits_runs_once(
+    make_house: MakeHouse, ran: list[str], hears: bool
+) -> None:
+    person = Person(Answer("allow") if hears else None)
+    house = photo_house(make_house, person, ran)
+    calling = house.start("photo", call_id="call-1")
+    await soon(person.asked)
+    resuming = asyncio.create_task(house.engine.resume("call-1", house.caller()))
+    await asyncio.sleep(0)
+    person.go_on.set()
+    done = succeed("picture")
+    assert await outcome_of([calling, resuming]) == ([done, None] if hears else [Pending(), done])
+    assert ran == ["click"]
+    assert house.last().result == done
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_is_not_resumed(make_house: MakeHouse, ran: list[str]) -> None:
+    person = Person(Answer("allow"))
+    house = photo_house(make_house, person, ran)
+    calling = house.start("photo", call_id="call-1")
+    await soon(person.asked)
+    resuming = asyncio.create_task(house.engine.resume("call-1", house.caller()))
+    await asyncio.sleep(0)
+    calling.cancel()
+    [cancelled, resumed] = await outcome_of([calling, resuming])
+    assert isinstance(cancelled, asyncio.CancelledError) and resumed is None
+    assert ran == []

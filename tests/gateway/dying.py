@@ -1,0 +1,27 @@
+"""A gateway to be killed, for `test_questions.py`: it asks a person, prints the question's id, and waits for ever."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from handspan.core.principals import OPERATOR
+from handspan.core.questions import Question
+from handspan.models.scripted import call
+from tests.gateway.talking import House, said
+
+
+def tell(question: Question) -> None:
+    """Say it in one write: a killed process must not leave half a line."""
+    os.write(1, f"{question.id}\n".encode())
+
+
+async def main(folder: Path) -> None:
+    """Talk, until somebody kills this process."""
+    async with House(folder, [[call("note", text="a"), call("note", text="b")], "never said"]) as house:
+        house.questions.asked.append(tell)
+        await house.turns.say("s", OPERATOR, said("note it"), lambda _: None, agent="Careful")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

@@ -1,0 +1,224 @@
+"""A real gateway for the tests of its REST door: real application, real auth, real turns, on a real port."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp
+
+from handspan.config.load import load_settings
+from handspan.config.settings import Settings
+from handspan.core.context import ToolContext
+from handspan.core.principals import BUILTIN, OPERATOR, Origin, Scope
+from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
+from handspan.core.values import Arguments, Json, JsonObject
+from handspan.gateway.answered_calls import AnsweredCalls
+from handspan.gateway.app import App
+from handspan.gateway.auth import Auth, AuthMiddleware
+from handspan.gateway.devices import Devices
+from handspan.gateway.live import Live
+from handspan.gateway.metrics import Metrics
+from handspan.gateway.pairing import Pairing
+from handspan.gateway.questions import AwaitedQuestions
+from handspan.gateway.rest.doors import BodyLimits, Doors
+from handspan.gateway.rest.errors import ERROR_FORMS
+from handspan.gateway.rest.idempotency import CallIds
+from handspan.gateway.rest.routes import routes
+from handspan.gateway.server import Server
+from handspan.gateway.turns import Turns
+from handspan.models.choice import Choice
+from handspan.models.scripted import Scripted, ScriptTurn
+from handspan.store.artifacts import FolderArtifacts
+
+STRANGER = "stranger"
+
+
+def settings(folder: Path, **more: Json) -> Settings:
+    given: JsonObject = {
+        "workspace": str(folder / "ws"),
+        "state": str(folder / "st"),
+        "model": "offline",
+        "gateway": {"port": 0},
+        **more,
+    }
+    return load_settings(None, {"HOME": str(folder)}, given)
+
+
+class House:
+    """What the lead's gateway does, as far as REST needs it."""
+
+    def __init__(self, given: Settings) -> None:
+        self.settings = given
+        self.questions = AwaitedQuestions()
+        self.app = App(given, questions=self.questions, durable=True)
+        self.script: list[ScriptTurn] = ["Hello."]
+        self.doors: Doors
+        self.turns: Turns
+        self.asgi: ASGIApp
+        self.owner_token = self.stranger_token = self.device_token = self.chat_token = ""
+
+    async def open(self) -> None:
+        app = self.app
+        await app.open()
+        store = app.store
+        assert store is not None
+        auth = Auth(self.settings, store.tokens, self.settings.state)
+        await auth.open()
+        self.turns = Turns(store, app.conversing(), app.agents, self._choose)
+        answered = AnsweredCalls(store, app.engine, app.conversing(), app.agents, self.turns)
+        self.questions.open(store.questions, answered.answered)
+        self.devices = Devices(None)
+        await self.devices.open()
+        self.doors = Doors(
+            app=app,
+            artifacts=FolderArtifacts(self.settings.state / "artifacts"),
+            auth=auth,
+            turns=self.turns,
+            questions=self.questions,
+            devices=self.devices,
+            pairing=Pairing(auth),
+            live=Live(),
+            metrics=Metrics(),
+            call_ids=CallIds(self.settings.state),
+            limits=BodyLimits(upload=1024 * 1024),
+        )
+        auth.revoked.append(self.doors.live.drop)
+        self.owner_token = auth.operator_token
+        self.stranger_token = await auth.issue(STRANGER, ("admin", "chat"))
+        self.device_token = await auth.issue(OPERATOR.owner, ("device",))
+        self.chat_token = await auth.issue(OPERATOR.owner, ("chat",))
+        starlette = Starlette(
+            routes=routes(self.doors),
+            middleware=[Middleware(AuthMiddleware, auth=auth)],
+            exception_handlers=ERROR_FORMS,
+        )
+        starlette.router.redirect_slashes = False
+        self.asgi = starlette
+
+    async def drain(self, seconds: float) -> None:
+        await self.doors.close()
+        await self.turns.drain(seconds)
+
+    async def close(self) -> None:
+        await self.devices.close()
+        await self.app.close()
+
+    async def _choose(self, _: str) -> Choice:
+        return Choice(Scripted(self.script, loop=True), "for a test")
+
+
+class Knocking:
+    """Requests to the house, as one person with one token."""
+
+    def __init__(self, house: House, url: str, client: httpx2.AsyncClient) -> None:
+        self.house = house
+        self.url = url
+        self.client = client
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+        content: Any = None,
+    ) -> httpx2.Response:
+        token = self.house.owner_token if token is None else token
+        sent = {**({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+        if body is not None:
+            return await self.client.request(method, self.url + path, json=body, headers=sent)
+        return await self.client.request(method, self.url + path, content=content, headers=sent)
+
+    async def get(self, path: str, **more: Any) -> httpx2.Response:
+        return await self.ask("GET", path, **more)
+
+    async def post(self, path: str, body: Any = None, **more: Any) -> httpx2.Response:
+        return await self.ask("POST", path, body, **more)
+
+    async def stranger(self, method: str, path: str, body: Any = None) -> httpx2.Response:
+        return await self.ask(method, path, body, token=self.house.stranger_token)
+
+
+@asynccontextmanager
+async def serving(house: House) -> AsyncIterator[Knocking]:
+    server = Server(house, house.settings.gateway)
+    url = await server.open()
+    for bound in server._sockets:  # without it every answer waits 40 ms for the client's acknowledgement
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        async with httpx2.AsyncClient(timeout=10, trust_env=False) as client:
+            yield Knocking(house, url, client)
+    finally:
+        await server.close()
+
+
+class TestTool:
+    """A tool whose work is given."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[Arguments, ToolContext], Awaitable[Any]],
+        annotations: Annotations = READ_ONLY,
+        permissions: tuple[str, ...] = (),
+    ) -> None:
+        anything: JsonObject = {"type": "object", "properties": {"n": {"type": "integer", "description": "A number."}}}
+        self.spec = ToolSpec(name, "Does what the test wants.", anything, permissions, annotations=annotations)
+        self._work = work
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> Any:
+        return await self._work(arguments, ctx)
+
+
+class Counting:
+    """A tool that counts its runs, and waits until it may end."""
+
+    def __init__(self, house: House, name: str = "counting", annotations: Annotations | None = None) -> None:
+        self.runs = 0
+        self.began = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+        house.app.registry.register(TestTool(name, self._run, annotations or Annotations()), BUILTIN)
+
+    async def _run(self, arguments: Arguments, ctx: ToolContext) -> Json:
+        self.runs += 1
+        self.began.set()
+        await self.may_end.wait()
+        return {"n": arguments.get("n"), "runs": self.runs}
+
+
+def register_for(house: House, name: str, origin: Origin, scope: Scope) -> None:
+    async def work(arguments: Arguments, ctx: ToolContext) -> Json:
+        return "done"
+
+    house.app.registry.register(TestTool(name, work), origin, scope)
+
+
+async def session_of(house: House, owner: str = OPERATOR.owner, said: Sequence[Any] = ()) -> str:
+    """A session of this owner."""
+    store = house.app.store
+    assert store is not None
+    session = await store.conversations.create(owner=owner)
+    if said:
+        await store.conversations.append(session.id, *said, owner=owner)
+    return session.id
+
+
+def is_error(response: httpx2.Response, status: int, code: str) -> bool:
+    """Whether this is the one form of errors, with this status and code."""
+    told = response.json()
+    assert response.headers["content-type"] == "application/json", response.text
+    assert set(told) == {"error", "code"} and told["error"], told
+    assert "Traceback" not in response.text
+    assert (response.status_code, told["code"]) == (status, code), response.text
+    return True

@@ -1,0 +1,141 @@
+"""Artifacts over REST: uploads within their limit, reads by range, nothing that runs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.gateway.rest.house import STRANGER, House, Knocking, is_error, session_of
+
+pytestmark = pytest.mark.anyio
+
+TEXT = b"0123456789"
+
+
+@pytest.fixture
+async def kept(knocking: Knocking) -> str:
+    answer = await knocking.post("/api/artifacts?name=a.txt", content=TEXT, headers={"content-type": "text/plain"})
+    return f"/api/artifacts/{answer.json()['id']}"
+
+
+async def test_somebody_elses_artifact_is_one_that_never_was(knocking: Knocking, kept: str) -> None:
+    for method in ("GET", "HEAD"):
+        assert (await knocking.stranger(method, kept)).status_code == 404
+    theirs = await knocking.stranger("GET", kept)
+    never = await knocking.stranger("GET", f"/api/artifacts/{'0' * 24}")
+    assert is_error(theirs, 404, "not_found")
+    assert theirs.text.replace(kept.rpartition("/")[2], "") == never.text.replace("0" * 24, "")
+
+
+@pytest.mark.parametrize("name", ["..", "%2e%2e%2foperator.token", "a" * 500, "%00", "0" * 24 + ".json"])
+async def test_an_id_that_is_none_leads_nowhere(knocking: Knocking, name: str) -> None:
+    assert (await knocking.get(f"/api/artifacts/{name}")).status_code == 404
+
+
+async def test_an_upload_beyond_the_limit_is_refused_and_leaves_nothing(knocking: Knocking, house: House) -> None:
+    announced = await knocking.post("/api/artifacts", content=b"x" * (1024 * 1024 + 1))
+    assert is_error(announced, 413, "too_large")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(17):
+            yield b"x" * 64 * 1024
+
+    assert is_error(await knocking.post("/api/artifacts", content=pieces()), 413, "too_large")
+    assert not (house.settings.state / "artifacts").exists()
+    assert list((house.settings.state / "uploads").iterdir()) == []
+
+
+async def test_an_upload_that_is_cut_off_leaves_nothing(knocking: Knocking, house: House) -> None:
+    host = knocking.url.removeprefix("http://")
+    _, writer = await asyncio.open_connection(*host.split(":"))
+    writer.write(
+        f"POST /api/artifacts HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {house.owner_token}\r\n"
+        "Content-Length: 1000\r\n\r\nabc".encode()
+    )
+    await writer.drain()
+    async with asyncio.timeout(5):
+        while not (house.settings.state / "uploads").exists():
+            await asyncio.sleep(0.01)
+    writer.close()
+    await writer.wait_closed()
+    assert (await knocking.get("/api/status")).status_code == 200
+    assert not (house.settings.state / "artifacts").exists()
+
+
+async def test_an_upload_as_large_as_it_may_be_is_kept(knocking: Knocking) -> None:
+    data = bytes(range(256)) * 4096
+    made = await knocking.post("/api/artifacts?name=C:\\dir\\ph%E2%80%AEoto.jpg", content=data)
+    assert made.status_code == 201
+    told = made.json()
+    assert (told["size"], told["media_type"], told["name"]) == (1024 * 1024, "application/octet-stream", "photo.jpg")
+    read = await knocking.get(f"/api/artifacts/{told['id']}")
+    assert read.content == data and read.headers["content-length"] == str(len(data))
+
+
+async def test_a_device_uploads_for_its_owner(knocking: Knocking, house: House) -> None:
+    made = await knocking.post("/api/artifacts", content=TEXT, token=house.device_token)
+    place = f"/api/artifacts/{made.json()['id']}"
+    assert (await knocking.get(place)).content == TEXT
+    assert is_error(await knocking.get(place, token=house.device_token), 403, "forbidden")
+
+
+async def test_an_upload_goes_with_its_session(knocking: Knocking, house: House) -> None:
+    theirs, mine = await session_of(house, STRANGER), await session_of(house)
+    assert is_error(await knocking.post(f"/api/artifacts?session={theirs}", content=TEXT), 404, "not_found")
+    made = await knocking.post(f"/api/artifacts?session={mine}", content=TEXT)
+    await knocking.ask("DELETE", f"/api/sessions/{mine}")
+    assert is_error(await knocking.get(f"/api/artifacts/{made.json()['id']}"), 404, "not_found")
+
+
+async def test_html_that_somebody_uploads_can_not_run(knocking: Knocking) -> None:
+    made = await knocking.post(
+        "/api/artifacts?name=x.html", content=b"<script>1</script>", headers={"content-type": "text/html; charset=x"}
+    )
+    read = await knocking.get(f"/api/artifacts/{made.json()['id']}")
+    assert read.headers["content-disposition"] == "attachment; filename*=UTF-8''x.html"
+    assert read.headers["x-content-type-options"] == "nosniff"
+    assert read.headers["content-security-policy"].startswith("default-src 'none'; sandbox")
+    assert read.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("kind", ["no type", "text/html\tx", "a/" + "b" * 100])
+async def test_a_media_type_that_is_none_is_not_kept(knocking: Knocking, kind: str) -> None:
+    made = await knocking.post("/api/artifacts", content=TEXT, headers={"content-type": kind})
+    assert made.json()["media_type"] == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("asked", "content", "place"),
+    [
+        ("bytes=0-0", b"0", "bytes 0-0/10"),
+        ("bytes=2-4", b"234", "bytes 2-4/10"),
+        ("bytes=5-", b"56789", "bytes 5-9/10"),
+        ("bytes=5-100", b"56789", "bytes 5-9/10"),
+        ("bytes=-3", b"789", "bytes 7-9/10"),
+        ("bytes=-100", TEXT, "bytes 0-9/10"),
+    ],
+)
+async def test_a_range_is_read(knocking: Knocking, kept: str, asked: str, content: bytes, place: str) -> None:
+    answer = await knocking.get(kept, headers={"range": asked})
+    assert (answer.status_code, answer.content, answer.headers["content-range"]) == (206, content, place)
+    head = await knocking.ask("HEAD", kept, headers={"range": asked})
+    assert (head.status_code, head.headers["content-length"], head.content) == (206, str(len(content)), b"")
+
+
+@pytest.mark.parametrize("asked", ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=999999999999999999-"])
+async def test_a_range_beyond_the_end_is_refused(knocking: Knocking, kept: str, asked: str) -> None:
+    answer = await knocking.get(kept, headers={"range": asked})
+    assert is_error(answer, 416, "range_not_satisfiable") and answer.headers["content-range"] == "bytes */10"
+
+
+@pytest.mark.parametrize("asked", ["bytes=-", "bytes=4-2", "bytes=0-1,3-4", "lines=1-2", "bytes=a-b", "0-1"])
+async def test_what_is_no_single_range_gives_the_whole(knocking: Knocking, kept: str, asked: str) -> None:
+    answer = await knocking.get(kept, headers={"range": asked})
+    assert (answer.status_code, answer.content) == (200, TEXT)
+
+
+async def test_an_empty_artifact_has_no_range(knocking: Knocking) -> None:
+    made = await knocking.post("/api/artifacts", content=b"")
+    place = f"/api/artifacts/{made.json()['id']}"
+    assert (await knocking.get(place)).content == b""
+    assert is_error(await knocking.get(place, headers={"range": "bytes=0-"}), 416, "range_not_satisfiable")

@@ -1,0 +1,49 @@
+"""Errors of the house as HTTP tells them."""
+
+import pytest
+from starlette.requests import Request
+
+from handspan.core.conversations import StoreError
+from handspan.core.errors import ConfigError, ToolError
+from handspan.gateway.refusals import Refused
+from handspan.gateway.rest.errors import ERROR_FORMS, as_response, not_found, plain_problem, problem_of
+from handspan.gateway.turn_refusals import NoUserMessage
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (ToolError("file_not_found", "x"), 404, "not_found"),
+        (ToolError("busy", "x"), 409, "busy"),
+        (ToolError("network_error", "x"), 500, "network_error"),
+        (StoreError("x"), 503, "store_failed"),
+        (ConfigError("x"), 409, "settings"),
+        (NoUserMessage(), 409, "no_user_message"),
+        (Refused(429, "too_many_tries", "x", 7), 429, "too_many_tries"),
+        (ValueError("secret"), 500, "internal_error"),
+    ],
+)
+def test_every_error_has_its_status_and_code(error: Exception, status: int, code: str) -> None:
+    problem = problem_of(error)
+    assert (problem.status, problem.code) == (status, code)
+    assert b"secret" not in as_response(problem).body
+
+
+def test_who_has_to_wait_is_told_how_long() -> None:
+    assert as_response(problem_of(Refused(429, "too_many_tries", "x", 6.2))).headers["retry-after"] == "7"
+
+
+def test_what_the_framework_refuses_by_number_has_a_code_too() -> None:
+    assert plain_problem(431).code == "request_header_fields_too_large"
+    assert plain_problem(404).code == "not_found"
+
+
+def test_a_long_name_is_not_repeated_whole() -> None:
+    assert len(not_found("agent", "x" * 1000).message) < 150
+
+
+async def test_a_crash_outside_of_routes_has_the_form_too() -> None:
+    answer = await ERROR_FORMS[Exception](Request({"type": "http", "headers": []}), RuntimeError("secret"))
+    assert answer.status_code == 500 and b"secret" not in answer.body and b"internal_error" in answer.body

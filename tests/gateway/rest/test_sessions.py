@@ -1,0 +1,136 @@
+"""Sessions over REST, in the words that ClawSeed's clients read."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, UserMessage
+from handspan.models.scripted import call
+from tests.gateway.rest.house import STRANGER, Counting, House, Knocking, is_error, session_of
+
+pytestmark = pytest.mark.anyio
+
+TALK = (
+    UserMessage((Text("What time is it?"),)),
+    AssistantMessage((CallPart("c1", "get_current_time", "{}"),), "calls", "m"),
+    ResultsMessage((CallResult("c1", "get_current_time", '{"status":"success","result":1}'),)),
+    AssistantMessage((Text("One."),), "end", "m"),
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "", None),
+        ("GET", "/messages", None),
+        ("GET", "/state", None),
+        ("PUT", "", {"name": "mine"}),
+        ("DELETE", "", None),
+        ("POST", "/abort", None),
+    ],
+)
+async def test_somebody_elses_session_is_one_that_never_was(
+    knocking: Knocking, house: House, method: str, path: str, body: Any
+) -> None:
+    theirs = await session_of(house, STRANGER, TALK)
+    answer = await knocking.ask(method, f"/api/sessions/{theirs}{path}", body)
+    never = await knocking.ask(method, f"/api/sessions/{'0' * 24}{path}", body)
+    assert is_error(answer, 404, "not_found") and is_error(never, 404, "not_found")
+    assert answer.text.replace(theirs, "") == never.text.replace("0" * 24, "")
+    assert (await knocking.stranger("GET", f"/api/sessions/{theirs}")).status_code == 200
+
+
+async def test_a_session_is_listed_for_its_owner_alone(knocking: Knocking, house: House) -> None:
+    theirs, mine = await session_of(house, STRANGER), await session_of(house)
+    listed = [one["session_id"] for one in (await knocking.get("/api/sessions")).json()["sessions"]]
+    assert listed == [mine] and theirs not in listed
+
+
+async def test_pages_hold_every_session_once(knocking: Knocking, house: House) -> None:
+    made = {await session_of(house) for _ in range(7)}
+    seen: list[str] = []
+    after = ""
+    for _ in range(4):
+        page = (await knocking.get(f"/api/sessions?limit=2&after={after}")).json()
+        seen += [one["session_id"] for one in page["sessions"]]
+        after = page["next"]
+        if after is None:
+            break
+    assert len(seen) == 7 and set(seen) == made
+    assert after is None
+
+
+async def test_a_session_has_the_fields_that_old_clients_read(knocking: Knocking, house: House) -> None:
+    session = await session_of(house, said=TALK)
+    shown = (await knocking.get("/api/sessions")).json()["sessions"][0]
+    assert shown["session_id"] == session and shown["message_count"] == 4 and shown["persona"] == "General"
+    assert datetime.fromisoformat(shown["created_at"]) <= datetime.fromisoformat(shown["last_activity"])
+    assert "name" not in shown
+
+
+async def test_messages_are_what_was_said(knocking: Knocking, house: House) -> None:
+    session = await session_of(house, said=TALK)
+    answer = (await knocking.get(f"/api/sessions/{session}/messages")).json()
+    assert [(one["role"], one["content"]) for one in answer["messages"]] == [
+        ("user", "What time is it?"),
+        ("assistant", "One."),
+    ]
+    assert answer["session_id"] == session and answer["session_persistence"] is True
+
+
+async def test_full_messages_show_calls_and_results(knocking: Knocking, house: House) -> None:
+    session = await session_of(house, said=TALK)
+    answer = (await knocking.get(f"/api/sessions/{session}/messages?full=true&after=1")).json()["messages"]
+    assert [one["seq"] for one in answer] == [2, 3, 4]
+    assert answer[0]["calls"] == [{"id": "c1", "name": "get_current_time", "arguments": "{}"}]
+    assert (answer[1]["role"], answer[1]["call_id"], answer[1]["name"]) == ("tool", "c1", "get_current_time")
+
+
+@pytest.mark.parametrize("body", [{}, {"name": ""}, {"name": "  \n"}, {"name": 5}, {"name": None}])
+async def test_a_session_needs_a_name_to_be_renamed(knocking: Knocking, house: House, body: Any) -> None:
+    session = await session_of(house)
+    answer = await knocking.ask("PUT", f"/api/sessions/{session}", body)
+    assert is_error(answer, 400, "name_required")
+    assert answer.json()["error"] == "name is required"
+
+
+async def test_a_session_is_made_renamed_and_deleted(knocking: Knocking) -> None:
+    made = await knocking.post("/api/sessions", {"name": "first"})
+    session = made.json()["session_id"]
+    assert made.status_code == 201 and made.json()["name"] == "first"
+    renamed = await knocking.ask("PUT", f"/api/sessions/{session}", {"name": "second", "unknown": 1})
+    assert renamed.json() == {"session_id": session, "name": "second"}
+    assert (await knocking.get(f"/api/sessions/{session}")).json()["name"] == "second"
+    gone = await knocking.ask("DELETE", f"/api/sessions/{session}")
+    assert gone.json() == {"deleted": True, "session_id": session}
+    assert is_error(await knocking.ask("DELETE", f"/api/sessions/{session}"), 404, "not_found")
+
+
+async def test_a_session_with_an_agent_that_is_not_there_is_not_made(knocking: Knocking) -> None:
+    assert is_error(await knocking.post("/api/sessions", {"persona": "Nobody"}), 404, "not_found")
+    assert (await knocking.get("/api/sessions")).json()["sessions"] == []
+
+
+async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(knocking: Knocking, house: House) -> None:
+    tool = Counting(house)
+    tool.may_end.clear()
+    house.script = [call("counting"), "Done."]
+    turn = asyncio.create_task(knocking.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
+    async with asyncio.timeout(10):
+        await tool.began.wait()
+    running = (await knocking.get("/api/sessions/running")).json()["sessions"]
+    assert [one["session_id"] for one in running] == ["mine"]
+    state = (await knocking.get("/api/sessions/mine/state")).json()
+    assert state["state"] == "running" and state["turn_id"] == running[0]["turn_id"]
+    assert datetime.fromisoformat(state["turn_started_at"]) <= datetime.now(UTC)
+    assert is_error(await knocking.ask("DELETE", "/api/sessions/mine"), 409, "busy")
+    assert (await knocking.stranger("GET", "/api/sessions/running")).json()["sessions"] == []
+    assert is_error(await knocking.stranger("POST", "/api/sessions/mine/abort"), 404, "not_found")
+    assert (await knocking.post("/api/sessions/mine/abort")).json() == {"status": "aborted"}
+    async with asyncio.timeout(10):
+        assert is_error(await turn, 409, "aborted")
+    assert (await knocking.post("/api/sessions/mine/abort")).json() == {"status": "no_active_response"}
+    assert (await knocking.get("/api/sessions/mine/state")).json() == {"session_id": "mine", "state": "idle"}
+    assert (await knocking.get("/api/sessions/running")).json()["sessions"] == []

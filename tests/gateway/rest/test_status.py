@@ -1,0 +1,82 @@
+"""What the gateway says of itself."""
+
+from pathlib import Path
+
+import pytest
+
+from handspan.core.values import JsonObject
+from handspan.models.choice import Choice
+from handspan.models.scripted import Scripted
+from tests.gateway.rest.house import House, Knocking, is_error, serving, settings
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_status_has_the_fields_that_old_clients_read(knocking: Knocking) -> None:
+    await knocking.post("/api/tools/memory_write/call", {"args": {"content": "one"}})
+    await knocking.post("/api/tools/memory_write/call", {"args": {"content": "two"}})
+    told = (await knocking.get("/api/status")).json()
+    assert (told["provider"], told["model"], told["temperature"], told["paired"]) == ("offline", "offline", 1.0, True)
+    assert told["gateway_port"] == int(knocking.url.rpartition(":")[2])
+    assert told["memory"] == {"backend": "markdown", "count": 2}
+    assert told["agent"] == "General" and told["tools"] > 10
+    assert (await knocking.stranger("GET", "/api/status")).json()["memory"]["count"] == 0
+
+
+async def test_a_model_of_the_settings_is_told(tmp_path: Path) -> None:
+    own: JsonObject = {
+        "mine": {"base_url": "http://127.0.0.1:9/v1", "options": {"temperature": 0.5}, "key": "sk-secret"}
+    }
+    async with serving(House(settings(tmp_path, model="mine", models=own))) as knocking:
+        status = await knocking.get("/api/status")
+        assert (status.json()["provider"], status.json()["model"], status.json()["temperature"]) == (
+            "openai-chat",
+            "mine",
+            0.5,
+        )
+        models = await knocking.get("/api/models")
+        assert models.json()["models"] == ["mine"] and models.json()["default"]["model"] == "mine"
+        assert "sk-secret" not in status.text + models.text
+
+
+async def test_which_model_answers_for_whom(knocking: Knocking) -> None:
+    await knocking.post("/api/agents", {"name": "Poet", "model": "ollama:verse"})
+    by_agent = (await knocking.get("/api/models/which?agent=Poet")).json()
+    assert (by_agent["model"], by_agent["provider"]) == ("verse", "openai-chat")
+    assert (await knocking.get("/api/models/which")).json()["model"] == "offline"
+    assert (await knocking.get("/api/models/which?model=offline")).json()["why"]
+    assert is_error(await knocking.get("/api/models/which?model=nothing"), 404, "not_found")
+    assert is_error(await knocking.get("/api/models/which?agent=Nobody"), 404, "not_found")
+
+
+async def test_the_model_that_the_gateway_was_given_is_the_one_that_is_told(knocking: Knocking, house: House) -> None:
+    house.doors.model_choice = Choice(Scripted([]), "It was given.")
+    told = (await knocking.get("/api/status")).json()
+    assert (told["model"], told["provider"], told["why"]) == ("scripted", "scripted", "It was given.")
+    assert (await knocking.get("/api/models/which?model=offline")).json()["model"] == "offline"
+
+
+async def test_settings_that_name_a_model_that_is_not_there_are_told(tmp_path: Path) -> None:
+    async with serving(House(settings(tmp_path, model="nothing"))) as knocking:
+        assert is_error(await knocking.get("/api/status"), 409, "settings")
+
+
+async def test_skills_are_listed_with_what_keeps_them_from_being_used(knocking: Knocking, house: House) -> None:
+    folder = house.settings.workspace / ".handspan" / "skills" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: mine\ndescription: Mine.\n---\nDo it.", encoding="utf-8")
+    told = {one["name"]: one for one in (await knocking.get("/api/skills")).json()["skills"]}
+    assert told["summarise-file"]["enabled"] is True
+    assert told["mine"]["enabled"] is False and told["mine"]["problems"]
+    assert told["mine"]["where"] == "workspace"
+
+
+async def test_usage_is_the_callers_own(knocking: Knocking) -> None:
+    await knocking.post("/webhook", {"message": "Hi"}, headers={"x-session-id": "s"})
+    for by, of in (("model", "scripted"), ("session", "s")):
+        told = (await knocking.get(f"/api/usage?by={by}&session=s&since=2020-01-01")).json()
+        assert (told["by"], [one["of"] for one in told["usage"]]) == (by, [of])
+        assert told["usage"][0]["replies"] == 1 and told["usage"][0]["input"]["known"] is None
+    assert (await knocking.stranger("GET", "/api/usage?by=day")).json()["usage"] == []
+    assert is_error(await knocking.get("/api/usage?by=owner"), 422, "invalid_request")
+    assert is_error(await knocking.get("/api/usage?since=yesterday"), 422, "invalid_request")

@@ -1,0 +1,92 @@
+"""Tools over REST: what is listed, for whom, why not, and the switches."""
+
+import pytest
+
+from handspan.core.principals import OPERATOR, Origin, Scope
+from handspan.core.values import JsonObject
+from tests.gateway.rest.house import STRANGER, House, Knocking, is_error, register_for, session_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def listed(knocking: Knocking, query: str = "") -> dict[str, JsonObject]:
+    return {one["name"]: one for one in (await knocking.get(f"/api/tools{query}")).json()["tools"]}
+
+
+async def test_tools_of_somebody_else_are_not_listed(knocking: Knocking, house: House) -> None:
+    theirs, mine = await session_of(house, STRANGER), await session_of(house)
+    register_for(house, "their_tool", Origin("remote", theirs, "c1"), Scope("session", theirs))
+    register_for(house, "their_phone__tool", Origin("device", "their_phone", "c2"), Scope("owner", STRANGER))
+    register_for(house, "my_tool", Origin("remote", mine, "c3"), Scope("session", mine))
+    register_for(house, "phone__camera", Origin("device", "phone", "c4"), Scope("owner", OPERATOR.owner))
+    register_for(house, "of_nobody", Origin("remote", "unknown", "c5"), Scope("session", "unknown"))
+    names = set(await listed(knocking))
+    assert {"my_tool", "phone__camera", "read_file"} <= names
+    assert not names & {"their_tool", "their_phone__tool", "of_nobody"}
+    assert is_error(await knocking.get(f"/api/tools?session={theirs}"), 404, "not_found")
+    assert set(await listed(knocking, f"?session={await session_of(house)}")) == names - {"my_tool"}
+
+
+async def test_a_tool_has_the_fields_that_old_clients_read_and_ours(knocking: Knocking, house: House) -> None:
+    mine = await session_of(house)
+    register_for(house, "my_tool", Origin("remote", mine, "c3"), Scope("session", mine))
+    tools = await listed(knocking)
+    read = tools["read_file"]
+    assert (read["source_type"], read["source"], read["enabled"]) == ("builtin", "builtin", True)
+    assert isinstance(read["parameters"], dict) and "path" in read["parameters"]["properties"]  # type: ignore[operator] # an object
+    assert (read["scope"], read["version"]) == ({"kind": "global", "id": ""}, "1.0.0")
+    assert read["timeout"] == 10.0 and read["disabled_by"] is None and read["agents"] == ["General"]
+    mine_shown = tools["my_tool"]
+    assert (mine_shown["source_type"], mine_shown["source"]) == ("remote", mine)
+    assert mine_shown["agents"] == ["General"]
+
+
+async def test_a_tool_says_which_agents_can_call_it(knocking: Knocking) -> None:
+    await knocking.post("/api/agents", {"name": "Reader", "mode": "read_only"})
+    await knocking.post("/api/agents", {"name": "Writer", "tools": ["write_*"]})
+    tools = await listed(knocking)
+    assert tools["read_file"]["agents"] == ["General", "Reader"]
+    assert tools["write_file"]["agents"] == ["General", "Writer"]
+
+
+async def test_a_disabled_tool_is_listed_and_nobody_can_call_it(knocking: Knocking, house: House) -> None:
+    switched = await knocking.post("/api/switches/disable", {"pattern": "read_*"})
+    assert switched.json() == {"pattern": "read_*", "changed": True, "tools": ["read_artifact", "read_file"]}
+    again = await knocking.post("/api/switches/disable", {"pattern": "read_*"})
+    assert again.json()["changed"] is False
+    read = (await listed(knocking))["read_file"]
+    assert (read["enabled"], read["disabled_by"], read["agents"]) == (False, "read_*", [])
+    called = await knocking.post("/api/tools/read_file/call", {"args": {"path": "x"}})
+    assert called.json()["code"] == "tool_disabled"
+    assert house.app.switches.off() == ["read_*"]
+    assert (await knocking.get("/api/switches")).json() == {"disabled": ["read_*"], "by_settings": []}
+    back = await knocking.post("/api/switches/enable", {"pattern": "read_*"})
+    assert back.json()["changed"] is True and house.app.switches.off() == []
+    assert (await listed(knocking))["read_file"]["enabled"] is True
+    assert (await knocking.post("/api/switches/enable", {"pattern": "read_*"})).json()["changed"] is False
+
+
+async def test_a_whole_origin_is_switched_off(knocking: Knocking) -> None:
+    await knocking.post("/api/switches/disable", {"pattern": "origin:builtin"})
+    assert not any(tool["enabled"] for tool in (await listed(knocking)).values())
+
+
+@pytest.mark.parametrize("pattern", ["", " ", "origin:nowhere", "origin:"])
+async def test_a_pattern_that_names_nothing_possible_is_refused(knocking: Knocking, pattern: str) -> None:
+    assert is_error(await knocking.post("/api/switches/disable", {"pattern": pattern}), 422, "invalid_request")
+
+
+async def test_why_gives_every_reason(knocking: Knocking) -> None:
+    await knocking.post("/api/agents", {"name": "Careful", "deny": ["exec_*"], "mode": "read_only"})
+    answer = (await knocking.get("/api/tools/exec_shell/why?agent=Careful")).json()
+    assert (answer["tool"], answer["agent"], answer["usable"]) == ("exec_shell", "Careful", False)
+    assert [reason["ok"] for reason in answer["reasons"]] == [True, True, False, True, False]
+    assert (await knocking.get("/api/tools/read_file/why")).json()["usable"] is True
+
+
+async def test_why_for_a_tool_or_an_agent_that_is_not_there(knocking: Knocking, house: House) -> None:
+    nothing = (await knocking.get("/api/tools/read_fil/why")).json()
+    assert nothing["usable"] is False and "Did you mean 'read_file'" in nothing["reasons"][0]["text"]
+    assert is_error(await knocking.get("/api/tools/read_file/why?agent=Nobody"), 404, "not_found")
+    theirs = await session_of(house, STRANGER)
+    assert is_error(await knocking.get(f"/api/tools/read_file/why?session={theirs}"), 404, "not_found")

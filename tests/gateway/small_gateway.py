@@ -1,0 +1,111 @@
+"""A small thing to serve: real tokens, a socket that echoes, work that takes a while. Also runs as a process."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from handspan.config.settings import GatewaySettings, Settings
+from handspan.gateway.auth import Auth, AuthMiddleware, Refused
+from handspan.gateway.prefix import PathPrefix
+from handspan.gateway.refusals import send_refusal, send_whole
+from handspan.gateway.server import loop_factory, serve
+from handspan.gateway.socket import EXTENSION, SocketProtocol
+from handspan.store.store import SqliteStore
+
+
+class Echo:
+    """The other end of a socket."""
+
+    def __init__(self, socket: SocketProtocol) -> None:
+        self._socket = socket
+
+    def on_message(self, data: bytes) -> None:
+        self._socket.send_text(data)
+
+    def on_close(self, code: int) -> None:
+        """Nothing is left to do."""
+
+
+class SmallGateway:
+    """Servable. Paths: /health, /who, /work (ends when it drains), /hang (ends when it is cut off), /ws/chat."""
+
+    def __init__(self, state: Path, gateway: GatewaySettings, *, hangs: bool = False) -> None:
+        self._store = SqliteStore(state)
+        self.auth = Auth(Settings(state / "workspace", state, gateway=gateway), self._store.tokens, state)
+        guarded: ASGIApp = AuthMiddleware(self._answer, self.auth)
+        prefix = gateway.path_prefix
+        self.asgi: ASGIApp = PathPrefix(guarded, prefix) if prefix else guarded
+        self._draining = asyncio.Event()
+        self._hangs = hangs
+        self.story: list[str] = []
+
+    async def open(self) -> None:
+        await self._store.open()
+        await self.auth.open()
+        self.story.append("open")
+
+    async def drain(self, seconds: float) -> None:
+        self.story.append("drain")
+        self._draining.set()
+        if self._hangs:
+            await asyncio.Event().wait()
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        self.story.append("close")
+        await self._store.close()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._meet(scope, receive, send)
+            return
+        match scope["path"].removeprefix(scope["root_path"]):
+            case "/work":
+                await self._draining.wait()
+                await send_whole(send, 200, [], b"done")
+            case "/hang":
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+                await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+                await asyncio.Event().wait()
+            case "/fail":
+                raise RuntimeError("a fault")
+            case _:
+                await send_whole(send, 200, [], b"hello")
+
+    async def _meet(self, scope: Any, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.auth.admit(scope)
+        except Refused as refused:
+            await send_refusal(refused, scope, send)
+            return
+        await send({"type": "websocket.accept"})
+        socket = cast(SocketProtocol, scope["extensions"][EXTENSION])
+        socket.take(Echo(socket))
+
+
+def main(state: Path, hangs: bool) -> None:
+    """Serve until a signal comes; everything that is logged goes to standard error."""
+    logging.basicConfig(level=logging.DEBUG)
+    settings = GatewaySettings(port=0)
+
+    async def run() -> None:
+        gateway = SmallGateway(state, settings, hangs=hangs)
+
+        def on_ready(url: str) -> None:
+            print(url, gateway.auth.operator_token, flush=True)  # noqa: T201 - this is how the test hears of it
+
+        with contextlib.suppress(asyncio.CancelledError):
+            await serve(gateway, settings, on_ready=on_ready)
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(run())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), "--hang" in sys.argv)

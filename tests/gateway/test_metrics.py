@@ -1,0 +1,101 @@
+"""Figures: what is counted, how it is written, and that no stranger makes up labels."""
+
+import re
+
+import pytest
+
+from handspan.core.calls import UNKNOWN_TOOL, CallRecord, ToolFacts
+from handspan.core.messages import Usage
+from handspan.core.principals import Origin
+from handspan.core.results import Failure, Success
+from handspan.gateway import metrics
+from handspan.gateway.metrics import Counter, Histogram, Metrics
+
+pytestmark = pytest.mark.anyio
+
+LINE = re.compile(r'[a-z_]+(\{[a-z]+="([^"\\]|\\.)*"(,[a-z]+="([^"\\]|\\.)*")*\})? (-?[0-9.e+-]+|\+Inf)')
+
+
+def record(facts: ToolFacts, duration: float = 0.02) -> CallRecord:
+    return CallRecord("1", "a_tool", facts, {}, "me", "", "General", 0.0, duration=duration)
+
+
+async def test_every_line_is_one_that_prometheus_reads() -> None:
+    figures = Metrics()
+    done = record(ToolFacts(Origin("device", "phone"), "1", False))
+    done.result = Success(1)
+    figures.call(done)
+    figures.watch("handspan_devices", "Devices \\ that\nare here.", lambda: 2)
+    lines = (await figures.text()).splitlines()
+    assert all(LINE.fullmatch(line) or re.match(r"# (HELP|TYPE) [a-z_]+ \S", line) for line in lines)
+    assert "handspan_devices 2" in lines and "# HELP handspan_devices Devices \\\\ that\\nare here." in lines
+    assert 'handspan_calls_total{origin="device",status="success"} 1' in lines
+    assert 'handspan_call_seconds_bucket{origin="device",le="0.01"} 0' in lines
+    assert 'handspan_call_seconds_bucket{origin="device",le="0.05"} 1' in lines
+    assert 'handspan_call_seconds_bucket{origin="device",le="+Inf"} 1' in lines
+    assert 'handspan_call_seconds_count{origin="device"} 1' in lines
+    assert any(line.startswith("handspan_event_loop_lag_seconds ") for line in lines)
+    resident = next(line for line in lines if line.startswith("handspan_process_resident_bytes "))
+    assert int(resident.split()[1]) > 1_000_000
+    names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert len(names) == len(set(names))
+
+
+async def test_calls_are_counted_by_origin_and_code() -> None:
+    figures = Metrics()
+    unknown = record(UNKNOWN_TOOL)
+    figures.call(unknown)  # it has no result yet
+    unknown.result = Failure("tool_not_found", "There is none.")
+    figures.call(unknown)
+    assert figures.calls.value("other", "tool_not_found") == 1
+
+
+def test_a_label_that_nobody_knows_is_counted_as_other() -> None:
+    counter = Counter("c", "Counts.", ("kind", ("late",)))
+    for number in range(1000):
+        counter.add(f"made up {number}")
+    counter.add("late", count=2)
+    assert list(counter.lines())[2:] == ['c{kind="late"} 2', 'c{kind="other"} 1000']
+
+
+def test_labels_are_escaped() -> None:
+    counter = Counter("c", "Counts.", ("kind", ('a"b\\c\nd',)))
+    counter.add('a"b\\c\nd')
+    assert list(counter.lines())[2] == 'c{kind="a\\"b\\\\c\\nd"} 1'
+
+
+def test_a_counter_without_labels_begins_at_0() -> None:
+    counter = Counter("c", "Counts.")
+    assert list(counter.lines())[2] == "c 0"
+    counter.add(count=0.5)
+    assert list(counter.lines())[2] == "c 0.5"
+
+
+def test_a_histogram_counts_each_step_with_all_below_it() -> None:
+    histogram = Histogram("h", "Takes.", "origin", ("mcp",), (1.0, 2.0))
+    for seconds in (0.5, 1.0, 1.5, 5.0):
+        histogram.add("mcp", seconds)
+    histogram.add("nobody", 1.0)
+    assert list(histogram.lines())[2:7] == [
+        'h_bucket{origin="mcp",le="1"} 2',
+        'h_bucket{origin="mcp",le="2"} 3',
+        'h_bucket{origin="mcp",le="+Inf"} 4',
+        'h_sum{origin="mcp"} 8',
+        'h_count{origin="mcp"} 4',
+    ]
+
+
+def test_tokens_that_nobody_counted_are_not_counted() -> None:
+    figures = Metrics()
+    figures.used(Usage(input=10, output=None, reasoning=3))
+    figures.used(Usage(input=5))
+    assert figures.tokens.value("input") == 15 and figures.tokens.value("reasoning") == 3
+    assert figures.tokens.value("output") == 0
+
+
+def test_where_the_system_does_not_tell_memory_is_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(metrics, "open", refuse, raising=False)
+    assert metrics.resident_bytes() == 0.0

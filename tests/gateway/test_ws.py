@@ -1,0 +1,523 @@
+"""`/ws/chat` as its clients see it: a real gateway, real sockets, raw frames (ws.md; origins.md 1.12 and 5.1)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from handspan.core.agents import GENERAL
+from handspan.core.calls import ToolCall, new_call_id
+from handspan.core.principals import OPERATOR
+from handspan.core.values import Json
+from handspan.engine.caller import Caller
+from handspan.models.scripted import Scripted, call
+from tests.gateway.house import WAIT, Client, Place, running
+
+pytestmark = pytest.mark.anyio
+
+INFO: dict[str, Json] = {"name": "device_info", "description": "About this phone.", "parameters": {"type": "object"}}
+PIXEL = '{"model":"Pixel 8"}'
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    async with running(tmp_path) as running_place:
+        yield running_place
+
+
+def scripted(*turns: Any) -> Scripted:
+    return Scripted(turns)
+
+
+# Coming in.
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+async def test_nobody_comes_in_without_a_valid_token(place: Place, token: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with place.client(token=token):
+            pass
+    assert refused.value.response.status_code == 401
+
+
+async def test_a_foreign_host_or_origin_is_refused_even_with_a_token(place: Place) -> None:
+    token = {"Authorization": f"Bearer {place.gateway.operator_token}"}
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(place.ws, additional_headers={**token, **headers}, compression=None, proxy=None)
+        assert refused.value.response.status_code == 403
+
+
+async def test_the_gateway_speaks_first(place: Place) -> None:
+    async with place.client() as client:
+        start = await client.hears()
+    assert start.items() >= {"type": "session_start", "v": 1, "resumed": False, "message_count": 0}.items()
+    assert start["session_id"]
+
+
+async def test_connect_is_answered_and_an_old_client_hears_nothing_new(place: Place) -> None:
+    async with place.client() as client:
+        await client.hears()
+        await client.send("connect", v=1)
+        assert await client.hears() == {"type": "connected", "v": 1, "message": "Connection established"}
+
+
+async def test_who_names_capabilities_hears_which_are_agreed_on_and_the_limits(place: Place) -> None:
+    async with place.client() as client:
+        connected = await client.connected("cancel", "resume", "flying")
+    assert connected["capabilities"] == ["cancel", "resume"]
+    assert connected["limits"]["tools"] == 256
+    assert connected["resume_token"] and connected["grace_ms"] == 60_000 and connected["resumed"] is False
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [(["clawseed.v1"], "clawseed.v1"), (["other", "handspan.v1"], "handspan.v1"), (["other"], None)],
+)
+async def test_a_known_subprotocol_is_echoed(place: Place, offered: list[Any], chosen: str | None) -> None:
+    headers = {"Authorization": f"Bearer {place.gateway.operator_token}"}
+    async with connect(
+        place.ws, additional_headers=headers, subprotocols=offered, compression=None, proxy=None
+    ) as socket:
+        assert socket.subprotocol == chosen
+
+
+async def test_the_token_may_stand_in_the_subprotocol_which_is_never_echoed(place: Place) -> None:
+    offered: list[Any] = [f"bearer.{place.gateway.operator_token}", "clawseed.v1"]
+    async with connect(place.ws, subprotocols=offered, compression=None, proxy=None) as socket:
+        assert socket.subprotocol == "clawseed.v1"
+        assert (await Client(socket).hears())["type"] == "session_start"
+
+
+async def test_the_token_may_stand_in_the_query(place: Place) -> None:
+    async with place.client(f"?token={place.gateway.operator_token}", token="") as client:
+        assert (await client.hears())["type"] == "session_start"
+
+
+@pytest.mark.parametrize("first", [b'{"type":"abort"}', b'{"type":"nonsense"}', b"no json", b"[]"])
+async def test_a_wrong_first_frame_is_an_error_without_a_code_and_the_next_may_be_right(
+    place: Place, first: bytes
+) -> None:
+    async with place.client() as client:
+        await client.hears()
+        await client.socket.send(first, text=True)
+        error = await client.hears()
+        assert error["type"] == "error" and error["message"] and "code" not in error
+        await client.send("connect", v=1)
+        assert (await client.hears())["type"] == "connected"
+
+
+async def test_frames_may_follow_each_other_without_waiting(place: Place) -> None:
+    async with place.client() as client:
+        await client.send("connect", v=1)
+        await client.send("register_tools", tools=[INFO])
+        await client.send("message", content="hello")
+        heard = [frame["type"] for frame in await client.hears_until("done")]
+    assert heard[:3] == ["session_start", "connected", "tools_registered"]
+    assert heard[-2:] == ["chunk_reset", "done"]
+
+
+async def test_a_session_that_is_somebody_elses_is_refused(place: Place) -> None:
+    bob = await place.gateway.auth.issue("bob", ("chat", "device"))
+    async with place.client("?session_id=mine") as client:
+        await client.connected()
+        await client.send("message", content="hello")
+        await client.hears_until("done")
+    async with place.client("?session_id=mine", token=bob) as client:
+        error = await client.hears()
+        assert (error["type"], error["code"]) == ("error", "SESSION_OWNER_MISMATCH")
+        assert await client.closed() == 1000
+
+
+async def test_a_session_id_that_can_not_be_one_is_refused(place: Place) -> None:
+    async with place.client("?session_id=no%20spaces") as client:
+        assert (await client.hears())["code"] == "SESSION_BIND_FAILED"
+        assert await client.closed() == 1000
+
+
+async def test_an_unknown_agent_is_said_and_closes(place: Place) -> None:
+    async with place.client("?persona=nobody") as client:
+        assert (await client.hears())["code"] == "AGENT_INIT_FAILED"
+        assert await client.closed() == 1011
+
+
+# Frames that are none.
+
+
+async def test_what_can_not_be_read_or_is_not_known_is_said_and_the_socket_stays(place: Place) -> None:
+    async with place.client() as client:
+        await client.connected()
+        for data, code in (
+            (b"{", "INVALID_JSON"),
+            (b'{"type":"message","type":"message"}', "INVALID_JSON"),
+            (b'{"type":"nonsense"}', "UNKNOWN_MESSAGE_TYPE"),
+            (b'{"type":"connect"}', "UNKNOWN_MESSAGE_TYPE"),
+            (b'{"type":"unregister_tools","names":["x"]}', "UNKNOWN_MESSAGE_TYPE"),
+            (b'{"no":"type"}', "INVALID_FRAME"),
+            (b'{"type":"register_tools","tools":7}', "INVALID_FRAME"),
+            (b'{"type":"message","content":""}', "EMPTY_CONTENT"),
+            (b'{"type":"message","content":7}', "EMPTY_CONTENT"),
+            (b'{"type":"regenerate"}', "NO_USER_MESSAGE"),
+            (b'{"type":"message","content":' + b"[" * 500 + b"]" * 500 + b"}", "INVALID_JSON"),
+        ):
+            await client.socket.send(data, text=True)
+            assert (await client.hears()).get("code") == code, data
+        await client.send("get_registered_tools")
+        assert await client.hears() == {"type": "registered_tools", "tools": []}
+
+
+async def test_a_message_above_the_limit_closes_with_1009(tmp_path: Path) -> None:
+    async with running(tmp_path, limits={"message_bytes": 2000}) as place, place.client() as client:
+        await client.connected()
+        await client.send("message", content="x" * 3000)
+        assert await client.closed() == 1009
+
+
+async def test_who_floods_is_read_more_slowly_and_disturbs_nobody(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, limits={"messages_per_second": 50}) as place,
+        place.client() as noisy,
+        place.client() as good,
+    ):
+        await noisy.connected()
+        await good.connected()
+        for _ in range(150):
+            await noisy.send("get_registered_tools")
+        for _ in range(150):
+            assert (await noisy.hears())["type"] == "registered_tools"
+        await noisy.send("get_registered_tools")
+        with pytest.raises(TimeoutError):  # 100 at once, then 50 a second: it has to wait for about a second
+            await asyncio.wait_for(noisy.socket.recv(), 0.3)
+        await good.send("get_registered_tools")
+        assert (await good.hears())["type"] == "registered_tools"
+        assert (await noisy.hears())["type"] == "registered_tools"
+
+
+# Conversations.
+
+
+async def test_a_turn_on_the_wire_has_the_order_of_the_protocol(tmp_path: Path) -> None:
+    model = scripted(["One moment. ", call("list_directory", path=".")], "There is nothing.")
+    async with running(tmp_path, model) as place, place.client() as client:
+        await client.connected()
+        await client.send("message", content="what is here?")
+        heard = await client.hears_until("title_updated")
+    kinds = [frame["type"] for frame in heard if frame["type"] != "chunk"]
+    assert kinds == ["tool_call", "tool_result", "chunk_reset", "done", "title_updated"]
+    note, result = (next(one for one in heard if one["type"] == kind) for kind in ("tool_call", "tool_result"))
+    assert note["args"] == {"path": "."} and note["id"] == result["id"]
+    assert next(one for one in heard if one["type"] == "done")["full_response"] == "One moment. There is nothing."
+    assert heard[-1]["title"] == "what is here?"
+
+
+async def test_a_session_is_resumed_by_its_id(tmp_path: Path) -> None:
+    async with running(tmp_path, scripted("one", "two")) as place:
+        async with place.client("?session_id=s1&name=Work") as client:
+            assert (await client.connected())["name"] == "Work"
+            await client.send("message", content="first")
+            await client.hears_until("done")
+        async with place.client("?session_id=s1") as client:
+            start = await client.hears()
+    assert (start["resumed"], start["message_count"], start["name"]) == (True, 2, "Work")
+
+
+async def test_abort_is_heard_in_mid_turn(tmp_path: Path) -> None:
+    async with running(tmp_path, scripted([call("device_info")])) as place, place.client() as client:
+        await client.connected()
+        await client.offers(INFO)
+        await client.send("message", content="go")
+        request = await client.hears_of("tool_call_request")
+        await client.send("abort")
+        heard = [await client.hears(), await client.hears()]
+        assert {frame["type"] for frame in heard} == {"abort_ack", "aborted"}
+        assert {"type": "abort_ack", "status": "aborted"} in heard
+        record = await place.gateway.store.ledger.get(request["id"], owner="operator")
+        assert record.state == "done"
+        await client.send("abort")
+        assert await client.hears() == {"type": "abort_ack", "status": "no_active_response"}
+
+
+async def test_regenerate_answers_the_last_message_again(tmp_path: Path) -> None:
+    async with running(tmp_path, scripted("one", "two")) as place, place.client("?session_id=r") as client:
+        await client.connected()
+        await client.send("message", content="say a number")
+        assert (await client.hears_of("done"))["full_response"] == "one"
+        await client.hears_of("title_updated")
+        await client.send("regenerate")
+        assert (await client.hears_of("done"))["full_response"] == "two"
+        assert len(await place.gateway.store.conversations.load("r", owner="operator")) == 2
+
+
+async def test_a_failing_model_is_an_error_and_the_next_turn_works(tmp_path: Path) -> None:
+    model = Scripted(["fine"])
+    async with running(tmp_path, model) as place, place.client() as client:
+        await client.connected()
+        await client.send("message", content="one")
+        await client.hears_of("done")
+        await client.send("message", content="two")
+        error = await client.hears_of("error")
+        assert error["code"] in ("PROVIDER_ERROR", "AGENT_ERROR")
+
+
+async def test_a_closed_socket_cancels_its_turn(tmp_path: Path) -> None:
+    async with running(tmp_path, scripted([call("device_info")], "never")) as place:
+        async with place.client("?session_id=c") as client:
+            await client.connected()
+            await client.offers(INFO)
+            await client.send("message", content="go")
+            request = await client.hears_of("tool_call_request")
+            client.drop()
+        async with asyncio.timeout(WAIT):
+            while (await place.gateway.store.ledger.get(request["id"], owner="operator")).state != "done":
+                await asyncio.sleep(0.01)
+        assert (await place.gateway.store.conversations.get("c", owner="operator")).state == "idle"
+
+
+# Remote tools.
+
+
+async def test_a_tool_of_the_client_is_called_and_its_answer_reaches_the_model(tmp_path: Path) -> None:
+    async with running(tmp_path, scripted([call("device_info")], "It is a Pixel.")) as place, place.client() as client:
+        await client.connected()
+        assert await client.offers(INFO) == {"type": "tools_registered", "count": 1, "registered": 1}
+        await client.send("message", content="which phone is this?")
+        request = await client.hears_of("tool_call_request")
+        assert request == {"type": "tool_call_request", "id": request["id"], "name": "device_info", "args": {}}
+        await client.send("tool_result", id=request["id"], output=PIXEL, success=True)
+        heard = await client.hears_until("done")
+    kinds = [frame["type"] for frame in heard if frame["type"] != "chunk"]
+    assert kinds == ["result_acknowledged", "tool_result", "chunk_reset", "done"]
+    assert heard[0] == {"type": "result_acknowledged", "id": request["id"]}
+    assert next(one for one in heard if one["type"] == "tool_result")["output"] == PIXEL
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"kind": "tool_error", "error": "no battery", "success": False},
+        {"kind": "tool_result", "output": "", "success": False, "error": "no battery"},
+    ],
+)
+async def test_a_failing_tool_is_told_to_the_model(tmp_path: Path, answer: dict[str, Any]) -> None:
+    async with running(tmp_path, scripted([call("device_info")], "A pity.")) as place, place.client() as client:
+        await client.connected()
+        await client.offers(INFO)
+        await client.send("message", content="go")
+        request = await client.hears_of("tool_call_request")
+        await client.send(id=request["id"], **answer)
+        assert (await client.hears_of("tool_result"))["output"] == "Error: no battery"
+        assert (await client.hears_of("done"))["full_response"] == "A pity."
+
+
+async def test_results_without_an_id_are_skipped_and_unknown_ones_are_acknowledged(place: Place) -> None:
+    async with place.client() as client:
+        await client.connected()
+        await client.send("tool_result", output="whose?")
+        await client.send("tool_result", id="", output="whose?")
+        await client.send("tool_error", id=7)
+        await client.send("tool_result", call_id="550e8400-e29b-41d4-a716-446655440000", output="whose?")
+        assert await client.hears() == {"type": "result_acknowledged", "id": "550e8400-e29b-41d4-a716-446655440000"}
+
+
+async def test_a_result_of_another_connection_is_refused(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, scripted([call("device_info")], "done")) as place,
+        place.client() as phone,
+        place.client() as thief,
+    ):
+        await phone.connected()
+        await thief.connected()
+        await phone.offers(INFO)
+        await phone.send("message", content="go")
+        request = await phone.hears_of("tool_call_request")
+        await thief.send("tool_result", id=request["id"], output="stolen")
+        assert (await thief.hears())["type"] == "result_acknowledged"
+        await phone.send("tool_result", id=request["id"], output="mine")
+        assert (await phone.hears_of("tool_result"))["output"] == "mine"
+
+
+async def test_the_tools_of_a_closed_connection_are_gone_everywhere(place: Place) -> None:
+    async with place.client("?session_id=t") as client:
+        await client.connected()
+        await client.offers(INFO)
+        assert any(entry.spec.name == "device_info" for entry in place.gateway.app.registry)
+    async with asyncio.timeout(WAIT):
+        while any(entry.spec.name == "device_info" for entry in place.gateway.app.registry):
+            await asyncio.sleep(0.01)
+
+
+# Devices.
+
+
+async def a_call(place: Place, name: str, **arguments: Json) -> Any:
+    box = place.gateway.app.registry.toolbox(GENERAL, OPERATOR)
+    tool_call = ToolCall(name, arguments, new_call_id())
+    return await asyncio.wait_for(place.gateway.app.engine.call(tool_call, Caller(OPERATOR, GENERAL, box)), WAIT)
+
+
+async def test_a_devices_tools_are_for_every_session_of_its_owner(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, scripted([call("phone__device_info")], "A Pixel.")) as place,
+        place.client() as phone,
+        place.client() as laptop,
+    ):
+        assert (await phone.connected(role="device", label="Phone"))["label"] == "phone"
+        await phone.offers(INFO)
+        await laptop.connected()
+        await laptop.send("message", content="which phone?")
+        request = await phone.hears_of("tool_call_request")
+        assert request["name"] == "device_info"
+        await phone.send("tool_result", id=request["id"], output=PIXEL)
+        assert (await laptop.hears_of("tool_result"))["output"] == PIXEL
+
+
+async def test_a_device_has_no_conversation(place: Place) -> None:
+    async with place.client() as phone:
+        await phone.connected(role="device", label="phone")
+        await phone.send("message", content="hello")
+        assert (await phone.hears())["code"] == "UNKNOWN_MESSAGE_TYPE"
+
+
+async def test_a_token_for_devices_lets_in_devices_only(place: Place) -> None:
+    token = await place.gateway.auth.issue("operator", ("device",))
+    async with place.client(token=token) as phone:
+        assert (await phone.connected(role="device", label="phone"))["type"] == "connected"
+    async with place.client(token=token) as phone:
+        await phone.hears()
+        await phone.send("message", content="hello")
+        assert (await phone.hears())["code"] == "AUTH_ERROR"
+        assert await phone.closed() == 1008
+
+
+async def test_two_devices_of_one_label_are_told_apart(place: Place) -> None:
+    async with place.client() as one, place.client() as two:
+        assert (await one.connected(role="device", label="phone"))["label"] == "phone"
+        assert (await two.connected(role="device", label="phone"))["label"] == "phone_2"
+
+
+async def test_a_revoked_token_closes_its_connections_at_once(place: Place) -> None:
+    token = await place.gateway.auth.issue("operator", ("device", "chat"), "old phone")
+    async with place.client(token=token) as phone, place.client(token=token) as silent:
+        await phone.connected(role="device", label="phone")
+        await silent.hears()
+        [known] = [one for one in await place.gateway.store.tokens.all(owner="operator") if one.label == "old phone"]
+        assert await place.gateway.auth.revoke(known.hash, "operator")
+        assert [await phone.closed(), await silent.closed()] == [1008, 1008]
+
+
+# Coming back (ws.md 6).
+
+
+async def test_a_call_survives_a_dropped_link(place: Place) -> None:
+    async with place.client() as phone:
+        token = (await phone.connected("resume", role="device", label="phone"))["resume_token"]
+        await phone.offers(INFO)
+        running_call = asyncio.create_task(a_call(place, "phone__device_info"))
+        request = await phone.hears_of("tool_call_request")
+        phone.drop()
+    async with place.client() as phone:
+        assert (await phone.connected("resume", role="device", label="phone", resume=token))["resumed"] is True
+        again = await phone.hears()
+        assert again == {**request, "again": True}
+        await phone.send("tool_result", id=request["id"], output="back")
+        assert (await running_call).value == "back"
+        assert await phone.hears() == {"type": "result_acknowledged", "id": request["id"]}
+
+
+async def test_after_the_grace_time_a_sent_call_has_an_unknown_outcome(tmp_path: Path) -> None:
+    async with running(tmp_path, resume_grace=0.05) as place:
+        async with place.client() as phone:
+            await phone.connected("resume", role="device", label="phone")
+            await phone.offers(INFO)
+            running_call = asyncio.create_task(a_call(place, "phone__device_info"))
+            await phone.hears_of("tool_call_request")
+            phone.drop()
+        assert (await running_call).code == "unknown_outcome"
+
+
+async def test_a_newer_connection_of_the_same_client_takes_over(place: Place) -> None:
+    async with place.client() as old:
+        token = (await old.connected("resume", role="device", label="phone"))["resume_token"]
+        async with place.client() as new:
+            assert (await new.connected("resume", role="device", label="phone", resume=token))["label"] == "phone"
+            assert await old.closed() == 1012
+            await new.offers(INFO)
+            running_call = asyncio.create_task(a_call(place, "phone__device_info"))
+            await new.send("tool_result", id=(await new.hears_of("tool_call_request"))["id"], output="new")
+            assert (await running_call).value == "new"
+
+
+async def test_a_resume_token_is_worth_nothing_to_another_owner(place: Place) -> None:
+    bob = await place.gateway.auth.issue("bob", ("device",))
+    async with place.client() as phone:
+        token = (await phone.connected("resume", role="device", label="phone"))["resume_token"]
+        async with place.client(token=bob) as thief:
+            connected = await thief.connected("resume", role="device", label="phone", resume=token)
+            assert connected["resumed"] is False
+        await phone.offers(INFO)
+
+
+async def test_a_call_survives_the_end_of_the_gateway(tmp_path: Path) -> None:
+    """ws.md 6.7 i: the gateway dies in mid-call; the device answers the next one, and the turn goes on."""
+    async with (
+        running(tmp_path, scripted([call("phone__device_info")])) as place,
+        place.client() as phone,
+        place.client("?session_id=s") as chat,
+    ):
+        token = (await phone.connected("resume", role="device", label="phone"))["resume_token"]
+        await phone.offers(INFO)
+        await chat.connected("events", "resume")
+        await chat.send("message", content="go")
+        request = await phone.hears_of("tool_call_request")
+        await place.gateway.store.close()  # as if it were killed: nothing more is written
+    async with running(tmp_path, scripted("It is a Pixel.")) as place, place.client() as phone:
+        assert (await phone.connected("resume", role="device", label="phone", resume=token))["resumed"] is True
+        await phone.offers(INFO)
+        assert (await phone.hears_of("tool_call_request"))["id"] == request["id"]
+        await phone.send("tool_result", id=request["id"], output=PIXEL)
+        assert await phone.hears() == {"type": "result_acknowledged", "id": request["id"]}
+        async with asyncio.timeout(WAIT):
+            while (await place.gateway.store.conversations.get("s", owner="operator")).state != "idle":
+                await asyncio.sleep(0.01)
+        said = await place.gateway.store.conversations.load("s", owner="operator")
+        assert getattr(said[-1], "text", "") == "It is a Pixel."
+
+
+async def test_a_late_result_is_kept_as_a_note(place: Place) -> None:
+    async with place.client() as phone:
+        await phone.connected("resume", role="device", label="phone")
+        await phone.offers({**INFO, "timeout": 0.05})
+        assert (await a_call(place, "phone__device_info")).code == "timeout"
+        request = await phone.hears_of("tool_call_request")
+        await phone.send("tool_result", id=request["id"], output="too late")
+        assert (await phone.hears())["type"] == "result_acknowledged"
+        ledger = place.gateway.store.ledger
+        async with asyncio.timeout(WAIT):
+            while not (notes := await ledger.notes(request["id"], owner="operator")):
+                await asyncio.sleep(0.01)
+        assert "too late" in notes[0].text
+        assert (await ledger.get(request["id"], owner="operator")).result.code == "timeout"  # type: ignore[union-attr] # it is one
+
+
+async def test_a_turn_goes_on_while_its_client_is_away_and_events_are_told_again(tmp_path: Path) -> None:
+    model = scripted([call("device_info")], "It is a Pixel.")
+    async with running(tmp_path, model) as place:
+        async with place.client("?session_id=s") as chat:
+            token = (await chat.connected("resume", "events"))["resume_token"]
+            await chat.offers(INFO)
+            await chat.send("message", content="go")
+            request = await chat.hears_of("tool_call_request")
+            chat.drop()
+        async with place.client("?session_id=s") as chat:
+            assert (await chat.connected("resume", "events", resume=token, last_event=0))["resumed"] is True
+            await chat.send("tool_result", id=request["id"], output=PIXEL)
+            events = []
+            while not events or events[-1]["event"]["type"] != "ended":
+                frame = await chat.hears()
+                events += [frame] if frame["type"] == "event" else []
+    assert [frame["seq"] for frame in events] == list(range(1, len(events) + 1))
+    assert events[-1]["event"] == {"type": "ended", "reason": "done", "text": "It is a Pixel."}

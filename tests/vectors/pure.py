@@ -1,0 +1,157 @@
+"""A client that is nothing but its state machine: no socket, no clock, no code that runs."""
+
+from base64 import b64decode
+from collections import Counter, deque
+from typing import Any, cast
+
+import msgspec
+
+from handspan.client.actions import Action, Ask, Keep, Run, Send, Stop
+from handspan.client.answers import Answers
+from handspan.client.client import CAN
+from handspan.client.memory import Memory
+from handspan.client.peer import Peer
+from handspan.client.results import Image
+from handspan.client.tools import Tools
+from handspan.wire.ws import decode_server, encode
+from handspan.wire.ws_frames import Connect, Decision, Fault
+from tests.vectors.cases import Case
+
+NOW = 1_700_000_000.0
+
+
+def value_of(returned: Any) -> Any:
+    """What the code of a tool returns, by the words of a case."""
+    match returned:
+        case {"$image": str(data), "media_type": str(media_type)}:
+            return Image(b64decode(data), media_type)
+    return returned
+
+
+def nothing(arguments: Any) -> None:
+    """The code of a tool that nobody calls."""
+    raise AssertionError("the state machine calls no code")
+
+
+async def no_upload(data: bytes, media_type: str, name: str) -> str:
+    """For results that fit into a frame."""
+    raise AssertionError("nothing here is so large")
+
+
+class PureClient:
+    """The state machine, and what it wants done."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._tools = Tools()
+        for tool in case.tools:
+            offer = {key: value for key, value in tool.items() if key != "code"}
+            self._tools.register(offer, nothing if tool.get("code", True) else None)
+        self._file: bytes | None = None
+        self._counts: Counter[str] = Counter()
+        self._begin()
+
+    def _begin(self) -> None:
+        memory = Memory() if self._file is None else Memory.decode(self._file, NOW)
+        label = self._case.client.get("label")
+        hello = Connect(device_name="test", capabilities=list(CAN), role="device", label=label)
+        self._peer = Peer(hello, self._tools, memory, self._case.client.get("concurrency", 1))
+        self._sent: deque[dict[str, Any]] = deque()
+        self._running: dict[str, str] = {}
+        self._stopped: set[str] = set()
+        self._asking: dict[str, str | Run] = {}
+
+    async def up(self) -> None:
+        """The link is there."""
+        self._do(self._peer.opened())
+
+    async def drop(self) -> None:
+        """It is gone, and with it what nobody has read."""
+        self._sent.clear()
+        self._do(self._peer.dropped([]))
+
+    async def say(self, frame: dict[str, Any]) -> None:
+        """The gateway says this."""
+        read = decode_server(msgspec.json.encode(frame))
+        if read is not None:
+            self._do(self._peer.heard(read, NOW))
+
+    async def sent(self) -> dict[str, Any]:
+        """The next frame."""
+        assert self._sent, "nothing was sent"
+        return self._sent.popleft()
+
+    async def nothing_more(self) -> list[dict[str, Any]]:
+        """Everything is done at once here."""
+        return list(self._sent)
+
+    async def end(self, call_id: str, how: dict[str, Any]) -> None:
+        """The code of a call does this."""
+        assert call_id in self._running, f"{call_id} does not run"
+        match how:
+            case {"returns": value}:
+                answers = Answers(no_upload)
+                answer = await answers.frame(call_id, value_of(value), self._peer.agreed, self._peer.limits)
+                self._finish(call_id, answer)
+            case {"raises": str(text)}:
+                self._finish(call_id, Fault(id=call_id, error=text, code=how.get("code", "")))
+            case {"progress": value}:
+                self._do(self._peer.progressed(call_id, value))
+            case {"stopped": True}:
+                assert call_id in self._stopped, f"{call_id} was not told to stop"
+                self._finish(call_id, None)
+
+    async def decide(self, permission: str, decision: str, how_to_enable: str) -> None:
+        """The person says this."""
+        asked = self._asking.pop(permission)
+        if isinstance(asked, str):
+            self._do(self._peer.permitted(asked, cast(Decision, decision), how_to_enable))
+        elif decision == "allow":
+            self._run(asked)
+        else:
+            self._running[asked.request.id] = asked.request.name
+            text = f"Permission {permission!r} was denied by the user"
+            self._finish(asked.request.id, Fault(id=asked.request.id, error=text, code="permission_denied"))
+
+    async def restart(self) -> None:
+        """It is killed and started again."""
+        if not self._case.client.get("state"):
+            self._file = None
+        self._begin()
+
+    async def unregister(self, name: str) -> None:
+        """The program takes a tool back."""
+        self._tools.unregister(name)
+        self._do(self._peer.changed(name))
+
+    def runs(self, tool: str) -> int:
+        """How often its code was begun."""
+        return self._counts[tool]
+
+    def _finish(self, call_id: str, answer: Any) -> None:
+        del self._running[call_id]
+        self._do(self._peer.finished(call_id, answer, NOW))
+
+    def _run(self, run: Run) -> None:
+        if run.is_recorded:
+            self._file = self._peer.memory.encode()
+        self._running[run.request.id] = run.request.name
+        self._counts[run.request.name] += 1
+
+    def _do(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Send(frame=frame):
+                    self._sent.append(msgspec.json.decode(encode(frame)))
+                case Keep():
+                    self._file = self._peer.memory.encode()
+                case Run(asks=True, request=request):
+                    tool = self._tools.find(request.name)
+                    assert tool is not None
+                    self._asking[tool.spec.permissions[0]] = action
+                case Run():
+                    self._run(action)
+                case Stop(call_id=call_id):
+                    self._stopped.add(call_id)
+                case Ask(request=asked):
+                    self._asking[asked.permission] = asked.id

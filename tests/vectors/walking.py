@@ -1,0 +1,77 @@
+"""Walks through a case of a client, whatever plays the client."""
+
+from typing import Any, Protocol
+
+from tests.vectors.cases import Case, Matching, lean
+
+ALL = ["resume", "progress", "cancel", "deadline", "parts", "permissions", "unregister", "ack_batch"]
+
+
+class Player(Protocol):
+    """A client under test, and the gateway's half of its link. Every wait is bounded."""
+
+    async def up(self) -> None: ...
+
+    async def drop(self) -> None: ...
+
+    async def say(self, frame: dict[str, Any]) -> None: ...
+
+    async def sent(self) -> dict[str, Any]:
+        """The next frame of the client."""
+        ...
+
+    async def nothing_more(self) -> list[dict[str, Any]]:
+        """What the client has sent besides, once it has done everything that it was asked for."""
+        ...
+
+    async def end(self, call_id: str, how: dict[str, Any]) -> None: ...
+
+    async def decide(self, permission: str, decision: str, how_to_enable: str) -> None: ...
+
+    async def restart(self) -> None: ...
+
+    async def unregister(self, name: str) -> None: ...
+
+    def runs(self, tool: str) -> int: ...
+
+
+async def walk(case: Case, player: Player) -> None:
+    """Do every step; an AssertionError says which one can't be done."""
+    matching = Matching()
+    for number, step in enumerate(case.steps):
+        where = f"step {number}: {step}"
+        match step:
+            case {"link": "up"}:
+                await player.up()
+            case {"link": "drop"}:
+                await player.drop()
+            case {"connect": dict(given)}:
+                await _connect(player, given, where)
+            case {"gateway": dict(frame)}:
+                await player.say(matching.filled(frame))
+            case {"expect": pattern}:
+                frame = lean(await player.sent(), "client")
+                assert matching.matches(lean(pattern, "client"), frame), f"{where}: got {frame}"
+            case {"handler": {"id": str(call_id)}}:
+                await player.end(call_id, step["handler"])
+            case {"person": {"permission": str(permission), "says": str(decision), **rest}}:
+                await player.decide(permission, decision, str(rest.get("how_to_enable", "")))
+            case {"restart": True}:
+                await player.restart()
+            case {"unregister": str(name)}:
+                await player.unregister(name)
+            case {"runs": dict(counts)}:
+                assert await player.nothing_more() == [], where
+                assert {tool: player.runs(tool) for tool in counts} == counts, where
+            case {"quiet": True}:
+                assert await player.nothing_more() == [], where
+            case _:
+                raise AssertionError(f"{where}: no such step")
+
+
+async def _connect(player: Player, given: dict[str, Any], where: str) -> None:
+    await player.up()
+    hello, tools = await player.sent(), await player.sent()
+    assert (hello["type"], tools["type"]) == ("connect", "register_tools"), f"{where}: got {hello}, {tools}"
+    fields = {"capabilities": ALL, "resume_token": "t1", "grace_ms": 60000, "resumed": False, **given}
+    await player.say({"type": "connected", "v": 1, "message": "Connection established", **fields})
