@@ -2,48 +2,57 @@
 
 import argparse
 import asyncio
+import inspect
 import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import structs
 
-from tests.chaos import hostile, kills, sigterm, storm
+from tests.chaos import hostile, kills, sigterm, storm, walks
 from tests.chaos.figures import Figure, broken, table
 
-Scenario = Callable[[Path, Any, int], Awaitable[list[Figure]]]
-SCENARIOS: Final[dict[str, tuple[Scenario, Any, Any]]] = {
+SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = {
     "storm": (storm.storm, storm.Scale(), storm.SHORT),
     "kills": (kills.kills, kills.Scale(), kills.SHORT),
     "sigterm": (sigterm.sigterm, sigterm.Scale(), sigterm.SHORT),
     "hostile": (hostile.hostile, hostile.Scale(), hostile.SHORT),
+    "walks": (walks.walks, walks.Scale(), walks.SHORT),
 }
+"""By name: what gives the figures, and how much of it there is in the long and in the short form."""
 
 
 def main() -> int:
     """Run what was asked for; 1 when a promise is broken."""
     options = _options()
-    failed = False
+    is_broken = False
     for name in options.scenarios or SCENARIOS:
-        scenario, long, short = SCENARIOS[name]
-        scale = _scaled(short if options.short else long, options.scale)
         begun = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-            figures = asyncio.run(scenario(Path(folder), scale, options.seed))
+        figures = _figures(name, options)
         sys.stdout.write(table(name, options.seed, time.monotonic() - begun, figures) + "\n\n")
         sys.stdout.flush()
-        failed = failed or bool(broken(figures))
-    sys.stdout.write("A promise is BROKEN.\n" if failed else "Every promise was kept.\n")
-    return 1 if failed else 0
+        is_broken = is_broken or bool(broken(figures))
+    sys.stdout.write("A promise is BROKEN.\n" if is_broken else "Every promise was kept.\n")
+    return 1 if is_broken else 0
+
+
+def _figures(name: str, options: argparse.Namespace) -> list[Figure]:
+    scenario, long, short = SCENARIOS[name]
+    scale = _scaled(short if options.short else long, options.scale)
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        figures = scenario(Path(folder), scale, options.seed)
+        found: list[Figure] = asyncio.run(figures) if inspect.iscoroutine(figures) else figures
+    return found
 
 
 def _scaled(scale: Any, factor: float) -> Any:
     """So many times as much of everything."""
-    return structs.replace(scale, **{name: max(1, round(count * factor)) for name, count in structs.asdict(scale).items()})
+    counts = {name: max(1, round(count * factor)) for name, count in structs.asdict(scale).items()}
+    return structs.replace(scale, **counts)
 
 
 def _options() -> argparse.Namespace:

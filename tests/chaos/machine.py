@@ -7,25 +7,27 @@ runs twice, an answer counts only from whom was asked, and what was acknowledged
 import asyncio
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from handspan.core.calls import new_call_id
-from handspan.core.results import Failure, Success, ToolResult, envelope
 from handspan.core.values import JsonObject
-from handspan.testing import FakeDevice, RunningGateway, offer
-from handspan.testing.gateway import running_gateway
-from tests.chaos.witness import kept
+from handspan.testing import FakeDevice, offer
+from tests.chaos.houses import House, InItsOwnProcess, InThisProcess
+from tests.chaos.witness import Kept
 
 _T = TypeVar("_T")
-PATIENCE: Final = 10.0
-GRACE: Final = 30.0
+_PATIENCE: Final = 20.0
+_MOMENT: Final = 0.02
+_MOST_RESTARTS: Final = 3
+_NEVER_ASKED: Final = ("tool_not_found", "tool_not_available", "disconnected", "interrupted")
 LABELS: Final = ("red", "blue", "plain")
 """`plain` can't come back; the others can."""
-_SINCE: Final = 0.02
+_labels = st.sampled_from(LABELS)
+_places = st.integers(0, 20)
 
 
 class Peer:
@@ -37,50 +39,60 @@ class Peer:
         self.resumes = label != "plain"
         self.resume: str | None = None
         self.is_up = False
-        self.seen: set[str] = set()
-        """Calls that it was asked for, and runs."""
+        self.seen: dict[str, str] = {}
+        """Calls that it was asked for and runs, by id; what they are for."""
         self.answered: dict[str, str] = {}
-        """What it answered, by call."""
+        """What it answered, by id."""
 
     @property
     def open_ids(self) -> list[str]:
         """Calls that it has and has not answered."""
-        return sorted(self.seen - self.answered.keys())
+        return [call_id for call_id in self.seen if call_id not in self.answered]
 
 
 class Wire(RuleBasedStateMachine):
-    """Register, call, answer, answer twice, spoof, drop, come back, cancel, restart."""
+    """Call, answer, answer twice, spoof, drop, come back, cancel, restart. Calls are known by what they are for."""
+
+    house: Callable[[Path], House] = InThisProcess
+    happened: Counter[str] = Counter()
+    """What happened in all walks, and how calls ended. `walks` gives each run one of its own."""
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory(prefix="wire-")
-        self.tasks: dict[str, asyncio.Task[ToolResult]] = {}
+        self.gateway: House | None = None
+        self.peers: dict[str, Peer] = {}
+        self.calls: dict[str, asyncio.Task[JsonObject]] = {}
         self.owner: dict[str, str] = {}
-        """Whom each call was for."""
+        """The device of each call."""
         self.ran: Counter[str] = Counter()
-        self.cancelled: set[str] = set()
+        self.given_up: set[str] = set()
+        """Calls whose caller does not wait any more."""
         self.survived: set[str] = set()
         """Calls that were open when the gateway was restarted."""
         self.acknowledged: dict[str, str] = {}
-        self.number = 0
+        """What was acknowledged, by id."""
+        self.unchecked: set[str] = set()
+        self.restarts = 0
 
-    def run(self, work: Any) -> Any:
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Do this now, within the time that anything may take."""
-        return self.loop.run_until_complete(asyncio.wait_for(work, PATIENCE))
+        return self.loop.run_until_complete(asyncio.wait_for(work, _PATIENCE))
 
     @initialize()
     def open(self) -> None:
-        self.context = running_gateway(Path(self.folder.name), gateway={"resume_grace": GRACE})
-        self.gateway: RunningGateway = self.run(self.context.__aenter__())
-        self.peers = {label: Peer(FakeDevice(self.gateway.url, self.gateway.token), label) for label in LABELS}
+        gateway = type(self).house(Path(self.folder.name))
+        self.run(gateway.open())
+        self.gateway = gateway
+        self.peers = {label: Peer(FakeDevice(gateway.url, gateway.token), label) for label in LABELS}
         for peer in self.peers.values():
             self.run(self._arrive(peer))
 
     def teardown(self) -> None:
         try:
-            if hasattr(self, "gateway"):
-                self._end()
+            if self.gateway is not None:
+                self._end(self.gateway)
         finally:
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
             self.loop.close()
@@ -88,78 +100,82 @@ class Wire(RuleBasedStateMachine):
 
     # What happens.
 
-    @rule(label=st.sampled_from(LABELS))
+    @rule(label=_labels)
     def call(self, label: str) -> None:
         """Somebody calls a tool of this device."""
-        call_id = new_call_id()
-        self.owner[call_id] = label
-        self.tasks[call_id] = self.loop.create_task(self.gateway.call_as(call_id, f"{label}__work", {"for": call_id}))
+        assert self.gateway is not None
+        self.happened["calls"] += 1
+        key = f"{label} {len(self.calls)}"
+        self.owner[key] = label
+        self.calls[key] = self.loop.create_task(self.gateway.call(key, f"{label}__work"))
         self.run(self._hear())
 
-    @rule(label=st.sampled_from(LABELS), place=st.integers(0, 20), times=st.integers(1, 2))
+    @rule(label=_labels, place=_places, times=st.integers(1, 2))
     def answer(self, label: str, place: int, times: int) -> None:
         """The device answers one of its calls, perhaps twice."""
         peer = self.peers[label]
-        if peer.is_up and peer.open_ids:
-            call_id = peer.open_ids[place % len(peer.open_ids)]
-            peer.answered[call_id] = f"answer to {call_id}"
-            for _ in range(times):
-                self.run(peer.device.answer(call_id, peer.answered[call_id]))
-            self.run(self._hear())
+        if peer.is_up and (waiting := peer.open_ids):
+            self.happened["answers"] += 1
+            self.run(self._answer(peer, waiting[place % len(waiting)], times))
 
-    @rule(label=st.sampled_from(LABELS), place=st.integers(0, 20))
+    @rule(label=_labels, place=_places)
     def answer_again(self, label: str, place: int) -> None:
-        """The device answers something that it has answered, and something else this time."""
+        """The device answers what it has answered before, and something else this time."""
         peer = self.peers[label]
         if peer.is_up and peer.answered:
-            call_id = sorted(peer.answered)[place % len(peer.answered)]
-            self.run(peer.device.answer(call_id, "another answer"))
+            self.happened["second answers"] += 1
+            self.run(peer.device.answer(list(peer.answered)[place % len(peer.answered)], "another answer"))
             self.run(self._hear())
 
-    @rule(label=st.sampled_from(LABELS), place=st.integers(0, 20))
+    @rule(label=_labels, place=_places)
     def spoof(self, label: str, place: int) -> None:
         """The device answers a call of another one."""
         peer = self.peers[label]
-        others = sorted(id for id, whose in self.owner.items() if whose != label)
+        others = [call_id for other in self.peers.values() if other is not peer for call_id in other.seen]
         if peer.is_up and others:
+            self.happened["spoofed answers"] += 1
             self.run(peer.device.answer(others[place % len(others)], "forged"))
             self.run(self._hear())
 
-    @rule(label=st.sampled_from(LABELS))
+    @rule(label=_labels)
     def drop(self, label: str) -> None:
         """The link goes."""
-        peer = self.peers[label]
-        if peer.is_up:
-            self.run(self._leave(peer))
+        if self.peers[label].is_up:
+            self.happened["dropped links"] += 1
+            self.run(self._leave(self.peers[label]))
             self.run(self._hear())
 
-    @rule(label=st.sampled_from(LABELS))
+    @rule(label=_labels)
     def come_back(self, label: str) -> None:
         """The device connects again, with its resume token where it has one."""
-        peer = self.peers[label]
-        if not peer.is_up:
-            self.run(self._arrive(peer))
+        if not self.peers[label].is_up:
+            self.happened["returns"] += 1
+            self.run(self._arrive(self.peers[label]))
             self.run(self._hear())
 
-    @rule(place=st.integers(0, 20))
-    def cancel(self, place: int) -> None:
+    @rule(place=_places)
+    def give_up(self, place: int) -> None:
         """Whoever called does not want it any more."""
-        running = sorted(id for id, task in self.tasks.items() if not task.done())
+        running = [key for key, task in self.calls.items() if not task.done()]
         if running:
-            call_id = running[place % len(running)]
-            self.cancelled.add(call_id)
-            self.tasks[call_id].cancel()
+            key = running[place % len(running)]
+            self.happened["calls given up"] += 1
+            self.given_up.add(key)
+            self.calls[key].cancel()
             self.run(self._hear())
 
-    @precondition(lambda self: self.number < 3)
+    @precondition(lambda self: self.restarts < _MOST_RESTARTS)
     @rule()
     def restart(self) -> None:
-        """The gateway ends in order, and another one begins on the same state."""
-        self.number += 1
-        self.survived |= {id for id, task in self.tasks.items() if not task.done()}
+        """The gateway ends, and another one begins on the same state."""
+        assert self.gateway is not None
+        self.happened["restarts"] += 1
+        self.restarts += 1
+        self.survived |= {key for key, task in self.calls.items() if not task.done()} | self.given_up
         self.run(self.gateway.restart())
         for peer in self.peers.values():
             self.run(self._leave(peer))
+        self.unchecked |= self.acknowledged.keys()
         self.run(self._hear())
 
     # The promises.
@@ -169,36 +185,38 @@ class Wire(RuleBasedStateMachine):
         assert all(count == 1 for count in self.ran.values()), self.ran.most_common(3)
 
     @invariant()
-    def a_result_is_what_was_answered_or_an_honest_failure(self) -> None:
-        for call_id, task in self.tasks.items():
-            if not task.done() or task.cancelled():
-                continue
-            peer, result = self.peers[self.owner[call_id]], task.result()
-            if isinstance(result, Success):
-                assert result.value == peer.answered[call_id], f"{call_id}: {result.value!r}"
-            else:
-                self._is_honest(call_id, peer, result)
+    def results_are_what_was_answered_or_honest_failures(self) -> None:
+        for key, task in self.calls.items():
+            if task.done() and not task.cancelled():
+                self._is_honest(key, task.result())
 
-    def _is_honest(self, call_id: str, peer: Peer, result: Failure) -> None:
-        match result.code:
-            case "tool_not_found" | "tool_not_available" | "disconnected":
-                assert self.ran[call_id] == 0, f"{call_id} was run, and is said to be safe to retry"
+    def _is_honest(self, key: str, result: JsonObject) -> None:
+        peer = self.peers[self.owner[key]]
+        match result.get("code"):
+            case None:
+                answers = [peer.answered.get(call_id) for call_id, what_for in peer.seen.items() if what_for == key]
+                assert answers == [result["result"]], f"{key} was answered {answers} and has {result['result']!r}"
+            case code if code in _NEVER_ASKED:
+                assert not self.ran[key], f"{key} was run, and is said to be safe to call again: {code}"
             case "unknown_outcome":
-                assert not peer.resumes or call_id in self.survived, f"{call_id} was given up too early"
+                assert not peer.resumes or key in self.survived, f"{key} was given up too early"
             case "cancelled":
-                assert call_id in self.cancelled | self.survived, f"{call_id} was cancelled by nobody"
-            case _:
-                raise AssertionError(f"{call_id} ended as {result!r}")
+                assert key in self.given_up | self.survived, f"{key} was cancelled by nobody"
+            case code:
+                raise AssertionError(f"{key} ended as {code!r}: {result}")
 
     @invariant()
     def what_was_acknowledged_is_kept(self) -> None:
-        if hasattr(self, "gateway"):
-            journal = kept(self.run(self.gateway.journal()))
-            for call_id, answer in self.acknowledged.items():
-                call = journal[call_id]
-                assert call.state == "done" and call.envelope is not None, f"{call_id} is {call.state}"
-                if call_id not in self.cancelled | self.survived and self.peers[self.owner[call_id]].resumes:
-                    assert call.envelope.get("result") == answer, f"{call_id} has {call.envelope!r}"
+        while self.unchecked and self.gateway is not None:
+            call_id = self.unchecked.pop()
+            self._is_kept(call_id, self.run(self.gateway.look(call_id)))
+
+    def _is_kept(self, call_id: str, call: Kept) -> None:
+        assert call.state == "done" and call.envelope is not None, f"{call_id} is {call.state}"
+        peer = next(peer for peer in self.peers.values() if call_id in peer.seen)
+        key = peer.seen[call_id]
+        if peer.resumes and key not in self.given_up | self.survived:
+            assert call.envelope.get("result") == self.acknowledged[call_id], f"{key} has {call.envelope!r}"
 
     # What devices do.
 
@@ -208,7 +226,7 @@ class Wire(RuleBasedStateMachine):
         assert connected["label"] == peer.label
         if peer.resumes:
             peer.resume = str(connected["resume_token"])
-            for call_id, answer in peer.answered.items():
+            for call_id, answer in peer.answered.items():  # ws.md 6.3
                 if call_id not in self.acknowledged:
                     await peer.device.answer(call_id, answer)
         await peer.device.register(offer("work", timeout=60))
@@ -217,64 +235,77 @@ class Wire(RuleBasedStateMachine):
     async def _leave(self, peer: Peer) -> None:
         await peer.device.drop()
         peer.is_up = False
-        if not peer.resumes:  # it forgets what it was asked
-            peer.seen = set(peer.answered)
+        if not peer.resumes:  # it knows nothing any more
+            for call_id in peer.open_ids:
+                peer.answered[call_id] = "nobody will ever hear this"
+
+    async def _answer(self, peer: Peer, call_id: str, times: int = 1) -> None:
+        peer.answered[call_id] = f"answer for {peer.seen[call_id]}"
+        for _ in range(times):
+            await peer.device.answer(call_id, peer.answered[call_id])
+        await self._hear()
 
     async def _hear(self) -> None:
-        """Let everybody hear what was said: requests are run, acknowledgements noted."""
-        for _ in range(3):
-            await asyncio.sleep(_SINCE / 3)
+        """Give everybody a moment to hear what was said: requests are run, acknowledgements noted."""
+        await asyncio.sleep(_MOMENT)
         for peer in self.peers.values():
-            for request in peer.device.unexpected("tool_call_request"):
-                self._asked(peer, await peer.device.expect("tool_call_request", id=request["id"]))
-            for ack in peer.device.unexpected("result_acknowledged"):
-                await peer.device.expect("result_acknowledged", id=ack["id"])
-                if ack["id"] in peer.answered:
-                    self.acknowledged[str(ack["id"])] = peer.answered[str(ack["id"])]
+            while peer.device.unexpected("tool_call_request"):
+                self._asked(peer, await peer.device.expect("tool_call_request"))
+            while peer.device.unexpected("result_acknowledged"):
+                call_id = str((await peer.device.expect("result_acknowledged"))["id"])
+                if call_id in peer.answered and call_id not in self.acknowledged:
+                    self.acknowledged[call_id] = peer.answered[call_id]
+                    self.unchecked.add(call_id)
 
     def _asked(self, peer: Peer, request: JsonObject) -> None:
-        call_id = str(request["id"])
-        assert self.owner.get(call_id) == peer.label, f"{peer.label} was asked for a call of another device"
+        args, call_id = request["args"], str(request["id"])
+        assert isinstance(args, dict)
+        key = str(args["for"])
+        assert self.owner[key] == peer.label, f"{peer.label} was asked for {key}"
+        self.happened["requests sent again"] += bool(request.get("again"))
         if call_id not in peer.seen:  # ws.md 6.3: ids that it has seen are dropped
-            peer.seen.add(call_id)
-            self.ran[call_id] += 1
+            peer.seen[call_id] = key
+            self.ran[key] += 1
 
     # The end.
 
-    def _end(self) -> None:
+    def _end(self, gateway: House) -> None:
         """Everybody comes back and answers everything; then every call must have its one result."""
         try:
-            for peer in self.peers.values():
-                if not peer.is_up:
-                    self.run(self._arrive(peer))
-            self.run(self._hear())
-            for peer in self.peers.values():
-                for call_id in peer.open_ids:
-                    peer.answered[call_id] = f"answer to {call_id}"
-                    self.run(peer.device.answer(call_id, peer.answered[call_id]))
-            self.run(self._ended())
-            self.a_result_is_what_was_answered_or_an_honest_failure()
-            self._every_call_has_one_result()
+            self.run(self._everybody_answers(gateway))
+            self.results_are_what_was_answered_or_honest_failures()
+            self.what_was_acknowledged_is_kept()
+            self.nothing_runs_twice()
         finally:
+            for task in self.calls.values():
+                task.cancel()
             for peer in self.peers.values():
                 self.run(peer.device.drop())
-            self.run(self.context.__aexit__(None, None, None))
+            journal = self.run(gateway.close())
+        self._every_call_has_one_result(journal)
 
-    async def _ended(self) -> None:
-        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+    async def _everybody_answers(self, gateway: House) -> None:
+        for peer in self.peers.values():
+            if not peer.is_up:
+                await self._arrive(peer)
+        while [task for task in self.calls.values() if not task.done()] or await gateway.open_calls():
+            await self._hear()
+            for peer in self.peers.values():
+                for call_id in peer.open_ids:
+                    await self._answer(peer, call_id)
 
-    def _every_call_has_one_result(self) -> None:
-        self.run(self._settled())
-        journal = kept(self.run(self.gateway.journal()))
-        for call_id, task in self.tasks.items():
-            if call_id not in journal:
-                assert task.cancelled() and not self.ran[call_id], f"{call_id} was never written"
+    def _every_call_has_one_result(self, journal: dict[str, Kept]) -> None:
+        for key, task in self.calls.items():
+            if key not in journal:
+                assert task.cancelled() and not self.ran[key], f"{key} was never written"
                 continue
-            assert journal[call_id].state == "done", f"{call_id} is {journal[call_id].state}"
-            if not task.cancelled() and task.exception() is None:
-                assert journal[call_id].envelope == envelope(task.result())
+            assert journal[key].state == "done", f"{key} is {journal[key].state}"
+            self.happened[f"  {(journal[key].envelope or {}).get('code', 'success')}"] += 1
+            if not task.cancelled():
+                assert journal[key].envelope == task.result(), f"{key}: {journal[key].envelope} and {task.result()}"
 
-    async def _settled(self) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while any(call.state != "done" for call in kept(await self.gateway.journal()).values()):
-                await asyncio.sleep(0.01)
+
+class KilledWire(Wire):
+    """The same, with a gateway that is killed instead of ended."""
+
+    house = InItsOwnProcess

@@ -187,10 +187,13 @@ async def test_a_chat_heals_in_mid_turn_without_losing_or_doubling_an_event(tmp_
 
 async def test_a_failed_turn_ends_and_the_next_one_works(tmp_path: Path) -> None:
     model = Scripted([ModelError("auth", "The key is wrong."), "Fine."])
-    async with running_gateway(tmp_path, model=model) as gateway:
-        async with Client(gateway.url, gateway.token, backoff=SOON).chat() as chat, asyncio.timeout(20):
-            first = [event async for event in chat.send("one")]
-            second = [event async for event in chat.send("two")]
+    async with (
+        running_gateway(tmp_path, model=model) as gateway,
+        Client(gateway.url, gateway.token, backoff=SOON).chat() as chat,
+        asyncio.timeout(20),
+    ):
+        first = [event async for event in chat.send("one")]
+        second = [event async for event in chat.send("two")]
     assert isinstance(first[-1], Ended)
     assert first[-1].reason == "error"
     assert second[-1] == Ended("done", "Fine.")

@@ -515,7 +515,7 @@ async def test_a_turn_goes_on_while_its_client_is_away_and_events_are_told_again
         async with place.client("?session_id=s") as chat:
             assert (await chat.connected("resume", "events", resume=token, last_event=0))["resumed"] is True
             await chat.send("tool_result", id=request["id"], output=PIXEL)
-            events = []
+            events: list[dict[str, Any]] = []
             while not events or events[-1]["event"]["type"] != "ended":
                 frame = await chat.hears()
                 events += [frame] if frame["type"] == "event" else []

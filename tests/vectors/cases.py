@@ -20,7 +20,6 @@ class Case(msgspec.Struct):
     rows: list[str] = []
     client: dict[str, Any] = {}
     tools: list[dict[str, Any]] = []
-    settings: dict[str, Any] = {}
 
 
 class File(msgspec.Struct):

@@ -1,7 +1,6 @@
 """Every case of the gateway, by the real one."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,8 +15,6 @@ CASES = dict(cases("gateway"))
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_gateway_does_what_the_case_says(case: Case, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"resume_grace": 0.2} if any("grace" in step for step in case.steps) else {}
-    if case.settings:
-        settings["limits"] = case.settings
-    async with running_gateway(tmp_path, gateway=settings) as gateway:
+    waits = any("grace" in step for step in case.steps)
+    async with running_gateway(tmp_path, gateway={"resume_grace": 0.2 if waits else 60.0}) as gateway:
         await GatewayPlayer(gateway).walk(case)

@@ -1,22 +1,22 @@
 """`handspan agents`: who there is to talk to, and which tools each may use (SPEC A1)."""
 
 import asyncio
-import shutil
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, TypeVar, get_args
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol, TypeVar, get_args
 
 import click
-import msgspec
 from msgspec import Struct, structs
 
+from handspan.cli.agents_shown import ListedAgent, ShownAgent, print_agent, print_json, print_list
+from handspan.cli.embedded_agents import EmbeddedAgents
 from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.core.agents import GENERAL, Agent, Mode, mode_asks, mode_refuses
-from handspan.core.errors import ConfigError
+from handspan.cli.place import find_gateway, place_options
+from handspan.cli.remote import Remote
+from handspan.cli.remote_agents import RemoteAgents
+from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.names import did_you_mean, matches
-from handspan.core.values import JsonObject
-from handspan.gateway.agents import KnownAgent, selects, ticked, unticked
+from handspan.gateway.agents import ticked, unticked
 from handspan.gateway.app import App
-from handspan.registry.entry import Entry
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -53,6 +53,26 @@ class Wanted(Struct, frozen=True):
     name: str | None = None
 
 
+class SomeAgents(Protocol):
+    """The agents, wherever they are kept."""
+
+    async def all(self) -> list[ListedAgent]: ...
+
+    async def show(self, name: str) -> ShownAgent: ...
+
+    async def find(self, name: str) -> Agent: ...
+
+    async def create(self, agent: Agent) -> None: ...
+
+    async def edit(self, name: str, agent: Agent) -> None: ...
+
+    async def clone(self, name: str, new_name: str) -> None: ...
+
+    async def delete(self, name: str) -> int: ...
+
+    async def problems(self, agent: Agent, skills: Sequence[str], *, with_model: bool) -> list[str]: ...
+
+
 def _agent_options(function: F) -> F:
     for option in reversed(_OPTIONS):
         function = option(function)
@@ -62,20 +82,22 @@ def _agent_options(function: F) -> F:
 @click.group("agents", invoke_without_command=True)
 @_json_option
 @settings_options
+@place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
     """List the agents: name, where they are kept, model, mode, number of tools, description."""
     if ctx.invoked_subcommand is None:
-        _run(lambda app: _list(app, as_json))
+        _run(lambda agents: _list(agents, as_json), as_json)
 
 
 @command.command("show")
 @click.argument("name")
 @_json_option
 @settings_options
+@place_options
 def show(name: str, as_json: bool) -> None:
     """Show the agent NAME with a checkbox for every tool."""
-    _run(lambda app: _show(app, name, as_json))
+    _run(lambda agents: _show(agents, name, as_json), as_json)
 
 
 @command.command("create")
@@ -83,16 +105,17 @@ def show(name: str, as_json: bool) -> None:
 @_agent_options
 @_json_option
 @settings_options
+@place_options
 def create(name: str, as_json: bool, **given: Any) -> None:
     """Make an agent NAME; it has all tools unless you choose some."""
 
-    async def work(app: App) -> None:
+    async def work(agents: SomeAgents) -> None:
         agent = _changed(Agent(name), Wanted(**given))
-        await app.agents.create(agent)
-        await _note(app, agent, Wanted(**given))
-        await _show(app, name, as_json)
+        await agents.create(agent)
+        await _note(agents, agent, Wanted(**given))
+        await _show(agents, name, as_json)
 
-    _run(work)
+    _run(work, as_json)
 
 
 @command.command("edit")
@@ -103,17 +126,18 @@ def create(name: str, as_json: bool, **given: Any) -> None:
 @click.option("--disable", multiple=True, metavar="TOOL", help="Untick this tool. May be given several times.")
 @_json_option
 @settings_options
+@place_options
 def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
     """Change the agent NAME: only what you say."""
 
-    async def work(app: App) -> None:
+    async def work(agents: SomeAgents) -> None:
         wanted = Wanted(**given, name=new_name)
-        agent = _changed(await app.find_agent(name), wanted)
-        await app.agents.edit(name, agent)
-        await _note(app, agent, wanted)
-        await _show(app, agent.name, as_json)
+        agent = _changed(await agents.find(name), wanted)
+        await agents.edit(name, agent)
+        await _note(agents, agent, wanted)
+        await _show(agents, agent.name, as_json)
 
-    _run(work)
+    _run(work, as_json)
 
 
 @command.command("clone")
@@ -121,134 +145,54 @@ def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
 @click.argument("new_name")
 @_json_option
 @settings_options
+@place_options
 def clone(name: str, new_name: str, as_json: bool) -> None:
     """Make the agent NEW_NAME, the same as the agent NAME."""
 
-    async def work(app: App) -> None:
-        await app.agents.clone(name, new_name)
-        await _show(app, new_name, as_json)
+    async def work(agents: SomeAgents) -> None:
+        await agents.clone(name, new_name)
+        await _show(agents, new_name, as_json)
 
-    _run(work)
+    _run(work, as_json)
 
 
 @command.command("delete")
 @click.argument("name")
 @_json_option
 @settings_options
+@place_options
 def delete(name: str, as_json: bool) -> None:
     """Remove the agent NAME; its sessions go on with the built-in one."""
 
-    async def work(app: App) -> None:
-        moved = await app.agents.delete(name)
+    async def work(agents: SomeAgents) -> None:
+        moved = await agents.delete(name)
         if as_json:
-            _print_json({"deleted": name, "sessions_moved": moved})
+            print_json({"deleted": name, "sessions_moved": moved})
         else:
             sessions = f" {moved} session{'s' if moved != 1 else ''} moved to {GENERAL.name!r}." if moved else ""
             click.echo(f"The agent {name!r} is deleted.{sessions}")
 
-    _run(work)
+    _run(work, as_json)
 
 
-def _run(work: Callable[[App], Awaitable[None]]) -> None:
+def _run(work: Callable[[SomeAgents], Awaitable[None]], as_json: bool) -> None:
     async def in_the_house() -> None:
         async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
-            await work(app)
+            await work(EmbeddedAgents(app))
 
-    asyncio.run(in_the_house())
+    async def at_the_gateway(remote: Remote) -> None:
+        await work(RemoteAgents(remote))
 
-
-# What is shown.
-
-
-async def _list(app: App, as_json: bool) -> None:
-    rows: list[JsonObject] = [
-        {
-            "name": known.agent.name,
-            "from": _kept_where(known),
-            "model": known.agent.model,
-            "mode": known.agent.mode,
-            "tools": len(app.caller(known.agent).box.specs()),
-            "description": known.agent.description,
-        }
-        for known in await app.agents.all()
-    ]
-    if as_json:
-        _print_json(rows)
-        return
-    columns = list(rows[0])
-    lines = [columns, *([_line_of(str(row[column])) for column in columns] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        _print_line("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    remote = find_gateway(says=not as_json)
+    asyncio.run(in_the_house() if remote is None else at_the_gateway(remote))
 
 
-async def _show(app: App, name: str, as_json: bool) -> None:
-    known = await app.agents.find(name)
-    agent, entries = known.agent, sorted(app.registry, key=lambda entry: entry.spec.name)
-    if as_json:
-        _print_json(msgspec.to_builtins(agent) | {"from": _kept_where(known), "selection": _selection(agent, entries)})
-        return
-    click.echo(f"{agent.name} ({_kept_where(known)})" + (f": {agent.description}" if agent.description else ""))
-    if known.is_of_settings:
-        click.echo("It is from the settings: change it there.")
-    click.echo(f"model:        {agent.model or 'whichever the gateway uses'}")
-    click.echo(f"mode:         {agent.mode}")
-    click.echo(f"rounds:       {agent.max_tool_iterations or 'no limit'}")
-    click.echo(f"instructions: {agent.instructions or 'none'}")
-    click.echo(f"skills:       {', '.join(agent.skills) or 'none'}")
-    click.echo(f"tools:        {_globs(agent)}")
-    for entry in entries:
-        _print_line(_checkbox(agent, entry, app))
+async def _list(agents: SomeAgents, as_json: bool) -> None:
+    print_list(await agents.all(), as_json)
 
 
-def _checkbox(agent: Agent, entry: Entry, app: App) -> str:
-    """One tool: ticked or not, its name, what it needs, what keeps it from being used, its description."""
-    spec, is_on = entry.spec, selects(agent, entry.spec.name)
-    remarks = [f"needs {', '.join(spec.permissions)}"] if spec.permissions else []
-    if app.registry.disabled_by(entry) is not None:
-        remarks.append("off for everybody")
-    if is_on and mode_refuses(agent.mode, spec.annotations):
-        remarks.append("refused: read-only agent")
-    if is_on and mode_asks(agent.mode, spec.annotations):
-        remarks.append("asks first")
-    said = f" ({'; '.join(remarks)})" if remarks else ""
-    return f"[{'x' if is_on else ' '}] {spec.name}{said} - {_line_of(spec.description)}"
-
-
-def _selection(agent: Agent, entries: Iterable[Entry]) -> list[JsonObject]:
-    """What the agent's globs make of the tools that are here now."""
-    return [
-        {
-            "name": entry.spec.name,
-            "description": entry.spec.description,
-            "permissions": list(entry.spec.permissions),
-            "selected": selects(agent, entry.spec.name),
-        }
-        for entry in entries
-    ]
-
-
-def _globs(agent: Agent) -> str:
-    chosen = "all" if agent.tools is None else ", ".join(agent.tools) or "none"
-    return chosen + (f"; never {', '.join(agent.deny)}" if agent.deny else "")
-
-
-def _kept_where(known: KnownAgent) -> str:
-    if known.is_of_settings:
-        return "settings"
-    return "built in" if known.agent.name == GENERAL.name else "kept"
-
-
-def _line_of(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _print_line(text: str) -> None:
-    click.echo(text[: shutil.get_terminal_size((120, 24)).columns])
-
-
-def _print_json(value: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+async def _show(agents: SomeAgents, name: str, as_json: bool) -> None:
+    print_agent(await agents.show(name), as_json)
 
 
 # What is changed.
@@ -282,17 +226,12 @@ def _split(globs: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(glob.strip() for glob in globs.split(",") if glob.strip()))
 
 
-async def _note(app: App, agent: Agent, wanted: Wanted) -> None:
+async def _note(agents: SomeAgents, agent: Agent, wanted: Wanted) -> None:
     """Say what has no effect now; it may have one later, when a device or a server is there."""
-    names = [entry.spec.name for entry in app.registry]
+    names = [box.name for box in (await agents.show(agent.name)).boxes]
     said = (*_split(wanted.tools or ""), *_split(wanted.deny or ""), *wanted.enable, *wanted.disable)
     for glob in said:
         if not any(matches(glob, name) for name in names):
             click.echo(f"Note: {glob!r} names no tool that is here now.{did_you_mean(glob, names)}", err=True)
-    for problem in app.skills.chosen(_split(wanted.skills or ""))[1]:
+    for problem in await agents.problems(agent, _split(wanted.skills or ""), with_model=bool(wanted.model)):
         click.echo(f"Note: {problem}", err=True)
-    if wanted.model:
-        try:
-            await app.choose_model(agent.model)
-        except ConfigError as error:
-            click.echo(f"Note: this model can't be asked now. {error}", err=True)

@@ -13,7 +13,8 @@ from handspan.cli.conversation import Partner, converse, tool_line
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.place import find_gateway, given_url, place_options
 from handspan.cli.remote import Remote
-from handspan.cli.remote_chat import RemoteTalk
+from handspan.cli.remote_agents import agent_called
+from handspan.cli.remote_chat import RemoteTalk, model_of
 from handspan.cli.shown import JsonLines, Show, Shown
 from handspan.cli.terminal import questions_for
 from handspan.core.agents import Agent
@@ -23,6 +24,7 @@ from handspan.core.messages import Text, UserMessage
 from handspan.gateway.app import App
 from handspan.gateway.conversing import Conversing
 from handspan.models.choice import Choice
+
 
 @click.command("chat")
 @click.argument("question", required=False)
@@ -61,16 +63,23 @@ class _Given(Struct, frozen=True):
 
 
 def _find_gateway(given: _Given, *, says: bool) -> Remote | None:
-    """The gateway to talk at. It answers with its own models: who names another one talks here."""
+    """The gateway to talk at. It answers with the models of its agents: with any other one this process answers."""
     if not given.model:
         return find_gateway(says=says)
-    if given_url():
-        raise click.UsageError("--model: the gateway's agents have their own (`handspan agents edit NAME --model M`).")
+    remote = find_gateway(says=False)
+    is_there, words = False, "(--model: embedded)"
+    if remote is not None:
+        has = model_of(remote, agent=agent_called(remote, given.agent or "").name).model
+        is_there = model_of(remote, model=given.model).model == has
+        words = f"(gateway {remote.url})" if is_there else f"(--model: embedded; {remote.url} answers with {has!r})"
+        if not is_there and given_url():
+            raise click.UsageError(
+                f"The agent at {remote.url} answers with {has!r}: give it another model there "
+                "(`handspan agents edit NAME --model M`), or use --embedded."
+            )
     if says:
-        click.echo("(--model: embedded)", err=True)
-    return None
-
-
+        click.echo(words, err=True)
+    return remote if is_there else None
 
 
 async def _chat(given: _Given, yes: bool, show: Show) -> int:

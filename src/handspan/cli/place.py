@@ -16,7 +16,7 @@ from handspan.core.errors import ConfigError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _URL: Final = "HANDSPAN_URL"
-_TOKEN: Final = "HANDSPAN_TOKEN"  # noqa: S105 - the name of a variable
+_TOKEN: Final = "HANDSPAN_TOKEN"
 
 
 def gateway_options(function: F) -> F:
@@ -57,16 +57,17 @@ def find_gateway(*, says: bool = True) -> Remote | None:
     if given.get("embedded"):
         if given.get("url") or given.get("token"):
             raise click.UsageError("--embedded, or --url and --token: one of the two.")
-        return _here("(embedded)", says)
+        _say("(embedded)", says)
+        return None
     remote = named_gateway() or running_gateway(read_settings())
     if remote is None:
         if given.get("token"):
             raise click.UsageError("No gateway is running that --token could be for: name one with --url.")
-        return _here("(no gateway is running: embedded)", says)
-    if says:
-        own = [f"--{name}" for name in ("config", "workspace") if name in given]
-        more = f"; it has its own: {' and '.join(own)} count with --embedded" if own else ""
-        click.echo(f"(gateway {remote.url}{more})", err=True)
+        _say("(no gateway is running: embedded)", says)
+        return None
+    own = [f"--{name}" for name in ("config", "workspace") if name in given]
+    more = f"; {' and '.join(own)}: its own" if own else ""
+    _say(f"(gateway {remote.url}{more})", says)
     return remote
 
 
@@ -110,6 +111,6 @@ def _token() -> str:
     return str(_given(click.get_current_context()).get("token") or os.environ.get(_TOKEN, ""))
 
 
-def _here(words: str, says: bool) -> None:
+def _say(words: str, says: bool) -> None:
     if says:
         click.echo(words, err=True)

@@ -3,7 +3,7 @@
 import contextlib
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -66,7 +66,9 @@ class Remote:
         """What the change came to, read as this type."""
         return self._read(self.send(method, path, body), form)
 
-    def send(self, method: Method, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answered:
+    def send(
+        self, method: Method, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> Answered:
         """The answer to one request; `RemoteRefused` or `GatewayUnreachable` when there is none to be had."""
         import http.client  # noqa: PLC0415 - only where a gateway runs, and start-up counts
 
@@ -134,5 +136,3 @@ class Remote:
 def segment(name: str) -> str:
     """A name as one part of a path."""
     return quote(name, safe="")
-
-

@@ -67,9 +67,7 @@ def tools_of(remote: Remote, agent: str, session: str = "") -> list[RemoteTool]:
     remote.get(f"/api/agents/{segment(agent)}", JsonObject)
     tools = remote.get("/api/tools", _Tools).tools
     return [
-        tool
-        for tool in tools
-        if agent in tool.agents and (tool.scope.kind != "session" or tool.scope.id == session)
+        tool for tool in tools if agent in tool.agents and (tool.scope.kind != "session" or tool.scope.id == session)
     ]
 
 

@@ -5,6 +5,7 @@ from typing import Final, Protocol, TextIO
 import msgspec
 from msgspec import Struct
 
+from handspan.core.clean import visible
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -16,7 +17,6 @@ from handspan.core.events import (
     TextArrived,
     ThinkingArrived,
 )
-from handspan.core.clean import visible
 from handspan.core.values import Json
 
 _END_WORDS: Final[dict[EndReason, str]] = {

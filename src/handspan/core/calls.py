@@ -115,7 +115,7 @@ class Ledger(Protocol):
         ...
 
     async def find(self, call_id: str) -> CallRecord | None:
-        """What is known of this call."""
+        """What is known of this call; while a tool is at work on it here, the very record that was started."""
         ...
 
     async def note(self, call_id: str, text: str) -> bool:

@@ -72,7 +72,9 @@ class App:
         )
         self.guard = NetGuard(settings.tools.url_policy)
         self.artifacts = FolderArtifacts(settings.state / "artifacts")
-        self.store = SqliteStore(settings.state, self.artifacts) if durable else None
+        self.store = (
+            SqliteStore(settings.state, self.artifacts, journal_days=settings.journal_days) if durable else None
+        )
         self.recovery = Recovery()
         """What an earlier life left half done, and how it was closed; there after `open`."""
         self.engine = Engine(

@@ -48,7 +48,7 @@ class Chat:
         self._running: set[asyncio.Task[None]] = set()
         hears_all, shows = "events" in peer.can, "questions" in peer.can
         self._frames: EventFrames | ChatFrames = (EventFrames if hears_all else ChatFrames)(questions=shows, me=peer.id)
-        # Whoever did not ask for events hears of the turns that it began, as ever; the session is its owner's all the same.
+        # Who did not ask for events hears of the turns that it began; the session is its owner's all the same.
         hear = self._hear if hears_all else _hear_nothing
         self._unwatch = turns.watch(bound.session_id, peer.who.owner, hear)
         self._kept: deque[EventFrame] = deque(maxlen=_MOST_KEPT)

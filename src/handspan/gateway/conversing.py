@@ -1,7 +1,7 @@
 """Sessions that are open in this process: made, loaded, talked to (SPEC A1, A2)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
@@ -17,7 +17,7 @@ from handspan.agent.use_skill import UseSkill
 from handspan.core.agents import Agent
 from handspan.core.context import Progress, no_progress
 from handspan.core.conversations import Session as KnownSession
-from handspan.core.conversations import Store, Total
+from handspan.core.conversations import Store, Total, UsageSum
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended
 from handspan.core.messages import AssistantMessage, Message, UserMessage
@@ -104,11 +104,7 @@ class Conversing:
     async def usage(self, session: Session) -> list[str]:
         """What the session used, a line for each model."""
         sums = await self._store.usage.sums("model", owner=session.caller.who.owner, session=session.id)
-        return [
-            f"{one.of}: {one.replies} {'reply' if one.replies == 1 else 'replies'}, {_told(one.input)} tokens in, "
-            f"{_told(one.output)} out, cost {_told(one.cost, '.4f', ' USD')}"
-            for one in sums
-        ] or ["nothing yet"]
+        return usage_lines(sums)
 
     def caller(self, agent: Agent, who: Principal, session_id: str, progress: Progress = no_progress) -> Caller:
         """Somebody to make calls for, in this session or in none."""
@@ -225,6 +221,15 @@ def open_calls(last: Message | None) -> list[str]:
 def waits_for(calls: list[str]) -> str:
     """Why nothing can be said now."""
     return f"The session waits for the outcome of {', '.join(calls)}: say it again later."
+
+
+def usage_lines(sums: Sequence[UsageSum]) -> list[str]:
+    """What was used, a line for each sum."""
+    return [
+        f"{one.of}: {one.replies} {'reply' if one.replies == 1 else 'replies'}, {_told(one.input)} tokens in, "
+        f"{_told(one.output)} out, cost {_told(one.cost, '.4f', ' USD')}"
+        for one in sums
+    ] or ["nothing yet"]
 
 
 def _told(total: Total, form: str = ".0f", unit: str = "") -> str:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handspan.config.settings import Settings
 from handspan.core.calls import CallRecord
 from handspan.core.errors import HandspanError
+from handspan.core.events import CallStarted, Ended, RoundBegan, UsageCounted
 from handspan.core.questions import Answer, Question
 from handspan.gateway.answered_calls import AnsweredCalls
 from handspan.gateway.app import App
@@ -21,12 +22,14 @@ from handspan.gateway.devices import Devices
 from handspan.gateway.leftovers import Leftovers
 from handspan.gateway.live import Live, Topic
 from handspan.gateway.metrics import Metrics
+from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.pairing import Pairing
 from handspan.gateway.peers import Peer, Peers
 from handspan.gateway.prefix import PathPrefix
 from handspan.gateway.questions import AwaitedQuestions
-from handspan.gateway.refusals import Refused, send_refusal
+from handspan.gateway.refusals import Refused, send_refusal, send_whole
 from handspan.gateway.resume_tokens import ResumeTokens, kept_key
+from handspan.gateway.turn_events import Happening, Titled
 from handspan.gateway.turns import Turns
 from handspan.gateway.ws import WebSocketDoor, WsDoors
 from handspan.models.choice import Choice
@@ -64,7 +67,7 @@ class Gateway:
         self._notes: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         self._http: Any = None
-        self._admitting: ASGIApp
+        self._admitting = AuthMiddleware(self._answer, self.auth)
         self.turns: Turns
         self.peers: Peers
         self._leftovers: Leftovers
@@ -94,6 +97,7 @@ class Gateway:
         self.questions.open(store.questions, self._answered.answered)
         self.questions.asked += [self.turns.question_asked, self._asked]
         self.questions.closed += [self.turns.question_closed, self._closed]
+        self.turns.heard.append(self._happened)
         self.auth.revoked += [self.peers.revoke, self.live.drop, self._ws.revoke]
         self._leftovers.open(await store.ledger.left_open(), self.settings.gateway.resume_grace)
         await self._answered.recover(app.recovery)
@@ -127,19 +131,23 @@ class Gateway:
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http_door()(scope, receive, send)
-        elif scope["path"].removeprefix(scope.get("root_path", "")) == "/ws/chat":
+            await self._admitting(scope, receive, send)
+        elif _path(scope) == "/ws/chat":
             await self._ws(scope, receive, send)
         else:
             await receive()
             await send_refusal(Refused(404, "not_found", "WebSockets are at /ws/chat."), scope, send)
 
-    def _http_door(self) -> ASGIApp:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An HTTP request that was let in."""
+        constant = ANSWERS.get(_path(scope)) if scope["method"] == "GET" else None
+        if constant is not None:
+            await send_whole(send, 200, [(b"content-type", b"application/json")], constant)
+            return
         if self._http is None:
             module, name = _HTTP
             self._http = getattr(importlib.import_module(module), name)(self)
-            self._admitting = AuthMiddleware(self._http.asgi, self.auth)
-        return self._admitting
+        await self._http.asgi(scope, receive, send)
 
     # What happens, and who has to hear of it.
 
@@ -153,6 +161,20 @@ class Gateway:
         self.metrics.call(record)
         if self.live:
             self.live.publish(record.owner, "calls", {"id": record.id, "tool": record.name, "session": record.session})
+
+    def _happened(self, owner: str, session: str, happening: Happening) -> None:
+        match happening:
+            case Ended(reason=reason):
+                self.metrics.turns.add(reason)
+                self.live.publish(owner, "sessions", {"id": session, "state": "idle"})
+            case RoundBegan(number=1):
+                self.live.publish(owner, "sessions", {"id": session, "state": "running"})
+            case Titled(title=title):
+                self.live.publish(owner, "sessions", {"id": session, "name": title})
+            case CallStarted(id=call_id, name=name):
+                self.live.publish(owner, "calls", {"id": call_id, "tool": name, "session": session})
+            case UsageCounted(usage=usage):
+                self.metrics.used(usage)
 
     def _told(self, owner: str, topic: Topic) -> None:
         self.live.publish(owner, topic, {})
@@ -198,8 +220,12 @@ class Gateway:
         look = self.metrics.watch
         look("handspan_connections", "Open WebSocket connections.", lambda: float(len(self._ws.connections)))
         look("handspan_clients", "Clients that are there, or may come back.", lambda: float(len(self.peers)))
+        look("handspan_devices", "Devices that are there, or may come back.", self._count_devices)
         look("handspan_open_calls", "Calls that clients have not answered yet.", self._open_calls)
         self._watching = asyncio.create_task(self._end_what_waited_too_long())
+
+    def _count_devices(self) -> float:
+        return float(sum(peer.role == "device" for peer in self.peers))
 
     def _open_calls(self) -> float:
         return float(sum(len(peer.calls.open) for peer in self.peers))
@@ -211,3 +237,8 @@ class Gateway:
                 await self._answered.expire()
             except HandspanError as error:
                 _log.error("What waited too long could not be ended: %s", error)
+
+
+def _path(scope: Scope) -> str:
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path

@@ -4,7 +4,10 @@ from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 
+from handspan.gateway.auth import Auth
+from handspan.gateway.devices import Devices
 from handspan.gateway.pairing_routes import PairingRoutes
+from handspan.gateway.peers import Peers
 from handspan.gateway.rest.doors import BodyLimits, Doors
 from handspan.gateway.rest.errors import ERROR_FORMS
 from handspan.gateway.rest.idempotency import CallIds
@@ -12,6 +15,27 @@ from handspan.gateway.rest.routes import routes
 
 if TYPE_CHECKING:
     from handspan.gateway.gateway import Gateway
+
+
+class OwnedDevices:
+    """The devices that people see: who forgets one also closes its connection, and its token opens nothing more."""
+
+    def __init__(self, devices: Devices, peers: Peers, auth: Auth) -> None:
+        self._devices = devices
+        self._peers = peers
+        self._auth = auth
+        self.all = devices.all
+        self.rename = devices.rename
+        self.looked = devices.looked
+
+    async def forget(self, label: str, owner: str) -> bool:
+        """Forget it; False when the owner has no such device. The operator's own token stays."""
+        for peer in self._peers:
+            if (peer.role, peer.label, peer.who.owner) == ("device", label, owner):
+                if "admin" not in peer.who.scopes:
+                    await self._auth.revoke(peer.token, owner)
+                self._peers.dismiss(peer)
+        return await self._devices.forget(label, owner)
 
 
 class HttpDoors:
@@ -25,11 +49,12 @@ class HttpDoors:
             auth=gateway.auth,
             turns=gateway.turns,
             questions=gateway.questions,
-            devices=gateway.devices,
+            devices=OwnedDevices(gateway.devices, gateway.peers, gateway.auth),
             pairing=gateway.pairing,
             live=gateway.live,
             metrics=gateway.metrics,
             call_ids=CallIds(gateway.settings.state),
+            model_choice=gateway.model_choice,
             limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
         )
         paired = PairingRoutes(gateway.auth, gateway.pairing)

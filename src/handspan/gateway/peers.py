@@ -206,10 +206,14 @@ class Peers:
         """Whoever came in with this token goes, at once, and does not come back."""
         for peer in self:
             if peer.token == token:
-                line = peer.line
-                self.end(peer, "The client's token was revoked")
-                if line is not None:
-                    line.close(1008, "the token was revoked")
+                self.dismiss(peer, "the token was revoked")
+
+    def dismiss(self, peer: Peer, reason: str = "it was forgotten here") -> None:
+        """Send it away."""
+        line = peer.line
+        self.end(peer, f"The client was sent away ({reason})")
+        if line is not None:
+            line.close(1008, reason)
 
     def close(self) -> None:
         """Nobody comes back any more: the gateway ends."""

@@ -6,7 +6,10 @@ the library: fragments, control frames, wrong masks, sizes above the limit.
 
 from typing import Final
 
-from websockets.frames import apply_mask
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # pragma: no cover - where the library has no compiled part
+    from websockets.utils import apply_mask
 
 _WHOLE_TEXT: Final = 0x81
 _MASKED: Final = 0x80

@@ -31,6 +31,8 @@ from handspan.gateway.turn_refusals import STOPPING, NoUserMessage, SessionBusy,
 __all__ = ["Bound", "NoUserMessage", "RunningTurn", "SessionBusy", "SessionRefused", "TurnRefused", "Turns"]
 
 _T = TypeVar("_T")
+Heard: TypeAlias = Callable[[str, str, Happening], None]
+"""Hears what happens: owner, session, and what it is. Never blocks, never fails."""
 Answering: TypeAlias = Callable[[Turn], Awaitable[Ended]]
 """What a turn does when it is its turn."""
 
@@ -82,6 +84,8 @@ class Turns:
         self._rooms: dict[str, Room] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_open = True
+        self.heard: list[Heard] = []
+        """They hear all that happens in all turns: whoever counts, and live views."""
 
     def __len__(self) -> int:
         """How many sessions somebody talks in or watches."""
@@ -346,8 +350,13 @@ class Turns:
         """Tell the end, if the loop has not."""
         if not turn.is_over:
             turn.is_over = True
-            room.tell(ended)
+            self._tell(room, ended)
         return ended
+
+    def _tell(self, room: Room, happening: Happening) -> None:
+        for hear in self.heard:
+            hear(room.owner, room.id, happening)
+        room.tell(happening)
 
     def _begun(self, room: Room, turn: Turn, session: Session) -> Callable[[Event], None]:
         """What hears the turn's events."""
@@ -363,7 +372,7 @@ class Turns:
                 turn.tell(_prompt(session))  # for who asked: others only watch
             if kind is Ended:
                 turn.is_over = True
-            room.tell(event)
+            self._tell(room, event)
 
         return hear
 
@@ -379,7 +388,7 @@ class Turns:
         try:
             if title and not (await kept.get(room.id, owner=room.owner)).name:
                 await kept.rename(room.id, title, owner=room.owner)
-                room.tell(Titled(title))
+                self._tell(room, Titled(title))
         except ToolError as error:  # the turn is over and kept all the same
             _log.warning("The session %s got no name: %s", room.id, error.message)
 

@@ -1,7 +1,6 @@
 """A real gateway for the tests of its REST door: real application, real auth, real turns, on a real port."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -151,8 +150,6 @@ class Knocking:
 async def serving(house: House) -> AsyncIterator[Knocking]:
     server = Server(house, house.settings.gateway)
     url = await server.open()
-    for bound in server._sockets:  # without it every answer waits 40 ms for the client's acknowledgement
-        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         async with httpx2.AsyncClient(timeout=10, trust_env=False) as client:
             yield Knocking(house, url, client)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
@@ -11,6 +11,7 @@ from handspan.core.context import ToolContext, no_progress
 from handspan.core.errors import ConfigError
 from handspan.core.principals import Principal
 from handspan.core.version import VERSION
+from handspan.gateway.open_answers import Health, Pong
 from handspan.gateway.rest.errors import Problem
 from handspan.gateway.rest.route import Family, Visit
 from handspan.models.choice import choose
@@ -19,21 +20,6 @@ from handspan.tools.memory import MemoryRead
 family: Final = Family("status")
 _USUAL_TEMPERATURE: Final = 1.0
 """What model APIs use where nobody says anything."""
-
-
-class Health(Struct, frozen=True):
-    """A constant: who has no token learns nothing (SPEC S5)."""
-
-    status: Literal["ok"] = "ok"
-    paired: Literal[True] = True
-    require_pairing: Literal[True] = True
-    runtime: dict[str, str] = {}
-
-
-class Pong(Struct, frozen=True):
-    """A constant."""
-
-    status: Literal["ok"] = "ok"
 
 
 class MemoryStatus(Struct, frozen=True):

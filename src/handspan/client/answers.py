@@ -1,0 +1,130 @@
+"""The answer to a call: what its code gave back, as the frame that the gateway takes (ws.md 5.2, 5.10)."""
+
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from handspan.client.results import Image, ToolCallResult
+from handspan.core.errors import ToolError, WireError
+from handspan.core.results import Attachment, Failure, Pending, Success, succeed
+from handspan.core.values import Json
+from handspan.wire import strict_json
+from handspan.wire.ws import encode
+from handspan.wire.ws_frames import Fault, Limits, Part, Result
+
+MOST_INLINE: Final = 256 * 1024
+"""Bytes of attachments that come in the frame itself; what is beyond is uploaded."""
+_ROOM: Final = 64 * 1024
+"""Bytes of a message that are left for everything but the output."""
+
+Upload: TypeAlias = Callable[[bytes, str, str], Awaitable[str]]
+"""Bytes, media type and name → the id of the artifact."""
+
+
+class Answers:
+    """Makes frames of results."""
+
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
+
+    async def frame(self, call_id: str, value: Any, agreed: frozenset[str], limits: Limits) -> Result | Fault:
+        """The answer; `ToolError` when the value can't be sent."""
+        match value:
+            case Failure(code=code, message=text):
+                return Fault(id=call_id, error=text, code=code)
+            case ToolCallResult.Failure(error=text, code=given):
+                return Fault(id=call_id, error=text, code=given or "")
+            case ToolCallResult.Success(output=output):
+                return await self.frame(call_id, output, agreed, limits)
+            case Pending():
+                raise ToolError("execution_failed", "A tool of a client can't answer later: it has to wait and return.")
+        plain, attachments = _taken_apart(value)
+        output = succeed(plain).value
+        if attachments and "parts" not in agreed:
+            output = _noted(output, len(attachments))
+            attachments = ()
+        parts = await self._parts(attachments)
+        if (size := len(msgspec.json.encode(output))) > limits.message_bytes - _inline(parts) - _ROOM:
+            output, parts = await self._moved_out(output, size, parts, agreed)
+        elif not agreed and not isinstance(output, str):  # a gateway of the seed's reads text alone
+            output = msgspec.json.encode(output).decode()
+        frame = Result(id=call_id, output=output, parts=parts)
+        _check_depth(frame, limits)
+        return frame
+
+    async def _parts(self, attachments: Sequence[Attachment]) -> list[Part]:
+        parts: list[Part] = []
+        room = MOST_INLINE
+        for one in attachments:
+            if one.artifact is not None:
+                parts.append(Part(one.kind, one.media_type, artifact=one.artifact.id, name=one.name))
+            elif len(one.data) <= room:
+                room -= len(one.data)
+                parts.append(Part(one.kind, one.media_type, b64encode(one.data).decode(), name=one.name))
+            else:
+                artifact = await self._upload(one.data, one.media_type, one.name)
+                parts.append(Part(one.kind, one.media_type, artifact=artifact, name=one.name))
+        return parts
+
+    async def _moved_out(
+        self, output: Json, size: int, parts: list[Part], agreed: frozenset[str]
+    ) -> tuple[Json, list[Part]]:
+        """An output that no message can hold, as a file beside it."""
+        if "parts" not in agreed:
+            raise ToolError(
+                "execution_failed", f"The tool ran, but its result of {size} bytes is too large to be sent."
+            )
+        is_text = isinstance(output, str)
+        data = output.encode() if isinstance(output, str) else msgspec.json.encode(output)
+        media_type, name = ("text/plain", "result.txt") if is_text else ("application/json", "result.json")
+        artifact = await self._upload(data, media_type, name)
+        note = f"The result has {len(data)} bytes and came as the file {name!r}."
+        return note, [*parts, Part("file", media_type, artifact=artifact, name=name)]
+
+
+def _taken_apart(value: Any) -> tuple[Any, tuple[Attachment, ...]]:
+    """The plain value, and the images, sounds and files that come with it."""
+    match value:
+        case Success(value=plain, attachments=attachments):
+            return plain, attachments
+        case Attachment() | Image() | bytes() | bytearray():
+            return "", (_attachment(value),)
+        case list() | tuple() if any(isinstance(one, _BINARY) for one in value):
+            plain = [one for one in value if not isinstance(one, _BINARY)]
+            attachments = tuple(_attachment(one) for one in value if isinstance(one, _BINARY))
+            return (plain[0] if len(plain) == 1 else plain or ""), attachments
+    return value, ()
+
+
+_BINARY: Final = (Attachment, Image, bytes, bytearray)
+
+
+def _attachment(value: Attachment | Image | bytes | bytearray) -> Attachment:
+    match value:
+        case Attachment():
+            return value
+        case Image(data=data, media_type=media_type, name=name):
+            return Attachment("image", media_type, data, name=name)
+    return Attachment("file", "application/octet-stream", bytes(value))
+
+
+def _noted(output: Json, count: int) -> Json:
+    """An output that says what could not come with it."""
+    note = f"({count} attachment{'s' * (count > 1)} could not be sent: this gateway takes text alone.)"
+    text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
+    return f"{text}\n{note}" if text else note
+
+
+def _inline(parts: list[Part]) -> int:
+    return sum(len(part.data) for part in parts)
+
+
+def _check_depth(frame: Result, limits: Limits) -> None:
+    if isinstance(frame.output, dict | list):
+        try:
+            strict_json.parse(encode(frame), max_depth=limits.depth)
+        except WireError as error:
+            text = f"The tool ran, but its result can't be sent: {error} Give it a flatter form."
+            raise ToolError("execution_failed", text) from None

@@ -1,0 +1,292 @@
+"""One client at the gateway: its peer says what to do, its link carries it, its tools run. The only composition."""
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Sequence
+from typing import Final, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from handspan.client.actions import Action, Ask, Happened, Keep, Run, Send, Stop, Tell, Watch
+from handspan.client.address import Address
+from handspan.client.answers import Answers
+from handspan.client.faults import GatewayRefused
+from handspan.client.kept import Kept
+from handspan.client.peer import Peer
+from handspan.client.running import AskPermission, Running
+from handspan.client.threads import run_aside
+from handspan.client.tools import Tools
+from handspan.client.upload import upload
+from handspan.client.ws import Backoff, Link
+from handspan.core.errors import WireError
+from handspan.core.events import Event
+from handspan.core.values import Json
+from handspan.wire.ws import decode_server, encode
+from handspan.wire.ws_frames import ClientFrame, Connected, Decision, Error, Fault, Limits, Result, ServerFrame
+
+State: TypeAlias = Literal["disconnected", "connecting", "connected", "reconnecting"]
+
+_DEPTH: Final = 128
+_MOST_WAITING: Final = 1000
+"""Actions that may wait before progress is left out."""
+_SECONDS_TO_FLUSH: Final = 2.0
+_FATAL: Final = frozenset(("SESSION_OWNER_MISMATCH", "SESSION_BIND_FAILED"))
+_log = logging.getLogger(__name__)
+
+
+class _Gone:
+    """The link has dropped: its owner is told."""
+
+
+class _Close:
+    """The last action: what was to be sent before it is sent."""
+
+
+_Step: TypeAlias = Action | _Gone | _Close
+
+
+class Options(Struct, frozen=True):
+    """Where the gateway is, and how a client behaves towards it."""
+
+    address: Address
+    token: str
+    device_name: str
+    concurrency: int
+    ask_permission: AskPermission | None
+    backoff: Backoff
+
+
+class Owner(Protocol):
+    """Whose connection it is."""
+
+    def url(self) -> str:
+        """Where the next link is opened."""
+        ...
+
+    def became(self, state: State) -> None:
+        """The state of the connection has changed."""
+        ...
+
+    async def gone(self) -> None:
+        """The link has dropped."""
+        ...
+
+    def hear(self, frame: ServerFrame) -> Awaitable[None] | None:
+        """The gateway said this, and it is not about calls."""
+        ...
+
+    def happen(self, event: Event, is_own: bool) -> None:
+        """This happened in the conversation, in our own turn or in somebody else's."""
+        ...
+
+
+class Connection:
+    """A peer with everything that it needs, for as long as `serve` runs."""
+
+    def __init__(self, options: Options, peer: Peer, tools: Tools, kept: Kept | None, owner: Owner) -> None:
+        self._options = options
+        self._peer = peer
+        self._tools = tools
+        self._kept = kept
+        self._owner = owner
+        self._written = self._synced = peer.memory.version
+        self._running = Running(tools, Answers(self._upload), options.ask_permission, self)
+        self._link = Link(owner.url, options.token, options.address.is_local, options.backoff, self)
+        self._state: State = "disconnected"
+        self._flushing: asyncio.TimerHandle | None = None
+        self._lane: deque[_Step] = deque()
+        self._unsent: list[ClientFrame] = []
+        self._more = asyncio.Event()
+        self._was_connected = False
+        self._refusal: GatewayRefused | None = None
+
+    async def serve(self, *, is_patient: bool = True) -> None:
+        """Be there until `close`. Raises what makes coming back pointless."""
+        self._tools.changed.append(self._changed)
+        acting = asyncio.create_task(self._act())
+        linked = asyncio.create_task(self._link.serve(is_patient=is_patient))
+        try:
+            await asyncio.wait((acting, linked), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._tools.changed.remove(self._changed)
+            if self._flushing is not None:
+                self._flushing.cancel()
+            for task in (linked, acting):
+                task.cancel()
+            ends = await asyncio.gather(linked, acting, return_exceptions=True)
+            await self._running.close()
+            await self._tell_the_rest()
+            with contextlib.suppress(OSError):
+                await self._keep(is_synced=False)
+            self._became("disconnected")
+        for end in (self._refusal, *ends):
+            if isinstance(end, Exception):
+                raise end
+
+    def close(self) -> None:
+        """Send what there is to send, and end."""
+        self._do([_Close()])
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().call_later(_SECONDS_TO_FLUSH, self._link.close)
+
+    def say(self, frame: ClientFrame) -> None:
+        """Send this now, or as soon as the gateway is there."""
+        self._do(self._peer.say(frame))
+
+    def give_up(self, why: str) -> None:
+        """Let the open turn end: nobody waits for the gateway any longer."""
+        self._do(self._peer.give_up(why))
+
+    async def _tell_the_rest(self) -> None:
+        """Let nobody miss how it ended."""
+        for step in self._lane:
+            if isinstance(step, Tell | Happened | _Gone):
+                await self._act_once(step)
+
+    # What the link says.
+
+    def opening(self) -> None:
+        """A link is being opened."""
+        self._became("reconnecting" if self._was_connected else "connecting")
+
+    def opened(self) -> None:
+        """It is up."""
+        self._do(self._peer.opened())
+
+    def on_message(self, data: str) -> None:
+        """The gateway says something."""
+        try:
+            frame = decode_server(data, _DEPTH)
+        except WireError as error:
+            _log.warning("the gateway said what can't be read: %s", error)
+            return
+        if frame is None:
+            return
+        if type(frame) is Error and frame.code in _FATAL:
+            self._refusal = GatewayRefused(0, frame.message)
+        self._do(self._peer.heard(frame, time.time()))
+        if type(frame) is Connected:
+            self._was_connected = True
+            self._link.settled()
+            self._became("connected")
+
+    def dropped(self, comes_back: bool) -> None:
+        """It is gone, with what was not sent yet."""
+        waiting = [action for action in self._lane if not isinstance(action, Send)]
+        unsent = [*self._unsent, *(action.frame for action in self._lane if isinstance(action, Send))]
+        self._lane, self._unsent = deque(waiting), []
+        was_connected = self._peer.is_connected
+        self._do([*self._peer.dropped(unsent), *([_Gone()] if was_connected else [])])
+        if comes_back:
+            self._became("reconnecting" if self._was_connected else "connecting")
+
+    # What the running calls say.
+
+    @property
+    def agreed(self) -> frozenset[str]:
+        """The capabilities that both ends have."""
+        return self._peer.agreed
+
+    @property
+    def limits(self) -> Limits:
+        """What the gateway takes."""
+        return self._peer.limits
+
+    def finished(self, call_id: str, answer: Result | Fault | None) -> None:
+        """A call's code has ended."""
+        self._do(self._peer.finished(call_id, answer, time.time()))
+
+    def progressed(self, call_id: str, value: Json) -> None:
+        """It reports. What comes faster than it can be sent is left out."""
+        if len(self._lane) < _MOST_WAITING:
+            self._do(self._peer.progressed(call_id, value))
+
+    def expired(self, call_id: str) -> None:
+        """Its time is over."""
+        self._do(self._peer.expired(call_id, time.time()))
+
+    def permitted(self, question_id: str, decision: Decision, how_to_enable: str) -> None:
+        """The person has answered."""
+        self._do(self._peer.permitted(question_id, decision, how_to_enable))
+
+    # The lane: one task does everything, in order.
+
+    def _became(self, state: State) -> None:
+        if state != self._state:
+            self._state = state
+            self._owner.became(state)
+
+    def _changed(self, name: str) -> None:
+        self._do(self._peer.changed(name))
+
+    def _do(self, actions: Sequence[_Step]) -> None:
+        self._lane.extend(actions)
+        if self._lane:
+            self._more.set()
+
+    async def _act(self) -> None:
+        while True:
+            while self._lane:
+                await self._act_once(self._lane.popleft())
+            self._more.clear()
+            await self._more.wait()
+
+    async def _act_once(self, action: _Step) -> None:
+        match action:
+            case Send(frame=frame):
+                if not await self._link.send(encode(frame)):
+                    self._unsent.append(frame)
+            case Keep():
+                await self._keep_if_possible()
+            case Run():
+                await self._run(action)
+            case Watch(call_id=call_id, seconds=seconds):
+                self._running.watch(call_id, seconds)
+            case Stop(call_id=call_id):
+                self._running.stop(call_id)
+            case Ask(request=request):
+                self._running.ask(request)
+            case Tell(frame=told):
+                heard = self._owner.hear(told)
+                if inspect.isawaitable(heard):
+                    await heard
+            case Happened(event=event, is_own=is_own):
+                self._owner.happen(event, is_own)
+            case _Gone():
+                await self._owner.gone()
+            case _Close():
+                self._link.close()
+
+    async def _run(self, run: Run) -> None:
+        if run.is_recorded and self._kept is not None:
+            try:
+                await self._keep(is_synced=True)
+            except OSError as error:
+                text = f"Nothing was run: this device can't write its state file ({error})."
+                self.finished(run.request.id, Fault(id=run.request.id, error=text, code="execution_failed"))
+                return
+        self._running.start(run)
+
+    async def _keep_if_possible(self) -> None:
+        try:
+            await self._keep(is_synced=False)
+        except OSError as error:
+            _log.warning("the state file can't be written: %s", error)
+
+    async def _keep(self, *, is_synced: bool) -> None:
+        memory = self._peer.memory
+        version = memory.version
+        if self._kept is None or version == (self._synced if is_synced else self._written):
+            return
+        await asyncio.to_thread(self._kept.write, version, memory.encode(), is_synced)
+        self._written = version
+        if is_synced:
+            self._synced = version
+
+    async def _upload(self, data: bytes, media_type: str, name: str) -> str:
+        artifact: str = await run_aside(upload, self._options.address, self._options.token, data, media_type, name)
+        return artifact

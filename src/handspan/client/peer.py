@@ -1,0 +1,313 @@
+"""The client's side of `protocol/ws.md`: frames in, frames and actions out. No socket, no clock, no threads.
+
+A peer is a client across its connections. It introduces itself, offers its tools, lets each call run once, keeps
+answers until they are acknowledged, and knows after a drop or a restart what to send again and what not to run again.
+"""
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from handspan.client.actions import Action, Ask, Keep, Run, Send, Stop, Tell, Watch
+from handspan.client.memory import MOST_IDS, Memory
+from handspan.client.talk import Opening, Talk
+from handspan.client.tools import ClientTool, Tools
+from handspan.core.errors import ErrorCode
+from handspan.core.names import SEPARATOR
+from handspan.core.values import Json
+from handspan.wire.ws_frames import (
+    Abort,
+    Acknowledged,
+    Answer,
+    Cancel,
+    ClientFrame,
+    Connect,
+    Connected,
+    Decision,
+    Fault,
+    Limits,
+    PermissionAnswer,
+    PermissionRequest,
+    Progress,
+    Regenerate,
+    RegisterTools,
+    Request,
+    Result,
+    Say,
+    ServerFrame,
+    ToolsRegistered,
+    UnregisterTools,
+)
+
+NO_CODE: Final = "No handler registered"
+_MOST_OFFERED: Final = 256 * 1024
+"""Bytes of tools in one frame: many large ones come in several."""
+
+
+class _Call:
+    """A call of this life that has not ended yet."""
+
+    __slots__ = ("is_running", "is_settled", "request", "seconds", "tool")
+
+    def __init__(self, request: Request, tool: ClientTool) -> None:
+        self.request = request
+        self.tool = tool
+        self.is_running = False
+        self.is_settled = False
+        """It is answered, or nobody waits for an answer; its code may still run."""
+        own = tool.spec.timeout
+        self.seconds = own if request.timeout_ms is None else request.timeout_ms / 1000
+
+
+class Peer:
+    """The state of one client."""
+
+    def __init__(
+        self, introduction: Connect, tools: Tools, memory: Memory, concurrency: int = 1, talk: Talk | None = None
+    ) -> None:
+        self._introduction = introduction
+        self._tools = tools
+        self.memory = memory
+        self._concurrency = concurrency
+        self._talk = talk
+        self._calls: dict[str, _Call] = {}
+        self._queue: deque[_Call] = deque()
+        self._permissions: dict[str, PermissionAnswer | None] = {}
+        self._unsent: list[ClientFrame] = []
+        self.is_open = False
+        self.is_connected = False
+        self.agreed: frozenset[str] = frozenset()
+        self.limits = Limits()
+        self.label = ""
+        self.grace = 0.0
+        """Seconds within which the gateway waits for it after a drop."""
+        self.rejected: dict[str, str] = {}
+        """Tools that the gateway did not take, and why."""
+
+    # The link.
+
+    def opened(self) -> list[Action]:
+        """A link is up: say who is there and what it offers, without waiting (ws.md 1.5)."""
+        self.is_open = True
+        self.rejected.clear()
+        last_event = None if self._talk is None else self._talk.last_event
+        token = self.memory.resume_token or None
+        hello = msgspec.structs.replace(self._introduction, resume=token, last_event=last_event if token else None)
+        return [Send(hello), *self._offers([tool.offer() for tool in self._tools])]
+
+    def dropped(self, unsent: list[ClientFrame]) -> list[Action]:
+        """The link is gone, and these frames did not get away."""
+        self.is_open = self.is_connected = False
+        # Results are in the memory, and the rest is said anew on every link.
+        self._unsent = [
+            frame for frame in unsent if isinstance(frame, Say | Regenerate | Abort | Answer)
+        ] + self._unsent
+        can_resume = "resume" in self.agreed
+        if not can_resume:  # ws.md 6.6: the gateway has ended its calls
+            for call in self._calls.values():
+                call.is_settled = True
+        if self._talk is None:
+            return []
+        return [*self._talk.drop(can_resume, self._is_unsent(self._talk.opening))]
+
+    def heard(self, frame: ServerFrame, now: float) -> list[Action]:
+        """What to do about a frame. `now`: seconds since 1970."""
+        match frame:
+            case Request():
+                return self._requested(frame, now)
+            case Acknowledged():
+                return self._acknowledged([frame.id, *frame.ids], now)
+            case Cancel():
+                return self._cancelled(frame, now)
+            case PermissionRequest():
+                return self._permission(frame)
+            case Connected():
+                return self._connected(frame, now)
+            case ToolsRegistered(rejected=rejected):
+                self.rejected.update((one.name, one.reason) for one in rejected)
+        happened = [] if self._talk is None else self._talk.heard(frame, self.agreed)
+        return [Tell(frame), *happened]
+
+    def say(self, frame: ClientFrame) -> list[Action]:
+        """Send this now, or as soon as the gateway is there."""
+        if self._talk is not None and isinstance(frame, Say | Regenerate) and self._talk.opening is None:
+            self._talk.begin(frame)
+        if self.is_connected:
+            return [Send(frame)]
+        self._unsent.append(frame)
+        return []
+
+    def give_up(self, why: str) -> list[Action]:
+        """Nobody waits for the open turn any longer."""
+        return [] if self._talk is None else [*self._talk.lose(why)]
+
+    # The tools.
+
+    def changed(self, name: str) -> list[Action]:
+        """A tool is new, or changed, or gone."""
+        tool = self._tools.find(name)
+        if not self.is_open:
+            return []
+        if tool is not None:
+            return self._offers([tool.offer()])
+        return [Send(UnregisterTools([name]))] if "unregister" in self.agreed else []
+
+    # The calls.
+
+    def finished(self, call_id: str, answer: Result | Fault | None, now: float) -> list[Action]:
+        """The code of a call has ended, with this answer, or stopped without one."""
+        call = self._calls.pop(call_id)
+        actions: list[Action] = []
+        if not call.is_settled:
+            if answer is not None:
+                actions = self._answer(answer, now)
+            else:
+                self.memory.close(call_id, now)
+        return [*actions, *self._start(now)]
+
+    def progressed(self, call_id: str, value: Json) -> list[Action]:
+        """The code of a call reports something."""
+        call = self._calls.get(call_id)
+        if call is None or call.is_settled or not self.is_connected or "progress" not in self.agreed:
+            return []
+        renewed = call.tool.spec.timeout or call.seconds  # ws.md 5.7: the tool's time begins anew
+        watch: list[Action] = [] if call.seconds is None or renewed is None else [Watch(call_id, renewed)]
+        return [Send(Progress(id=call_id, value=value)), *watch]
+
+    def expired(self, call_id: str, now: float) -> list[Action]:
+        """The time of a call is over."""
+        call = self._calls.get(call_id)
+        if call is None or call.is_settled:
+            return []
+        call.is_settled = True
+        name, limit = call.request.name, f"{call.seconds:.3g} s"
+        if not call.is_running:
+            self._queue.remove(call)
+            del self._calls[call_id]
+            running = ", ".join(
+                sorted({repr(other.request.name) for other in self._calls.values() if other.is_running})
+            )
+            text = f"Tool {name!r} could not begin within {limit}: this device is still busy with {running}."
+            return self._answer(_fault(call_id, text, "busy"), now)
+        text = f"Tool {name!r} did not finish within {limit}."
+        return [Stop(call_id, "timeout"), *self._answer(_fault(call_id, text, "timeout"), now)]
+
+    def permitted(self, question_id: str, decision: Decision, how_to_enable: str) -> list[Action]:
+        """The person has answered."""
+        answer = self._permissions[question_id] = PermissionAnswer(question_id, decision, how_to_enable)
+        return [Send(answer)] if self.is_connected else []
+
+    # Frames.
+
+    def _connected(self, frame: Connected, now: float) -> list[Action]:
+        was_there = bool(self.memory.resume_token)
+        self.is_connected = True
+        self.agreed = frozenset(frame.capabilities)
+        self.limits = frame.limits or Limits()
+        self.label = frame.label
+        self.grace = frame.grace_ms / 1000
+        self.memory.resume_token = frame.resume_token
+        actions: list[Action] = [Keep(), Tell(frame)]
+        for answer in self.memory.unacknowledged():
+            if "resume" in self.agreed:  # ws.md 6.3
+                actions.append(Send(answer))
+            else:  # it was given to a gateway that has ended its call
+                self.memory.close(answer.call, now)
+        if self._talk is not None and was_there:
+            asked, happened = self._talk.come_back(bool(frame.resumed), self._is_unsent(self._talk.opening))
+            actions += [*(Send(one) for one in asked), *happened]
+        actions += [Send(one) for one in self._unsent]
+        self._unsent.clear()
+        return actions
+
+    def _requested(self, frame: Request, now: float) -> list[Action]:
+        stage = self.memory.stage(frame.id)
+        if frame.id in self._calls or stage in ("answered", "over"):  # ws.md 6.3
+            return []
+        tool = self._tools.find(frame.name)
+        if stage == "started" and not (tool is not None and tool.may_repeat):  # ws.md 6.4: by an earlier life
+            text = f"This device was restarted while it ran {frame.name!r}: nobody knows what came of it."
+            return self._answer(_fault(frame.id, text, "unknown_outcome"), now)
+        if tool is None:
+            text = f"Tool {frame.name!r} is not available on this device.{self._tools.hint(frame.name)}"
+            return self._answer(_fault(frame.id, text, "tool_not_found"), now)
+        if self._tools.code(tool) is None:
+            return self._answer(_fault(frame.id, NO_CODE), now)
+        if problem := tool.problem(frame.args):
+            return self._answer(_fault(frame.id, problem, "invalid_arguments"), now)
+        call = self._calls[frame.id] = _Call(frame, tool)
+        self._queue.append(call)
+        watch: list[Action] = [] if call.seconds is None else [Watch(frame.id, call.seconds)]
+        return [*watch, *self._start(now)]
+
+    def _acknowledged(self, ids: list[str], now: float) -> list[Action]:
+        known = [call_id for call_id in ids if self.memory.stage(call_id) == "answered"]
+        for call_id in known:
+            self.memory.close(call_id, now)
+        return [Keep()] if known else []
+
+    def _cancelled(self, frame: Cancel, now: float) -> list[Action]:
+        call = self._calls.get(frame.id)
+        if call is None or call.is_settled:
+            return []
+        call.is_settled = True
+        self.memory.close(frame.id, now)
+        if call.is_running:
+            return [Stop(frame.id, frame.reason)]
+        self._queue.remove(call)
+        del self._calls[frame.id]
+        return []
+
+    def _permission(self, frame: PermissionRequest) -> list[Action]:
+        if frame.id in self._permissions:  # asked again after a drop
+            answer = self._permissions[frame.id]
+            return [] if answer is None else [Send(answer)]
+        while len(self._permissions) >= MOST_IDS:
+            del self._permissions[next(iter(self._permissions))]
+        self._permissions[frame.id] = None
+        return [Ask(msgspec.structs.replace(frame, tool=self._own_name(frame.tool)))]
+
+    # Steps.
+
+    def _start(self, now: float) -> list[Action]:
+        """Let calls begin while there is room."""
+        actions: list[Action] = []
+        room = self._concurrency - sum(call.is_running for call in self._calls.values())
+        while self._queue and room > 0:
+            room -= 1
+            call = self._queue.popleft()
+            call.is_running = True
+            self.memory.start(call.request.id, now)
+            asks = bool(call.tool.spec.permissions) and "permissions" not in self.agreed
+            actions.append(Run(call.request, not call.tool.may_repeat, asks))
+        return actions
+
+    def _answer(self, frame: Result | Fault, now: float) -> list[Action]:
+        """Keep the answer, then send it; when the link is down, it is sent by whoever comes back."""
+        self.memory.answer(frame, now)
+        return [Keep(), Send(frame)] if self.is_connected else [Keep()]
+
+    def _offers(self, offers: list[Json]) -> list[Action]:
+        """These tools in as many frames as it takes."""
+        frames: list[list[Json]] = []
+        size = _MOST_OFFERED
+        for offer in offers:
+            size += len(msgspec.json.encode(offer))
+            if size > _MOST_OFFERED:
+                frames.append([])
+                size = len(msgspec.json.encode(offer))
+            frames[-1].append(offer)
+        return [Send(RegisterTools(tools)) for tools in frames]
+
+    def _own_name(self, name: str) -> str:
+        """The client's own name of a tool that the gateway knows with this device's label before it."""
+        own = name.removeprefix(f"{self.label}{SEPARATOR}") if self.label else name
+        return own if self._tools.find(own) is not None else name
+
+    def _is_unsent(self, opening: Opening | None) -> bool:
+        return opening is not None and any(frame is opening for frame in self._unsent)
+
+
+def _fault(call_id: str, text: str, code: ErrorCode | None = None) -> Fault:
+    return Fault(id=call_id, error=text, code=code or "")

@@ -1,0 +1,207 @@
+"""The conversation's half of the client's state machine: which turn is open, and what happens in it. Pure.
+
+With `events` a turn comes as the gateway's own events, numbered; without (an older gateway), its frames are read as
+events. Either way every turn that was begun ends with one `Ended`, whatever becomes of the link.
+"""
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from handspan.client.actions import Happened
+from handspan.core.clean import visible
+from handspan.core.events import (
+    CallFinished,
+    CallStarted,
+    Ended,
+    Event,
+    QuestionAsked,
+    RoundBegan,
+    TextArrived,
+    ThinkingArrived,
+)
+from handspan.core.questions import Question, QuestionKind
+from handspan.wire.ws_frames import (
+    Aborted,
+    CallNote,
+    Chunk,
+    ClientFrame,
+    Done,
+    Error,
+    EventFrame,
+    GetRegisteredTools,
+    Regenerate,
+    RegisteredTools,
+    ResultNote,
+    Say,
+    ServerFrame,
+    SessionStart,
+    Thinking,
+)
+from handspan.wire.ws_frames import Question as QuestionFrame
+from handspan.wire.ws_frames import QuestionClosed as ClosedFrame
+
+Opening: TypeAlias = Say | Regenerate
+
+_ABOUT_A_FRAME: Final = frozenset(("INVALID_JSON", "INVALID_FRAME", "UNKNOWN_MESSAGE_TYPE"))
+"""Errors that are not about the turn."""
+_MOST_COMPARED: Final = 900
+_NOT_KNOWN: Final = (
+    "The link dropped when the message was being sent, and nothing was heard of it since: look at the session before "
+    "you say it again."
+)
+_FORGOTTEN: Final = (
+    "The link dropped, and the gateway does not know this conversation's turn any more: look at the session, what it "
+    "said until then is kept."
+)
+_CUT: Final = "The link dropped, and this gateway ends a turn with its link: say it again."
+_KINDS: Final[dict[str, QuestionKind]] = {"permission": "permission", "approval": "approval", "login": "login"}
+
+
+class Talk:
+    """One chat, across all its connections."""
+
+    def __init__(self) -> None:
+        self.session_id = ""
+        self.last_event: int | None = None
+        self.opening: Opening | None = None
+        """What began the turn that is open; None when none is."""
+        self._is_heard = False
+        self._is_asking = False
+        self._echo = ""
+        """The text of the error that ended the last turn, until it was told a second time, as an `error` frame."""
+        self._asked: set[str] = set()
+        self._is_of_others = False
+        """A turn runs that somebody else began."""
+        self._is_behind = False
+        """Ours waits for it to end."""
+
+    def begin(self, frame: Opening) -> None:
+        """A turn begins with this: at once, or when the turn of somebody else in this session has ended."""
+        self.opening = frame
+        self._is_behind = self._is_of_others and not (isinstance(frame, Say) and frame.join)
+        self._is_heard = False
+        self._is_asking = False
+
+    def heard(self, frame: ServerFrame, agreed: frozenset[str]) -> list[Happened]:
+        """What this frame means for the conversation."""
+        match frame:
+            case SessionStart(session_id=session_id):
+                self.session_id = session_id
+            case EventFrame():
+                return self._event(frame)
+            case QuestionFrame():
+                return self._question(QuestionAsked(self._read(frame)))
+            case ClosedFrame(id=question_id):
+                self._asked.discard(question_id)
+            case Error():
+                return self._error(frame)
+            case RegisteredTools() if self._is_asking:
+                self._is_asking = False
+                return [] if self._is_heard else self.lose(_NOT_KNOWN)
+            case _ if "events" not in agreed:
+                return self._read_old(frame)
+        return []
+
+    def drop(self, can_resume: bool, is_unsent: bool) -> list[Happened]:
+        """The link is gone. A turn that was not even sent is not lost by that."""
+        return [] if can_resume or is_unsent else self.lose(_CUT)
+
+    def come_back(self, resumed: bool, is_unsent: bool) -> tuple[list[ClientFrame], list[Happened]]:
+        """The link is there again: what to ask, and what is known without asking."""
+        if self.opening is None or is_unsent:
+            return [], []
+        if not resumed:
+            return [], self.lose(_FORGOTTEN)
+        if self._is_heard:
+            return [], []
+        # Nothing came of the message yet, and it may have gone down with the link. What the gateway sends again comes
+        # before the answer to this; when that answer is here and nothing else, nobody knows.
+        self._is_asking = True
+        return [GetRegisteredTools()], []
+
+    def lose(self, why: str) -> list[Happened]:
+        """The open turn is lost."""
+        if self.opening is None:
+            return []
+        others, self._is_behind = self._is_behind, False
+        lost = self._end(Ended("error", why))
+        self._is_of_others = others
+        return lost
+
+    def _event(self, frame: EventFrame) -> list[Happened]:
+        if self.last_event is not None and frame.seq <= self.last_event:
+            return []  # sent again, and known
+        self.last_event = frame.seq
+        try:
+            event = msgspec.convert(frame.event, Event)
+        except msgspec.ValidationError:  # an event of a newer gateway
+            return []
+        if isinstance(event, QuestionAsked):
+            return self._question(event)
+        if not isinstance(event, Ended):
+            return self._happened(event)
+        if event.reason == "pending":  # somebody else has the outcome of a call: the turn goes on when it is there
+            return self._happened(event)
+        ended = self._end(event)
+        self._echo = event.text if event.reason == "error" else ""
+        return ended
+
+    def _question(self, asked: QuestionAsked) -> list[Happened]:
+        """A question is asked once, even if both an event and a frame of its own tell of it."""
+        if asked.question.id in self._asked:
+            return []
+        self._asked.add(asked.question.id)
+        return self._happened(asked)
+
+    def _error(self, frame: Error) -> list[Happened]:
+        """A turn that was not begun, for this reason. One that failed has ended by then: the error is its echo."""
+        is_echo = bool(self._echo) and visible(self._echo)[:_MOST_COMPARED] == frame.message[:_MOST_COMPARED]
+        if is_echo:
+            self._echo = ""
+        if is_echo or self.opening is None or frame.code in _ABOUT_A_FRAME:
+            return []
+        return self.lose(frame.message)
+
+    def _read_old(self, frame: ServerFrame) -> list[Happened]:
+        match frame:
+            case Chunk(content=text):
+                return self._happened(TextArrived(text))
+            case Thinking(content=text):
+                return self._happened(ThinkingArrived(text))
+            case CallNote(id=call_id, name=name, args=args):
+                return self._happened(CallStarted(call_id, name, msgspec.json.encode(args).decode()))
+            case ResultNote(id=call_id, name=name, output=output):
+                return self._happened(CallFinished(call_id, name, "success", 0.0, output))
+            case Done(full_response=text):
+                return self._end(Ended("done", text))
+            case Aborted():
+                return self._end(Ended("aborted"))
+        return []
+
+    def _read(self, frame: QuestionFrame) -> Question:
+        kind = _KINDS.get(frame.kind, "approval")
+        arguments, seconds = frame.arguments, frame.expires_ms / 1000
+        return Question(
+            frame.id, kind, frame.call_id, frame.tool, arguments, frame.subject, "", self.session_id, "", seconds
+        )
+
+    def _happened(self, event: Event) -> list[Happened]:
+        self._echo = ""
+        if isinstance(event, RoundBegan) and event.number == 1:  # whatever ran before has ended
+            self._is_behind = False
+        is_own = self.opening is not None and not self._is_behind
+        self._is_heard = self._is_heard or is_own
+        # A question stays when nothing runs, and what waits for somebody does not run.
+        self._is_of_others = not is_own and not isinstance(event, QuestionAsked | Ended)
+        return [Happened(event, is_own)]
+
+    def _end(self, ended: Ended) -> list[Happened]:
+        self._is_of_others = False
+        if self._is_behind or self.opening is None:  # now it is our turn
+            self._is_behind = False
+            return [Happened(ended, False)]
+        self.opening = None
+        self._is_heard = False
+        self._echo = ""
+        return [Happened(ended)]

@@ -1,0 +1,195 @@
+"""The tools that a client offers: made of functions, of specs with code, or of specs alone."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, TypeVar, overload
+
+import msgspec
+from msgspec import Struct
+
+from handspan.client.functions import Code, code_of, is_async, tool_of_function
+from handspan.core.errors import DefinitionError, ToolError, WireError
+from handspan.core.function_tool import FunctionTool
+from handspan.core.names import did_you_mean
+from handspan.core.schema import Validator
+from handspan.core.signature import AnyFunction
+from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, Tool, ToolSpec
+from handspan.core.values import Arguments, Json, JsonObject
+from handspan.wire import strict_json
+from handspan.wire.ws import FrameError, read_offer
+
+Changed: TypeAlias = Callable[[str], None]
+"""Hears the name of a tool that is new, or changed, or gone."""
+_DEFAULT_VERSION: Final = "1.0.0"
+_Function = TypeVar("_Function", bound=AnyFunction)
+
+
+class ClientTool(Struct, frozen=True):
+    """A tool of a client."""
+
+    spec: ToolSpec
+    claims: Annotations | None
+    """What it says of its effects; None: nothing, so that it counts as destructive (ws.md 4.2)."""
+    code: Code | None
+    is_async: bool
+    validator: Validator
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether running it twice is as good as once (ws.md 6.4)."""
+        return self.spec.annotations.read_only or self.spec.annotations.idempotent
+
+    def problem(self, arguments: Arguments) -> str:
+        """What is wrong with these arguments; empty when nothing is (ws.md 5.11)."""
+        try:
+            self.validator.check(dict(arguments))
+        except ToolError as error:
+            return error.message
+        return ""
+
+    def offer(self) -> JsonObject:
+        """The tool as `register_tools` has it."""
+        spec = self.spec
+        offer: JsonObject = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+        if spec.permissions:
+            offer["permissions"] = list(spec.permissions)
+        if spec.timeout not in (None, DEFAULT_TIMEOUT):
+            offer["timeout"] = spec.timeout
+        if self.claims is not None:
+            offer["annotations"] = msgspec.to_builtins(self.claims)
+        if spec.version != _DEFAULT_VERSION:
+            offer["version"] = spec.version
+        return offer
+
+
+class Tools:
+    """The tools of one client, by name."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, ClientTool] = {}
+        self.changed: list[Changed] = []
+        self.fallback: Code | None = None
+        """Runs the tools that have no code of their own."""
+
+    def __iter__(self) -> Iterator[ClientTool]:
+        return iter(tuple(self._tools.values()))
+
+    def copy(self) -> "Tools":
+        """The same tools, for another connection."""
+        copied = Tools()
+        copied._tools.update(self._tools)
+        copied.fallback = self.fallback
+        return copied
+
+    def find(self, name: str) -> ClientTool | None:
+        """The tool of this name."""
+        return self._tools.get(name)
+
+    def hint(self, name: str) -> str:
+        """Which tool may be meant by this name."""
+        return did_you_mean(name, self._tools)
+
+    def code(self, tool: ClientTool) -> Code | None:
+        """What runs for it."""
+        return tool.code or self.fallback
+
+    @overload
+    def tool(self, function: _Function, /) -> _Function: ...
+
+    @overload
+    def tool(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        permissions: tuple[str, ...] = (),
+        timeout: float | None = DEFAULT_TIMEOUT,
+        version: str = _DEFAULT_VERSION,
+        annotations: Annotations | None = None,
+    ) -> Callable[[_Function], _Function]: ...
+
+    def tool(
+        self,
+        function: AnyFunction | None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        permissions: tuple[str, ...] = (),
+        timeout: float | None = DEFAULT_TIMEOUT,
+        version: str = _DEFAULT_VERSION,
+        annotations: Annotations | None = None,
+    ) -> Any:
+        """Offer a function as a tool: alone, or with what its signature can't say. The function stays what it is.
+
+        A parameter of type `CallContext` gets the call's context. A tool without `annotations` counts as destructive.
+        """
+
+        def define(function: _Function) -> _Function:
+            written: AnyFunction = function.function if isinstance(function, FunctionTool) else function
+            spec, code = tool_of_function(written, name, description, permissions, timeout, version, annotations)
+            self._add(spec, annotations, code)
+            return function
+
+        return define if function is None else define(function)
+
+    def register(self, tool: ToolSpec | Mapping[str, Json] | Tool, code: Callable[..., Any] | None = None) -> None:
+        """Offer a tool: a spec (or its fields) and the code that runs for it, or anything with `spec` and `run`.
+
+        The code gets the arguments, or the arguments and a `CallContext`. `parameters` may be JSON text.
+        """
+        if isinstance(tool, ToolSpec):
+            spec, claims = _plain(tool), None if tool.annotations == NO_CLAIMS else tool.annotations
+        elif isinstance(tool, Mapping):
+            spec, claims = _read(tool)
+        else:
+            spec, claims = tool.spec, None if tool.spec.annotations == NO_CLAIMS else tool.spec.annotations
+            code = tool.run
+        self._add(spec, claims, None if code is None else code_of(code))
+
+    def unregister(self, name: str) -> bool:
+        """Take a tool back; False when there was none of this name."""
+        found = self._tools.pop(name, None) is not None
+        if found:
+            self._tell(name)
+        return found
+
+    def _add(self, spec: ToolSpec, claims: Annotations | None, code: Code | None) -> None:
+        self._tools[spec.name] = ClientTool(
+            spec, claims, code, code is not None and is_async(code), Validator(spec.parameters)
+        )
+        self._tell(spec.name)
+
+    def _tell(self, name: str) -> None:
+        for changed in tuple(self.changed):
+            changed(name)
+
+
+def _plain(spec: ToolSpec) -> ToolSpec:
+    """The spec with its schema as an object, where it was written as JSON text."""
+    parameters: Json = spec.parameters
+    return msgspec.structs.replace(spec, parameters=_object(parameters)) if isinstance(parameters, str) else spec
+
+
+def _read(fields: Mapping[str, Json]) -> tuple[ToolSpec, Annotations | None]:
+    try:
+        offer = read_offer({**fields, "parameters": _object(fields.get("parameters"))})
+        said = offer.annotations
+        claims = None if said is None else msgspec.convert(said, Annotations)
+    except (FrameError, msgspec.ValidationError) as error:
+        raise DefinitionError(f"a tool needs name, description and parameters: {error}") from None
+    timeout = DEFAULT_TIMEOUT if offer.timeout is None else offer.timeout
+    permissions = tuple(offer.permissions)
+    spec = ToolSpec(
+        offer.name, offer.description, offer.parameters, permissions, timeout, offer.version, claims or NO_CLAIMS
+    )
+    return spec, claims
+
+
+def _object(parameters: Json) -> Json:
+    if not isinstance(parameters, str):
+        return parameters
+    try:
+        return strict_json.parse(parameters)
+    except WireError as error:
+        raise DefinitionError(f"the schema can't be used: {error}") from None

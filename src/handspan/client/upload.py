@@ -1,0 +1,47 @@
+"""Large results on their way to the gateway: an upload each, as an artifact (ws.md 5.10)."""
+
+from typing import Final
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from handspan.client.address import Address
+from handspan.core.clean import visible
+from handspan.core.errors import ToolError
+
+_SECONDS: Final = 60.0
+_PATH: Final = "/api/artifacts"
+_LONGEST_NAME: Final = 200
+
+
+class _Uploaded(msgspec.Struct):
+    id: str
+
+
+def upload(address: Address, token: str, data: bytes, media_type: str, name: str) -> str:
+    """The id of the artifact that these bytes became; `ToolError` when the gateway did not take them. Blocks."""
+    import http.client  # noqa: PLC0415 - loads with the first upload
+
+    parts = urlsplit(address.http(_PATH))
+    opened = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = opened(parts.hostname or "", parts.port, timeout=_SECONDS)
+    headers = {"Content-Type": media_type} | ({"Authorization": f"Bearer {token}"} if token else {})
+    query = f"?{urlencode({'name': name[-_LONGEST_NAME:]})}" if name else ""
+    try:
+        connection.request("POST", f"{parts.path}{query}", data, headers)
+        response = connection.getresponse()
+        body = response.read(64 * 1024)
+    except (OSError, http.client.HTTPException) as error:
+        text = f"The tool ran, but its result could not be uploaded: {str(error) or type(error).__name__}."
+        raise ToolError("network_error", text) from None
+    finally:
+        connection.close()
+    if not 200 <= response.status < 300:
+        said = visible(body.decode("utf-8", "replace"))[:200]
+        text = f"The tool ran, but the gateway did not take its result of {len(data)} bytes: {response.status} {said}"
+        raise ToolError("execution_failed", text)
+    try:
+        return msgspec.json.decode(body, type=_Uploaded).id
+    except msgspec.DecodeError:
+        text = f"The tool ran, but {address} did not say where its result was kept: is it a gateway?"
+        raise ToolError("execution_failed", text) from None

@@ -1,0 +1,173 @@
+"""The socket: opened, read, opened again after a growing while. It knows nothing of what is said."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec import Struct
+
+from handspan.client.faults import GatewayRefused, GatewayUnreachable
+from handspan.core.clean import visible
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+_LARGEST: Final = 16 * 1024 * 1024
+_SECONDS_TO_CLOSE: Final = 2.0
+_DELIBERATE: Final = 1000
+_NEVER_HERE: Final = frozenset((400, 404, 405, 426))
+"""Statuses that mean a wrong address, if nobody ever answered there."""
+_log = logging.getLogger(__name__)
+
+
+class Backoff(Struct, frozen=True):
+    """How long to wait before coming back: doubled each time, and spread, so that not everybody comes at once."""
+
+    first: float = 1.0
+    longest: float = 30.0
+    spread: float = 0.5
+
+    def delay(self, attempt: int, chance: float) -> float:
+        """Seconds before this attempt, counted from 0; `chance` between 0 and 1 says where in the spread."""
+        return float(min(self.longest, self.first * 2.0 ** min(attempt, 30)) * (1 + self.spread * chance))
+
+
+class Ears(Protocol):
+    """Who hears what the link does. None of them may block."""
+
+    def opening(self) -> None: ...
+
+    def opened(self) -> None: ...
+
+    def on_message(self, data: str) -> None: ...
+
+    def dropped(self, comes_back: bool) -> None: ...
+
+
+class Link:
+    """A link to the gateway that comes back by itself."""
+
+    def __init__(self, url: Callable[[], str], token: str, is_local: bool, backoff: Backoff, ears: Ears) -> None:
+        """`url()` is asked before every attempt: a session that was begun goes on under its id."""
+        self._url = url
+        self._token = token
+        self._is_local = is_local
+        self._backoff = backoff
+        self._ears = ears
+        self._socket: ClientConnection | None = None
+        self._scope: asyncio.Timeout | None = None
+        self._is_closed = False
+        self._close_code = 1001
+        self._attempt = 0
+        self._was_connected = False
+
+    async def serve(self, *, is_patient: bool = True) -> None:
+        """Keep the link up until `close`, or until the gateway ends it for good.
+
+        `GatewayRefused` when it does not let us in; without patience `GatewayUnreachable` when it was never there.
+        """
+        try:
+            async with asyncio.timeout(None) as self._scope:
+                while not self._is_closed and not await self._once(is_patient):
+                    delay = self._backoff.delay(self._attempt, random.random())
+                    self._attempt += 1
+                    await asyncio.sleep(delay)
+        except TimeoutError:
+            if not self._is_closed:  # pragma: no cover - nobody else moves the scope's end
+                raise
+        finally:
+            self._scope = None
+
+    async def send(self, data: bytes) -> bool:
+        """Send one text message. False: the link was not there, nothing was sent."""
+        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 - loads with the first connection
+        from websockets.protocol import State  # noqa: PLC0415
+
+        socket = self._socket
+        if socket is None or socket.state is not State.OPEN:
+            return False
+        try:
+            await socket.send(data, text=True)
+        except ConnectionClosed:  # it may have been sent
+            _log.debug("the link dropped while something was being sent")
+        return True
+
+    def settled(self) -> None:
+        """The gateway has answered: the next drop is a new one."""
+        self._attempt = 0
+        self._was_connected = True
+
+    def close(self, code: int = _DELIBERATE) -> None:
+        """End it, from wherever it is."""
+        self._is_closed = True
+        self._close_code = code
+        if self._scope is not None and not self._scope.expired():
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+    async def _once(self, is_patient: bool) -> bool:
+        """One link, from its opening to its end; True when the gateway ended it on purpose."""
+        from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus  # noqa: PLC0415 - late
+
+        self._ears.opening()
+        try:
+            socket = self._socket = await self._open()
+        except InvalidStatus as error:
+            self._refused(error.response.status_code, bytes(error.response.body or b""))
+            return self._failed(f"HTTP {error.response.status_code}", is_patient)
+        except (OSError, InvalidHandshake, ConnectionClosed) as error:
+            return self._failed(str(error) or type(error).__name__, is_patient)
+        try:
+            self._ears.opened()
+            async for message in socket:
+                if isinstance(message, str):  # ws.md 2.3
+                    self._ears.on_message(message)
+        except ConnectionClosed as error:
+            _log.debug("the link dropped: %s", error)
+        finally:
+            self._socket = None
+            try:
+                await socket.close(self._close_code)
+            finally:
+                self._ears.dropped(not self._is_closed and socket.close_code != _DELIBERATE)
+        return socket.close_code == _DELIBERATE
+
+    async def _open(self) -> "ClientConnection":
+        from websockets.asyncio.client import connect  # noqa: PLC0415 - heavy: loads with the first connection
+        from websockets.typing import Subprotocol  # noqa: PLC0415 - loaded by now
+
+        class Direct(connect):  # a token goes where its owner said, not where somebody sends us on
+            def process_redirect(self, exc: Exception) -> Exception | str:
+                return exc
+
+        options: dict[str, Any] = {"proxy": None} if self._is_local else {}
+        return await Direct(
+            self._url(),
+            additional_headers={"Authorization": f"Bearer {self._token}"} if self._token else None,
+            subprotocols=[Subprotocol("handspan.v1")],
+            compression=None,
+            max_size=_LARGEST,
+            close_timeout=_SECONDS_TO_CLOSE,
+            **options,
+        )
+
+    def _refused(self, status: int, body: bytes) -> None:
+        said = visible(body.decode("utf-8", "replace")).strip()[:300]
+        place = self._url().partition("?")[0]
+        if status in (401, 403):
+            what = "refused the token" if self._token else "wants a token"
+            hint = "pair this device anew, or give a token that is valid" if status == 401 else "see what it says"
+            raise GatewayRefused(status, f"The gateway at {place} {what} (HTTP {status}): {hint}. {said}".rstrip())
+        if status in _NEVER_HERE and not self._was_connected:
+            raise GatewayRefused(
+                status,
+                f"There is no gateway at {place} (HTTP {status}): check the address and its path. {said}".rstrip(),
+            )
+
+    def _failed(self, why: str, is_patient: bool) -> bool:
+        place = self._url().partition("?")[0]
+        if not is_patient and not self._was_connected:
+            raise GatewayUnreachable(f"Nobody answers at {place}: {why}. Is the gateway running (`handspan serve`)?")
+        _log.info("no link to %s: %s", place, why)
+        return False

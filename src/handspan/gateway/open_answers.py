@@ -1,0 +1,24 @@
+"""What everybody may ask, and gets the same answer to: is somebody there? It does not even load REST (SPEC S5)."""
+
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+
+class Health(Struct, frozen=True):
+    """A constant: who has no token learns nothing (SPEC S5)."""
+
+    status: Literal["ok"] = "ok"
+    paired: Literal[True] = True
+    require_pairing: Literal[True] = True
+    runtime: dict[str, str] = {}
+
+
+class Pong(Struct, frozen=True):
+    """A constant."""
+
+    status: Literal["ok"] = "ok"
+
+
+ANSWERS: Final = {"/health": msgspec.json.encode(Health()), "/ping": msgspec.json.encode(Pong())}

@@ -1,0 +1,29 @@
+"""DOUBLES AS PRODUCT: test your tools and devices the way that we test ours.
+
+Holds:   a gateway in this process (`running_gateway`) or in one of its own that can be killed (`GatewayProcess`);
+         devices under full control (`FakeDevice`, `Answering`); a proxy that breaks connections (`FaultProxy`).
+         The model that plays a script is `handspan.models.scripted.Scripted`.
+Imports: everything but the command line.
+To add:  one file a double, with tests of its own; it must be usable by somebody who has only the wheel.
+"""
+
+from handspan.testing.answering import Answering, Asked, Memory, Repeated, Silence
+from handspan.testing.device import FakeDevice, NotSaid, offer
+from handspan.testing.gateway import RunningGateway, running_gateway
+from handspan.testing.process import GatewayProcess
+from handspan.testing.proxy import FaultProxy
+
+__all__ = [
+    "Answering",
+    "Asked",
+    "FakeDevice",
+    "FaultProxy",
+    "GatewayProcess",
+    "Memory",
+    "NotSaid",
+    "Repeated",
+    "RunningGateway",
+    "Silence",
+    "offer",
+    "running_gateway",
+]

@@ -1,0 +1,246 @@
+"""A client of the gateway that does and says exactly what a test wants, frame by frame (ws.md).
+
+    async with FakeDevice(gateway.url, gateway.token) as device:
+        await device.connect(label="phone", capabilities=["resume"])
+        await device.register(offer("add"))
+        request = await device.expect("tool_call_request")
+        await device.answer(request, 5)
+        await device.expect("result_acknowledged", id=request["id"])
+
+It knows nothing of `handspan.client`, so it can check that too.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self, cast
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from handspan.core.values import Json, JsonObject
+
+PATIENCE: Final = 10.0
+"""Seconds that any wait may take. A test that needs more is about to hang."""
+
+_ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
+
+
+class NotSaid(AssertionError):
+    """The gateway did not say what was expected; what it said instead stands in the message."""
+
+
+def offer(name: str, description: str = "", parameters: JsonObject | None = None, **more: Json) -> JsonObject:
+    """A tool as `register_tools` has it; without a schema it takes any arguments."""
+    described = description or f"The tool {name}."
+    return {"name": name, "description": described, "parameters": parameters or _ANY_ARGUMENTS, **more}
+
+
+def socket_url(url: str, **query: str | None) -> str:
+    """The address of the WebSocket of the gateway at `url`."""
+    parts = urlsplit(url)
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    given = {name: value for name, value in query.items() if value is not None}
+    path = parts.path.rstrip("/") + "/ws/chat"
+    return parts._replace(scheme=scheme, path=path, query=urlencode(given)).geturl()
+
+
+class FakeDevice:
+    """One connection at a time. `connect` may be called again after `drop` or `leave`."""
+
+    def __init__(self, url: str, token: str) -> None:
+        """`url`: of the gateway, or of a proxy in front of it."""
+        self._url = url
+        self._token = token
+        self._connection: ClientConnection | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._inbox: list[JsonObject] = []
+        self._news = asyncio.Condition()
+        self._is_deaf = False
+        self.heard: list[JsonObject] = []
+        """Every frame that came over the connection there is now, or was last."""
+        self.close_code: int | None = None
+        """How that connection ended; None while it is open."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.drop()
+
+    # The link.
+
+    async def open(self, **query: str | None) -> None:
+        """Connect, and say nothing. The query is that of ws.md 1.1: `session_id`, `name`, `persona`."""
+        await self.drop()
+        self._inbox, self.heard, self.close_code, self._is_deaf = [], [], None, False
+        self._connection = await connect(
+            socket_url(self._url, **query),
+            additional_headers={"Authorization": f"Bearer {self._token}"},
+            compression=None,
+            proxy=None,
+            max_size=None,
+            ping_interval=None,
+            open_timeout=PATIENCE,
+            close_timeout=1,
+        )
+        self._reading = asyncio.create_task(self._read(self._connection))
+
+    async def connect(
+        self,
+        *,
+        role: str = "device",
+        label: str | None = None,
+        capabilities: Sequence[str] = (),
+        resume: str | None = None,
+        session_id: str | None = None,
+        **more: Json,
+    ) -> JsonObject:
+        """Connect and send `connect`; the `connected` that answers it."""
+        await self.open(session_id=session_id)
+        frame: JsonObject = {"type": "connect", "role": role, "capabilities": list(capabilities), **more}
+        if label is not None:
+            frame["label"] = label
+        if resume is not None:
+            frame["resume"] = resume
+        await self.send(frame)
+        return await self.expect("connected")
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the link is there, as far as this end knows."""
+        return self._connection is not None and self.close_code is None
+
+    async def drop(self) -> None:
+        """Lose the link without a word, as a phone in a tunnel."""
+        if self._connection is not None:
+            self._connection.transport.abort()
+            await self._over()
+
+    async def leave(self, code: int = 1000) -> None:
+        """Say goodbye."""
+        if self._connection is not None:
+            await self._connection.close(code)
+            await self._over()
+
+    async def closed(self, seconds: float = PATIENCE) -> int:
+        """Wait until the gateway has ended the connection; its close code, 1006 without one."""
+        try:
+            async with asyncio.timeout(seconds), self._news:
+                await self._news.wait_for(lambda: self.close_code is not None)
+        except TimeoutError:
+            raise NotSaid(f"The connection is still open after {seconds} s.") from None
+        return cast(int, self.close_code)
+
+    def stop_reading(self) -> None:
+        """Read nothing more, ever, and stay connected: the slow client of every nightmare."""
+        assert self._connection is not None and self._reading is not None
+        self._is_deaf = True
+        self._reading.cancel()
+        self._connection.transport.pause_reading()
+
+    # What it says.
+
+    async def send(self, frame: JsonObject) -> None:
+        """Send this frame."""
+        await self.send_text(msgspec.json.encode(frame).decode())
+
+    async def send_text(self, text: str | Sequence[str]) -> None:
+        """Send this text, whatever it is, as one message; several texts are its fragments."""
+        assert self._connection is not None
+        await self._connection.send(text)
+
+    async def send_binary(self, data: bytes) -> None:
+        """Send a binary message."""
+        assert self._connection is not None
+        await self._connection.send(data)
+
+    def send_bytes(self, data: bytes) -> None:
+        """Put these bytes on the wire, past all rules of WebSocket."""
+        assert self._connection is not None
+        self._connection.transport.write(data)
+
+    async def register(self, *tools: Json) -> JsonObject:
+        """Offer these tools (`offer` makes one); the `tools_registered` that answers."""
+        await self.send({"type": "register_tools", "tools": list(tools)})
+        return await self.expect("tools_registered")
+
+    async def answer(self, request: JsonObject | str, output: Json = "", **more: Json) -> None:
+        """Answer a request, or the call of this id, with a result."""
+        await self.send({"type": "tool_result", "id": _id_of(request), "output": output, **more})
+
+    async def fail(self, request: JsonObject | str, error: str, code: str = "", **more: Json) -> None:
+        """Answer it with an error."""
+        await self.send({"type": "tool_error", "id": _id_of(request), "error": error, "code": code, **more})
+
+    async def report(self, request: JsonObject | str, value: Json) -> None:
+        """Report progress."""
+        await self.send({"type": "tool_progress", "id": _id_of(request), "value": value})
+
+    # What it hears.
+
+    async def expect(self, kind: str, seconds: float = PATIENCE, **fields: Json) -> JsonObject:
+        """The next frame of this type with these fields; other frames wait for their own `expect`."""
+        try:
+            async with asyncio.timeout(seconds), self._news:
+                while (found := self._take(kind, fields)) is None:
+                    if self.close_code is not None:
+                        raise NotSaid(self._instead(kind, f"the connection was closed with {self.close_code}"))
+                    await self._news.wait()
+        except TimeoutError:
+            raise NotSaid(self._instead(kind, f"{seconds} s are over")) from None
+        return found
+
+    async def next(self) -> JsonObject | None:
+        """The next frame of any type; None when the connection is over."""
+        async with self._news:
+            await self._news.wait_for(lambda: self._inbox or self.close_code is not None)
+            return self._inbox.pop(0) if self._inbox else None
+
+    def unexpected(self, kind: str) -> list[JsonObject]:
+        """The frames of this type that came and were not expected yet."""
+        return [frame for frame in self._inbox if frame.get("type") == kind]
+
+    def _take(self, kind: str, fields: JsonObject) -> JsonObject | None:
+        for place, frame in enumerate(self._inbox):
+            if frame.get("type") == kind and all(frame.get(name) == value for name, value in fields.items()):
+                return self._inbox.pop(place)
+        return None
+
+    def _instead(self, kind: str, why: str) -> str:
+        heard = ", ".join(f"{frame.get('type')}" for frame in self.heard[-12:]) or "nothing"
+        return f"No {kind!r} came: {why}. Heard: {heard}."
+
+    async def _read(self, connection: ClientConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            async for message in connection:
+                frame: JsonObject = msgspec.json.decode(message)
+                self.heard.append(frame)
+                await self._tell(frame)
+        self.close_code = connection.close_code or 1006
+        await self._tell()
+
+    async def _tell(self, *frames: JsonObject) -> None:
+        async with self._news:
+            self._inbox.extend(frames)
+            self._news.notify_all()
+
+    async def _over(self) -> None:
+        """Take back everything that belongs to the connection."""
+        connection, self._connection = self._connection, None
+        reading, self._reading = self._reading, None
+        if connection is None or reading is None:
+            return
+        if self._is_deaf:
+            self.close_code = 1006
+        await asyncio.gather(reading, return_exceptions=True)
+        await connection.wait_closed()
+
+
+def _id_of(request: JsonObject | str) -> Json:
+    return request if isinstance(request, str) else request["id"]

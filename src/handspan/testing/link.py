@@ -1,0 +1,173 @@
+"""One connection through the fault proxy: two flows, and what can be done to them."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Callable
+from random import Random
+from typing import Final, Literal, TypeAlias
+
+from handspan.testing.client_stream import ClientStream, Piece
+
+Direction: TypeAlias = Literal["up", "down", "both"]
+"""`up`: from the client to the target."""
+
+_CHUNK: Final = 64 * 1024
+_MOST_WAITING: Final = 64
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+
+
+class Faults:
+    """What is done to everything that passes."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing."""
+        self.delay = 0.0
+        self.jitter = 0.0
+        self.size: int | None = None
+        self.share = 0.0
+        self.only: Callable[[bytes], bool] | None = None
+        self.stopped: Direction | None = None
+
+
+class Flow:
+    """One direction: what is read at one end is written at the other."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+        self.faults = Faults()
+        self.chance = Random(0)
+        self.stream: ClientStream | None = None
+        """Reads along where frames may have to be repeated."""
+        self.passed: Callable[[int, int], None] = lambda count, repeated: None
+        """Hears how many bytes went through, and how many frames once more."""
+        self.may_pass = asyncio.Event()
+        self.may_pass.set()
+        self._waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_MOST_WAITING)
+
+    async def run(self) -> None:
+        """Until the one end has closed; `OSError` when the connection breaks, at either end."""
+        writing = asyncio.create_task(self._write())
+        try:
+            await self._read()
+            await writing
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+
+    async def _read(self) -> None:
+        due = 0.0
+        loop = asyncio.get_running_loop()
+        while data := await self._next():
+            for piece in self._pieces(data):
+                due = max(due, loop.time() + self.faults.delay + self.faults.jitter * self.chance.random())
+                await self._waiting.put((due, self._repeated(piece)))
+        await self._waiting.put((due, b""))
+
+    async def _next(self) -> bytes:
+        try:
+            return await self._reader.read(_CHUNK)
+        except OSError:
+            await self.may_pass.wait()  # that one end is gone is news, too
+            raise
+
+    def _pieces(self, data: bytes) -> list[Piece]:
+        return [Piece(data)] if self.stream is None else self.stream.feed(data)
+
+    def _repeated(self, piece: Piece) -> bytes:
+        faults = self.faults
+        if piece.text is None or not faults.share or (faults.only is not None and not faults.only(piece.text)):
+            return piece.data
+        if self.chance.random() >= faults.share:
+            return piece.data
+        self.passed(0, 1)
+        return piece.data * 2
+
+    async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due, data = await self._waiting.get()
+            if (left := due - loop.time()) > 0:
+                await asyncio.sleep(left)
+            await self.may_pass.wait()
+            if not data:
+                break
+            await self._put(data)
+        if self.writer.can_write_eof():
+            self.writer.write_eof()
+
+    async def _put(self, data: bytes) -> None:
+        size = self.faults.size or len(data)
+        for at in range(0, len(data), size):
+            await self.may_pass.wait()
+            self.writer.write(data[at : at + size])
+            await self.writer.drain()
+            if size < len(data):
+                await asyncio.sleep(0)
+        self.passed(len(data), 0)
+
+
+class Link:
+    """One connection, in the middle."""
+
+    def __init__(self, up: Flow, down: Flow) -> None:
+        self._flows: dict[str, Flow] = {"up": up, "down": down}
+        self._running: list[asyncio.Task[None]] = []
+        self._is_over = False
+
+    async def run(self) -> None:
+        """Until both ends have closed, or the connection is broken."""
+        self._running = [asyncio.create_task(flow.run()) for flow in self._flows.values()]
+        try:
+            await asyncio.wait(self._running, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            is_broken = any(task.done() and not task.cancelled() and task.exception() for task in self._running)
+            self._end(reset if is_broken else _finish)
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    def stop(self, direction: Direction) -> None:
+        """Pass nothing on."""
+        for name, flow in self._flows.items():
+            if direction in ("both", name):
+                flow.may_pass.clear()
+
+    def go_on(self) -> None:
+        """Pass on again, beginning with what has waited."""
+        for flow in self._flows.values():
+            flow.may_pass.set()
+
+    def cut(self) -> bool:
+        """Break it, at both ends; False when it was over."""
+        return self._end(reset)
+
+    def close(self) -> bool:
+        """End it, at both ends; False when it was over."""
+        return self._end(_finish)
+
+    def _end(self, end: Callable[[asyncio.StreamWriter], None]) -> bool:
+        if self._is_over:
+            return False
+        self._is_over = True
+        for flow in self._flows.values():
+            end(flow.writer)
+        for task in self._running:
+            task.cancel()
+        return True
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Close so that the other end gets an error, and not a goodbye."""
+    made: socket.socket = writer.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+    writer.transport.abort()
+
+
+def _finish(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        writer.close()

@@ -1,0 +1,198 @@
+"""A gateway in a process of its own: to be killed, ended and started again, on the same port and the same state.
+
+async with GatewayProcess(tmp_path) as gateway:
+    ...
+    await gateway.kill()                # SIGKILL: no goodbye
+    await gateway.start()               # the same port, the same state
+    assert gateway.url == url
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+from msgspec import Struct
+
+_SECONDS_TO_START: Final = 30.0
+_SECONDS_TO_END: Final = 15.0
+_BETWEEN_LOOKS: Final = 0.01
+
+
+class Ready(Struct, frozen=True):
+    """What the ready file says."""
+
+    url: str
+    token: str
+    pid: int
+
+
+class NotReady(AssertionError):
+    """The gateway did not answer in time, or ended; what it said stands in the message."""
+
+
+class GatewayProcess:
+    """`handspan serve` with everything below one folder. `async with` starts it; nothing of it outlives the block."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        port: int = 0,
+        model: str = "offline",
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """`options`: more for `handspan serve`. `environ`: for the process, beside what this one has."""
+        self._folder = folder
+        self._options = options
+        self._port = port
+        self._model = model
+        self._environ = environ or {}
+        self._process: Process | None = None
+        self._ready: Ready | None = None
+        self.starts = 0
+
+    @property
+    def url(self) -> str:
+        """Where it answers; the same in all its lives."""
+        return self._known.url
+
+    @property
+    def token(self) -> str:
+        """The operator's token."""
+        return self._known.token
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._running.pid
+
+    @property
+    def state(self) -> Path:
+        """Its state folder."""
+        return self._folder / "state"
+
+    @property
+    def log_file(self) -> Path:
+        """What it wrote to its standard output and error, in all its lives."""
+        return self._folder / "gateway.log"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.returncode is None
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.kill()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.kill()
+
+    async def start(self) -> None:
+        """Start it, and wait until it answers."""
+        await self.launch()
+        await self.wait_ready()
+
+    async def launch(self) -> None:
+        """Start it, and wait for nothing."""
+        assert not self.is_running, "it is running already"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._ready_file.unlink(missing_ok=True)
+        with self.log_file.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self._environ},
+                start_new_session=True,
+            )
+        self.starts += 1
+
+    async def wait_ready(self, seconds: float = _SECONDS_TO_START) -> None:
+        """Wait until it answers; `NotReady` when it ends instead, or takes too long."""
+        process = self._running
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._ready_file.exists():
+                    if process.returncode is not None:
+                        raise NotReady(f"The gateway ended with {process.returncode}: {self.log[-2000:]}")
+                    await asyncio.sleep(_BETWEEN_LOOKS)
+        except TimeoutError:
+            raise NotReady(f"The gateway was not ready after {seconds} s: {self.log[-2000:]}") from None
+        self._ready = msgspec.json.decode(self._ready_file.read_bytes(), type=Ready)
+        self._port = int(self._ready.url.split("/")[2].rpartition(":")[2])
+
+    async def kill(self) -> None:
+        """End it at once (SIGKILL). Nothing happens when it is not running."""
+        if self._process is not None:
+            if self.is_running:
+                self._process.send_signal(signal.SIGKILL)
+            await self._process.wait()
+
+    async def terminate(self, seconds: float = _SECONDS_TO_END) -> int:
+        """Ask it to end (SIGTERM) and wait for that; its exit code."""
+        self._running.send_signal(signal.SIGTERM)
+        return await self.ended(seconds)
+
+    async def ended(self, seconds: float = _SECONDS_TO_END) -> int:
+        """Wait for its end; its exit code."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._running.wait()
+        except TimeoutError:
+            raise NotReady(f"The gateway did not end within {seconds} s: {self.log[-2000:]}") from None
+
+    async def restart(self) -> None:
+        """Kill it, start it again, and wait until it answers."""
+        await self.kill()
+        await self.start()
+
+    @property
+    def log(self) -> str:
+        """What it said so far."""
+        return self.log_file.read_text("utf-8", "replace") if self.log_file.exists() else ""
+
+    @property
+    def memory(self) -> int:
+        """The bytes of memory that it holds now."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    @property
+    def _ready_file(self) -> Path:
+        return self._folder / "ready.json"
+
+    @property
+    def _known(self) -> Ready:
+        assert self._ready is not None, "it was never ready: use `async with`, or `start`"
+        return self._ready
+
+    @property
+    def _running(self) -> Process:
+        assert self._process is not None, "it was never started: use `async with`, or `start`"
+        return self._process
+
+    def _command(self) -> list[str]:
+        given = {
+            "--port": str(self._port),
+            "--state": str(self.state),
+            "--workspace": str(self._folder / "workspace"),
+            "--model": self._model,
+            "--ready-file": str(self._ready_file),
+        }
+        words = [word for pair in given.items() for word in pair]
+        return [sys.executable, "-m", "handspan.cli.main", "serve", *words, *self._options]

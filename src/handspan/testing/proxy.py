@@ -1,0 +1,177 @@
+"""A proxy that breaks connections on command.
+
+    async with FaultProxy(gateway.url, seed=7) as proxy:
+        device = Device(proxy.url, …)
+        proxy.delay(0.05, jitter=0.02)      # everything comes later
+        proxy.cut()                         # every connection is reset
+        proxy.half_open("up")               # what clients say goes nowhere, and nobody hears of it
+        proxy.heal()                        # all is well, for the connections that are left
+
+What chance decides (jitter, which frames are repeated) depends on the seed, the number of the connection and what went
+through it before: the same run has the same faults.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from handspan.testing.client_stream import ClientStream
+from handspan.testing.link import Direction, Faults, Flow, Link, reset
+
+_SECONDS_TO_REACH: Final = 5.0
+_PORTS: Final = {"http": 80, "ws": 80, "tcp": None}
+
+
+class Statistics(Struct):
+    """What went through, and what was done to it."""
+
+    connections: int = 0
+    refused: int = 0
+    """By command, or because the target was not there."""
+    cut: int = 0
+    closed: int = 0
+    repeated: int = 0
+    """Frames that were sent twice."""
+    bytes_up: int = 0
+    """From clients to the target."""
+    bytes_down: int = 0
+
+
+class FaultProxy:
+    """A TCP proxy in front of a gateway, or of any server (`tcp://host:port`).
+
+    Of http and ws it knows enough to name the target's own Host, and to repeat whole WebSocket frames. A request that
+    is no upgrade has a connection of its own.
+    """
+
+    def __init__(self, target_url: str, *, seed: int = 0) -> None:
+        target = urlsplit(target_url)
+        port = target.port or _PORTS.get(target.scheme)
+        if target.scheme not in _PORTS or not target.hostname or port is None:
+            raise ValueError(f"{target_url!r} is no address of a server: use http://…, ws://… or tcp://host:port.")
+        self._target = target
+        self._address = (target.hostname, port)
+        self._seed = seed
+        self._faults = Faults()
+        self._refuses = False
+        self._links: dict[Link, asyncio.Task[None]] = {}
+        self._server: asyncio.Server | None = None
+        self.statistics = Statistics()
+
+    @property
+    def url(self) -> str:
+        """The target's address as clients find it here."""
+        assert self._server is not None, "the proxy is not open: use `async with`"
+        port = self._server.sockets[0].getsockname()[1]
+        return self._target._replace(netloc=f"127.0.0.1:{port}").geturl()
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The connections that there are, the oldest first."""
+        return tuple(self._links)
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+        running = tuple(self._links.values())
+        for link in self.links:
+            link.cut()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    # Commands. All hold until `heal`, for the connections that there are and for new ones.
+
+    def delay(self, seconds: float, jitter: float = 0.0) -> None:
+        """Pass everything on so much later, and up to `jitter` seconds more; the order stays."""
+        self._faults.delay, self._faults.jitter = seconds, jitter
+
+    def split(self, size: int) -> None:
+        """Pass everything on in pieces of so many bytes."""
+        self._faults.size = max(1, size)
+
+    def duplicate(self, share: float = 1.0, only: Callable[[bytes], bool] | None = None) -> None:
+        """Send this share of the clients' whole text frames twice; of those only whose text `only` picks."""
+        self._faults.share, self._faults.only = share, only
+
+    def half_open(self, direction: Direction = "both", link: Link | None = None) -> None:
+        """Pass nothing on, of one connection or of all, nor that one end is gone. What is said meanwhile waits."""
+        if link is None:
+            self._faults.stopped = direction
+        for one in self._which(link):
+            one.stop(direction)
+
+    def refuse(self) -> None:
+        """Reset new connections at once."""
+        self._refuses = True
+
+    def heal(self) -> None:
+        """Do no more harm."""
+        self._faults.reset()
+        self._refuses = False
+        for link in self._links:
+            link.go_on()
+
+    # Commands that happen once.
+
+    def cut(self, link: Link | None = None) -> None:
+        """Reset one connection, or all: what is on its way is lost, and both ends get an error (RST)."""
+        for one in self._which(link):
+            self.statistics.cut += one.cut()
+
+    def close(self, link: Link | None = None) -> None:
+        """End one connection, or all, as if each end had closed it (FIN)."""
+        for one in self._which(link):
+            self.statistics.closed += one.close()
+
+    def _which(self, link: Link | None) -> Iterator[Link]:
+        return iter(self.links if link is None else (link,))
+
+    # Connections.
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number, self.statistics.connections = self.statistics.connections, self.statistics.connections + 1
+        try:
+            if self._refuses:
+                raise ConnectionRefusedError("by command")
+            async with asyncio.timeout(_SECONDS_TO_REACH):
+                there, to_there = await asyncio.open_connection(*self._address)
+        except (OSError, TimeoutError):
+            self.statistics.refused += 1
+            reset(writer)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        link = self._link(number, Flow(reader, to_there), Flow(there, writer))
+        self._links[link] = task
+        try:
+            await link.run()
+        finally:
+            self._links.pop(link, None)
+
+    def _link(self, number: int, up: Flow, down: Flow) -> Link:
+        up.chance, down.chance = (random.Random(f"{self._seed}/{number}/{way}") for way in ("up", "down"))
+        up.faults = down.faults = self._faults
+        up.passed, down.passed = self._passed_up, self._passed_down
+        if self._target.scheme != "tcp":
+            up.stream = ClientStream(self._target.netloc.rpartition("@")[2])
+        link = Link(up, down)
+        if self._faults.stopped is not None:
+            link.stop(self._faults.stopped)
+        return link
+
+    def _passed_up(self, count: int, repeated: int) -> None:
+        self.statistics.bytes_up += count
+        self.statistics.repeated += repeated
+
+    def _passed_down(self, count: int, _: int) -> None:
+        self.statistics.bytes_down += count
