@@ -6,7 +6,7 @@ BIN := $(ROOT).venv/bin
 PYTHON ?= python3
 READY := $(ROOT).venv/.ready
 
-.PHONY: help setup system serve test check format bench bench-peers audit lock clean
+.PHONY: help setup system serve test chaos check format bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -20,13 +20,16 @@ $(READY): $(ROOT)pyproject.toml $(ROOT)constraints.txt $(ROOT)scripts/setup
 system: ## the system packages that the sandbox needs (as root; otherwise the command to run)
 	@$(ROOT)scripts/system-packages
 
-serve: setup ## the gateway
-	@echo "make serve: the gateway is not part of this version yet. What works now: .venv/bin/handspan --help"
+serve: setup ## the gateway, with its embedded defaults
+	@$(BIN)/handspan serve
 
 test: setup system check ## every gate and every test
 	@cd $(ROOT) && rm -f .coverage .coverage.*
 	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n 2 --dist loadgroup
 	@cd $(ROOT) && $(BIN)/coverage combine -q && $(BIN)/coverage report
+
+chaos: setup ## dropped links, kills, hostile clients and signals under load; prints what it saw
+	@cd $(ROOT) && $(BIN)/python -m tests.chaos
 
 check: setup ## format, lint, types, import contracts; then the longest files and functions, as a mirror
 	@cd $(ROOT) && $(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && echo "ruff: clean"

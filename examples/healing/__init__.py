@@ -1,0 +1,1 @@
+"""A link that breaks, and a call that does not."""

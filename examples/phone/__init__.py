@@ -1,0 +1,1 @@
+"""A phone, as far as its tools go."""
