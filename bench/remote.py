@@ -24,11 +24,12 @@ from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.principals import OPERATOR
 from handspan.core.results import Success
+from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.gateway import Gateway
+from handspan.gateway.line import EXTENSION, Socket
 from handspan.gateway.server import Server
-from handspan.gateway.socket import EXTENSION, Socket
 from handspan.store.artifacts import FolderArtifacts
 
 ROUNDS = 7
@@ -112,9 +113,8 @@ class House:
 @contextlib.asynccontextmanager
 async def serving(folder: Path) -> AsyncIterator[House]:
     """The whole gateway on a port of its own."""
-    folders = {"workspace": str(folder / "ws"), "state": str(folder / "st")}
-    more = {"gateway": {"port": 0}}
-    settings = load_settings(None, {"HOME": str(folder)}, {**folders, **more})
+    folders: dict[str, Json] = {"workspace": str(folder / "ws"), "state": str(folder / "st"), "gateway": {"port": 0}}
+    settings = load_settings(None, {"HOME": str(folder)}, folders)
     gateway = Gateway(settings, model="offline")
     server = Server(gateway, settings.gateway)
     await server.open()

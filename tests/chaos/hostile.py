@@ -1,7 +1,7 @@
 """Hostile frames and requests, thousands of them, beside one client that does its work.
 
-The hostile ones have a valid token, where one helps them: the worst case. Promised: no crash, no traceback, memory comes
-back, and the good client loses none of its calls.
+The hostile ones have a valid token, where one helps them: the worst case. Promised: no crash, no traceback, memory
+comes back, and the good client loses none of its calls.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -20,7 +21,7 @@ from websockets.exceptions import WebSocketException
 
 from handspan.testing import Answering, Asked, FakeDevice, FaultProxy, GatewayProcess, NotSaid, offer
 from tests.chaos.figures import Figure, none_of, percentile
-from tests.chaos.hostile_frames import FORBIDDEN_FRAMES, hostile_request, hostile_text
+from tests.chaos.hostile_frames import FORBIDDEN_FRAMES, HOSTILE_REQUESTS, hostile_text
 from tests.chaos.kills import PLAIN_PROCESS
 from tests.chaos.rest import RestCaller
 
@@ -37,7 +38,7 @@ class Scale(Struct, frozen=True):
     frames: int = 5000
 
 
-SHORT: Final = Scale(400)
+SHORT: Final = Scale(600)
 
 
 class Good:
@@ -84,6 +85,7 @@ class Attack:
         self._left_behind: list[FakeDevice] = []
         self._one_at_a_time = asyncio.Lock()
         self._host = urlsplit(gateway.url).netloc
+        self._frames, self._requests = cycle(FORBIDDEN_FRAMES), cycle(HOSTILE_REQUESTS)
         self.done: Counter[str] = Counter()
 
     async def run(self) -> None:
@@ -146,7 +148,7 @@ class Attack:
     async def _broken_frames(self, chance: Random) -> None:
         async with self._device() as device:
             await self._arrived(device, chance)
-            device.send_bytes(chance.choice(FORBIDDEN_FRAMES))
+            device.send_bytes(next(self._frames))
             self.done["forbidden bytes"] += 1
             await device.closed(0.5)
 
@@ -154,7 +156,7 @@ class Attack:
         parts = urlsplit(self._gateway.url)
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
         try:
-            writer.write(hostile_request(chance, self._host, self._gateway.token))
+            writer.write(next(self._requests)(chance, self._host, self._gateway.token))
             self.done["raw requests"] += 1
             async with asyncio.timeout(0.3):
                 await writer.drain()

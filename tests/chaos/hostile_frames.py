@@ -1,6 +1,5 @@
 """Frames that no honest client sends, and bytes that are no frames. All of it follows from the chance that is given."""
 
-import os
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
@@ -61,6 +60,8 @@ _BAD_SCHEMAS: Final[tuple[Json, ...]] = (
     [],
     "object",
 )
+_BAD_PERMISSIONS: Final[tuple[Json, ...]] = ([], ["p"], [1], "p")
+_BAD_ANNOTATIONS: Final[tuple[Json, ...]] = ({}, {"read_only": "yes"}, [], None)
 _BAD_NAMES: Final[tuple[Json, ...]] = (
     "", " ", "exec_shell", "read_file", "a" * 500, "a__b", "../x", "\u0000", "\u202egnp", "naïve", "😀", None, 7, ["a"],
 )  # fmt: skip
@@ -108,7 +109,7 @@ def _deep(chance: Random, _: Sequence[str]) -> str:
 
 def _spoofed(chance: Random, known_ids: Sequence[str]) -> str:
     """An answer to somebody else's call."""
-    call_id = chance.choice(known_ids) if known_ids and chance.random() < 0.8 else os.urandom(16).hex()
+    call_id = chance.choice(known_ids) if known_ids and chance.random() < 0.8 else chance.randbytes(16).hex()
     kind = chance.choice(("tool_result", "tool_error", "tool_progress"))
     return _text({"type": kind, "id": call_id, "output": "forged", "error": "forged", "value": "forged"})
 
@@ -122,8 +123,8 @@ def _tools(chance: Random, _: Sequence[str]) -> str:
             "description": chance.choice(("", "d" * 5000, "\u202e", 7, None)),
             "parameters": chance.choice(_BAD_SCHEMAS),
             "timeout": chance.choice((-1, 0, 1e300, "x", None)),
-            "permissions": chance.choice(([], ["p"], [1], "p")),
-            "annotations": chance.choice(({}, {"read_only": "yes"}, [], None)),
+            "permissions": chance.choice(_BAD_PERMISSIONS),
+            "annotations": chance.choice(_BAD_ANNOTATIONS),
         }
         for _ in range(count)
     ]
@@ -175,12 +176,7 @@ def upgrade(host: str, *, path: str = "/ws/chat", token: str = "", more: bytes =
     return b"\r\n".join(kept) + b"\r\n\r\n"
 
 
-def hostile_request(chance: Random, host: str, token: str) -> bytes:
-    """Bytes for a connection that nobody has upgraded."""
-    return chance.choice(_REQUESTS)(chance, host, token)
-
-
-_REQUESTS: Final[tuple[Callable[[Random, str, str], bytes], ...]] = (
+HOSTILE_REQUESTS: Final[tuple[Callable[[Random, str, str], bytes], ...]] = (
     lambda chance, host, token: chance.randbytes(chance.choice((1, 100, 10_000))),
     lambda chance, host, token: b"\x16\x03\x01" + chance.randbytes(200),
     lambda chance, host, token: b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 200_000,
@@ -216,6 +212,7 @@ _REQUESTS: Final[tuple[Callable[[Random, str, str], bytes], ...]] = (
     lambda chance, host, token: upgrade(host, token=token) + chance.choice(FORBIDDEN_FRAMES),
     lambda chance, host, token: upgrade(host, token=token)[: chance.randrange(20, 200)],
 )
+"""Bytes for a connection that nobody has upgraded: of chance, the gateway's own Host and a valid token."""
 
 
 def _post(host: str, token: str, body: bytes, length: int | None) -> bytes:

@@ -1,4 +1,4 @@
-"""Where the state machine finds its gateway: in this process, where it ends in order, or in another one, which is killed."""
+"""Where the state machine finds its gateway: in this process, where it ends in order, or in one that is killed."""
 
 from pathlib import Path
 from typing import Protocol, cast

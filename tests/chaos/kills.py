@@ -1,12 +1,13 @@
 """kill -9 of the gateway, again and again, while devices work and people talk.
 
-Devices can come back; callers ask again with the same key; chats go on in the same session. At the end the journal and the
-conversations are read from the disk, and held against what everybody was told.
+Devices can come back; callers ask again with the same key; chats go on in the same session. At the end the journal and
+the conversations are read from the disk, and held against what everybody was told.
 """
 
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Final, cast
@@ -137,8 +138,8 @@ async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
         log = gateway.log
     for device in (*load.devices, load.scales):
         load.witness.ran.update(device.ran)
-        load.witness.acknowledged.update({id: said["output"] for id, said in device.acknowledged.items()})
-    again = {id for device in (*load.devices, load.scales) for id in device.asked_again}
+        load.witness.acknowledged.update({one: said["output"] for one, said in device.acknowledged.items()})
+    again = {one for device in (*load.devices, load.scales) for one in device.asked_again | device.sent_again}
     journal = await journal_of(gateway.state)
     return [
         Figure("kills", len(ready)),
@@ -188,7 +189,7 @@ async def _unheard(state: Path, said: dict[str, list[str]]) -> list[str]:
             asked = [_words(message) for message in messages if isinstance(message, UserMessage)]
             answered = {
                 _words(before)
-                for before, after in zip(messages, messages[1:], strict=False)
+                for before, after in pairwise(messages)
                 if isinstance(before, UserMessage) and isinstance(after, AssistantMessage)
             }
             missing += [text for text in texts if asked.count(text) != 1 or text not in answered]
@@ -198,5 +199,3 @@ async def _unheard(state: Path, said: dict[str, list[str]]) -> list[str]:
 def _words(message: UserMessage | object) -> str:
     parts = message.parts if isinstance(message, UserMessage) else ()
     return " ".join(part.text for part in parts if isinstance(part, Text))
-
-

@@ -1,18 +1,19 @@
 """A state machine over the wire: a real gateway, real sockets, devices that do whatever comes.
 
-Hypothesis chooses what happens; after every step the promises must hold (security.md 9): one result for every call, nothing
-runs twice, an answer counts only from whom was asked, and what was acknowledged is still there, whatever restarts.
+Hypothesis chooses what happens; after every step the promises must hold (security.md 9): one result for every call,
+nothing runs twice, an answer counts only from whom was asked, and what was acknowledged is still there, whatever
+restarts.
 """
 
 import asyncio
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from handspan.core.values import JsonObject
 from handspan.testing import FakeDevice, offer
@@ -26,7 +27,6 @@ _MOST_RESTARTS: Final = 3
 _NEVER_ASKED: Final = ("tool_not_found", "tool_not_available", "disconnected", "interrupted")
 LABELS: Final = ("red", "blue", "plain")
 """`plain` can't come back; the others can."""
-_labels = st.sampled_from(LABELS)
 _places = st.integers(0, 20)
 
 
@@ -54,7 +54,7 @@ class Wire(RuleBasedStateMachine):
     """Call, answer, answer twice, spoof, drop, come back, cancel, restart. Calls are known by what they are for."""
 
     house: Callable[[Path], House] = InThisProcess
-    happened: Counter[str] = Counter()
+    happened: ClassVar[Counter[str]] = Counter()
     """What happened in all walks, and how calls ended. `walks` gives each run one of its own."""
 
     def __init__(self) -> None:
@@ -98,85 +98,135 @@ class Wire(RuleBasedStateMachine):
             self.loop.close()
             self.folder.cleanup()
 
-    # What happens.
+    # What is there to choose from; `place` chooses.
 
-    @rule(label=_labels)
-    def call(self, label: str) -> None:
-        """Somebody calls a tool of this device."""
+    def _up(self) -> list[Peer]:
+        return [peer for peer in self.peers.values() if peer.is_up]
+
+    def _away(self) -> list[Peer]:
+        return [peer for peer in self.peers.values() if not peer.is_up]
+
+    def _waiting(self) -> list[tuple[Peer, str]]:
+        return [(peer, call_id) for peer in self._up() for call_id in peer.open_ids]
+
+    def _said(self) -> list[tuple[Peer, str]]:
+        return [(peer, call_id) for peer in self._up() for call_id in peer.answered]
+
+    def _of_others(self) -> list[tuple[Peer, str]]:
+        others = [(peer, other) for peer in self._up() for other in self.peers.values() if other is not peer]
+        return [(peer, call_id) for peer, other in others for call_id in other.seen]
+
+    def _running(self) -> list[str]:
+        return [key for key, task in self.calls.items() if not task.done()]
+
+    # What happens. Links have their own time: a rule that can do nothing now does something else, so that what is
+    # drawn next never depends on it.
+
+    @rule(place=_places)
+    def call(self, place: int) -> None:
+        """Somebody calls a tool of a device that is there."""
+        if up := self._up():
+            self._call(_chosen(up, place).label)
+        else:
+            self.come_back(place)
+
+    @rule(place=_places)
+    def call_one_that_is_away(self, place: int) -> None:
+        """Somebody calls a tool that was there a moment ago."""
+        self._call(_chosen(self._away() or self._up(), place).label)
+
+    @rule(place=_places, times=st.integers(1, 2))
+    def answer(self, place: int, times: int) -> None:
+        """A device answers one of its calls, perhaps twice."""
+        if not (waiting := self._waiting()):
+            return self.call(place)
+        self._note("answers")
+        self.run(self._answer(*_chosen(waiting, place), times))
+
+    @rule(place=_places)
+    def answer_and_drop(self, place: int) -> None:
+        """A device answers and is gone before anybody can say that it was heard."""
+        if not (waiting := self._waiting()):
+            return self.call(place)
+        self._note("answers without a goodbye")
+        self.run(self._answer_and_leave(*_chosen(waiting, place)))
+
+    @rule(place=_places)
+    def answer_again(self, place: int) -> None:
+        """A device answers what it has answered before, and something else this time."""
+        if not (said := self._said()):
+            return self.answer(place, 1)
+        self._note("second answers")
+        self._say(*_chosen(said, place), "another answer")
+
+    @rule(place=_places)
+    def spoof(self, place: int) -> None:
+        """A device answers a call of another one."""
+        if not (theirs := self._of_others()):
+            return self.call(place)
+        self._note("spoofed answers")
+        self._say(*_chosen(theirs, place), "forged")
+
+    @rule(place=_places)
+    def drop(self, place: int) -> None:
+        """A link goes."""
+        if not (up := self._up()):
+            return self.come_back(place)
+        self._note("dropped links")
+        self.run(self._leave(_chosen(up, place)))
+        self.run(self._hear())
+
+    @rule(place=_places)
+    def come_back(self, place: int) -> None:
+        """A device connects again, with its resume token where it has one."""
+        if not (away := self._away()):
+            return self.call(place)
+        self._note("returns")
+        self.run(self._arrive(_chosen(away, place)))
+        self.run(self._hear())
+
+    @rule(place=_places)
+    def give_up(self, place: int) -> None:
+        """Whoever called does not want it any more."""
+        if not (running := self._running()):
+            return self.call(place)
+        self._note("calls given up")
+        key = _chosen(running, place)
+        self.given_up.add(key)
+        self.calls[key].cancel()
+        self.run(self._hear())
+
+    @rule(returning=st.sets(st.sampled_from(LABELS)))
+    def restart(self, returning: set[str]) -> None:
+        """The gateway ends, another one begins on the same state, and some devices come back at once."""
         assert self.gateway is not None
-        self.happened["calls"] += 1
+        if self.restarts == _MOST_RESTARTS or not self._running():
+            return self.call(len(returning))
+        self._note("restarts")
+        self.restarts += 1
+        self.survived |= {*self._running(), *self.given_up}
+        self.run(self.gateway.restart())
+        for peer in self.peers.values():
+            self.run(self._leave(peer))
+        for label in sorted(returning):
+            self.run(self._arrive(self.peers[label]))
+        self.unchecked |= self.acknowledged.keys()
+        self.run(self._hear())
+
+    def _call(self, label: str) -> None:
+        assert self.gateway is not None
+        self._note("calls")
         key = f"{label} {len(self.calls)}"
         self.owner[key] = label
         self.calls[key] = self.loop.create_task(self.gateway.call(key, f"{label}__work"))
         self.run(self._hear())
 
-    @rule(label=_labels, place=_places, times=st.integers(1, 2))
-    def answer(self, label: str, place: int, times: int) -> None:
-        """The device answers one of its calls, perhaps twice."""
-        peer = self.peers[label]
-        if peer.is_up and (waiting := peer.open_ids):
-            self.happened["answers"] += 1
-            self.run(self._answer(peer, waiting[place % len(waiting)], times))
-
-    @rule(label=_labels, place=_places)
-    def answer_again(self, label: str, place: int) -> None:
-        """The device answers what it has answered before, and something else this time."""
-        peer = self.peers[label]
-        if peer.is_up and peer.answered:
-            self.happened["second answers"] += 1
-            self.run(peer.device.answer(list(peer.answered)[place % len(peer.answered)], "another answer"))
-            self.run(self._hear())
-
-    @rule(label=_labels, place=_places)
-    def spoof(self, label: str, place: int) -> None:
-        """The device answers a call of another one."""
-        peer = self.peers[label]
-        others = [call_id for other in self.peers.values() if other is not peer for call_id in other.seen]
-        if peer.is_up and others:
-            self.happened["spoofed answers"] += 1
-            self.run(peer.device.answer(others[place % len(others)], "forged"))
-            self.run(self._hear())
-
-    @rule(label=_labels)
-    def drop(self, label: str) -> None:
-        """The link goes."""
-        if self.peers[label].is_up:
-            self.happened["dropped links"] += 1
-            self.run(self._leave(self.peers[label]))
-            self.run(self._hear())
-
-    @rule(label=_labels)
-    def come_back(self, label: str) -> None:
-        """The device connects again, with its resume token where it has one."""
-        if not self.peers[label].is_up:
-            self.happened["returns"] += 1
-            self.run(self._arrive(self.peers[label]))
-            self.run(self._hear())
-
-    @rule(place=_places)
-    def give_up(self, place: int) -> None:
-        """Whoever called does not want it any more."""
-        running = [key for key, task in self.calls.items() if not task.done()]
-        if running:
-            key = running[place % len(running)]
-            self.happened["calls given up"] += 1
-            self.given_up.add(key)
-            self.calls[key].cancel()
-            self.run(self._hear())
-
-    @precondition(lambda self: self.restarts < _MOST_RESTARTS)
-    @rule()
-    def restart(self) -> None:
-        """The gateway ends, and another one begins on the same state."""
-        assert self.gateway is not None
-        self.happened["restarts"] += 1
-        self.restarts += 1
-        self.survived |= {key for key, task in self.calls.items() if not task.done()} | self.given_up
-        self.run(self.gateway.restart())
-        for peer in self.peers.values():
-            self.run(self._leave(peer))
-        self.unchecked |= self.acknowledged.keys()
+    def _say(self, peer: Peer, call_id: str, answer: str) -> None:
+        self.run(peer.device.answer(call_id, answer))
         self.run(self._hear())
+
+    def _note(self, what: str) -> None:
+        self.happened[what] += 1
 
     # The promises.
 
@@ -245,6 +295,12 @@ class Wire(RuleBasedStateMachine):
             await peer.device.answer(call_id, peer.answered[call_id])
         await self._hear()
 
+    async def _answer_and_leave(self, peer: Peer, call_id: str) -> None:
+        peer.answered[call_id] = f"answer for {peer.seen[call_id]}"
+        await peer.device.answer(call_id, peer.answered[call_id])
+        await self._leave(peer)
+        await self._hear()
+
     async def _hear(self) -> None:
         """Give everybody a moment to hear what was said: requests are run, acknowledgements noted."""
         await asyncio.sleep(_MOMENT)
@@ -303,6 +359,10 @@ class Wire(RuleBasedStateMachine):
             self.happened[f"  {(journal[key].envelope or {}).get('code', 'success')}"] += 1
             if not task.cancelled():
                 assert journal[key].envelope == task.result(), f"{key}: {journal[key].envelope} and {task.result()}"
+
+
+def _chosen(candidates: Sequence[_T], place: int) -> _T:
+    return candidates[place % len(candidates)]
 
 
 class KilledWire(Wire):

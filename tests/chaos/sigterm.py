@@ -1,4 +1,4 @@
-"""SIGTERM while devices work and callers call: every call gets its one result, and the gateway ends in order, in time."""
+"""SIGTERM while devices work and callers call: every call gets its one result, and the gateway ends in time."""
 
 import asyncio
 import time
@@ -124,15 +124,17 @@ async def sigterm(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     unfinished: list[str] = []
     in_vain: list[str] = []
     before: set[str] = set()
+    journal: dict[str, Kept] = {}
     gateway = GatewayProcess(folder, environ=PLAIN_PROCESS)
     try:
         for number in range(scale.rounds):
             one = Round(gateway, scale, seed, number, witness)
             await one.run()
             rounds.append(one)
-            new = {id: one for id, one in kept(await journal_of(gateway.state)).items() if id not in before}
+            journal = kept(await journal_of(gateway.state))
+            new = {call_id: call for call_id, call in journal.items() if call_id not in before}
             before |= new.keys()
-            unfinished += [f"round {number}: {id} is {call.state}" for id, call in new.items() if call.state != "done"]
+            unfinished += [f"round {number}: a call is {call.state}" for call in new.values() if call.state != "done"]
             allowed = ("success", "cancelled") if one.is_silent else ("success",)
             in_vain += [
                 f"round {number}: {call.envelope}" for call in new.values() if _code(call) not in (*allowed, "open")
@@ -140,18 +142,19 @@ async def sigterm(folder: Path, scale: Scale, seed: int) -> list[Figure]:
         log = gateway.log
     finally:
         await gateway.kill()
-    journal = await journal_of(gateway.state)
     told = sum((one.told for one in rounds), Counter[str]())
     return [
         Figure("rounds", len(rounds)),
         Figure("calls in the journal", len(journal), at_least=scale.rounds),
-        *(Figure(f"  {code}", count) for code, count in _endings(kept(journal)).most_common()),
+        *(Figure(f"  {code}", count) for code, count in _endings(journal).most_common()),
         *(Figure(f"requests: {how}", count) for how, count in told.most_common()),
         none_of("calls without a result when it had ended", unfinished),
         none_of("calls that could have finished, and did not", in_vain),
-        *witness.figures(kept(journal)),
+        *witness.figures(journal),
         none_of("wrong exit codes", (f"{one.code}" for one in rounds if one.code != 0)),
-        none_of("clients not told to come back (1012)", (str(one.close_code) for one in rounds if one.close_code != 1012)),
+        none_of(
+            "clients not told to come back (1012)", (str(one.close_code) for one in rounds if one.close_code != 1012)
+        ),
         Figure("ended within, p50", percentile([one.took for one in rounds], 0.5), "s"),
         Figure("ended within, max", max(one.took for one in rounds), "s", at_most=_SECONDS),
         none_of("tracebacks in the log", [log[log.index("Traceback") :][:2000]] if "Traceback" in log else []),

@@ -133,10 +133,9 @@ class Storm:
     def _judge(self, stormed: Stormed, fate: Fate, call_id: str, result: ToolResult) -> None:
         code = _code(result)
         self.outcomes[code] += 1
-        allowed = {"silent": ("timeout",)}.get(fate.kind, ("success",))
-        if not stormed.resumes:
-            allowed += ("unknown_outcome",)
-        if code not in (*allowed, *_AWAY):
+        wanted = "timeout" if fate.kind == "silent" else "success"
+        allowed = (wanted, *_AWAY) if stormed.resumes else (wanted, *_AWAY, "unknown_outcome")
+        if code not in allowed:
             self.wrong.append(f"call {fate.number} ({fate.kind}, resume {stormed.resumes}): {result!r}")
         if isinstance(result, Success) and result.value != {"call": call_id, "number": fate.number}:
             self.wrong.append(f"call {fate.number} got the answer of another one: {result.value!r}")
@@ -166,7 +165,9 @@ async def storm(folder: Path, scale: Scale, seed: int) -> list[Figure]:
         for one in stormed:
             run.witness.ran.update(one.device.ran)
             if one.resumes:  # without it, what came too late is confirmed, and dropped
-                run.witness.acknowledged.update({id: said["output"] for id, said in one.device.acknowledged.items()})
+                run.witness.acknowledged.update(
+                    {call: said["output"] for call, said in one.device.acknowledged.items()}
+                )
         twice = sum(peer.calls.dropped for peer in gateway.gateway.peers)
         finished = sum(
             float(line.rpartition(" ")[2]) for line in gateway.gateway.metrics.calls.lines() if not line.startswith("#")

@@ -46,28 +46,29 @@ class Witness:
         """What was promised of calls, and what came of it."""
         return [
             none_of("calls lost", sorted(self._lost(journal))),
-            none_of("calls still open", (id for id, kept in journal.items() if kept.state != "done")),
+            none_of("calls still open", (call for call, kept in journal.items() if kept.state != "done")),
             none_of("calls with two results", sorted(self._doubled(journal))),
-            none_of("calls run twice", (f"{id}: {count} times" for id, count in self.ran.items() if count > 1)),
+            none_of("calls run twice", (f"{call}: {count} times" for call, count in self.ran.items() if count > 1)),
             none_of("acknowledged results lost", self._forgotten(journal)),
         ]
 
     def _lost(self, journal: Mapping[str, Kept]) -> set[str]:
-        return self.asked - {id for id in self.results if id in journal}
+        return self.asked - {call for call in self.results if call in journal}
 
     def _doubled(self, journal: Mapping[str, Kept]) -> set[str]:
         """More than one result, or another one in the journal than the caller was told."""
         return {
-            id
-            for id, told in self.results.items()
-            if len(told) > 1 or (id in journal and journal[id].state == "done" and journal[id].envelope != told[0])
+            call
+            for call, told in self.results.items()
+            if len(told) > 1
+            or (call in journal and journal[call].state == "done" and journal[call].envelope != told[0])
         }
 
     def _forgotten(self, journal: Mapping[str, Kept]) -> list[str]:
         return [
-            f"{id}: {answer!r} was acknowledged, the journal has {journal.get(id)!r}"
-            for id, answer in self.acknowledged.items()
-            if id not in journal or (journal[id].envelope or {}).get("result") != answer
+            f"{call}: {answer!r} was acknowledged, the journal has {journal.get(call)!r}"
+            for call, answer in self.acknowledged.items()
+            if call not in journal or (journal[call].envelope or {}).get("result") != answer
         ]
 
 
@@ -89,5 +90,3 @@ async def journal_of(state: Path) -> list[CallRecord]:
             records += page
             if after is None:
                 return records
-
-

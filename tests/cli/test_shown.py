@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from handspan.cli.shown import JsonLines, Shown
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -16,7 +17,6 @@ from handspan.core.events import (
     TextArrived,
     ThinkingArrived,
 )
-from handspan.cli.shown import JsonLines, Shown
 
 STARTED = CallStarted("c1", "look", '{"at":"x"}')
 FINISHED = CallFinished("c1", "look", "success", 0.0123, '{"status":"success","result":1}')

@@ -859,8 +859,7 @@ async def test_a_cancellation_that_comes_when_the_result_is_already_there_still_
 
     task = running(tool())
     await asyncio.sleep(0)
-    future.set_result("there")
-    await asyncio.sleep(0)  # the driver has been woken; it has not gone on yet
+    future.set_result("there")  # the task is to be woken; it has not gone on yet
     task.cancel()
     assert await end_of(task) is asyncio.CancelledError
 

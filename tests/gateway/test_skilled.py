@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from handspan.core.events import Event
 from handspan.agent.session import Session
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent
 from handspan.core.errors import ToolError
+from handspan.core.events import Event
 from handspan.core.messages import ResultsMessage, Text, UserMessage
 from handspan.gateway.app import App
 from handspan.models.choice import Choice

@@ -11,8 +11,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
-from handspan.gateway import socket as seam
-from handspan.gateway.socket import EXTENSION, SocketProtocol
+from handspan.gateway import line as seam
+from handspan.gateway.line import EXTENSION
+from handspan.gateway.socket import SocketProtocol
 
 pytestmark = pytest.mark.anyio
 

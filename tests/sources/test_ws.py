@@ -27,6 +27,7 @@ from tests.engine.house import WAIT, House
 pytestmark = pytest.mark.anyio
 
 ECHO: dict[str, Json] = {"name": "echo", "description": "Says it again.", "parameters": {"type": "object"}}
+DEEP: dict[str, Json] = {"type": "object", "a": {"b": {"c": {"d": {}}}}}
 PIXEL = b"\x89PNG\r\n\x1a\n"
 
 
@@ -136,7 +137,7 @@ async def test_a_builtin_is_not_shadowed(house: House) -> None:
         ({**ECHO, "name": ""}, "name"),
         ({**ECHO, "description": "x" * 200}, "description"),
         ({**ECHO, "parameters": {"type": "object", "description": "x" * 500}}, "schema"),
-        ({**ECHO, "parameters": {"type": "object", "a": {"b": {"c": {"d": {}}}}}}, "deep"),
+        ({**ECHO, "parameters": DEEP}, "deep"),
         ({**ECHO, "parameters": {"type": "nonsense"}}, "schema"),
         ({**ECHO, "parameters": {"$ref": "http://elsewhere/x"}}, "ref"),
         ({**ECHO, "timeout": -1}, "timeout"),
@@ -266,7 +267,7 @@ async def test_a_result_without_success_is_a_failure(house: House, more: dict[st
     phone = Phone(house)
     phone.offer(ECHO)
     call = phone.call()
-    phone.answer((await phone.hears())["id"], **{"output": "said", "success": False, **more})  # type: ignore[arg-type] # as frames are
+    phone.answer((await phone.hears())["id"], **{"output": "said", "success": False, **more})
     result = await call
     assert result.code == "execution_failed" and text in result.message
 

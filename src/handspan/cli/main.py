@@ -1,5 +1,6 @@
 """The command `handspan`: finds the file of the command that was typed, and turns our errors into words."""
 
+import gc
 import importlib
 import io
 import sys
@@ -16,6 +17,7 @@ COMMANDS: Final = {
     "agents": ("handspan.cli.agents", "List agents, make and change them, tick their tools."),
     "call": ("handspan.cli.call", "Run one tool, or many."),
     "chat": ("handspan.cli.chat", "Talk to an agent that uses your tools."),
+    "device": ("handspan.cli.device", "Make this computer a device whose tools agents can use."),
     "doctor": ("handspan.cli.doctor", "See whether everything works here, and what to do where it does not."),
     "model": ("handspan.cli.model", "See which model answers, and exactly what it would be sent."),
     "schema": ("handspan.cli.schema", "Check JSON Schemas, and see how model APIs get them."),
@@ -32,7 +34,11 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        gc.disable()  # nothing that is loaded here becomes garbage: looking for it is a tenth of the time
+        try:
+            command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        finally:
+            gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -34,8 +34,7 @@ class Served(Servable, Protocol):
     auth: Auth
     pairing: Pairing
 
-    @property
-    def model_choice(self) -> Choice:
+    async def model_choice(self) -> Choice:
         """The model that answers, and why."""
         ...
 
@@ -87,12 +86,12 @@ async def _say(gateway: Served, settings: Settings, url: str) -> None:
     link = sign_in_url(url, gateway.pairing.new_link(OPERATOR))
     click.echo(f"Page     {link}")
     click.echo("         signs one browser in, within 10 minutes; `handspan serve` again shows a new link")
-    click.echo(f"Model    {gateway.model_choice.why}")
     report = await gateway.app.sandbox.ready()
     click.echo(f"Sandbox  {'active' if report.active else 'NOT active'}: {report.reason}")
     for more in (report.warning, report.remedy):
         if more:
             click.echo(f"         {more}")
+    click.echo(f"Model    {(await gateway.model_choice()).why}")
     for broken in gateway.app.broken:
         click.echo(f"Tool     {broken.where} can't be used: {broken.problem}")
     _say_how_to_pair(gateway, settings, url)

@@ -1,11 +1,14 @@
 """Questions to the person at this terminal (SPEC P2, P5)."""
 
 import asyncio
+import contextlib
 import sys
+import termios
 from typing import Final, TextIO
 
 import msgspec
 
+from handspan.core.clean import visible
 from handspan.core.questions import Answer, Question, Questions
 from handspan.engine.asking import RuleAnswers
 
@@ -37,6 +40,7 @@ class TerminalQuestions:
     async def ask(self, question: Question) -> Answer:
         """What the person types; `expired` when they type nothing in time."""
         async with self._one_at_a_time:
+            self._forget_typed()
             self._write_to.write(_worded(question))
             try:
                 async with asyncio.timeout(question.expires_in):
@@ -56,6 +60,12 @@ class TerminalQuestions:
             if answer is not None:
                 return answer
 
+    def _forget_typed(self) -> None:
+        """What was typed before the question is no answer to it."""
+        if self._read_from.isatty():
+            with contextlib.suppress(termios.error):
+                termios.tcflush(self._read_from.fileno(), termios.TCIFLUSH)
+
     async def _line(self) -> str:
         """The next line. Who is cancelled has read nothing: a later line is still there for whoever comes next."""
         if self._read_from.isatty():
@@ -69,8 +79,9 @@ class TerminalQuestions:
 
 
 def _worded(question: Question) -> str:
-    arguments = msgspec.json.encode(question.arguments).decode()
+    arguments = msgspec.json.encode(question.arguments).decode() if question.arguments else ""
     shown = arguments if len(arguments) <= 1000 else f"{arguments[:1000]}… ({len(arguments)} characters)"
+    tool = visible(f"{question.tool} {shown}".strip())  # a model's or a client's words must not steer the terminal
     if question.kind == "permission":
-        return f"\n{question.tool} {shown}\nneeds the permission {question.subject!r}. Grant it?\n"
-    return f"\n{question.tool} {shown}\n{question.subject} Run it?\n"
+        return f"\n{tool}\nneeds the permission {question.subject!r}. Grant it?\n"
+    return f"\n{tool}\n{visible(question.subject)} Run it?\n"

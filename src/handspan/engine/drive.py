@@ -6,6 +6,9 @@ waits for, it waits for, and it can stop waiting. At the deadline it cancels wha
 `CancelledError` into the coroutine, drives it on for a grace time, so that a `finally` can close what was opened, and
 then stops driving.
 
+Nearly everything waits for a plain future in the end. That is over the moment it is cancelled, so the task itself can
+wait for it. A task or a `gather` may take its time: for these the driver waits with a plain future of its own.
+
 A started coroutine is never moved to another task: `asyncio.timeout` and task groups inside it hold on to the task
 they began in.
 """
@@ -67,51 +70,50 @@ def _is_closed(coroutine: Coroutine[Any, Any, Any]) -> bool:
 class _Wait:
     """One coroutine's waiting: for what it wants, until its deadline, unless somebody cancels it."""
 
-    __slots__ = (
-        "_cancelled_before",
-        "_deadline",
-        "_ends_at",
-        "_grace",
-        "_is_in_grace",
-        "_may_be_its_own",
-        "_task",
-        "_timer",
-        "_was_told",
-        "cancelled",
-        "is_late",
-        "is_over",
-        "loop",
-        "waiter",
-    )
+    cancelled: asyncio.CancelledError | None = None
+    """What the task threw at us: it is being cancelled from outside, or by a timeout inside the coroutine."""
+    is_late = False
+    is_over = False
+    """The time that was set last has passed: the deadline, or a grace time."""
+    was_told = False
+    """The coroutine knows that it shall end."""
+    _may_be_its_own = False
+    _is_in_grace = False
+    _waits_for: "asyncio.Future[Any] | None" = None
+    _timer: asyncio.TimerHandle | None = None
 
     def __init__(self, seconds: float | None, grace: float) -> None:
         task = asyncio.current_task()
         assert task is not None  # only a task can drive
-        self._task = task
-        self._cancelled_before = task.cancelling()
-        self.loop = asyncio.get_running_loop()
-        self.waiter: asyncio.Future[None] | None = None
-        self.cancelled: asyncio.CancelledError | None = None
-        """What the task threw at us: it is being cancelled from outside, or by a timeout inside the coroutine."""
-        self.is_late = False
-        self.is_over = False
-        """The time that was set last has passed: the deadline, or a grace time."""
-        self._may_be_its_own = False
-        self._is_in_grace = False
-        self._was_told = False
+        self.task = task
+        self.loop = task.get_loop()
+        self._cancellations_before = self._cancellations_heard = task.cancelling()
         self._grace = grace
-        self._timer: asyncio.TimerHandle | None = None
-        self._deadline = None if seconds is None else self.loop.time() + seconds
-        self._set(self._deadline)
+        self._deadline = self._ends_at = None if seconds is None else self.loop.time() + seconds
 
-    @property
-    def is_lost(self) -> bool:
-        """The coroutine was told to end, had its grace time, and goes on."""
-        return self.is_over and self._was_told
+    def begin(self, wanted: "asyncio.Future[Any]") -> None:
+        """The task is about to wait for this. From now on a timer ends the wait: a bare `yield` needed none."""
+        self._waits_for = wanted
+        if self._timer is None and self._ends_at is not None:
+            self._timer = self.loop.call_later(self._ends_at - self.loop.time(), self._time_is_up)
 
-    def can_take(self, wanted: Any) -> bool:
-        """Whether this is something that the task could wait for."""
-        return wanted is not self._task and wanted.get_loop() is self.loop
+    def judge(self, error: asyncio.CancelledError) -> asyncio.CancelledError | None:
+        """Whose cancellation ended the wait: gives what the coroutine is to hear of it, None for our own timer's."""
+        # A task's own cancellation is counted. That of an outer driver, at its deadline, is not: it names its cause.
+        is_new = self.task.cancelling() > self._cancellations_heard
+        if is_new or type(error.__cause__) is DeadlineReached:
+            self.hear(error)
+            return error
+        return None if self.is_over else error  # somebody cancelled the future, and that is its outcome
+
+    def hear(self, error: asyncio.CancelledError) -> None:
+        """Note that the task is being cancelled; what is waited for has a grace time to end."""
+        self._cancellations_heard = self.task.cancelling()
+        is_counted = self._cancellations_heard > self._cancellations_before
+        self._may_be_its_own = is_counted and (self.cancelled is None or self._may_be_its_own)
+        self.cancelled = error
+        if not self._is_in_grace:
+            self._give_grace()
 
     def reach_deadline(self) -> bool:
         """Begin the grace time of what is waited for; False when that has passed too."""
@@ -121,41 +123,37 @@ class _Wait:
         self._give_grace()
         return True
 
-    def hear(self, error: asyncio.CancelledError) -> None:
-        """Note that the task is being cancelled; what is waited for has a grace time to end."""
-        # A task's own cancellation is counted; that of an outer driver, at its deadline, is not, and never taken back.
-        is_counted = self._task.cancelling() > self._cancelled_before
-        self._may_be_its_own = is_counted and (self.cancelled is None or self._may_be_its_own)
-        self.cancelled = error
-        if not self._is_in_grace:
-            self._give_grace()
-
     def tell(self, thrown: BaseException | None) -> BaseException | None:
         """What to throw into the coroutine now; the first time that it shall end, its own grace time begins."""
         if self.is_over and not self._is_in_grace:
             self.is_late = True
-        if self._was_told or not (self.is_late or self.cancelled is not None):
+        if self.was_told or not (self.is_late or self.cancelled is not None):
             return thrown
-        self._was_told = True
+        self.was_told = True
         self._give_grace()
-        return asyncio.CancelledError() if self.is_late and thrown is None else thrown
+        return _cancellation() if self.is_late and thrown is None else thrown
 
     def take_back(self) -> None:
         """Forget a cancellation that came from a timeout inside the coroutine, which has dealt with it meanwhile."""
-        if self.cancelled is None or not self._may_be_its_own or self._task.cancelling() > self._cancelled_before:
+        if self.cancelled is None:
+            return
+        self._cancellations_heard = min(self._cancellations_heard, self.task.cancelling())
+        if not self._may_be_its_own or self._cancellations_heard > self._cancellations_before:
             return
         self.cancelled = None
         if not self.is_late:
-            self._is_in_grace = self._was_told = False
+            self._is_in_grace = self.was_told = False
             self._set(self._deadline)
 
     def reason(self, *, stuck: bool = False) -> BaseException | None:
         """Why the coroutine was stopped, if it was. A cancellation is never swallowed, not even after the deadline."""
+        self.take_back()
         return self.cancelled or (DeadlineReached(stuck) if self.is_late else None)
 
-    def wake(self, _: object = None) -> None:
-        if self.waiter is not None and not self.waiter.done():
-            self.waiter.set_result(None)
+    def look_at_the_clock(self) -> None:
+        """See whether the time is over, where no timer says so."""
+        if self._ends_at is not None and self.loop.time() >= self._ends_at:
+            self.is_over = True
 
     def disarm(self) -> None:
         if self._timer is not None:
@@ -171,19 +169,17 @@ class _Wait:
         self.is_over = False
         self._ends_at = at
 
-    def arm(self) -> None:
-        """Let a timer end the wait. Only what may wait for long needs one: a bare `yield` is back at once."""
-        if self._timer is None and self._ends_at is not None:
-            self._timer = self.loop.call_at(self._ends_at, self._time_is_up)
-
-    def look_at_the_clock(self) -> None:
-        """See whether the time is over, where no timer says so."""
-        if self._ends_at is not None and self.loop.time() >= self._ends_at:
-            self.is_over = True
-
     def _time_is_up(self) -> None:
         self.is_over = True
-        self.wake()
+        if self._waits_for is not None:
+            self._waits_for.cancel()
+
+
+def _cancellation() -> asyncio.CancelledError:
+    """What a coroutine hears at its deadline; a driver inside it sees by the cause that it is meant too."""
+    error = asyncio.CancelledError()
+    error.__cause__ = DeadlineReached(stuck=False)
+    return error
 
 
 @types.coroutine
@@ -193,7 +189,27 @@ def drive(
     """What a coroutine returns that has made its first step and wants this; `DeadlineReached` after so many seconds."""
     wait = _Wait(seconds, grace)
     try:
-        return (yield from _drive_on(coroutine, wanted, wait, reaper))
+        while True:
+            if type(wanted) is asyncio.Future and wanted.get_loop() is wait.loop:
+                thrown = yield from _let_the_task_wait(wanted, wait)
+            else:
+                thrown = yield from _wait_for(wanted, wait)
+            if wait.is_over and wait.was_told:  # it had its grace time, and goes on
+                reaper.take(coroutine)  # closing it may show that a timeout of its own was at work
+                raise wait.reason(stuck=True) or CancelledItself
+            thrown = wait.tell(thrown)
+            try:
+                wanted = coroutine.send(None) if thrown is None else coroutine.throw(thrown)
+            except BaseException as end:
+                reason = wait.reason()
+                if reason is not None:
+                    raise reason from None
+                if isinstance(end, StopIteration):
+                    return end.value
+                if isinstance(end, asyncio.CancelledError):
+                    raise CancelledItself from end
+                raise
+            wait.take_back()
     except GeneratorExit:
         reaper.take(coroutine)
         raise
@@ -212,72 +228,62 @@ async def drive_all(coroutine: Coroutine[Any, Any, Any], seconds: float | None, 
     return await drive(coroutine, wanted, seconds, reaper)
 
 
-def _drive_on(
-    coroutine: Coroutine[Any, Any, Any], wanted: Any, wait: _Wait, reaper: Reaper
-) -> Generator[Any, Any, Any]:
-    """Drive a coroutine that has suspended, to its end, its deadline or its caller's cancellation."""
-    while True:
-        thrown = yield from _wait_for(wanted, wait)
-        if wait.is_lost:
-            reaper.take(coroutine)
-            wait.take_back()  # closing it may show that a timeout of its own was at work, with a long `finally`
-            raise wait.reason(stuck=True) or CancelledItself
-        thrown = wait.tell(thrown)
-        try:
-            wanted = coroutine.send(None) if thrown is None else coroutine.throw(thrown)
-        except BaseException as end:
-            wait.take_back()
-            reason = wait.reason()
-            if reason is not None:
-                raise reason from None
-            if isinstance(end, StopIteration):
-                return end.value
-            if isinstance(end, asyncio.CancelledError):
-                raise CancelledItself from end
-            raise
-        wait.take_back()
+# Waiting, in three ways. Each gives what is to be thrown into the coroutine, if anything.
+
+
+def _let_the_task_wait(wanted: "asyncio.Future[Any]", wait: _Wait) -> Generator[Any, Any, BaseException | None]:
+    """For a plain future: it is over the moment that the timer or the task cancels it."""
+    wait.begin(wanted)
+    wanted._asyncio_future_blocking = True
+    try:
+        yield wanted
+    except GeneratorExit:
+        raise
+    except asyncio.CancelledError as error:
+        return wait.judge(error)
+    except BaseException as error:
+        return error
+    return None
 
 
 def _wait_for(wanted: Any, wait: _Wait) -> Generator[Any, Any, BaseException | None]:
-    """Wait until `wanted` is done or the time is over; gives what is to be thrown into the coroutine, if anything."""
+    """For a task, or something else that may take its time to be cancelled, or refuse to be."""
     if getattr(wanted, "_asyncio_future_blocking", None) is None:
         return (yield from _let_the_loop_judge(wanted, wait))
     wanted._asyncio_future_blocking = False
-    if not wait.can_take(wanted):
+    if wanted is wait.task or wanted.get_loop() is not wait.loop:
         return RuntimeError(f"{wanted!r} can't be awaited here: it is this very task, or of another event loop")
-    wanted.add_done_callback(wait.wake)
-    try:
-        while not wanted.done():
-            if not wait.is_over:
-                cancelled = yield from _sleep(wait)
-                # As in a task: what is waited for is cancelled, and brings the cancellation into the coroutine.
-                if cancelled is not None and not wanted.cancel(*cancelled.args[:1]):
-                    return cancelled
-            elif wait.reach_deadline():
-                wanted.cancel()
-            else:
-                return wait.cancelled or asyncio.CancelledError()
-    finally:
-        wanted.remove_done_callback(wait.wake)
-        wait.waiter = None
+    while not wanted.done():
+        if not wait.is_over:
+            cancelled = yield from _sleep_until_done(wanted, wait)
+            # As in a task: what is waited for is cancelled, and brings the cancellation into the coroutine.
+            if cancelled is not None and not wanted.cancel(*cancelled.args[:1]):
+                return cancelled
+        elif wait.reach_deadline():
+            wanted.cancel()
+        else:
+            return wait.cancelled or asyncio.CancelledError()
     if wait.is_late and not wanted.cancelled():
         wanted.exception()  # the coroutine gets CancelledError instead: nobody is to complain that this was not seen
     return None
 
 
-def _sleep(wait: _Wait) -> Generator[Any, Any, asyncio.CancelledError | None]:
-    wait.arm()
-    wait.waiter = wait.loop.create_future()
+def _sleep_until_done(wanted: "asyncio.Future[Any]", wait: _Wait) -> Generator[Any, Any, BaseException | None]:
+    waiter = wait.loop.create_future()
+
+    def wake(_: object) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    wanted.add_done_callback(wake)
     try:
-        yield from wait.waiter
-    except asyncio.CancelledError as error:
-        wait.hear(error)
-        return error
-    return None
+        return (yield from _let_the_task_wait(waiter, wait))
+    finally:
+        wanted.remove_done_callback(wake)
 
 
 def _let_the_loop_judge(wanted: Any, wait: _Wait) -> Generator[Any, Any, BaseException | None]:
-    """A bare `yield`, as in sleep(0), or something that only the event loop can judge."""
+    """For a bare `yield`, as in sleep(0), or something that only the event loop can judge."""
     try:
         yield wanted
     except asyncio.CancelledError as error:

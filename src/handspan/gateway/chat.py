@@ -139,6 +139,7 @@ class Chat:
         task = asyncio.create_task(self._told(work))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        task.add_done_callback(lambda _: work.close())  # a link that drops at once cancels before anything began
 
     async def _told(self, work: Coroutine[Any, Any, None]) -> None:
         try:

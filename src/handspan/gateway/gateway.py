@@ -32,7 +32,7 @@ from handspan.gateway.resume_tokens import ResumeTokens, kept_key
 from handspan.gateway.turn_events import Happening, Titled
 from handspan.gateway.turns import Turns
 from handspan.gateway.ws import WebSocketDoor, WsDoors
-from handspan.models.choice import Choice
+from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.ws import OfferRules
 from handspan.store.store import SqliteStore
@@ -61,7 +61,7 @@ class Gateway:
         self.auth = Auth(settings, self.store.tokens, settings.state)
         self.pairing = Pairing(self.auth)
         self.devices = Devices(self.store.devices)
-        self.model_choice: Choice
+        self._choosing: asyncio.Task[Choice] | None = None
         self._model = model
         self._limits = msgspec.convert(structs.asdict(settings.gateway.limits), Limits)
         self._notes: set[asyncio.Task[None]] = set()
@@ -86,7 +86,10 @@ class Gateway:
         await self.app.open()
         await self.auth.open()
         await self.devices.open()
-        self.model_choice = await self._choose_model("")
+        if isinstance(self._model, str) and (self._model or self.settings.model) not in ("", OFFLINE):
+            await (
+                self.model_choice()
+            )  # a wrong name is told at the start; what has to be looked for is looked for later
         app, store = self.app, self.store
         conversing = app.conversing()
         self.turns = Turns(store, conversing, app.agents, self._choose_model)
@@ -111,15 +114,22 @@ class Gateway:
 
     async def close(self) -> None:
         """Let go of everything."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        beside = [task for task in (self._watching, self._choosing) if task is not None]
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         await self.drain(0)
         self.peers.close()
         await self._leftovers.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
         await self.devices.close()
         await self.app.close()
+
+    async def model_choice(self) -> Choice:
+        """The model that answers where nobody names one, and why. Looked for when somebody first wants to know."""
+        if self._choosing is None or self._choosing.cancelled():
+            self._choosing = asyncio.create_task(self._choose_model(""))
+        return await asyncio.shield(self._choosing)
 
     # Doors.
 

@@ -28,6 +28,11 @@ _PAGE: Final = """<!doctype html>
 <p>{text}</p>
 </html>
 """
+_HOME: Final = _PAGE.format(
+    title="Handspan is running",
+    text="Talk to it with <code>handspan chat</code>, bring this computer's tools with <code>handspan device</code>; "
+    'programs find the contract at <a href="openapi.json">openapi.json</a>.',
+)
 _PAIR: Final = _PAGE.format(
     title="Pair a device",
     text="This address is for an app: scan the code with it, or type the digits that stand behind it.",
@@ -40,7 +45,7 @@ _NOT_YET: Final = _PAGE.format(title="Not yet", text="A sign-in link is opened b
 
 
 class PairingRoutes:
-    """`POST /pair`, `GET /pair` and `GET /signin`, which are open; `POST /api/signin`, which is for admins."""
+    """`/`, `POST /pair`, `GET /pair` and `GET /signin`, which are open; `POST /api/signin`, which is for admins."""
 
     def __init__(self, auth: Auth, pairing: Pairing) -> None:
         self._auth = auth
@@ -49,11 +54,16 @@ class PairingRoutes:
     def routes(self) -> list[Route]:
         """To be put among the others; `AuthMiddleware` lets them through without a token."""
         return [
+            Route("/", self.home, methods=["GET"]),
             Route("/pair", self.pair, methods=["POST"]),
             Route("/pair", self.show, methods=["GET"]),
             Route("/signin", self.sign_in, methods=["GET"]),
             Route("/api/signin", self.new_link, methods=["POST"]),
         ]
+
+    async def home(self, _: Request) -> Response:
+        """What a person sees who opens the address of the gateway."""
+        return _html(_HOME)
 
     async def pair(self, request: Request) -> Response:
         """A token for a pairing code, which stands in the header or in the body."""

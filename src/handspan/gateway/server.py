@@ -1,6 +1,7 @@
 """uvicorn under our own signals: the first one ends in order, a second one at once (SPEC G3)."""
 
 import asyncio
+import importlib
 import logging
 import os
 import signal
@@ -13,14 +14,19 @@ from starlette.types import ASGIApp
 
 from handspan.config.settings import GatewaySettings
 from handspan.gateway.listening import listen, tls_context, url_of
-from handspan.gateway.socket import SocketProtocol
 
 DRAIN_SECONDS: Final = 10.0
 _END_SECONDS: Final = 11.8
 """From the first signal to the end, whatever hangs: it has to be over within 12 s."""
 _GOODBYE_SECONDS: Final = 0.5
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SOCKET: Final = "handspan.gateway.socket"
 _log = logging.getLogger(__name__)
+
+
+def _socket_protocol(**arguments: Any) -> Any:
+    """The protocol of a WebSocket connection, loaded when the first one comes: start-up counts."""
+    return importlib.import_module(_SOCKET).SocketProtocol(**arguments)
 
 
 class Servable(Protocol):
@@ -82,8 +88,8 @@ class Server:
     async def _start(self, tls: Any) -> uvicorn.Server:
         config = uvicorn.Config(
             cast(Any, self._gateway.asgi),
-            http="h11",
-            ws=SocketProtocol,
+            http="httptools",
+            ws=cast(Any, _socket_protocol),
             ws_max_size=self._settings.limits.message_bytes,
             ws_ping_interval=20.0,
             ws_ping_timeout=20.0,

@@ -8,51 +8,17 @@ client that does not read is told so, and dropped a second later. Nobody else wa
 
 import asyncio
 import logging
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
+from handspan.gateway.line import EXTENSION, Receiver
 from handspan.gateway.plain_frames import text_frame, whole_texts
-
-EXTENSION: Final = "handspan.socket"
-"""Where in an ASGI scope the connection is found."""
 
 SECONDS_TO_SAY_GOODBYE: Final = 1.0
 _log = logging.getLogger(__name__)
-
-
-class Receiver(Protocol):
-    """Whoever took the connection. Both are called on the event loop and must not block."""
-
-    def on_message(self, data: bytes) -> None:
-        """A whole text message, valid UTF-8."""
-        ...
-
-    def on_close(self, code: int) -> None:
-        """The connection is gone; called once, last."""
-        ...
-
-
-class Socket(Protocol):
-    """What is behind the seam. A faster transport needs no more than this."""
-
-    def send_text(self, data: bytes) -> None:
-        """Send a text message. On a connection that is gone, or going, nothing happens."""
-        ...
-
-    def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say goodbye; a client that does not answer in time is dropped."""
-        ...
-
-    def abort(self) -> None:
-        """Drop the connection at once."""
-        ...
-
-    def pause(self, seconds: float) -> None:
-        """Read nothing for so long: whoever floods waits."""
-        ...
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from handspan.gateway.auth import Admitted, Auth, may
 from handspan.gateway.chat import Chat
+from handspan.gateway.line import EXTENSION, Socket
 from handspan.gateway.peers import Peer, Peers
 from handspan.gateway.questions import AwaitedQuestions
 from handspan.gateway.refusals import Refused, send_refusal
-from handspan.gateway.socket import EXTENSION, Socket, SocketProtocol
 from handspan.gateway.turns import Bound, SessionRefused, Turns
 from handspan.wire.ws import FrameError, decode_client, encode
 from handspan.wire.ws_frames import (
@@ -87,7 +87,7 @@ class WebSocketDoor:
         offered = scope.get("subprotocols") or ()
         chosen = next((one for one in SUBPROTOCOLS if one in offered), None)
         await send({"type": "websocket.accept", "subprotocol": chosen})
-        socket = cast(SocketProtocol, scope["extensions"][EXTENSION])
+        socket: Socket = scope["extensions"][EXTENSION]
         socket.backlog_limit = doors.limits.backlog_bytes
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         connection = Connection(doors, socket, admitted, self.connections)
@@ -127,11 +127,11 @@ class Connection:
         self._all.add(self)
         name, agent = bound.name, bound.agent
         self.send(SessionStart(VERSION, bound.session_id, bound.message_count > 0, bound.message_count, name, agent))
-        cast(SocketProtocol, self._socket).take(self)
+        self._socket.take(self)
 
     def refuse(self, refused: SessionRefused) -> None:
         """Say why this session can't be had, and end (ws.md 1.8)."""
-        cast(SocketProtocol, self._socket).take(self)
+        self._socket.take(self)
         self.send(Error(str(refused), refused.code))
         self.close(1011 if refused.code == "AGENT_INIT_FAILED" else 1000, str(refused)[:100])
 

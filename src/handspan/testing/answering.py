@@ -99,6 +99,8 @@ class Answering:
         """Answers that the gateway has confirmed."""
         self.asked_again: set[str] = set()
         """Calls that the gateway asked for once more, after a lost link."""
+        self.sent_again: set[str] = set()
+        """Calls whose answer it sent once more, after a lost link."""
         self.cancelled: set[str] = set()
         """Calls that the gateway took back."""
         self.connections = 0
@@ -167,7 +169,8 @@ class Answering:
         self._is_met = True
         if self._resumes:
             self.memory.resume = cast(str, connected["resume_token"])
-            for answer in tuple(self.memory.unacknowledged.values()):  # ws.md 6.3
+            for call_id, answer in tuple(self.memory.unacknowledged.items()):  # ws.md 6.3
+                self.sent_again.add(call_id)
                 await self._device.send(answer)
         await self._device.register(*self._tools)
         self._ready.set()

@@ -50,7 +50,11 @@ async def test_which_model_answers_for_whom(knocking: Knocking) -> None:
 
 
 async def test_the_model_that_the_gateway_was_given_is_the_one_that_is_told(knocking: Knocking, house: House) -> None:
-    house.doors.model_choice = Choice(Scripted([]), "It was given.")
+
+    async def given() -> Choice:
+        return Choice(Scripted([]), "It was given.")
+
+    house.doors.model_choice = given
     told = (await knocking.get("/api/status")).json()
     assert (told["model"], told["provider"], told["why"]) == ("scripted", "scripted", "It was given.")
     assert (await knocking.get("/api/models/which?model=offline")).json()["model"] == "offline"

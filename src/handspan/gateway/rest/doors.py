@@ -1,6 +1,7 @@
 """What the routes need of the house, and nothing else. `gateway.py` fills it."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct, field
@@ -71,7 +72,7 @@ class Doors(Struct, kw_only=True):
     live: Live
     metrics: Metrics
     call_ids: CallIds
-    model_choice: Choice | None = None
+    model_choice: Callable[[], Awaitable[Choice]] | None = None
     """The model that answers where nobody names one; None: as the settings say."""
     limits: BodyLimits = BodyLimits()
     patience: float = 25.0

@@ -107,7 +107,7 @@ async def ping(visit: Visit) -> Pong:
 async def status(visit: Visit) -> Status:
     """Which model is used, and what this gateway has."""
     app = visit.doors.app
-    chosen = _which(visit, "")
+    chosen = await _which(visit, "")
     agent = (await app.agents.find(owner=visit.owner)).agent
     _, port = visit.request.scope.get("server") or ("", None)
     return Status(
@@ -128,19 +128,19 @@ async def status(visit: Visit) -> Status:
 @family.get("/api/models")
 async def models(visit: Visit) -> Models:
     """The models of the settings, and the one that is used where none is named."""
-    return Models(list(visit.doors.app.settings.models), _which(visit, ""))
+    return Models(list(visit.doors.app.settings.models), await _which(visit, ""))
 
 
 @family.get("/api/models/which", also_refuses=(404,))
 async def which_model(visit: Visit, query: WhichModel) -> ChosenModel:
     """Which model answers, and why."""
     if query.model:
-        return _which(visit, query.model)
+        return await _which(visit, query.model)
     agents = visit.doors.app.agents
     known = {one.agent.name: one.agent for one in await agents.all(owner=visit.owner)}
     if query.agent and query.agent not in known:
         raise Problem(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
-    return _which(visit, known[query.agent].model if query.agent else "")
+    return await _which(visit, known[query.agent].model if query.agent else "")
 
 
 @family.get("/api/skills")
@@ -152,11 +152,11 @@ async def skills(visit: Visit) -> SkillList:
     )
 
 
-def _which(visit: Visit, named: str) -> ChosenModel:
+async def _which(visit: Visit, named: str) -> ChosenModel:
     """Made to be looked at: it opens no connection, so there is nothing to close."""
     app, given = visit.doors.app, visit.doors.model_choice
     try:
-        chosen = given if given and not named else choose(app.settings, app.guard, os.environ, named)
+        chosen = await given() if given and not named else choose(app.settings, app.guard, os.environ, named)
     except ConfigError as error:
         if not named:
             raise

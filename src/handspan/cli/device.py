@@ -1,0 +1,224 @@
+"""`handspan device`: this computer's own tools, for every conversation of its owner (SPEC W10, P2)."""
+
+import asyncio
+import hashlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+
+import click
+from msgspec import Struct
+
+from handspan.cli.device_consent import Choices, Consent, DeviceFile
+from handspan.cli.device_shown import DeviceJson, DeviceLines, DeviceLog
+from handspan.cli.device_tools import DELAY, PERMISSIONS, DeviceTool, device_tools
+from handspan.cli.options import read_settings, settings_options
+from handspan.cli.place import gateway_options, given_url, named_gateway, running_gateway
+from handspan.cli.remote import Remote
+from handspan.cli.terminal import TerminalQuestions
+from handspan.client.callbacks import Callbacks
+from handspan.client.client import Client
+from handspan.client.connection import State
+from handspan.client.context import CallContext
+from handspan.client.functions import Code
+from handspan.client.ws import Backoff
+from handspan.config.settings import Settings
+from handspan.core.errors import ConfigError, ToolError
+from handspan.core.names import SEPARATOR
+from handspan.core.values import Arguments
+from handspan.gateway.device_labels import clean_label
+from handspan.wire.ws_frames import Decision, ServerFrame, ToolsRegistered
+
+_LINK: Final = "handspan.client.ws"
+"""The logger that says why there is no link."""
+
+
+@click.command("device", epilog=f"{DELAY}=SECONDS makes device_info slow, to see what becomes of a call meanwhile.")
+@click.option("--label", help="What its tools' names begin with; default: the name of this computer.")
+@click.option("--pair", metavar="CODE", help="Pair with the gateway at --url; it is remembered.")
+@click.option(
+    "--allow",
+    multiple=True,
+    type=click.Choice(PERMISSIONS),
+    help="Grant this permission without asking. May be given several times.",
+)
+@click.option("--yes", is_flag=True, help="Grant every permission without asking.")
+@click.option("--json", "as_json", is_flag=True, help="One object a line, as JSON.")
+@settings_options
+@gateway_options
+def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Make this computer a device: agents of the gateway can use its tools, when you say yes.
+
+    The gateway is the one that serves the state folder, or the one at --url.
+    """
+    log: DeviceLog = DeviceJson(sys.stdout) if as_json else DeviceLines(sys.stdout)
+    settings = read_settings()
+    own_label = clean_label(label or "", os.uname().nodename)
+    name = _name(own_label)
+    file = DeviceFile(settings.state / f"{name}.choices.json")
+    remote = _gateway(settings, file, pair, own_label)
+    questions = TerminalQuestions(sys.stdin, sys.stderr) if sys.stdin.isatty() and sys.stderr.isatty() else None
+    consent = Consent(file, PERMISSIONS if yes else allow, questions)
+    device = Device(remote, own_label, consent, log)
+    sys.exit(asyncio.run(device.run(settings, name)))
+
+
+def _name(label: str) -> str:
+    """Of its files: one set for the gateway of the state folder, one for each other gateway."""
+    url = given_url()
+    return f"device-{label}" + (f"-{hashlib.sha256(url.encode()).hexdigest()[:8]}" if url else "")
+
+
+def _gateway(settings: Settings, file: DeviceFile, code: str | None, label: str) -> Remote:
+    """Where this device belongs."""
+    if code is not None:
+        _pair(file, code, label)
+    remote = named_gateway(file.read().token) or running_gateway(settings)
+    if remote is None:
+        raise ConfigError(
+            f"No gateway serves the state folder {str(settings.state)!r}: start one with `handspan serve`, or name one "
+            "with --url and --token, or --url and --pair."
+        )
+    return remote
+
+
+def _pair(file: DeviceFile, code: str, label: str) -> None:
+    url = given_url()
+    if not url:
+        raise click.UsageError("--pair needs --url: the gateway shows both.")
+    try:
+        remote = Remote(url, "")
+    except ValueError as error:
+        raise click.UsageError(f"--url: {error}.") from None
+    paired = remote.change("POST", "/pair", _Paired, {"code": code, "label": label})
+    remote.close()
+    file.write(Choices(token=paired.token, permissions=file.read().permissions))
+
+
+class _Paired(Struct, frozen=True):
+    token: str
+
+
+class Device:
+    """This computer at the gateway, from the first connection to Ctrl-C."""
+
+    def __init__(self, remote: Remote, label: str, consent: Consent, log: DeviceLog) -> None:
+        self._remote = remote
+        self._label = label
+        self._consent = consent
+        self._log = log
+        self._tools = device_tools(os.environ, lambda text: log.told(text, bell=True))
+        self._why = _Why()
+        self._is_ending = False
+
+    async def run(self, settings: Settings, name: str) -> int:
+        """Be there until a signal ends it; the exit code."""
+        client = Client(
+            self._remote.url,
+            self._remote.token,
+            label=self._label,
+            state=settings.state / f"{name}.json",
+            ask_permission=self._ask,
+            on_state=self._became,
+            backoff=_Backoff(tell=self._waits),
+            callbacks=_Heard(lambda: self._connected(client)),
+        )
+        for tool in self._tools:
+            client.register(tool.spec, self._told(tool))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._end, client)
+        logging.getLogger(_LINK).addHandler(self._why)
+        logging.getLogger(_LINK).setLevel(logging.INFO)
+        try:
+            await client.run()
+        except ConfigError as error:
+            raise ConfigError(f"{error} (--label makes it another device).") from None
+        finally:
+            logging.getLogger(_LINK).removeHandler(self._why)
+        self._log.told("Ended." if self._is_ending else "The gateway has ended the connection for good.")
+        return 0 if self._is_ending else 1
+
+    def _end(self, client: Client) -> None:
+        self._is_ending = True
+        client.close()
+
+    # The link.
+
+    def _became(self, state: State) -> None:
+        if state == "connected":
+            self._why.text = ""
+
+    def _connected(self, client: Client) -> None:
+        rejected = client.rejected
+        names = [tool.spec.name for tool in self._tools if tool.spec.name not in rejected]
+        tools = [f"{client.label}{SEPARATOR}{name}" for name in names]
+        self._log.connected(self._remote.url, client.label, tools, rejected)
+
+    def _waits(self, seconds: float) -> None:
+        self._log.waits(self._remote.url, seconds, self._why.text)
+
+    # Calls.
+
+    async def _ask(self, permission: str, tool: str, call_id: str) -> tuple[Decision, str]:
+        decision, where = await self._consent.ask(permission, tool, call_id)
+        words = {"allow": "allowed", "deny": "denied"}.get(decision, "denied for good")
+        self._log.decided(tool, permission, words, where)
+        return decision, where
+
+    def _told(self, tool: DeviceTool) -> Code:
+        """The tool's code, with a line for every call."""
+
+        def run(arguments: Arguments, ctx: CallContext) -> object:
+            began, outcome = time.monotonic(), "ok"
+            try:
+                return tool.code(arguments, ctx)
+            except ToolError as error:
+                outcome = f"{error.code} ({error.message})"
+                raise
+            except Exception as error:  # the line is all that is done about it here
+                outcome = f"failed ({error})"
+                raise
+            finally:
+                outcome = "cancelled" if ctx.cancelled.is_set() else outcome
+                self._log.called(tool.spec.name, arguments, outcome, time.monotonic() - began)
+
+        return run
+
+
+class _Backoff(Backoff, frozen=True, kw_only=True):
+    """The usual one, which says how long it waits."""
+
+    tell: Callable[[float], None]
+
+    def delay(self, attempt: int, chance: float) -> float:
+        seconds = super().delay(attempt, chance)
+        self.tell(seconds)
+        return seconds
+
+
+class _Heard(Callbacks):
+    """Hears when the gateway has taken the tools."""
+
+    def __init__(self, registered: Callable[[], None]) -> None:
+        super().__init__()
+        self._registered = registered
+
+    async def hear(self, frame: ServerFrame) -> None:
+        if isinstance(frame, ToolsRegistered):
+            self._registered()
+
+
+class _Why(logging.Handler):
+    """The last reason why there was no link."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage().partition(": ")[2]

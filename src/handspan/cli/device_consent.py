@@ -1,0 +1,93 @@
+"""What the person at this device allows: asked in the terminal, remembered in a file of the device (SPEC P1-P3)."""
+
+import contextlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.errors import ConfigError
+from handspan.core.questions import Question, Questions
+from handspan.gateway.private_files import read_private, write_private
+from handspan.wire.ws_frames import Decision
+
+_NOBODY: Final = "start `handspan device` at a terminal, or with --allow {permission} or --yes"
+_LONGEST: Final = 3600.0
+"""Seconds; the gateway stops waiting long before."""
+
+
+class Choices(Struct, frozen=True):
+    """What is remembered of one device at one gateway."""
+
+    v: int = 1
+    token: str = ""
+    """From pairing."""
+    permissions: dict[str, Literal["always", "never"]] = {}
+
+    def __repr__(self) -> str:
+        """Without the token: a repr ends up in logs."""
+        return f"Choices(permissions={self.permissions!r})"
+
+
+class DeviceFile:
+    """The file, which its owner alone can read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Choices:
+        """What is remembered; `ConfigError` when it can't be read."""
+        try:
+            data = read_private(self.path)
+            return Choices() if data is None else msgspec.json.decode(data, type=Choices)
+        except OSError as error:
+            raise ConfigError(f"{str(self.path)!r} can't be read: {error.strerror}.") from None
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"{str(self.path)!r} is not what a device keeps: {error}. Remove it.") from None
+
+    def write(self, choices: Choices) -> None:
+        """Remember this; `ConfigError` when it can't be written."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_private(self.path, msgspec.json.encode(choices))
+        except OSError as error:
+            raise ConfigError(f"{str(self.path)!r} can't be written: {error.strerror}.") from None
+
+
+class Consent:
+    """Asks, or knows the answer."""
+
+    def __init__(self, file: DeviceFile, allowed: Collection[str], questions: Questions | None) -> None:
+        """`allowed` are granted without asking. Without `questions` nobody is there to ask."""
+        self._file = file
+        self._allowed = allowed
+        self._questions = questions
+
+    async def ask(self, permission: str, tool: str, call_id: str) -> tuple[Decision, str]:
+        """What counts for this permission, and where that can be changed."""
+        if permission in self._allowed:
+            return "allow", ""
+        match self._file.read().permissions.get(permission):
+            case "always":
+                return "allow", ""
+            case "never":
+                return "deny_forever", self._where(permission)
+        if self._questions is None:
+            return "deny", _NOBODY.format(permission=permission)
+        question = Question(call_id, "permission", call_id, tool, {}, permission, "", "", "", _LONGEST)
+        answer = await self._questions.ask(question)
+        assert answer is not None and answer.decision != "expired"  # a terminal answers at once, or is given up
+        if answer.always or answer.decision == "deny_forever":
+            self._remember(permission, "always" if answer.decision == "allow" else "never")
+        return answer.decision, "" if answer.decision == "allow" else self._where(permission)
+
+    def _remember(self, permission: str, choice: Literal["always", "never"]) -> None:
+        choices = self._file.read()
+        permissions = {**choices.permissions, permission: choice}
+        with contextlib.suppress(ConfigError):  # then it counts this time, and the person is asked again
+            self._file.write(msgspec.structs.replace(choices, permissions=permissions))
+
+    def _where(self, permission: str) -> str:
+        return f"`handspan device --allow {permission}` on that computer, or its file {self._file.path.name}"

@@ -1,0 +1,107 @@
+"""The programs that a device's tools use: which of those this computer has, and one run of one of them."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from handspan.core.errors import ToolError
+
+Where: TypeAlias = Literal["wayland", "x11", "display", "mac"]
+
+_SECONDS: Final = 20.0
+_MOST_SAID: Final = 300
+
+
+class Program(Struct, frozen=True):
+    """A program and the words that it is called with."""
+
+    name: str
+    words: tuple[str, ...] = ()
+    where: Where = "display"
+    """What it needs: a screen of this kind."""
+    other: tuple[str, ...] = ()
+    """The words for the other direction, where there is one, with the program's name first."""
+
+
+# In order of preference. `{file}` is where a screenshot goes; `{0}`, `{1}` are what the tool gives.
+SCREENS: Final = (
+    Program("screencapture", ("-x", "{file}"), "mac"),
+    Program("grim", ("{file}",), "wayland"),
+    Program("gnome-screenshot", ("-f", "{file}")),
+    Program("scrot", ("{file}",), "x11"),
+    Program("import", ("-window", "root", "{file}"), "x11"),
+)
+CLIPBOARDS: Final = (
+    Program("pbpaste", (), "mac", ("pbcopy",)),
+    Program("wl-paste", ("--no-newline",), "wayland", ("wl-copy",)),
+    Program("xclip", ("-selection", "clipboard", "-o"), "x11", ("xclip", "-selection", "clipboard")),
+    Program("xsel", ("--clipboard", "--output"), "x11", ("xsel", "--clipboard", "--input")),
+)
+_SAY: Final = ("on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run")
+NOTIFIERS: Final = (
+    Program("osascript", (*(word for line in _SAY for word in ("-e", line)), "{0}", "{1}"), "mac"),
+    Program("notify-send", ("--", "{0}", "{1}")),
+)
+
+
+def has_display(environ: Mapping[str, str]) -> bool:
+    """Whether there is a screen that programs of this process can use."""
+    return _has("display", environ) or _has("mac", environ)
+
+
+def usable(programs: Sequence[Program], environ: Mapping[str, str]) -> Program | None:
+    """The first of these that is here and has its screen; None when there is none."""
+    path = environ.get("PATH")
+    here = (one for one in programs if _has(one.where, environ) and shutil.which(one.name, path=path))
+    return next((one for one in here if not one.other or shutil.which(one.other[0], path=path)), None)
+
+
+def run_program(program: Program, *words: str, given: bytes | None = None, other: bool = False) -> bytes:
+    """What it made or said; `ToolError` when it failed. Blocks, though not for ever."""
+    with tempfile.TemporaryDirectory(prefix="handspan-") as folder:
+        file = Path(folder) / "made.png"
+        called = program.other if other else (program.name, *_filled(program.words, words, file))
+        try:
+            # What is copied has to stay there, so a clipboard's program lives on behind: nobody waits for its output.
+            done = subprocess.run(
+                called,
+                input=given,
+                stdin=subprocess.DEVNULL if given is None else None,
+                stdout=subprocess.DEVNULL if other else subprocess.PIPE,
+                stderr=subprocess.DEVNULL if other else subprocess.PIPE,
+                timeout=_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ToolError("timeout", f"{called[0]!r} did not end within {_SECONDS:g} s.") from None
+        except OSError as error:
+            raise ToolError("execution_failed", f"{called[0]!r} can't be run: {error.strerror}.") from None
+        if done.returncode:
+            said = (done.stderr or b"").decode("utf-8", "replace").strip()[:_MOST_SAID]
+            raise ToolError(
+                "execution_failed", f"{called[0]!r} failed with {done.returncode}: {said or 'no reason given'}"
+            )
+        return file.read_bytes() if file.exists() else done.stdout or b""
+
+
+def _filled(words: Sequence[str], given: Sequence[str], file: Path) -> list[str]:
+    values = {"{file}": str(file), **{f"{{{place}}}": text for place, text in enumerate(given)}}
+    return [values.get(word, word) for word in words]
+
+
+def _has(where: Where, environ: Mapping[str, str]) -> bool:
+    match where:
+        case "mac":
+            return sys.platform == "darwin"
+        case "wayland":
+            return bool(environ.get("WAYLAND_DISPLAY"))
+        case "x11":
+            return bool(environ.get("DISPLAY"))
+        case "display":
+            return bool(environ.get("WAYLAND_DISPLAY") or environ.get("DISPLAY"))

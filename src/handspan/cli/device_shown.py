@@ -1,0 +1,96 @@
+"""What a device tells its person: where the link is, and every call with its outcome, a line each."""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Protocol, TextIO
+
+import msgspec
+
+from handspan.core.clean import visible
+from handspan.core.values import Arguments, Json
+
+_MOST_SHOWN = 80
+
+
+class DeviceLog(Protocol):
+    """Whoever shows it. Called from any thread."""
+
+    def connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
+        """The gateway knows this device and its tools."""
+        ...
+
+    def waits(self, url: str, seconds: float, why: str) -> None:
+        """There is no link; it is tried again after so many seconds."""
+        ...
+
+    def called(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
+        """A call has ended: `ok`, or the code and the words of its failure."""
+        ...
+
+    def decided(self, tool: str, permission: str, decision: str, where: str) -> None:
+        """A permission was granted or not; `where` says how to change that."""
+        ...
+
+    def told(self, text: str, *, bell: bool = False) -> None:
+        """Anything else."""
+        ...
+
+
+class DeviceLines:
+    """For a person."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._one_at_a_time = threading.Lock()
+
+    def connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
+        self.told(f"Connected to {url} as {label!r}. Tools: {', '.join(tools) or 'none'}. Ctrl-C ends it.")
+        for name, why in rejected.items():
+            self.told(f"The gateway does not take {name!r}: {why}")
+
+    def waits(self, url: str, seconds: float, why: str) -> None:
+        self.told(f"No link to {url}{f' ({why})' if why else ''}: trying again in {seconds:.0f} s")
+
+    def called(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
+        shown = msgspec.json.encode(arguments).decode() if arguments else ""
+        clipped = f"{shown[:_MOST_SHOWN]}…" if len(shown) > _MOST_SHOWN else shown
+        took = f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+        self.told(f"{tool}{' ' if clipped else ''}{clipped}: {outcome}, {took}")
+
+    def decided(self, tool: str, permission: str, decision: str, where: str) -> None:
+        self.told(f"{tool} wants {permission!r}: {decision}{f' (to change that: {where})' if where else ''}")
+
+    def told(self, text: str, *, bell: bool = False) -> None:
+        line = " ".join(visible(text).split())
+        with self._one_at_a_time:
+            self._out.write(f"{chr(7) if bell else ''}{time.strftime('%H:%M:%S')} {line}\n")
+            self._out.flush()
+
+
+class DeviceJson:
+    """For programs: one object a line."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._one_at_a_time = threading.Lock()
+
+    def connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
+        self._write("connected", url=url, label=label, tools=list(tools), rejected=dict(rejected))
+
+    def waits(self, url: str, seconds: float, why: str) -> None:
+        self._write("waiting", url=url, seconds=round(seconds, 3), why=why)
+
+    def called(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
+        self._write("call", tool=tool, arguments=dict(arguments), outcome=outcome, seconds=round(seconds, 6))
+
+    def decided(self, tool: str, permission: str, decision: str, where: str) -> None:
+        self._write("permission", tool=tool, permission=permission, decision=decision, where=where)
+
+    def told(self, text: str, *, bell: bool = False) -> None:
+        self._write("told", text=text)
+
+    def _write(self, kind: str, **values: Json) -> None:
+        with self._one_at_a_time:
+            self._out.write(msgspec.json.encode({"type": kind, **values}).decode() + "\n")
+            self._out.flush()

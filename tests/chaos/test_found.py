@@ -1,0 +1,64 @@
+"""What chaos has found, each in the smallest form that shows it."""
+
+import asyncio
+import gc
+
+import pytest
+
+from handspan.core.results import Failure
+from handspan.sources.ws_calls import Lost, OpenCall, RemoteCalls
+from handspan.testing import FakeDevice, offer, running_gateway
+from handspan.wire.ws import decode_server
+from handspan.wire.ws_frames import Acknowledged, Result
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_call_that_is_asked_for_when_its_device_has_just_left_ends_at_once() -> None:
+    calls = RemoteCalls(frozenset())
+    calls.end("The client disconnected")
+    call = OpenCall("a", "work", {}, None)
+    calls.ask(call)  # the engine had found the tool before it left
+    assert call.outcome.done() and call.outcome.result() == Lost(False, "The client disconnected")
+    assert not calls.open
+
+
+async def test_a_second_copy_of_an_answer_is_not_acknowledged_before_the_first_is_kept() -> None:
+    calls, sent = RemoteCalls(frozenset()), list[bytes]()
+    calls.up(sent.append)
+    calls.ask(OpenCall("a", "work", {}, None))
+    sent.clear()
+    assert calls.answered(Result("a"))
+    assert not calls.answered(Result("a"))
+    calls.acknowledge("a")
+    assert sent == []
+    calls.finished("a")
+    assert [decode_server(data) for data in sent] == [Acknowledged("a")]
+
+
+async def test_a_frame_whose_link_drops_at_once_leaves_nothing_behind(tmp_path_factory: pytest.TempPathFactory) -> None:
+    async with running_gateway(tmp_path_factory.mktemp("gateway")) as gateway:
+        for _ in range(10):
+            async with FakeDevice(gateway.url, gateway.token) as chat:
+                await chat.connect(role="chat")
+                await chat.send({"type": "answer", "id": "q", "decision": "allow"})
+        await asyncio.sleep(0)
+    gc.collect()  # a coroutine that nobody awaited is an error here, by `filterwarnings`
+
+
+async def test_a_device_without_resume_that_leaves_in_the_middle_of_a_call_ends_it(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    async with (
+        running_gateway(tmp_path_factory.mktemp("gateway")) as gateway,
+        FakeDevice(gateway.url, gateway.token) as device,
+    ):
+        await device.connect(label="phone")
+        await device.register(offer("work"))
+        calls = [asyncio.create_task(gateway.call("phone__work")) for _ in range(30)]
+        await device.expect("tool_call_request")
+        await device.drop()
+        results = await asyncio.wait_for(asyncio.gather(*calls), 5)
+        assert all(isinstance(result, Failure) for result in results)
+        codes = {result.code for result in results if isinstance(result, Failure)}
+        assert codes <= {"unknown_outcome", "disconnected", "tool_not_found", "tool_not_available"}

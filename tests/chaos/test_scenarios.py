@@ -1,0 +1,67 @@
+"""The short forms of `make chaos`; `python -m tests.chaos NAME --short --seed N` repeats one that failed."""
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+
+from tests.chaos import hostile, kills, sigterm, storm, walks
+from tests.chaos.figures import Figure, broken, table
+from tests.chaos.hostile_frames import HOSTILE_REQUESTS, hostile_text
+
+_SEED: Final = 20260101
+_ROOT: Final = Path(__file__).parents[2]
+
+
+def check(name: str, figures: list[Figure]) -> None:
+    assert not broken(figures), table(name, _SEED, 0, figures)
+
+
+@pytest.mark.anyio
+async def test_no_call_is_lost_or_run_twice_in_a_storm(tmp_path: Path) -> None:
+    check("storm", await storm.storm(tmp_path, storm.SHORT, _SEED))
+
+
+@pytest.mark.anyio
+async def test_nothing_acknowledged_is_lost_when_the_gateway_is_killed(tmp_path: Path) -> None:
+    check("kills", await kills.kills(tmp_path, kills.SHORT, _SEED))
+
+
+@pytest.mark.anyio
+async def test_every_call_has_its_result_when_the_gateway_is_asked_to_end(tmp_path: Path) -> None:
+    check("sigterm", await sigterm.sigterm(tmp_path, sigterm.SHORT, _SEED))
+
+
+@pytest.mark.anyio
+async def test_hostile_clients_hurt_nobody(tmp_path: Path) -> None:
+    check("hostile", await hostile.hostile(tmp_path, hostile.SHORT, _SEED))
+
+
+def test_no_walk_breaks_a_promise(tmp_path: Path) -> None:
+    check("walks", walks.walks(tmp_path, walks.SHORT, _SEED))
+
+
+def test_the_fates_of_calls_are_those_that_were_asked_for() -> None:
+    kinds = Counter(storm.fate(1, number).kind for number in range(10_000))
+    shares = {kind: count / 10_000 for kind, count in kinds.items()}
+    assert 0.04 < shares["silent"] < 0.06 and 0.015 < shares["twice"] < 0.025
+    assert 0.04 < shares["drop"] + shares["answer and drop"] < 0.06
+    assert storm.fate(1, 5) == storm.fate(1, 5)
+
+
+def test_the_same_seed_gives_the_same_hostile_frames_and_they_differ() -> None:
+    first, again = ([hostile_text(Random(number), ["id"]) for number in range(300)] for _ in range(2))
+    assert first == again
+    assert len(set(first)) > 150
+    assert len({make(Random(1), "host", "token") for make in HOSTILE_REQUESTS}) == len(HOSTILE_REQUESTS)
+
+
+def test_an_unknown_scenario_is_refused() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.chaos", "nonsense"], cwd=_ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 2 and "there is no scenario 'nonsense'" in ran.stderr

@@ -1,0 +1,454 @@
+"""`chat`, `tools`, `call` and `agents` at a gateway that runs: found, said so, and the same as embedded (SPEC U2)."""
+
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handspan.cli.remote import Remote, RemoteRefused, segment
+from handspan.client.faults import GatewayUnreachable
+from handspan.core.values import JsonObject
+from tests.cli.gateways import address, listed, serving, token
+from tests.cli.shell import Shell, Terminal, json_lines
+
+TIME = "What time is it in Tokyo?"
+FILES = "write 'hello' to notes.txt then read notes.txt"
+READER = '[agents.reader]\ntools = ["read_*"]\nmode = "read_only"\n'
+NAP = """
+import asyncio
+from handspan import tool
+
+@tool
+async def nap(minutes: int) -> str:
+    "Sleep for some minutes."
+    with open({fifo!r}, "w") as begun:
+        begun.write("begun")
+    await asyncio.sleep(60 * minutes)
+    return "awake"
+"""
+
+
+@pytest.fixture
+def gateway(run: Shell) -> Iterator[Terminal]:
+    """A gateway on the state folder of this home."""
+    with serving(run) as terminal:
+        yield terminal
+
+
+def finished(done: subprocess.CompletedProcess[str]) -> list[tuple[str, str]]:
+    return [(event["name"], event["status"]) for event in json_lines(done) if event["type"] == "call_finished"]
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--embedded", "--url", "http://127.0.0.1:1"), 2, "one of the two"),
+        (("--url", "nonsense", "--token", "t"), 2, "'nonsense' is no gateway's address"),
+        (("--url", "http://127.0.0.1:1"), 2, "wants a token: --token, or the variable HANDSPAN_TOKEN"),
+        (("--token", "t"), 2, "No gateway is running that --token could be for"),
+        (("--url", "http://127.0.0.1:1", "--token", "t"), 1, "Nobody answers at http://127.0.0.1:1"),
+    ],
+)
+@pytest.mark.parametrize("command", [("tools",), ("call", "get_current_time"), ("agents",), ("chat", "hi")])
+def test_a_gateway_that_can_not_be_meant_is_told_with_a_remedy(
+    run: Shell, command: tuple[str, ...], words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = run(*command, *words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_wrong_token_and_what_is_not_there_are_told_in_words(run: Shell) -> None:
+    for words, said in (
+        (("tools", "--token", "wrong"), "oken"),
+        (("chat", "hi", "--token", "wrong"), "oken"),
+        (("call", "get_current_time", "--agent", "Genral"), "There is no agent 'Genral'. Did you mean 'General'?"),
+        (("tools", "--agent", "Genral"), "There is no agent 'Genral'. Did you mean 'General'?"),
+        (("chat", "--agent", "Genral", "hi"), "There is no agent 'Genral'. Did you mean 'General'?"),
+        (("chat", "--session", "nope", "hi"), "There is no session 'nope'"),
+        (("chat", "--session", "last", "hi"), "There is no session yet"),
+        (("chat", "--model", "ofline", "hi"), "there is no model 'ofline'. Did you mean 'offline'?"),
+    ):
+        done = run(*words)
+        assert (done.returncode, done.stdout) == (1, ""), words
+        assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_what_answers_but_is_no_gateway_is_said_to_be_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        remote = Remote(f"http://127.0.0.1:{server.getsockname()[1]}", "t")
+        pid = os.fork()
+        if not pid:
+            for body in (b"<html>", b"[1]"):
+                with server.accept()[0] as one:
+                    one.recv(65536)
+                    status = b"200 OK" if body == b"[1]" else b"404 Not Found"
+                    one.sendall(
+                        b"HTTP/1.1 %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (status, len(body), body)
+                    )
+            os._exit(0)
+        try:
+            with pytest.raises(RemoteRefused, match="answers with HTTP 404: is it a gateway"):
+                remote.get("/api/tools", JsonObject)
+            with pytest.raises(RemoteRefused, match="can't be understood"):
+                remote.get("/api/tools", JsonObject)
+        finally:
+            os.waitpid(pid, 0)
+    with pytest.raises(GatewayUnreachable, match="Is the gateway running"):
+        remote.get("/api/tools", JsonObject)
+    assert "secret" not in repr(Remote("http://x", "secret"))
+
+
+# Which it is.
+
+
+def test_each_command_says_where_it_works(run: Shell) -> None:
+    commands = (("tools",), ("call", "get_current_time"), ("agents",), ("chat", TIME), ("tools", "why", "spawn"))
+    for words in commands:
+        assert "(no gateway is running: embedded)" in run(*words).stderr
+    with serving(run) as gateway:
+        there = f"(gateway {address(run)})"
+        for words in commands:
+            done = run(*words)
+            assert done.returncode == 0 and there in done.stderr, words
+            assert "(embedded)" in run(*words, "--embedded").stderr
+        for words in (("tools", "--json"), ("agents", "--json"), ("chat", "--json", TIME)):
+            done = run(*words)
+            assert done.stderr == "" and json.loads(done.stdout.splitlines()[0] if words[0] == "chat" else done.stdout)
+        elsewhere = ("--state", str(run.home / "other"))
+        assert "(no gateway is running: embedded)" in run("tools", *elsewhere).stderr
+        named = run("tools", *elsewhere, "--url", f"{address(run)}/", "--token", token(run))
+        assert there in named.stderr and token(run) not in named.stderr + named.stdout
+        by_environ = run("tools", *elsewhere, HANDSPAN_URL=address(run), HANDSPAN_TOKEN=token(run))
+        assert there in by_environ.stderr
+        assert there in run("tools", "--url", address(run)).stderr  # its token is in the state folder
+        assert "--workspace: its own" in run("call", "get_current_time", "--workspace", str(run.home)).stderr
+        gateway.kill()
+        assert "(no gateway is running: embedded)" in run("tools").stderr
+
+
+# call
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_call_has_the_same_envelope_and_exit_code_as_here(run: Shell) -> None:
+    for words, code in (
+        (("write_file", '{"path": "a.txt", "content": "hi"}'), "success"),
+        (("read_file", '{"path": "a.txt"}'), "success"),
+        (("raed_file", "{}"), "tool_not_found"),
+        (("read_file", "{}"), "invalid_arguments"),
+        (("read_file", "[1]"), "invalid_arguments"),
+        (("read_file", "{broken"), "invalid_arguments"),
+        (("read_file", '{"path": "a", "path": "b"}'), "invalid_arguments"),
+        (("read_file", '{"path": "missing"}'), "file_not_found"),
+        (("web_fetch", '{"url": "http://127.0.0.1/"}'), "policy_denied"),
+    ):
+        there, here = run("call", *words), run("call", "--embedded", *words)
+        assert json_lines(there) == json_lines(here)
+        assert json_lines(there)[0].get("code", "success") == code
+        assert there.returncode == here.returncode == (0 if code == "success" else 1)
+    assert (run.workspace / "a.txt").read_text(encoding="utf-8") == "hi"
+    large = run("call", "write_file", "-", given=json.dumps({"path": "x", "content": "y" * 300_000}))
+    assert large.returncode == 0 and (run.workspace / "x").stat().st_size == 300_000
+    too_large = run("call", "write_file", "-", given=json.dumps({"path": "x", "content": "y" * 2_000_000}))
+    assert json_lines(too_large)[0]["code"] == "invalid_arguments"
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_batch_answers_every_line_in_order(run: Shell) -> None:
+    lines = [
+        '{"tool": "write_file", "args": {"path": "n.txt", "content": "hello"}}',
+        "",
+        '{"tool": "read_file", "args": {"path": "n.txt"}}',
+        "not json",
+        '{"tool": "read_file", "args": [1]}',
+        '{"tool": ""}',
+        '{"tool": "get_current_time"}',
+    ]
+    done = run("call", "--batch", given="\n".join(lines))
+    answers = json_lines(done)
+    assert [answer["status"] for answer in answers] == ["success", "success", "error", "error", "error", "success"]
+    assert answers[1]["result"]["content"] == "hello" and "Line 4" in answers[2]["message"]
+    assert done.returncode == 1
+    assert run("call", "--batch").returncode == 0
+
+
+def test_questions_of_the_gateway_are_answered_at_this_terminal(run: Shell) -> None:
+    run.config('[agents.General]\nmode = "ask_always"\n')
+    with serving(run):
+        refused = run("call", "get_current_time")
+        assert refused.returncode == 1 and json_lines(refused)[0]["code"] == "approval_denied"
+        assert run("call", "get_current_time", "--yes").returncode == 0
+        with run.at_terminal("call", "get_current_time", '{"timezone": "Asia/Tokyo"}') as terminal:
+            assert 'get_current_time {"timezone":"Asia/Tokyo"}' in terminal.until(r"never\? ")
+            terminal.say("y")
+            terminal.until(r'"status":"success"')
+            assert terminal.ended() == 0
+
+
+# tools
+
+
+@pytest.mark.usefixtures("gateway")
+def test_the_list_and_why_are_the_same_as_here(run: Shell) -> None:
+    here = listed(run, "--embedded")
+    there = listed(run)
+    assert {name: there[name] for name in here} == here
+    assert set(there) - set(here) == {"use_skill"}  # conversations are open there
+    run("agents", "create", "few", "--tools", "read_file,spawn")
+    assert set(listed(run, "--agent", "few")) == {"read_file", "spawn"}
+    assert run("tools", COLUMNS="100").stdout.splitlines()[0].split()[:2] == ["name", "origin"]
+    for tool in ("read_file", "web_fetch", "raed_file"):
+        words = ("tools", "why", tool, "--agent", "few")
+        assert (run(*words).stdout, run(*words).returncode) == (
+            run(*words, "--embedded").stdout,
+            run(*words, "--embedded").returncode,
+        )
+        assert json.loads(run(*words, "--json").stdout) == json.loads(run(*words, "--json", "--embedded").stdout)
+
+
+def test_a_switch_counts_in_the_gateway_at_once(run: Shell) -> None:
+    run.config('[tools]\ndisabled = ["http_request"]\n')
+    with serving(run):
+        assert "spawn is off." in run("tools", "disable", "spawn").stdout
+        assert "already off" in run("tools", "disable", "spawn").stdout
+        assert json_lines(run("call", "spawn", '{"command": "true"}'))[0]["code"] == "tool_disabled"
+        assert "spawn is on." in run("tools", "enable", "spawn").stdout
+        assert "was not switched off" in run("tools", "enable", "spawn").stdout
+        assert run("call", "spawn", '{"command": "true"}').returncode == 0
+        assert "names no tool that is here now. Did you mean 'spawn'?" in run("tools", "disable", "spwan").stderr
+        assert "Note" not in run("tools", "disable", "origin:builtin").stderr
+        assert "Note" in run("tools", "disable", "origin:device(phone)").stderr
+        done = run("tools", "enable", "http_request")
+        assert done.returncode == 1 and "tools.disabled" in done.stderr
+
+
+# agents
+
+
+def test_agents_are_made_changed_cloned_and_deleted_there(run: Shell) -> None:
+    run.config(READER)
+    run.skill("clock", "get_current_*", "Tell the time in words.")
+    with serving(run):
+        made = run(
+            *("agents", "create", "clerk", "--tools", "read_file,raed_file", "--description", "Keeps notes."),
+            *("--max-rounds", "0", "--skills", "clock,nonsense", "--model", "nope"),
+        )
+        assert made.returncode == 0 and "[x] read_file - Read a text file" in made.stdout
+        assert "'raed_file' names no tool that is here now. Did you mean 'read_file'" in made.stderr
+        assert "nonsense" in made.stderr and "'clock'" not in made.stderr
+        assert "this model can't be asked now. model: there is no model 'nope'" in made.stderr
+        for words in (("agents", "--json"), ("agents", "show", "clerk", "--json"), ("agents", "show", "reader")):
+            there, here = run(*words), run(*words, "--embedded")
+            if words[1] == "--json":
+                rows = [{**row, "tools": 0} for row in json.loads(there.stdout)]  # one more tool is there
+                assert rows == [{**row, "tools": 0} for row in json.loads(here.stdout)]
+            else:
+                assert [line for line in there.stdout.splitlines() if "use_skill" not in line] or not here.stdout
+        run(
+            "agents",
+            "edit",
+            "clerk",
+            "--name",
+            "scribe",
+            "--enable",
+            "write_file",
+            "--model",
+            "",
+            "--mode",
+            "ask_always",
+        )
+        shown = json.loads(run("agents", "show", "scribe", "--json").stdout)
+        assert (shown["mode"], shown["tools"]) == ("ask_always", ["read_file", "raed_file", "write_file"])
+        assert (shown["model"], shown["max_tool_iterations"], shown["description"]) == ("", None, "Keeps notes.")
+        assert "(asks first)" in run("agents", "show", "scribe").stdout
+        assert run("agents", "clone", "scribe", "twin").returncode == 0
+        assert "is deleted." in run("agents", "delete", "scribe").stdout
+        assert json.loads(run("agents", "delete", "twin", "--json").stdout) == {"deleted": "twin", "sessions_moved": 0}
+        names = [row["name"] for row in json.loads(run("agents", "--json").stdout)]
+        assert names == ["General", "reader"]
+
+
+def test_what_can_not_be_done_there_is_told_in_the_same_words(run: Shell) -> None:
+    run.config(READER)
+    with serving(run):
+        for words, said in (
+            (("show", "raeder"), "There is no agent 'raeder'. Did you mean 'reader'? There are: General, reader."),
+            (("edit", "nobody", "--mode", "read_only"), "There is no agent 'nobody'."),
+            (("delete", "nobody"), "There is no agent 'nobody'."),
+            (("clone", "nobody", "x"), "There is no agent 'nobody'."),
+            (("create", "General"), "There is an agent 'General' already"),
+            (("edit", "reader", "--mode", "automatic"), "'reader' is from the settings: change it there"),
+            (("delete", "General"), "'General' is built in and can't be removed"),
+            (("edit", "General", "--name", "Boss"), "'General' is built in and keeps its name"),
+            (("edit", "General", "--deny", "web_*", "--enable", "web_fetch"), "the deny list of the agent 'General'"),
+        ):
+            done = run("agents", *words)
+            assert (done.returncode, done.stdout) == (1, ""), words
+            assert said in done.stderr and "Traceback" not in done.stderr
+
+
+# chat
+
+
+@pytest.mark.usefixtures("gateway")
+def test_one_answer_over_the_gateway_is_as_one_here(run: Shell) -> None:
+    done = run("chat", TIME)
+    assert done.returncode == 0
+    assert re.search(r"^\[get_current_time: ok, \d+ ms\]$", done.stdout, re.MULTILINE)
+    assert "(UTC+09:00)" in done.stdout and "stand-in" in done.stdout
+    lines = json_lines(run("chat", "--json", TIME))
+    kinds = [event["type"] for event in lines]
+    assert (kinds[0], kinds[1], kinds[-1]) == ("session", "round", "ended")
+    assert {"call_arguments", "call_started", "call_finished", "text"} <= set(kinds)
+    assert (lines[-1]["reason"], lines[0]["agent"]) == ("done", "General")
+    assert lines[0]["model"].startswith("offline")
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_session_goes_on_wherever_it_was_begun(run: Shell) -> None:
+    first = json_lines(run("chat", "--json", "write 'hello' to notes.txt"))[0]["id"]
+    again = run("chat", "--json", "--session", "last", "read it")
+    assert json_lines(again)[0]["id"] == first and finished(again) == [("read_file", "success")]
+    here = run("chat", "--json", "--embedded", "--session", first, TIME)
+    assert finished(here) == [("get_current_time", "success")]
+    there = run("chat", "--json", "--session", first, "read notes.txt")
+    assert finished(there) == [("read_file", "success")]
+    assert "stand-in" not in there.stdout  # it was said once in this session
+
+
+@pytest.mark.usefixtures("gateway")
+def test_an_agent_is_named_and_kept_and_a_lost_one_is_asked_for(run: Shell) -> None:
+    run("agents", "create", "blind", "--tools", "get_current_time", "--skills", "nonsense")
+    named = run("chat", "--agent", "blind", TIME)
+    assert named.returncode == 0 and "nonsense" in named.stderr
+    lines = run("chat", "--json", "--session", "last", FILES)
+    assert (json_lines(lines)[0]["agent"], finished(lines)) == ("blind", [])
+    other = run("chat", "--json", "--session", "last", "--agent", "General", FILES)
+    assert finished(other) == [("write_file", "success"), ("read_file", "success")]
+
+
+@pytest.mark.usefixtures("gateway")
+def test_another_model_than_the_gateways_answers_here(run: Shell) -> None:
+    same = run("chat", "--model", "offline", TIME)
+    assert same.returncode == 0 and f"(gateway {address(run)})" in same.stderr
+    other = run("chat", "--model", "anthropic:claude-sonnet-5", TIME, ANTHROPIC_API_KEY="")
+    assert other.returncode == 1 and "Set ANTHROPIC_API_KEY" in other.stderr
+
+
+def test_commands_work_in_a_conversation_over_the_gateway(run: Shell) -> None:
+    run.config('[agents.blind]\ntools = ["get_current_time"]\n')
+    with serving(run), run.at_terminal("chat") as terminal:
+        begun = terminal.prompt()
+        assert f"(gateway {address(run)})" in begun and "Model: offline" in begun and "agent 'General'" in begun
+        terminal.say(TIME)
+        assert "[get_current_time: ok" in terminal.prompt()
+        terminal.say("/tools")
+        assert re.search(r"^  write_file +Write text", terminal.prompt(), re.MULTILINE)
+        terminal.say("/usage")
+        assert "offline: 2 replies, unknown tokens in, unknown out, cost unknown" in terminal.prompt()
+        terminal.say("/agent nope")
+        assert "(There is no agent 'nope'." in terminal.prompt()
+        terminal.say("/agent blind")
+        assert "\n  blind\n" in terminal.prompt()
+        terminal.say("/tools")
+        tools = terminal.prompt()
+        assert "get_current_time" in tools and "write_file" not in tools
+        terminal.say(FILES)
+        assert "write_file" not in terminal.prompt().partition(FILES)[2].replace("notes", "")
+        terminal.say("/skill")
+        assert "(none)" in terminal.prompt()
+        terminal.say("/skill clock")
+        assert "handspan agents edit blind --skills clock" in terminal.prompt()
+        terminal.say("/help")
+        assert "/agent [NAME]" in terminal.prompt()
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+
+
+def test_ctrl_c_aborts_the_turn_at_the_gateway_and_not_the_conversation(run: Shell) -> None:
+    fifo = run.home / "begun"
+    os.mkfifo(fifo)
+    begun = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    run.tool("nap", NAP.format(fifo=str(fifo)))
+    with serving(run), run.at_terminal("chat") as terminal:
+        terminal.prompt()
+        terminal.say("/nap minutes=5")
+        terminal.until(r"\[nap: running\]")
+        assert select.select([begun], [], [], 20)[0]
+        terminal.type("\x03")
+        assert "(aborted)" in terminal.prompt()
+        terminal.say(TIME)
+        assert "get_current_time: ok" in terminal.prompt()
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+        with run.at_terminal("chat", "/nap minutes=5") as once:
+            once.until(r"\[nap: running\]")
+            once.type("\x03")
+            assert once.ended() == 1 and "(aborted)" in once.seen and "Traceback" not in once.seen
+    os.close(begun)
+
+
+def test_the_gateways_questions_are_asked_inline(run: Shell) -> None:
+    run.config('[agents.General]\nmode = "ask_always"\n')
+    with serving(run):
+        assert finished(run("chat", "--json", TIME)) == [("get_current_time", "approval_denied")]
+        assert finished(run("chat", "--json", "--yes", TIME)) == [("get_current_time", "success")]
+        with run.at_terminal("chat") as terminal:
+            terminal.prompt()
+            terminal.say(TIME)
+            assert 'get_current_time {"timezone":"Asia/Tokyo"}' in terminal.until(r"never\? ")
+            terminal.say("y")
+            assert "[get_current_time: ok," in terminal.prompt()
+            terminal.say(TIME)
+            terminal.until(r"never\? ")
+            terminal.type("\x03")
+            assert "(aborted)" in terminal.prompt()
+            terminal.say("/usage")
+            assert "replies" in terminal.prompt()
+
+
+def test_a_question_that_is_answered_elsewhere_is_asked_no_more(run: Shell) -> None:
+    run.config('[agents.General]\nmode = "ask_always"\n')
+    with serving(run), run.at_terminal("chat") as terminal:
+        terminal.prompt()
+        terminal.say(TIME)
+        terminal.until(r"never\? ")
+        remote = Remote(address(run), token(run))
+        (question,) = remote.get("/api/questions", dict[str, Any])["questions"]
+        remote.change("POST", f"/api/questions/{segment(question['id'])}/answer", dict[str, Any], {"decision": "allow"})
+        assert "[get_current_time: ok," in terminal.prompt()
+        terminal.say("/usage")
+        assert "replies" in terminal.prompt()
+
+
+def test_a_gateway_that_is_killed_and_started_again_goes_on_with_the_conversation(run: Shell) -> None:
+    with serving(run) as first, run.at_terminal("chat") as terminal:
+        port = address(run).rpartition(":")[2]
+        terminal.prompt()
+        terminal.say("write 'hello' to notes.txt")
+        assert "write_file: ok" in terminal.prompt()
+        first.kill()
+        with run.at_terminal("serve", "--port", port, "--model", "offline") as second:
+            second.until("State ")
+            terminal.say("read it")
+            assert "\nhello\n" in terminal.prompt()
+            terminal.type("\x04")
+            assert terminal.ended() == 0
+
+
+def test_files_of_this_folder_are_not_those_of_a_stranger(run: Shell, tmp_path: Path) -> None:
+    """A token of the environment is no setting, and none of it is shown."""
+    done = run("tools", HANDSPAN_TOKEN="secret-token", HANDSPAN_URL="http://127.0.0.1:1", HOME=str(tmp_path))
+    assert done.returncode == 1 and "secret-token" not in done.stderr
