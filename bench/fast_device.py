@@ -1,9 +1,10 @@
 """The other half of the remote figures: devices in a process of their own, with as little code as can be.
 
-`python -m bench.fast_device URL TOKEN MODE COUNT TOOLS RESUME`: COUNT connections that answer until they are told to
-stop. MODE `echo` sends every message back; `answer` registers TOOLS tools and answers requests. It prints `ready` when
-all are there, and then hears commands on standard input, a line each: `drop` (cut all links), `back` (connect all
-again), `stop`. The framing is written out here, so that what is measured is the gateway and not a client library.
+`python -m bench.fast_device URL TOKEN COUNT TOOLS CAN LABEL`: COUNT connections that answer until they are told to
+stop. With TOKEN `-` they send every message back; else they register TOOLS tools each and answer requests, as devices
+LABEL0, LABEL1 … with the capabilities CAN (`ack_batch,deadline`). It prints `ready` when all are there, and then hears
+commands on standard input, a line each: `drop` (cut all links), `back` (connect all again), `stop`. The framing is
+written out here, so that what is measured is the gateway and not a client library.
 """
 
 import asyncio
@@ -84,7 +85,7 @@ class Link(asyncio.Protocol):
 class Devices:
     """All connections of this process."""
 
-    def __init__(self, url: str, token: str, mode: str, count: int, tools: int, resume: bool) -> None:
+    def __init__(self, url: str, token: str, count: int, tools: int, can: list[str], label: str) -> None:
         self._address = urlsplit(url)
         key = base64.b64encode(os.urandom(16)).decode()
         self._request = (
@@ -92,13 +93,14 @@ class Devices:
             f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
             f"Authorization: Bearer {token}\r\n\r\n"
         ).encode()
-        self._mode = mode
+        self._only_echoes = token == "-"
         self._count = count
         self._tools = [
             {"name": f"tool_{number}", "description": "Says something.", "parameters": SCHEMA, "timeout": 30}
             for number in range(tools)
         ]
-        self._can = ["ack_batch", "deadline", *(["resume"] if resume else [])]
+        self._can = can
+        self._label = label
         self._links: list[Link] = []
         self._tokens: dict[int, str] = {}
         self._ready = 0
@@ -128,17 +130,17 @@ class Devices:
             link.transport.abort()
 
     def _opened(self, link: Link) -> None:
-        if self._mode == "echo":
+        if self._only_echoes:
             self._done()
             return
-        hello = {"type": "connect", "role": "device", "label": f"d{link.number}", "capabilities": self._can}
+        hello = {"type": "connect", "role": "device", "label": f"{self._label}{link.number}", "capabilities": self._can}
         if token := self._tokens.get(link.number):
             hello["resume"] = token
         link.send(_encode(hello))
         link.send(_encode({"type": "register_tools", "tools": self._tools}))
 
     def _heard(self, link: Link, data: bytes) -> None:
-        if self._mode == "echo":
+        if self._only_echoes:
             link.send(data)
             return
         frame = _decode(data)
@@ -158,8 +160,8 @@ class Devices:
 
 async def main() -> None:
     """Connect, then do as told."""
-    url, token, mode, count, tools, resume = sys.argv[1:7]
-    devices = Devices(url, token, mode, int(count), int(tools), resume == "yes")
+    url, token, count, tools, can, label = sys.argv[1:7]
+    devices = Devices(url, token, int(count), int(tools), can.split(","), label)
     await devices.connect()
     print("ready", flush=True)
     lines = asyncio.StreamReader()

@@ -1,7 +1,8 @@
 """Calls of tools on devices, through the whole gateway, against a raw echo on the same server stack.
 
 This process is the gateway, so its CPU time is the gateway's; devices are a process of their own. For latency both are
-pinned to one core: what is measured is software, not how fast a machine wakes its other core.
+pinned to one core: what is measured is software, not how fast a machine wakes its other core. The ratios are against
+the plain echo of uvicorn's websockets-sansio; `remote_call_seam` is against the echo behind the gateway's own seam.
 """
 
 import asyncio
@@ -11,14 +12,15 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import uvloop
+from msgspec import Struct
 
-from bench.figures import Figure
+from bench.echoes import ARGUMENTS, plain_echo, seam_echo
+from bench.figures import Case, Figure
 from handspan.config.load import load_settings
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
@@ -28,7 +30,6 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.line import EXTENSION, Socket
 from handspan.gateway.server import Server
 from handspan.store.artifacts import FolderArtifacts
 
@@ -36,14 +37,11 @@ ROUNDS = 7
 CALLS = 600
 WINDOW_S = 0.5
 IN_FLIGHT = 64
+BATCHED, EACH_ACKED, RETURNS = "ack_batch,deadline", "deadline", "ack_batch,deadline,resume"
+"""What devices say that they can."""
 DEVICES = 10_000
 RETURNING = 5_000
 TOOLS = 3
-
-ARGUMENTS = {"text": "x" * 150}
-ECHO_MESSAGE = msgspec.json.encode(
-    {"type": "tool_call_request", "id": "550e8400-e29b-41d4-a716-446655440000", "name": "tool_0", "args": ARGUMENTS}
-)
 
 
 async def measure(folder: Path) -> Iterable[Figure]:
@@ -53,49 +51,6 @@ async def measure(folder: Path) -> Iterable[Figure]:
 
 async def _measure(folder: Path) -> list[Figure]:
     return [*await latency(folder / "latency"), *await durable(folder / "durable"), *await crowd(folder / "crowd")]
-
-
-class Echo:
-    """The floor: one connection of the same stack, whose other end sends every message back."""
-
-    def __init__(self) -> None:
-        self._socket: Socket | None = None
-        self._waiting: list[asyncio.Future[None]] = []
-
-    async def app(self, scope: Any, receive: Any, send: Any) -> None:
-        """As an ASGI application."""
-        await receive()
-        await send({"type": "websocket.accept"})
-        taken = scope["extensions"][EXTENSION]
-        taken.take(self)
-        self._socket = taken
-
-    def on_message(self, data: bytes) -> None:
-        self._waiting.pop(0).set_result(None)
-
-    def on_close(self, code: int) -> None:
-        """Nothing to do."""
-
-    async def call(self) -> None:
-        """One message there and back."""
-        assert self._socket is not None
-        answer = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
-        self._socket.send_text(ECHO_MESSAGE)
-        await answer
-
-
-class Plain:
-    """Something to serve that is only an application."""
-
-    def __init__(self, asgi: Any) -> None:
-        self.asgi = asgi
-
-    async def open(self) -> None: ...
-
-    async def drain(self, seconds: float) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 class House:
@@ -124,19 +79,6 @@ async def serving(folder: Path) -> AsyncIterator[House]:
         await server.close()
 
 
-@contextlib.asynccontextmanager
-async def echoing() -> AsyncIterator[tuple[Echo, str]]:
-    """The floor, served by the same server."""
-    settings = load_settings(None, {"HOME": "/nonexistent"}, {"gateway": {"port": 0}}).gateway
-    echo = Echo()
-    server = Server(Plain(echo.app), settings)
-    await server.open()
-    try:
-        yield echo, f"{server.url}/ws/chat"
-    finally:
-        await server.close()
-
-
 class DeviceProcess:
     """Devices in a process of their own, under command."""
 
@@ -153,11 +95,11 @@ class DeviceProcess:
 
 @contextlib.asynccontextmanager
 async def devices(
-    url: str, token: str, mode: str, count: int, tools: int = 1, resume: bool = False
+    url: str, token: str, count: int, tools: int = 1, can: str = BATCHED, label: str = "d"
 ) -> AsyncIterator[DeviceProcess]:
-    """So many devices, all there."""
+    """So many devices, all there; without a token they only echo."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.fast_device", url, token, mode, str(count), str(tools), "yes" if resume else "no",
+        sys.executable, "-m", "bench.fast_device", url, token or "-", str(count), str(tools), can, label,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdin and process.stdout
@@ -175,38 +117,61 @@ async def devices(
 async def latency(folder: Path) -> list[Figure]:
     """`remote_call` and its neighbours."""
     async with contextlib.AsyncExitStack() as stack:
-        echo, echo_url = await stack.enter_async_context(echoing())
-        floor = await stack.enter_async_context(devices(echo_url, "-", "echo", 1))
-        house = await stack.enter_async_context(serving(folder))
+        enter = stack.enter_async_context
+        (plain, plain_url), (seam, seam_url) = await enter(plain_echo()), await enter(seam_echo())
+        house = await enter(serving(folder))
         token = house.gateway.operator_token
-        device = await stack.enter_async_context(devices(house.url, token, "answer", 1))
+        others = [
+            await enter(devices(plain_url, "", 1)),
+            await enter(devices(seam_url, "", 1)),
+            await enter(devices(house.url, token, 1)),
+            await enter(devices(house.url, token, 1, can=EACH_ACKED, label="acked")),
+        ]
         in_memory = Engine(FolderArtifacts(folder / "a"), folder, finished=house.gateway.finished)
         caller = house.caller()
 
-        async def call() -> None:
-            result = await in_memory.call(ToolCall("d0__tool_0", ARGUMENTS, new_call_id()), caller)
+        async def call(tool: str = "d0__tool_0") -> None:
+            result = await in_memory.call(ToolCall(tool, ARGUMENTS, new_call_id()), caller)
             assert type(result) is Success, result
 
-        cases = {"echo": echo.call, "ours": call}
-        p50 = {name: [] for name in cases}  # type: dict[str, list[float]]
-        rate, cpu = dict.fromkeys(cases, 0.0), dict.fromkeys(cases, float("inf"))
-        for turn in range(ROUNDS):
-            for name, case in cases.items():
-                with pinned(turn, os.getpid(), floor.pid, device.pid):
-                    p50[name].append(await _p50(case))
-                done, used = await _window(case)
-                rate[name], cpu[name] = max(rate[name], done), min(cpu[name], used)
+        async def call_acked() -> None:
+            await call("acked0__tool_0")
+
+        cases = {"plain": plain.call, "ours": call, "seam": seam.call, "acked": call_acked}
+        taken = await _by_turns(cases, [os.getpid(), *(other.pid for other in others)])
         await in_memory.close()
-    best = {name: min(values) for name, values in p50.items()}
+    floor, seam_floor, ours, acked = taken["plain"], taken["seam"], taken["ours"], taken["acked"]
     return [
-        Figure("remote_call", best["ours"] / best["echo"], "x echo, same stack, p50", target=1.3, line=1.5),
-        Figure("remote_call_us", best["ours"] * 1e6, "µs, p50, one core"),
-        Figure("remote_cpu", cpu["ours"] / cpu["echo"], "x echo, gateway CPU", target=1.5),
-        Figure(
-            "remote_throughput", rate["ours"] / rate["echo"], "x echo, 64 in flight", target=0.7, more_is_better=True
-        ),
-        Figure("remote_calls_per_s", rate["ours"], "one device, 64 in flight", more_is_better=True),
+        Figure("remote_call", ours.p50 / floor.p50, "x echo, same stack, p50", target=1.3, line=1.5),
+        Figure("remote_call_us", ours.p50 * 1e6, "µs, p50, one core"),
+        Figure("remote_call_seam", ours.p50 / seam_floor.p50, "x echo behind our seam, p50"),
+        Figure("remote_call_acked", acked.p50 / floor.p50, "x echo, each result acknowledged"),
+        Figure("remote_cpu", ours.cpu / floor.cpu, "x echo, gateway CPU", target=1.5),
+        Figure("remote_cpu_us", ours.cpu * 1e6, "µs of gateway CPU a call"),
+        Figure("remote_throughput", ours.rate / floor.rate, "x echo, 64 in flight", target=0.7, more_is_better=True),
+        Figure("remote_calls_per_s", ours.rate, "one device, 64 in flight", more_is_better=True),
     ]
+
+
+class Taken(Struct):
+    """The best of all turns of one case."""
+
+    p50: float = float("inf")
+    cpu: float = float("inf")
+    rate: float = 0.0
+
+
+async def _by_turns(cases: Mapping[str, Case], processes: list[int]) -> dict[str, Taken]:
+    """Every case again and again, one after the other, so that a busy machine hits all alike."""
+    taken = {name: Taken() for name in cases}
+    for turn in range(ROUNDS):
+        for name, case in cases.items():
+            best = taken[name]
+            with pinned(turn, *processes):
+                best.p50 = min(best.p50, await _p50(case))
+            rate, cpu = await _window(case)
+            best.rate, best.cpu = max(best.rate, rate), min(best.cpu, cpu)
+    return taken
 
 
 @contextlib.contextmanager
@@ -222,7 +187,7 @@ def pinned(turn: int, *processes: int) -> Any:
             os.sched_setaffinity(process, set(cores))
 
 
-async def _p50(case: Callable[[], Awaitable[None]]) -> float:
+async def _p50(case: Case) -> float:
     for _ in range(50):
         await case()
     taken = []
@@ -233,7 +198,7 @@ async def _p50(case: Callable[[], Awaitable[None]]) -> float:
     return statistics.median(taken)
 
 
-async def _window(case: Callable[[], Awaitable[None]], in_flight: int = IN_FLIGHT) -> tuple[float, float]:
+async def _window(case: Case, in_flight: int = IN_FLIGHT) -> tuple[float, float]:
     """Calls a second, and CPU seconds a call, with so many in flight."""
     end = time.perf_counter() + WINDOW_S
 
@@ -254,7 +219,7 @@ async def _window(case: Callable[[], Awaitable[None]], in_flight: int = IN_FLIGH
 
 async def durable(folder: Path) -> list[Figure]:
     """`durable_calls_per_s`: 100 devices, the ledger on disk, acknowledged after the commit."""
-    async with serving(folder) as house, devices(house.url, house.gateway.operator_token, "answer", 100):
+    async with serving(folder) as house, devices(house.url, house.gateway.operator_token, 100):
         caller, engine = house.caller(), house.gateway.app.engine
         names = [f"d{number}__tool_0" for number in range(100)]
         end = time.perf_counter() + 4 * WINDOW_S
@@ -281,14 +246,14 @@ async def crowd(folder: Path) -> list[Figure]:
         token = house.gateway.operator_token
         gc.collect()
         before, used = _resident(), time.process_time()
-        async with devices(house.url, token, "answer", DEVICES, TOOLS, resume=True):
+        async with devices(house.url, token, DEVICES, TOOLS, RETURNS):
             cpu = (time.process_time() - used) / DEVICES
             gc.collect()
             kilobytes = (_resident() - before) / DEVICES / 1024
             await _all_answer(house, DEVICES)
     async with (
         serving(folder / "returning") as house,
-        devices(house.url, house.gateway.operator_token, "answer", RETURNING, TOOLS, resume=True) as returning,
+        devices(house.url, house.gateway.operator_token, RETURNING, TOOLS, RETURNS) as returning,
     ):
         await returning.told("drop")
         began = time.perf_counter()

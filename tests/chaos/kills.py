@@ -7,28 +7,19 @@ the conversations are read from the disk, and held against what everybody was to
 import asyncio
 import time
 from contextlib import AsyncExitStack
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Final, cast
 
 from msgspec import Struct
-from websockets.exceptions import WebSocketException
 
-from handspan.core.messages import AssistantMessage, Text, UserMessage, check_all
-from handspan.core.principals import OPERATOR
 from handspan.core.values import Json, JsonObject
-from handspan.store.store import SqliteStore
-from handspan.testing import Answering, Asked, FakeDevice, GatewayProcess, NotSaid, offer
+from handspan.testing import Answering, Asked, GatewayProcess, offer
 from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.rest import RestCaller
+from tests.chaos.talks import PARCEL, WEIGH, Talk
 from tests.chaos.witness import Witness, journal_of, kept
 
-_PARCEL: Final[JsonObject] = {
-    "type": "object",
-    "properties": {"parcel": {"type": "string", "description": "which parcel"}},
-    "required": ["parcel"],
-}
 _CALLERS: Final = 3
 """For each device."""
 PLAIN_PROCESS: Final = {"COVERAGE_PROCESS_CONFIG": "", "COVERAGE_PROCESS_START": ""}
@@ -56,16 +47,15 @@ class Load:
         self.is_over = asyncio.Event()
         self.witness = Witness()
         self.caller = RestCaller(gateway.url, gateway.token)
-        self.devices = [self._device(f"lift{number}", "lift", "Lift a parcel.") for number in range(scale.devices)]
-        self.scales = self._device("scales", "weigh", "Weigh a parcel.")
+        lift = offer("lift", "Lift a parcel.", PARCEL, timeout=30)
+        self.devices = [self._device(f"lift{number}", lift) for number in range(scale.devices)]
+        self.scales = self._device("scales", WEIGH)
         """The only one that chats find words for."""
-        self.said: dict[str, list[str]] = {f"talk-{number}": [] for number in range(scale.chats)}
-        """Messages whose answer came to its end, by session."""
+        self.talks = [Talk(f"talk-{number}") for number in range(scale.chats)]
         self.codes: list[str] = []
 
-    def _device(self, label: str, tool: str, description: str) -> Answering:
-        tools = [offer(tool, description, _PARCEL, timeout=30)]
-        return Answering(self._gateway.url, self._gateway.token, self._answer, tools=tools, label=label)
+    def _device(self, label: str, tool: JsonObject) -> Answering:
+        return Answering(self._gateway.url, self._gateway.token, self._answer, tools=[tool], label=label)
 
     async def _answer(self, asked: Asked) -> Json:
         await asyncio.sleep(self._chance.random() * 0.1)
@@ -87,31 +77,6 @@ class Load:
             self.witness.was_told(call_id, envelope)
             self.codes.append(str(envelope.get("code", "success")))
 
-    async def talk(self, session: str) -> None:
-        """Say one thing after another, and wait for the end of each answer."""
-        async with FakeDevice(self._gateway.url, self._gateway.token) as chat:
-            number = 0
-            while not self.is_over.is_set():
-                number += 1
-                text = f"weigh parcel {session}-{number}"
-                try:
-                    if not chat.is_connected:
-                        await chat.connect(role="chat", session_id=session)
-                    await chat.send({"type": "message", "content": text})
-                    if await _ended(chat):
-                        self.said[session].append(text)
-                except (OSError, WebSocketException, NotSaid, TimeoutError):
-                    await chat.drop()
-                    await asyncio.sleep(0.02)
-
-
-async def _ended(chat: FakeDevice) -> bool:
-    """Whether the turn came to its end; False when it could not begin."""
-    while (frame := await chat.next()) is not None:
-        if frame["type"] in ("done", "error"):
-            return frame["type"] == "done"
-    raise NotSaid("the link is gone")
-
 
 async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     """The figures of one run."""
@@ -126,8 +91,8 @@ async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
             for device in load.devices:
                 for place in range(_CALLERS):
                     group.create_task(load.call(device, place))
-            for session in load.said:
-                group.create_task(load.talk(session))
+            for talk in load.talks:
+                group.create_task(talk.run(gateway.url, gateway.token, load.is_over))
             for _ in range(scale.kills):
                 await asyncio.sleep(0.1 + chance.random())
                 await gateway.kill()
@@ -149,12 +114,14 @@ async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
         Figure("calls in the journal", len(journal)),
         Figure("calls that lived through a kill", len(again), at_least=1),
         Figure("results acknowledged", len(load.witness.acknowledged), at_least=scale.kills),
-        Figure("messages answered", sum(map(len, load.said.values())), at_least=scale.chats),
+        Figure("messages answered", sum(len(talk.answered) for talk in load.talks), at_least=scale.chats),
         Figure("ready again, p50", percentile(ready, 0.5) * 1000, "ms"),
         Figure("ready again, max", max(ready) * 1000, "ms", at_most=3000),
         *load.witness.figures(kept(journal)),
         Figure("calls that were open when all had settled", open_left, at_most=0),
-        none_of("acknowledged messages lost", await _unheard(gateway.state, load.said)),
+        none_of(
+            "acknowledged messages lost", [text for talk in load.talks for text in await talk.missing(gateway.state)]
+        ),
         none_of("tracebacks in the log", [log[log.index("Traceback") :][:600]] if "Traceback" in log else []),
         Figure("exit code at the end", code, at_most=0, at_least=0),
     ]
@@ -172,30 +139,3 @@ async def _settled(caller: RestCaller) -> int:
         while found := cast(list[JsonObject], cast(JsonObject, await caller.get("/api/calls?status=open"))["calls"]):
             await caller.result(str(found[0]["id"]))
     return len(found)
-
-
-async def _unheard(state: Path, said: dict[str, list[str]]) -> list[str]:
-    """What was answered and is not in the conversation, or has no answer there; and conversations that do not load."""
-    missing: list[str] = []
-    async with SqliteStore(state) as store:
-        for session, texts in said.items():
-            if not texts:
-                continue
-            messages = await store.conversations.load(session, owner=OPERATOR.owner)
-            check_all(messages)
-            known = await store.conversations.get(session, owner=OPERATOR.owner)
-            if known.state != "idle":
-                missing.append(f"{session} is {known.state}")
-            asked = [_words(message) for message in messages if isinstance(message, UserMessage)]
-            answered = {
-                _words(before)
-                for before, after in pairwise(messages)
-                if isinstance(before, UserMessage) and isinstance(after, AssistantMessage)
-            }
-            missing += [text for text in texts if asked.count(text) != 1 or text not in answered]
-    return missing
-
-
-def _words(message: UserMessage | object) -> str:
-    parts = message.parts if isinstance(message, UserMessage) else ()
-    return " ".join(part.text for part in parts if isinstance(part, Text))

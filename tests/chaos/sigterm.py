@@ -16,9 +16,10 @@ from handspan.core.values import Json, JsonObject
 from handspan.testing import Answering, Asked, FakeDevice, GatewayProcess, NotSaid, Silence, offer
 from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.kills import PLAIN_PROCESS
+from tests.chaos.talks import WEIGH, Talk
 from tests.chaos.witness import Kept, Witness, journal_of, kept
 
-_TOOLS: Final = [offer("work", timeout=30)]
+_TOOLS: Final = [offer("work", "Do it.", timeout=30)]
 _SILENT_EVERY: Final = 10
 """One round in so many has calls that nobody ever answers: the gateway waits its time for them, and not longer."""
 _SECONDS: Final = 12.0
@@ -30,9 +31,10 @@ class Scale(Struct, frozen=True):
     rounds: int = 20
     devices: int = 4
     callers: int = 12
+    talks: int = 3
 
 
-SHORT: Final = Scale(2, 2, 6)
+SHORT: Final = Scale(2, 2, 6, 2)
 
 
 class Round:
@@ -47,6 +49,7 @@ class Round:
         self._witness = witness
         self.told: Counter[str] = Counter()
         """How requests were answered."""
+        self.talks = [Talk(f"talk-{number}-{place}") for place in range(scale.talks)]
         self.took = 0.0
         self.code = -1
         self.close_code = 0
@@ -55,7 +58,7 @@ class Round:
         if self.is_silent and self._chance.random() < 0.1:
             return Silence()
         await asyncio.sleep(self._chance.random() * 0.5)
-        return asked.args["key"]
+        return asked.args.get("key", "heavy")
 
     def _device(self, number: int) -> Answering:
         resumes = number % 2 == 0
@@ -72,17 +75,22 @@ class Round:
         """Start, work, end."""
         await self._gateway.start()
         async with AsyncExitStack() as stack:
-            devices = [self._device(number) for number in range(self._scale.devices)]
+            scales = Answering(self._gateway.url, self._gateway.token, self._answer, tools=[WEIGH], label="scales")
+            devices = [scales, *(self._device(number) for number in range(self._scale.devices))]
             for device in devices:
                 await stack.enter_async_context(device)
             watcher = await stack.enter_async_context(FakeDevice(self._gateway.url, self._gateway.token))
             await watcher.connect(role="chat")
             client = await stack.enter_async_context(_client(self._gateway))
             callers = [asyncio.create_task(self._call(client, place)) for place in range(self._scale.callers)]
+            talk_over = asyncio.Event()
+            place = (self._gateway.url, self._gateway.token)
+            callers += [asyncio.create_task(talk.run(*place, talk_over)) for talk in self.talks]
             await asyncio.sleep(0.2 + self._chance.random() * 0.5)
             begun = time.monotonic()
             self.code = await self._gateway.terminate()
             self.took = time.monotonic() - begun
+            talk_over.set()
             self.close_code = await watcher.closed(1)
             await asyncio.gather(*callers)
             for device in devices:
@@ -142,12 +150,15 @@ async def sigterm(folder: Path, scale: Scale, seed: int) -> list[Figure]:
         log = gateway.log
     finally:
         await gateway.kill()
+    lost = [text for one in rounds for talk in one.talks for text in await talk.missing(gateway.state)]
     told = sum((one.told for one in rounds), Counter[str]())
     return [
         Figure("rounds", len(rounds)),
         Figure("calls in the journal", len(journal), at_least=scale.rounds),
         *(Figure(f"  {code}", count) for code, count in _endings(journal).most_common()),
         *(Figure(f"requests: {how}", count) for how, count in told.most_common()),
+        Figure("messages answered", sum(len(talk.answered) for one in rounds for talk in one.talks), at_least=1),
+        none_of("answered messages lost", lost),
         none_of("calls without a result when it had ended", unfinished),
         none_of("calls that could have finished, and did not", in_vain),
         *witness.figures(journal),

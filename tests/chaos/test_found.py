@@ -2,16 +2,25 @@
 
 import asyncio
 import gc
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from handspan.core.results import Failure
+from handspan.gateway.chat import Chat
 from handspan.sources.ws_calls import Lost, OpenCall, RemoteCalls
-from handspan.testing import FakeDevice, offer, running_gateway
+from handspan.testing import FakeDevice, RunningGateway, offer, running_gateway
 from handspan.wire.ws import decode_server
-from handspan.wire.ws_frames import Acknowledged, Result
+from handspan.wire.ws_frames import Acknowledged, Answer, Result
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(tmp_path) as running:
+        yield running
 
 
 async def test_a_call_that_is_asked_for_when_its_device_has_just_left_ends_at_once() -> None:
@@ -36,23 +45,19 @@ async def test_a_second_copy_of_an_answer_is_not_acknowledged_before_the_first_i
     assert [decode_server(data) for data in sent] == [Acknowledged("a")]
 
 
-async def test_a_frame_whose_link_drops_at_once_leaves_nothing_behind(tmp_path_factory: pytest.TempPathFactory) -> None:
-    async with running_gateway(tmp_path_factory.mktemp("gateway")) as gateway:
-        for _ in range(10):
-            async with FakeDevice(gateway.url, gateway.token) as chat:
-                await chat.connect(role="chat")
-                await chat.send({"type": "answer", "id": "q", "decision": "allow"})
+async def test_a_frame_whose_link_drops_at_once_leaves_nothing_behind(gateway: RunningGateway) -> None:
+    async with FakeDevice(gateway.url, gateway.token) as chat:
+        await chat.connect(role="chat")
+        front = next(iter(gateway.gateway.peers)).front
+        assert isinstance(front, Chat)
+        front.take(Answer("q", "allow"))
+        front.down()
         await asyncio.sleep(0)
-    gc.collect()  # a coroutine that nobody awaited is an error here, by `filterwarnings`
+        gc.collect()  # a coroutine that nobody awaited is an error here, by `filterwarnings`
 
 
-async def test_a_device_without_resume_that_leaves_in_the_middle_of_a_call_ends_it(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    async with (
-        running_gateway(tmp_path_factory.mktemp("gateway")) as gateway,
-        FakeDevice(gateway.url, gateway.token) as device,
-    ):
+async def test_a_device_without_resume_that_leaves_in_the_middle_of_a_call_ends_it(gateway: RunningGateway) -> None:
+    async with FakeDevice(gateway.url, gateway.token) as device:
         await device.connect(label="phone")
         await device.register(offer("work"))
         calls = [asyncio.create_task(gateway.call("phone__work")) for _ in range(30)]

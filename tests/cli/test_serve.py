@@ -118,8 +118,8 @@ def test_it_says_each_thing_on_its_line_and_the_files_are_private(run: Shell, se
     link = serving.line("Page")
     assert re.fullmatch(rf"Page     {re.escape(serving.url)}/signin\?code=\S{{43}}", link)
     assert serving.token not in link
-    assert "offline" in serving.line("Model")
     assert re.match(r"Sandbox  (NOT )?active: ", serving.line("Sandbox"))
+    assert "offline" in serving.line("Model")
     assert "handspan device" in serving.line("Device")
     assert re.search(r"the code \d{4}-\d{4}-\d{4} within 5 minutes", serving.line("         another"))
     assert serving.line("State") == f"State    {run.state}"

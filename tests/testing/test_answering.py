@@ -62,6 +62,14 @@ async def test_one_that_can_not_connect_says_so(tmp_path: Path) -> None:
         await device.ready(0.05)
 
 
+async def test_one_that_is_not_waited_for_any_more_leaves_nothing_behind(tmp_path: Path) -> None:
+    before = asyncio.all_tasks()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05), Answering("http://127.0.0.1:1", "token", lambda asked: None, tools=TOOLS):
+            pass
+    assert asyncio.all_tasks() == before
+
+
 async def test_requests_are_answered_by_the_function(gateway: RunningGateway) -> None:
     async def answer(asked: Asked) -> Json:
         if asked.args.get("fails"):
@@ -79,8 +87,7 @@ async def test_an_answer_that_is_said_twice_counts_once(gateway: RunningGateway)
     async with Answering(gateway.url, gateway.token, lambda _: Repeated("hi", 3), tools=TOOLS, label="phone") as device:
         assert value_of(await gateway.call("phone__work")) == "hi"
         peer = next(iter(gateway.gateway.peers))
-        await until(lambda: peer.calls.dropped == 2)
-        assert len(device.acknowledged) == 1
+        await until(lambda: peer.calls.dropped == 2 and len(device.acknowledged) == 1)
 
 
 async def test_silence_ends_by_time(tmp_path: Path) -> None:

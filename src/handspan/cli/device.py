@@ -126,6 +126,7 @@ class Device:
             on_state=self._became,
             backoff=_Backoff(tell=self._waits),
             callbacks=_Heard(lambda: self._connected(client)),
+            tls=self._remote.tls,
         )
         for tool in self._tools:
             client.register(tool.spec, self._told(tool))

@@ -62,7 +62,8 @@ class _Pending(Struct, frozen=True):
 
 
 class _Record(Struct, frozen=True):
-    result: msgspec.Raw | None
+    result: msgspec.Raw
+    """`null` while the call is open."""
 
 
 class RemoteCalls:
@@ -101,8 +102,8 @@ class RemoteCalls:
             self._answer(pending.call_id, asked)
             path = f"/api/calls/{segment(pending.call_id)}"
             record = self._remote.get(path, _Record, wait=_PATIENCE)
-            if record.result is not None:
-                return bytes(record.result)
+            if (envelope := bytes(record.result)) != b"null":
+                return envelope
 
     def _answer(self, call_id: str, asked: set[str]) -> None:
         """Ask the person here what the gateway wants to know; what a device asks its own person is not among it."""

@@ -56,7 +56,7 @@ class RemoteTalk:
         self._remote = remote
         self._show = show
         self._questions = questions
-        self._client = Client(remote.url, remote.token)
+        self._client = Client(remote.url, remote.token, tls=remote.tls)
         self._chat: Chat | None = None
         self._agent: RemoteAgent
         self._asking: dict[str, asyncio.Task[None]] = {}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from handspan.client.address import Address
 from handspan.client.builder import ClientBuilder
@@ -21,6 +21,9 @@ from handspan.client.tools import Tools
 from handspan.client.ws import Backoff
 from handspan.core.events import Event
 from handspan.wire.ws_frames import Abort, Capability, ClientFrame, Connect, Role, Say, ServerFrame, SessionStart
+
+if TYPE_CHECKING:
+    import ssl
 
 CAN: Final[tuple[Capability, ...]] = (
     "resume",
@@ -65,14 +68,16 @@ class Client:
         device_name: str | None = None,
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
         callbacks: Callbacks | None = None,
+        tls: "ssl.SSLContext | None" = None,
     ) -> None:
         """`role`: a device's tools are for every session of its owner, a chat's for its own session.
 
         `state`: a file with which the client comes back even after it was killed. `concurrency`: how many calls run at
-        once. `ask_permission(permission, tool, call_id)` asks the person here; without it the answer is no.
+        once. `ask_permission(permission, tool, call_id)` asks the person here; without it the answer is no. `tls` in
+        place of what this computer trusts.
         """
         self._options = Options(
-            Address(url), token, device_name or os.uname().nodename, concurrency, ask_permission, backoff
+            Address(url), token, device_name or os.uname().nodename, concurrency, ask_permission, backoff, tls
         )
         self._tools = Tools()
         self._role: Role = role

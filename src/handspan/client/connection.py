@@ -7,7 +7,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Sequence
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -27,6 +27,9 @@ from handspan.core.events import Event
 from handspan.core.values import Json
 from handspan.wire.ws import decode_server, encode
 from handspan.wire.ws_frames import ClientFrame, Connected, Decision, Error, Fault, Limits, Result, ServerFrame
+
+if TYPE_CHECKING:
+    import ssl
 
 State: TypeAlias = Literal["disconnected", "connecting", "connected", "reconnecting"]
 
@@ -58,6 +61,8 @@ class Options(Struct, frozen=True):
     concurrency: int
     ask_permission: AskPermission | None
     backoff: Backoff
+    tls: "ssl.SSLContext | None" = None
+    """In place of what this computer trusts."""
 
 
 class Owner(Protocol):
@@ -95,7 +100,7 @@ class Connection:
         self._owner = owner
         self._written = self._synced = peer.memory.version
         self._running = Running(tools, Answers(self._upload), options.ask_permission, self)
-        self._link = Link(owner.url, options.token, options.address.is_local, options.backoff, self)
+        self._link = Link(owner.url, options.token, options.address.is_local, options.backoff, self, options.tls)
         self._state: State = "disconnected"
         self._flushing: asyncio.TimerHandle | None = None
         self._lane: deque[_Step] = deque()
@@ -288,5 +293,6 @@ class Connection:
             self._synced = version
 
     async def _upload(self, data: bytes, media_type: str, name: str) -> str:
-        artifact: str = await run_aside(upload, self._options.address, self._options.token, data, media_type, name)
+        to = self._options
+        artifact: str = await run_aside(upload, to.address, to.token, data, media_type, name, to.tls)
         return artifact

@@ -1,6 +1,6 @@
 """Large results on their way to the gateway: an upload each, as an artifact (ws.md 5.10)."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -8,6 +8,9 @@ import msgspec
 from handspan.client.address import Address
 from handspan.core.clean import visible
 from handspan.core.errors import ToolError
+
+if TYPE_CHECKING:
+    import ssl
 
 _SECONDS: Final = 60.0
 _PATH: Final = "/api/artifacts"
@@ -18,13 +21,19 @@ class _Uploaded(msgspec.Struct):
     id: str
 
 
-def upload(address: Address, token: str, data: bytes, media_type: str, name: str) -> str:
+def upload(
+    address: Address, token: str, data: bytes, media_type: str, name: str, tls: "ssl.SSLContext | None" = None
+) -> str:
     """The id of the artifact that these bytes became; `ToolError` when the gateway did not take them. Blocks."""
     import http.client  # noqa: PLC0415 - loads with the first upload
 
     parts = urlsplit(address.http(_PATH))
-    opened = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = opened(parts.hostname or "", parts.port, timeout=_SECONDS)
+    host = parts.hostname or ""
+    connection = (
+        http.client.HTTPSConnection(host, parts.port, timeout=_SECONDS, context=tls)
+        if parts.scheme == "https"
+        else http.client.HTTPConnection(host, parts.port, timeout=_SECONDS)
+    )
     headers = {"Content-Type": media_type} | ({"Authorization": f"Bearer {token}"} if token else {})
     query = f"?{urlencode({'name': name[-_LONGEST_NAME:]})}" if name else ""
     try:

@@ -12,6 +12,8 @@ from handspan.client.faults import GatewayRefused, GatewayUnreachable
 from handspan.core.clean import visible
 
 if TYPE_CHECKING:
+    import ssl
+
     from websockets.asyncio.client import ClientConnection
 
 _LARGEST: Final = 16 * 1024 * 1024
@@ -49,13 +51,22 @@ class Ears(Protocol):
 class Link:
     """A link to the gateway that comes back by itself."""
 
-    def __init__(self, url: Callable[[], str], token: str, is_local: bool, backoff: Backoff, ears: Ears) -> None:
+    def __init__(
+        self,
+        url: Callable[[], str],
+        token: str,
+        is_local: bool,
+        backoff: Backoff,
+        ears: Ears,
+        tls: "ssl.SSLContext | None" = None,
+    ) -> None:
         """`url()` is asked before every attempt: a session that was begun goes on under its id."""
         self._url = url
         self._token = token
         self._is_local = is_local
         self._backoff = backoff
         self._ears = ears
+        self._tls = tls
         self._socket: ClientConnection | None = None
         self._scope: asyncio.Timeout | None = None
         self._is_closed = False
@@ -142,6 +153,8 @@ class Link:
                 return exc
 
         options: dict[str, Any] = {"proxy": None} if self._is_local else {}
+        if self._tls is not None and self._url().startswith("wss:"):
+            options["ssl"] = self._tls
         return await Direct(
             self._url(),
             additional_headers={"Authorization": f"Bearer {self._token}"} if self._token else None,

@@ -98,13 +98,13 @@ class _Wait:
             self._timer = self.loop.call_later(self._ends_at - self.loop.time(), self._time_is_up)
 
     def judge(self, error: asyncio.CancelledError) -> asyncio.CancelledError | None:
-        """Whose cancellation ended the wait: gives what the coroutine is to hear of it, None for our own timer's."""
+        """What is to be thrown into the coroutine when it was the task that was cancelled, not the future alone."""
         # A task's own cancellation is counted. That of an outer driver, at its deadline, is not: it names its cause.
         is_new = self.task.cancelling() > self._cancellations_heard
-        if is_new or type(error.__cause__) is DeadlineReached:
-            self.hear(error)
-            return error
-        return None if self.is_over else error  # somebody cancelled the future, and that is its outcome
+        if not is_new and type(error.__cause__) is not DeadlineReached:
+            return None
+        self.hear(error)
+        return error
 
     def hear(self, error: asyncio.CancelledError) -> None:
         """Note that the task is being cancelled; what is waited for has a grace time to end."""
@@ -241,8 +241,8 @@ def _let_the_task_wait(wanted: "asyncio.Future[Any]", wait: _Wait) -> Generator[
         raise
     except asyncio.CancelledError as error:
         return wait.judge(error)
-    except BaseException as error:
-        return error
+    except BaseException:
+        return None  # the coroutine gets it from the future itself
     return None
 
 

@@ -74,6 +74,9 @@ class Chat:
 
     def up(self, last_event: int | None) -> None:
         """The client is back: it hears what it missed."""
+        if last_event is not None and isinstance(self._frames, EventFrames):
+            # ws.md 3.7: after a restart of the gateway it goes on where the client is, or the client takes it for old.
+            self._frames.seq = max(self._frames.seq, last_event)
         for event in self._kept:
             if last_event is None or event.seq > last_event:
                 self._peer.send(event)

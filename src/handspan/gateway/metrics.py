@@ -4,13 +4,13 @@ Labels have few values that we know: kinds of origin, codes of the error table, 
 """
 
 import asyncio
-import bisect
 import os
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, get_args
 
-from msgspec import UnsetType
+from msgspec import UNSET
 
 from handspan.core.calls import CallRecord
 from handspan.core.errors import ERROR_TYPES
@@ -40,6 +40,9 @@ class Counter:
 
     def add(self, *values: str, count: float = 1.0) -> None:
         """So many more."""
+        if values in self._counts:  # counted before, so they are known
+            self._counts[values] += count
+            return
         key = tuple(value if value in known else OTHER for value, known in zip(values, self._known, strict=True))
         self._counts[key] = self._counts.get(key, 0.0) + count
 
@@ -68,10 +71,17 @@ class Histogram:
 
     def add(self, value: str, seconds: float) -> None:
         """One more."""
+        if value not in self._counts:
+            value = self._first(value)
+        self._counts[value][bisect_left(self._buckets, seconds)] += 1
+        self._sums[value] += seconds
+
+    def _first(self, value: str) -> str:
+        """Make room for a value that was not counted before; gives the one to count it under."""
         key = value if value in self._known else OTHER
-        counts = self._counts.setdefault(key, [0] * (len(self._buckets) + 1))
-        counts[bisect.bisect_left(self._buckets, seconds)] += 1
-        self._sums[key] = self._sums.get(key, 0.0) + seconds
+        self._counts.setdefault(key, [0] * (len(self._buckets) + 1))
+        self._sums.setdefault(key, 0.0)
+        return key
 
     def lines(self) -> Iterator[str]:
         """As Prometheus reads it: each step counts all below it too."""
@@ -122,10 +132,11 @@ class Metrics:
 
     def call(self, record: CallRecord) -> None:
         """Count a call that has its result."""
-        if isinstance(record.result, UnsetType):
+        result, origin = record.result, record.tool.origin
+        if result is UNSET:
             return
-        kind = record.tool.origin.kind if record.tool.origin else OTHER
-        self.calls.add(kind, record.result.code if isinstance(record.result, Failure) else "success")
+        kind = OTHER if origin is None else origin.kind
+        self.calls.add(kind, result.code if type(result) is Failure else "success")
         self.call_seconds.add(kind, record.duration)
 
     def used(self, usage: Usage) -> None:
