@@ -1,17 +1,23 @@
 """Every command and snippet of the README does what the README says."""
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
+import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from handspan.client import Client
 from handspan.config.load import load_settings
 
 ROOT = Path(__file__).parents[1]
+THREE_TERMINALS = ("handspan device", 'handspan chat "take device info of my computer"')
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -44,8 +50,8 @@ def test_every_command_works_and_prints_what_is_shown(home: Path) -> None:
         for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, shown = step.partition("\n")
             command = command.split("  #")[0].strip()
-            if command.startswith("make "):
-                continue  # the next test looks at these
+            if command.startswith("make ") or command in THREE_TERMINALS:
+                continue  # other tests look at these
             done = subprocess.run(
                 ["sh", "-c", command],
                 env=environ(home),
@@ -61,12 +67,53 @@ def test_every_command_works_and_prints_what_is_shown(home: Path) -> None:
                 pattern = re.escape(shown.strip()).replace("…", ".*")
                 assert re.fullmatch(pattern, done.stdout.strip()), (shown, done.stdout)
             ran += 1
-    assert ran >= 8
+    assert ran >= 7
+
+
+def test_three_terminals_show_what_is_promised(home: Path) -> None:
+    """`make serve` runs `handspan serve`; here on a port that is free."""
+    assert all(f"$ {command}" in README for command in THREE_TERMINALS)
+    env = {**environ(home), "HANDSPAN_GATEWAY__PORT": "0"}
+    ready = home / "ready.json"
+    with contextlib.ExitStack() as terminals:
+        serve = f"exec handspan serve --ready-file {ready}"
+        gateway = subprocess.Popen(["sh", "-c", serve], env=env, cwd=home, stdout=subprocess.DEVNULL)
+        terminals.callback(end, gateway)
+        wait_for(ready.exists)
+        device = subprocess.Popen(
+            ["sh", "-c", f"exec {THREE_TERMINALS[0]} --yes"], env=env, cwd=home, stdout=subprocess.PIPE, text=True
+        )
+        terminals.callback(end, device)
+        assert device.stdout is not None
+        assert "device_info" in next(line for line in device.stdout if "device_info" in line)
+        chat = subprocess.run(
+            ["sh", "-c", THREE_TERMINALS[1]], env=env, cwd=home, capture_output=True, text=True, timeout=60, check=True
+        )
+    assert "__device_info" in chat.stdout + chat.stderr, (chat.stdout, chat.stderr)
+
+
+def end(process: "subprocess.Popen[Any]") -> None:
+    process.terminate()
+    process.communicate(timeout=20)
+
+
+def wait_for(claim: Callable[[], bool]) -> None:
+    latest = time.monotonic() + 30
+    while not claim():
+        assert time.monotonic() < latest
+        time.sleep(0.02)
+
+
+def test_the_device_of_the_readme_is_one() -> None:
+    program = next(block for block in blocks("python") if "handspan.client" in block)
+    namespace: dict[str, object] = {}
+    exec(program, namespace)
+    assert isinstance(namespace["phone"], Client)
 
 
 def test_every_make_target_that_is_named_is_there() -> None:
     named = set(re.findall(r"\bmake ([a-z-]+)", README))
-    assert {"setup", "serve", "test", "bench"} <= named
+    assert {"serve", "test", "bench"} <= named
     for target in named:
         subprocess.run(["make", "-C", str(ROOT), "-n", target], check=True, capture_output=True, timeout=60)
 
