@@ -20,7 +20,25 @@ import uvloop
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 _MASK = b"\x00\x00\x00\x00"  # a mask of zeros is a mask: the bytes stay as they are
-_decode = msgspec.json.Decoder().decode
+
+
+class Heard(msgspec.Struct):
+    """What a device needs of a frame from the gateway."""
+
+    type: str
+    id: str = ""
+    resume_token: str = ""
+
+
+class Answer(msgspec.Struct, tag="tool_result"):
+    """What it says to a request."""
+
+    id: str
+    output: str
+    success: bool
+
+
+_decode = msgspec.json.Decoder(Heard).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -144,13 +162,12 @@ class Devices:
             link.send(data)
             return
         frame = _decode(data)
-        match frame["type"]:
-            case "tool_call_request":
-                link.send(_encode({"type": "tool_result", "id": frame["id"], "output": "done", "success": True}))
-            case "tools_registered":
-                self._done()
-            case "connected":
-                self._tokens[link.number] = frame.get("resume_token", "")
+        if frame.type == "tool_call_request":
+            link.send(_encode(Answer(frame.id, "done", True)))
+        elif frame.type == "tools_registered":
+            self._done()
+        elif frame.type == "connected":
+            self._tokens[link.number] = frame.resume_token
 
     def _done(self) -> None:
         self._ready += 1

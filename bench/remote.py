@@ -30,7 +30,7 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import Server
+from handspan.gateway.server import Server, spare_the_collector
 from handspan.store.artifacts import FolderArtifacts
 
 ROUNDS = 7
@@ -73,6 +73,7 @@ async def serving(folder: Path) -> AsyncIterator[House]:
     gateway = Gateway(settings, model="offline")
     server = Server(gateway, settings.gateway)
     await server.open()
+    spare_the_collector()  # as `serve` does
     try:
         yield House(gateway, server)
     finally:

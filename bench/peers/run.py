@@ -21,7 +21,13 @@ PACKAGES: Final = {
     "langchain_agents": ["langchain>=1.3", "langgraph>=1.2"],
     "openai_agents": ["openai-agents>=0.24"],
     "google_adk": ["google-adk>=2.13,<3"],
+    "socketio": ["python-socketio[asyncio-client]>=5.18,<6", "uvicorn[standard]>=0.54"],
 }
+INSTALL_S: Final = 900
+RUN_S: Final = 300
+"""Longest waits: for the packages of one peer, for one script."""
+TIMES_FASTER: Final = {"socketio": 2.5, "mcp_stdio": 6.0, "mcp_http": 10.0, "fastmcp_http": 10.0}
+"""How many times faster than these a call of ours to another process has to be: `remote_vs_…`."""
 
 
 class Comparison(Struct, frozen=True):
@@ -50,6 +56,11 @@ COMPARISONS: Final = (
         },
         {"loop_round": "ratio", "loop_round_us": "us", "loop_growth_50": "growth"},
     ),
+    Comparison(
+        "bench.peers.remote",
+        {"socketio": "socketio", "mcp_stdio": "mcp", "mcp_http": "mcp", "fastmcp_http": "fastmcp"},
+        {"remote_call_us": "us"},
+    ),
 )
 
 
@@ -60,14 +71,25 @@ def beside(figures: list[Figure]) -> list[Figure]:
         for ours, theirs in comparison.figures.items():
             peers = {peer: values[theirs] for peer, values in said.items() if theirs in values}
             figures = [structs.replace(one, peers=peers) if one.name == ours else one for one in figures]
-    return figures
+    return [one for figure in figures for one in (figure, *_times_faster(figure))]
+
+
+def _times_faster(figure: Figure) -> list[Figure]:
+    """How many times faster than each peer a remote call is; nothing for other figures."""
+    if figure.name != "remote_call_us":
+        return []
+    return [
+        Figure(f"remote_vs_{peer}", figure.peers[peer] / figure.value, "x faster, p50", target, more_is_better=True)
+        for peer, target in TIMES_FASTER.items()
+        if peer in figure.peers
+    ]
 
 
 def _said(script: str, peer: str, environment: str) -> dict[str, float]:
     """The figures that the script prints for this peer; none, and the reason on stderr, when that fails."""
     try:
         command = [str(_python(environment)), "-m", script, peer]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300, cwd=ROOT)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=RUN_S, cwd=ROOT)
         said: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
         return said
     except (subprocess.SubprocessError, OSError, ValueError, LookupError) as error:
@@ -84,6 +106,6 @@ def _python(environment: str) -> Path:
         print(f"{environment}: making its environment", file=sys.stderr)
         venv.create(folder, with_pip=True, clear=True)
         command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES[environment]]
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_S)
         (folder / ".ready").touch()
     return python

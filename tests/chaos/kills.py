@@ -105,6 +105,7 @@ async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
         load.witness.ran.update(device.ran)
         load.witness.acknowledged.update({one: said["output"] for one, said in device.acknowledged.items()})
     again = {one for device in (*load.devices, load.scales) for one in device.asked_again | device.sent_again}
+    of_others = [text for talk in load.talks for text in talk.of_others]
     journal = await journal_of(gateway.state)
     return [
         Figure("kills", len(ready)),
@@ -119,10 +120,11 @@ async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
         Figure("ready again, max", max(ready) * 1000, "ms", at_most=3000),
         *load.witness.figures(kept(journal)),
         Figure("calls that were open when all had settled", open_left, at_most=0),
+        Figure("answers of turns that were cut off, shown first", len(of_others), examples=tuple(of_others[:3])),
         none_of(
             "acknowledged messages lost", [text for talk in load.talks for text in await talk.missing(gateway.state)]
         ),
-        none_of("tracebacks in the log", [log[log.index("Traceback") :][:600]] if "Traceback" in log else []),
+        none_of("tracebacks in the log", [log[log.index("Traceback") :][:4000]] if "Traceback" in log else []),
         Figure("exit code at the end", code, at_most=0, at_least=0),
     ]
 

@@ -58,7 +58,7 @@ class Round:
         if self.is_silent and self._chance.random() < 0.1:
             return Silence()
         await asyncio.sleep(self._chance.random() * 0.5)
-        return asked.args.get("key", "heavy")
+        return asked.args.get("key") or f"done with {asked.args['parcel']}"
 
     def _device(self, number: int) -> Answering:
         resumes = number % 2 == 0

@@ -30,6 +30,8 @@ class Talk:
         self.session = session
         self.answered: list[str] = []
         """What was said and answered to its end."""
+        self.of_others: list[str] = []
+        """Answers that came first, and were to something else."""
 
     async def run(self, url: str, token: str, is_over: asyncio.Event) -> None:
         """Talk until it is over, over as many links as it takes."""
@@ -48,10 +50,13 @@ class Talk:
             await chat.connect(role="chat", session_id=self.session)
         await chat.send({"type": "message", "content": text})
         while (frame := await chat.next()) is not None:
-            if frame["type"] == "done":
-                self.answered.append(text)
-            if frame["type"] in ("done", "error"):  # it could not begin: the turn before waits for a device
+            if frame["type"] == "error":  # it could not begin: the turn before waits for a device
                 return
+            if frame["type"] == "done":
+                if text.rpartition(" ")[2] in str(frame["full_response"]):
+                    self.answered.append(text)
+                    return
+                self.of_others.append(f"{text!r} was answered: {frame['full_response']}")
         raise NotSaid("the link is gone")
 
     async def missing(self, state: Path) -> list[str]:

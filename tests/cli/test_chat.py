@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import re
-import select
 import stat
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -15,6 +13,7 @@ from handspan.core.messages import Api, AssistantMessage, Message, ResultsMessag
 from handspan.core.principals import OPERATOR
 from handspan.store.store import SqliteStore
 from tests.cli.shell import Shell, Terminal, json_lines
+from tests.cli.sleeper import Sleeper
 from tests.models.fake_server import KEY, Call, FakeModelServer, Turn
 from tests.models.talks import APIS, MODELS
 from tests.tools.leftovers import is_gone, new_mark
@@ -24,37 +23,6 @@ TIME, FILES, BOTH = (
     "write 'hello' to notes.txt then read notes.txt",
     "list the files here and tell me the time",
 )
-
-NAP = """
-import asyncio
-from pathlib import Path
-from handspan import tool
-
-@tool
-async def nap(minutes: int) -> str:
-    "Sleep for some minutes."
-    with open({fifo!r}, "w") as begun:
-        begun.write("begun")
-    await asyncio.sleep(60 * minutes)
-    return "awake"
-"""
-
-
-class Sleeper:
-    """A tool `nap` of the person's own, and a way to know that it has really begun."""
-
-    def __init__(self, run: Shell) -> None:
-        fifo = run.home / "begun"
-        os.mkfifo(fifo)
-        self._begun = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-        run.tool("nap", NAP.format(fifo=str(fifo)))
-
-    def has_begun(self) -> bool:
-        ready, _, _ = select.select([self._begun], [], [], 20)
-        return bool(ready) and os.read(self._begun, 5) == b"begun"
-
-    def close(self) -> None:
-        os.close(self._begun)
 
 
 def stored(run: Shell, session: str) -> list[Message]:

@@ -94,6 +94,13 @@ def test_a_second_one_of_the_same_label_is_refused(run: Shell) -> None:
             assert {"laptop__device_info", "desktop__device_info"} <= set(listed(run))
 
 
+def test_a_tool_that_the_gateway_does_not_take_is_told(run: Shell) -> None:
+    run.config('[gateway.remote]\ndeny = ["notify"]\n')
+    with serving(run), run.at_terminal("device", "--label", "laptop") as laptop:
+        told = laptop.until(r"The gateway does not take 'notify': [^\n]+")
+        assert "Tools: laptop__device_info. " in told
+
+
 # What it is for.
 
 
@@ -311,6 +318,13 @@ def test_a_screenshot_that_fails_says_why(
         called(tool)
 
 
+def test_a_program_that_can_not_be_run_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", program(tmp_path / "bin", "grim", "true"))
+    (tmp_path / "bin" / "grim").write_text("#!/nowhere/at/all\n", encoding="utf-8")
+    with pytest.raises(ToolError, match="'grim' can't be run: No such file"):
+        called(tools_of(tmp_path, WAYLAND_DISPLAY="w", HANDSPAN_DEVICE_INFO_DELAY="soon")["screenshot"])
+
+
 def test_a_screenshot_has_the_bytes_that_the_program_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "screen.png").write_bytes(PNG)
     monkeypatch.setenv("PATH", program(tmp_path / "bin", "scrot", f'cp "{tmp_path}/screen.png" "$1"'))
@@ -347,6 +361,9 @@ def test_a_page_is_opened_and_nothing_else(run: Shell, tmp_path: Path) -> None:
     with serving(run), device(run, "--yes", BROWSER=browser):
         done = run("call", "laptop__open_url", '{"url": "https://example.com/?a=1&b=$(id)"}')
         assert done.returncode == 0, done.stdout
+        with device(run, "--yes", label="other", BROWSER="false %s"):
+            refused = run("call", "other__open_url", '{"url": "https://example.com/"}')
+            assert "no browser that could be opened" in json_lines(refused)[0]["message"]
     assert opened.read_text(encoding="utf-8") == "https://example.com/?a=1&b=$(id)"
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import select
 import shutil
 import socket
 import subprocess
@@ -18,22 +17,11 @@ from handspan.client.faults import GatewayUnreachable
 from handspan.core.values import JsonObject
 from tests.cli.gateways import address, device, listed, serving, token
 from tests.cli.shell import Shell, Terminal, json_lines
+from tests.cli.sleeper import Sleeper
 
 TIME = "What time is it in Tokyo?"
 FILES = "write 'hello' to notes.txt then read notes.txt"
 READER = '[agents.reader]\ntools = ["read_*"]\nmode = "read_only"\n'
-NAP = """
-import asyncio
-from handspan import tool
-
-@tool
-async def nap(minutes: int) -> str:
-    "Sleep for some minutes."
-    with open({fifo!r}, "w") as begun:
-        begun.write("begun")
-    await asyncio.sleep(60 * minutes)
-    return "awake"
-"""
 
 
 @pytest.fixture
@@ -379,15 +367,12 @@ def test_commands_work_in_a_conversation_over_the_gateway(run: Shell) -> None:
 
 
 def test_ctrl_c_aborts_the_turn_at_the_gateway_and_not_the_conversation(run: Shell) -> None:
-    fifo = run.home / "begun"
-    os.mkfifo(fifo)
-    begun = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    run.tool("nap", NAP.format(fifo=str(fifo)))
+    sleeper = Sleeper(run)
     with serving(run), run.at_terminal("chat") as terminal:
         terminal.prompt()
         terminal.say("/nap minutes=5")
         terminal.until(r"\[nap: running\]")
-        assert select.select([begun], [], [], 20)[0]
+        assert sleeper.has_begun()
         terminal.type("\x03")
         assert "(aborted)" in terminal.prompt()
         terminal.say(TIME)
@@ -398,7 +383,7 @@ def test_ctrl_c_aborts_the_turn_at_the_gateway_and_not_the_conversation(run: She
             once.until(r"\[nap: running\]")
             once.type("\x03")
             assert once.ended() == 1 and "(aborted)" in once.seen and "Traceback" not in once.seen
-    os.close(begun)
+    sleeper.close()
 
 
 def test_the_gateways_questions_are_asked_inline(run: Shell) -> None:
@@ -449,6 +434,55 @@ def test_a_gateway_that_is_killed_and_started_again_goes_on_with_the_conversatio
             assert "\nhello\n" in terminal.prompt()
             terminal.type("\x04")
             assert terminal.ended() == 0
+
+
+def test_a_turn_that_is_lost_with_its_gateway_can_be_left(run: Shell) -> None:
+    sleeper = Sleeper(run)
+    with serving(run) as first, run.at_terminal("chat") as terminal:
+        port = address(run).rpartition(":")[2]
+        terminal.prompt()
+        terminal.say("/nap minutes=5")
+        assert sleeper.has_begun()
+        first.kill()
+        with run.at_terminal("serve", "--port", port, "--model", "offline") as second:
+            second.until("State ")
+            terminal.type("\x03")  # the new gateway knows of no turn, and says so
+            terminal.prompt()
+            terminal.say("/nap minutes=5")
+            assert sleeper.has_begun()
+            second.kill()
+            terminal.type("\x03")
+            terminal.until("Ctrl-C again does not wait for it")
+            terminal.type("\x03")  # nobody is there to say anything: it is not waited for
+            assert "(aborted)" in terminal.prompt()
+        terminal.say(TIME)
+        assert "Nobody answers at" in terminal.prompt()
+        with run.at_terminal("serve", "--port", port, "--model", "offline") as third:
+            third.until("State ")
+            terminal.say(TIME)
+            assert "get_current_time: ok" in terminal.prompt()
+            terminal.type("\x04")
+            assert terminal.ended() == 0
+    sleeper.close()
+
+
+def test_a_session_whose_agent_is_gone_asks_for_another(run: Shell) -> None:
+    run.config(READER)
+    with serving(run):
+        assert run("chat", "--agent", "reader", TIME).returncode == 0
+    run.config("")
+    with serving(run):
+        done = run("chat", "--session", "last", TIME)
+        assert done.returncode == 1 and "The session was with that one: name another (--agent)." in done.stderr
+        assert run("chat", "--session", "last", "--agent", "General", TIME).returncode == 0
+
+
+def test_a_gateway_whose_token_is_not_to_be_had_is_told(run: Shell) -> None:
+    with serving(run):
+        (run.state / "operator.token").unlink()
+        done = run("tools")
+        assert done.returncode == 1 and "its token is not in" in done.stderr and "--embedded" in done.stderr
+        assert run("tools", "--embedded").returncode == 0
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl binary to make a certificate")

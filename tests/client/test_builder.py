@@ -132,7 +132,8 @@ async def test_every_frame_reaches_its_callback_plain_or_async(caplog: pytest.Lo
         await link.greets(tools=False, can=[], resume_token="")
         await client.connected()
         client.send_message("hello", debug=True)
-        assert await link.hears("message") == {"type": "message", "content": "hello", "debug": True}
+        message = await link.hears("message")
+        assert (message["content"], message["debug"], 0 < len(message["id"]) <= 64) == ("hello", True, True)
         await link.says("debug_prompt", messages="[]", estimated_tokens=3)
         await link.says("thinking", content="hm")
         await link.says("chunk", content="hi")

@@ -44,8 +44,15 @@ async def greeted(there: Gate, **greeting: Any) -> GateLink:
     return link
 
 
-async def happens(link: GateLink, seq: int, kind: str, **fields: Any) -> None:
-    await link.says("event", seq=seq, event={"type": kind, **fields})
+async def happens(link: GateLink, seq: int, kind: str, turn: str = "", **fields: Any) -> None:
+    await link.says("event", seq=seq, turn=turn, event={"type": kind, **fields})
+
+
+async def takes(link: GateLink, turn: str) -> dict[str, Any]:
+    """The gateway hears a message and accepts it; the message."""
+    message = await link.hears("message")
+    await link.says("message_accepted", id=message["id"], turn=turn)
+    return message
 
 
 async def rest(events: Events) -> list[Event]:
@@ -93,7 +100,8 @@ async def test_a_turn_is_its_events_up_to_its_end() -> None:
         assert (chat.session_id, chat.state, chat.message_count) == ("s1", "connected", 0)
         turn = chat.send("hello")
         first = asyncio.create_task(following(turn))
-        assert await link.hears("message") == {"type": "message", "content": "hello"}
+        message = await takes(link, "t1")
+        assert message == {"type": "message", "content": "hello", "id": message["id"]}
         await happens(link, 1, "round", number=1)
         assert await first == RoundBegan(1)
         await happens(link, 2, "text", text="hi")
@@ -125,7 +133,8 @@ async def test_joining_becomes_part_of_the_turn_that_runs() -> None:
         first = asyncio.create_task(rest(chat.send("one")))
         await link.hears("message")
         second = asyncio.create_task(rest(chat.send("and two", join=True)))
-        assert await link.hears("message") == {"type": "message", "content": "and two", "join": True}
+        message = await link.hears("message")
+        assert message == {"type": "message", "content": "and two", "join": True, "id": message["id"]}
         await happens(link, 1, "ended", reason="done", text="both")
         assert await first == await second == [Ended("done", "both")]
 
@@ -162,14 +171,24 @@ async def test_a_turn_that_waits_for_somebody_goes_on() -> None:
 
 async def test_a_turn_that_is_refused_ends_and_the_next_one_too() -> None:
     async with talking() as (chat, link, _):
-        for _ in range(2):
+        for code, ended in (("SESSION_BUSY", Ended("error", "busy")), ("ABORTED", Ended("aborted"))):
             turn = asyncio.create_task(rest(chat.send("one")))
-            await link.hears("message")
-            await link.says("error", message="odd", code="INVALID_FRAME")  # not about the turn
-            await link.says("error", message="busy", code="SESSION_BUSY")
-            assert await turn == [Ended("error", "busy")]
+            message = await link.hears("message")
+            await link.says("error", message="not about it", code="AGENT_ERROR")
+            await link.says("error", message="about another one", code="SESSION_BUSY", id="other")
+            await link.says("error", message="busy", code=code, id=message["id"])
+            assert await turn == [ended]
         await link.says("error", message="nobody asked", code="AGENT_ERROR")
         await link.fence()
+
+
+async def test_what_can_not_be_answered_anew_ends_at_once() -> None:
+    async with talking() as (chat, link, _):
+        turn = asyncio.create_task(rest(chat.regenerate()))
+        await link.hears("regenerate")
+        await link.says("error", message="odd", code="INVALID_FRAME")  # not about the turn
+        await link.says("error", message="nothing was said", code="NO_USER_MESSAGE")
+        assert await turn == [Ended("error", "nothing was said")]
 
 
 async def test_the_echo_of_a_failed_turn_does_not_end_the_next_one() -> None:
@@ -213,6 +232,7 @@ async def test_an_abort_that_went_down_with_the_link_is_said_again() -> None:
         await link.hears("abort")
         link.drop()
         link = await greeted(there, can=CHAT, tools=False, resumed=True)
+        await link.hears("message")
         await link.hears("abort")
         await link.says("abort_ack", status="aborted")
         await happens(link, 2, "ended", reason="aborted")
@@ -284,56 +304,45 @@ async def test_what_is_said_while_the_link_is_down_is_said_when_it_is_back() -> 
         link.drop()
         turn = asyncio.create_task(rest(chat.send("one")))
         link = await greeted(there, can=CHAT, tools=False, resumed=True)
-        frame = await link.hears_any()
-        if frame["type"] == "get_registered_tools":  # it was said into the link that was already gone
-            await link.says("registered_tools", tools=[])
-            (ended,) = await turn
-            assert isinstance(ended, Ended)
-            assert "look at the session" in ended.text
-        else:
-            assert frame["type"] == "message"
-            await happens(link, 1, "ended", reason="done", text="x")
-            assert await turn == [Ended("done", "x")]
+        assert (await takes(link, "t1"))["content"] == "one"
+        await happens(link, 1, "ended", "t1", reason="done", text="x")
+        assert await turn == [Ended("done", "x")]
 
 
-async def test_a_message_of_which_nothing_was_heard_is_not_said_twice_but_given_up() -> None:
+@pytest.mark.parametrize("resumed", [True, False])
+async def test_a_message_that_may_have_gone_down_with_the_link_is_sent_again_under_its_id(resumed: bool) -> None:
     async with talking() as (chat, link, there):
-        turn = asyncio.create_task(rest(chat.send("pay")))
-        await link.hears("message")
+        turn = chat.send("pay")
+        begins = asyncio.create_task(following(turn))
+        first = await link.hears("message")
         link.drop()
-        link = await greeted(there, can=CHAT, tools=False, resumed=True)
-        await link.hears("get_registered_tools")
-        await link.says("registered_tools", tools=[])
-        (ended,) = await turn
-        assert isinstance(ended, Ended)
-        assert (ended.reason, "look at the session" in ended.text) == ("error", True)
-
-
-async def test_a_message_that_arrived_goes_on_when_its_events_come_first() -> None:
-    async with talking() as (chat, link, there):
-        turn = asyncio.create_task(rest(chat.send("pay")))
-        await link.hears("message")
+        link = await greeted(there, can=CHAT, tools=False, resumed=resumed)
+        assert await takes(link, "t1") == first
+        await happens(link, 1, "round", "t1", number=1)
+        assert await begins == RoundBegan(1)
         link.drop()
-        link = await greeted(there, can=CHAT, tools=False, resumed=True)
-        await happens(link, 1, "round", number=1)
-        await link.hears("get_registered_tools")
-        await link.says("registered_tools", tools=[])
-        await happens(link, 2, "ended", reason="done", text="paid")
-        assert await turn == [RoundBegan(1), Ended("done", "paid")]
-
-
-async def test_a_gateway_that_does_not_know_the_chat_any_more_ends_its_turn() -> None:
-    async with talking() as (chat, link, there):
-        turn = asyncio.create_task(rest(chat.send("one")))
-        await link.hears("message")
-        await happens(link, 1, "text", text="a")
+        link = await greeted(there, can=CHAT, tools=False, resumed=resumed)
+        assert await takes(link, "t1") == first
+        await happens(link, 2, "ended", "t1", reason="done", text="paid")
+        assert await rest(turn) == [Ended("done", "paid")]
         await link.fence()
-        link.drop()
-        await greeted(there, can=CHAT, tools=False, resumed=False)
-        text, ended = await turn
-        assert text == TextArrived("a")
-        assert isinstance(ended, Ended)
-        assert (ended.reason, "does not know" in ended.text) == ("error", True)
+
+
+async def test_turns_of_others_are_only_for_who_watches() -> None:
+    async with talking() as (chat, link, _):
+        watching = chat.watch()
+        turn = asyncio.create_task(rest(chat.send("mine")))
+        message = await link.hears("message")
+        await happens(link, 1, "text", "theirs", text="theirs")
+        await happens(link, 2, "ended", "theirs", reason="done", text="theirs")
+        await link.says("message_accepted", id="of another front", turn="theirs")
+        await link.says("message_accepted", id=message["id"], turn="mine")
+        await happens(link, 3, "text", "mine", text="mine")
+        await happens(link, 4, "text", "theirs too", text="between")
+        await happens(link, 5, "ended", "mine", reason="done", text="mine")
+        assert await turn == [TextArrived("mine"), Ended("done", "mine")]
+        seen = [await following(watching) for _ in range(5)]
+        assert [event.text for event in seen if isinstance(event, TextArrived)] == ["theirs", "mine", "between"]
 
 
 async def test_a_gateway_that_can_not_resume_ends_the_turn_with_the_link() -> None:

@@ -7,6 +7,7 @@ from handspan.client.memory import MOST_IDS, Memory
 from handspan.client.peer import Peer
 from handspan.client.talk import Talk
 from handspan.client.tools import Tools
+from handspan.core.events import Ended
 from handspan.core.values import Json
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import (
@@ -14,12 +15,15 @@ from handspan.wire.ws_frames import (
     Answer,
     Connect,
     Connected,
+    Error,
     EventFrame,
     Fault,
     GetRegisteredTools,
+    MessageAccepted,
     PermissionAnswer,
     PermissionRequest,
     Progress,
+    Regenerate,
     RegisteredTools,
     RegisterTools,
     Rejected,
@@ -226,29 +230,95 @@ def test_what_is_said_while_the_link_is_down_is_said_when_it_is_back(resumed: bo
 
 def test_what_did_not_get_away_is_said_again_in_order_and_results_are_not_among_it() -> None:
     one = chat()
-    message, abort = Say("hello"), Abort()
+    message, abort = Say("hello", id="m1"), Abort()
     assert one.say(message) == [Send(message)]
     one.dropped([message, Result(id="c1"), abort])
     one.say(Answer("q1", "allow"))
     assert frames(back(one)) == [message, abort, Answer("q1", "allow")]
-    assert frames(back(one)) == [GetRegisteredTools()]  # once: now it may have arrived
+    assert frames(back(one)) == [message]  # now it may have arrived
 
 
-def test_a_message_that_may_have_arrived_is_asked_for_and_not_said_again() -> None:
+def ends(actions: list[Action]) -> list[Ended]:
+    return [action.event for action in actions if isinstance(action, Happened) and isinstance(action.event, Ended)]
+
+
+def test_a_new_answer_that_may_have_been_asked_for_is_not_asked_for_again() -> None:
     one = chat()
-    one.say(Say("pay"))
+    one.say(Regenerate())
     one.dropped([])
     assert frames(back(one)) == [GetRegisteredTools()]
-    lost = one.heard(RegisteredTools([]), NOW)
-    assert [action.event.reason for action in lost if isinstance(action, Happened)] == ["error"]  # type: ignore[union-attr] # an Ended
+    assert [ended.reason for ended in ends(one.heard(RegisteredTools([]), NOW))] == ["error"]
     assert one.heard(RegisteredTools([]), NOW) == [Tell(RegisteredTools([]))]
 
 
-def test_a_turn_of_which_something_was_heard_just_goes_on() -> None:
+def test_a_new_answer_of_which_something_was_heard_just_goes_on() -> None:
     one = chat()
-    one.say(Say("hello"))
+    one.say(Regenerate())
     one.heard(EventFrame(1, {"type": "round", "number": 1}), NOW)
     one.dropped([])
+    assert frames(back(one)) == []
+
+
+def test_a_new_answer_is_lost_with_a_gateway_that_does_not_know_the_chat() -> None:
+    one = chat()
+    one.say(Regenerate())
+    one.dropped([])
+    (lost,) = ends(back(one, resumed=False))
+    assert (lost.reason, "does not know" in lost.text) == ("error", True)
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_a_message_is_sent_again_on_every_link_until_its_turn_has_ended(resumed: bool) -> None:
+    one, message = chat(), Say("pay", id="m1")
+    one.say(message)
+    one.dropped([])
+    assert frames(back(one, resumed)) == [message]
+    one.heard(MessageAccepted("m1", "t1"), NOW)
+    one.heard(EventFrame(1, {"type": "round", "number": 1}, "t1"), NOW)
+    one.dropped([])
+    assert frames(back(one, resumed)) == [message]
+    assert ends(one.heard(EventFrame(2, {"type": "ended", "reason": "done", "text": ""}, "t1"), NOW)) == [Ended("done")]
+    one.dropped([])
+    assert frames(back(one, resumed)) == []
+
+
+def test_what_is_said_into_a_turn_is_sent_again_until_it_is_accepted_or_refused() -> None:
+    one, first, taken, refused = chat(), Say("1", id="m1"), Say("2", False, True, "m2"), Say("3", False, True, "m3")
+    for frame in (first, taken, refused):
+        one.say(frame)
+    one.dropped([])
+    assert frames(back(one)) == [first, taken, refused]
+    one.heard(MessageAccepted("m1", "t1"), NOW)
+    one.heard(MessageAccepted("m2", "t1"), NOW)
+    one.dropped([])
+    assert frames(back(one)) == [first, refused]
+    assert ends(one.heard(Error("busy", "SESSION_BUSY", "m3"), NOW)) == [Ended("error", "busy")]
+    one.dropped([])
+    assert frames(back(one)) == []
+
+
+def test_a_message_is_not_sent_again_to_a_gateway_that_would_say_it_twice() -> None:
+    one = chat()
+    one.say(Say("pay", id="m1"))
+    one.dropped([])
+    one.opened()
+    came = one.heard(Connected(1, "hello", ["events"]), NOW)
+    assert (frames(came), [ended.reason for ended in ends(came)]) == ([], ["error"])
+
+
+def test_a_message_that_was_answered_without_being_accepted_is_not_sent_again() -> None:
+    one = chat()
+    one.say(Say("pay", id="m1"))
+    assert ends(one.heard(EventFrame(1, {"type": "ended", "reason": "done"}), NOW)) == [Ended("done")]
+    one.dropped([])
+    assert frames(back(one)) == []
+
+
+def test_what_nobody_waits_for_any_more_is_not_said_when_the_link_is_back() -> None:
+    one = chat()
+    one.dropped([])
+    one.say(Say("pay", id="m1"))
+    assert ends(one.give_up("down")) == [Ended("error", "down")]
     assert frames(back(one)) == []
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from handspan.client.talk import Talk
 from handspan.core.events import Ended, Event
-from handspan.wire.ws_frames import Error, EventFrame, Say
+from handspan.wire.ws_frames import Error, EventFrame, MessageAccepted, Regenerate, Say
 from handspan.wire.ws_frames import Question as QuestionFrame
 
 EVENTS = frozenset(("events", "resume"))
@@ -17,14 +17,14 @@ class Front:
         self.talk = Talk()
         self._seq = 0
 
-    def happens(self, kind: str, **fields: Any) -> list[tuple[Event, bool]]:
+    def happens(self, kind: str, turn: str = "", **fields: Any) -> list[tuple[Event, bool]]:
         """An event comes: what it is, and whether it is ours."""
         self._seq += 1
-        heard = self.talk.heard(EventFrame(self._seq, {"type": kind, **fields}), EVENTS)
+        heard = self.talk.heard(EventFrame(self._seq, {"type": kind, **fields}, turn), EVENTS)
         return [(one.event, one.is_own) for one in heard]
 
-    def is_ours(self, kind: str, **fields: Any) -> bool:
-        ((_, is_own),) = self.happens(kind, **fields)
+    def is_ours(self, kind: str, turn: str = "", **fields: Any) -> bool:
+        ((_, is_own),) = self.happens(kind, turn, **fields)
         return is_own
 
 
@@ -86,3 +86,58 @@ def test_an_event_that_is_known_or_of_tomorrow_is_passed_over() -> None:
     assert front.talk.heard(EventFrame(1, {"type": "text", "text": "one"}), EVENTS) == []
     assert front.happens("an event of tomorrow") == []
     assert front.talk.last_event == 2
+
+
+def test_what_is_ours_is_said_by_the_gateway_and_not_guessed() -> None:
+    front = Front()
+    front.talk.begin(Say("mine", id="m1"))
+    assert not front.is_ours("round", "t1", number=1)
+    assert front.talk.heard(MessageAccepted("m1", "t2"), EVENTS) == []
+    assert not front.is_ours("ended", "t1", reason="done")
+    assert front.is_ours("round", "t2", number=1)
+    assert front.is_ours("ended", "t2", reason="pending")
+    assert not front.is_ours("text", "t3", text="between")
+    assert front.is_ours("ended", "t2", reason="done")
+    assert front.talk.opening is None
+
+
+def test_a_message_that_was_kept_when_its_turn_was_over_ends_with_it() -> None:
+    front = Front()
+    front.talk.begin(Say("and mine", join=True, id="m1"))
+    assert not front.is_ours("ended", "t1", reason="error", text="no key")
+    (ended,) = front.talk.heard(MessageAccepted("m1", "t1"), EVENTS)
+    assert (ended.event, ended.is_own) == (Ended("error", "no key"), True)
+
+
+def test_a_turn_that_failed_elsewhere_does_not_end_ours() -> None:
+    front = Front()
+    front.talk.begin(Say("mine", id="m1"))
+    front.talk.heard(MessageAccepted("m1", "t1"), EVENTS)
+    front.happens("ended", "t2", reason="error", text="no key")
+    assert front.talk.heard(Error("no key", "AUTH_ERROR"), EVENTS) == []
+    assert front.is_ours("ended", "t1", reason="done")
+
+
+def test_a_message_that_was_stopped_behind_the_turn_of_others_ends_as_aborted() -> None:
+    front = Front()
+    front.happens("text", "t1", text="theirs")
+    front.talk.begin(Say("mine", id="m1"))
+    (ended,) = front.talk.heard(Error("stopped", "ABORTED", "m1"), EVENTS)
+    assert (ended.event, ended.is_own, front.talk.opening) == (Ended("aborted"), True, None)
+
+
+def test_without_an_id_the_first_round_is_where_ours_begins() -> None:
+    front = Front()
+    front.happens("text", "t1", text="theirs")
+    front.talk.begin(Regenerate())
+    assert not front.is_ours("ended", "t1", reason="done")
+    assert front.is_ours("round", "t2", number=1)
+
+
+def test_a_gateway_that_does_not_resume_says_nothing_of_turns() -> None:
+    talk = Talk()
+    talk.begin(Say("mine", id="m1"))
+    (heard,) = talk.heard(EventFrame(1, {"type": "text", "text": "hi"}, "t1"), frozenset(("events",)))
+    assert heard.is_own
+    (lost,) = talk.heard(Error("busy", "SESSION_BUSY"), frozenset(("events",)))
+    assert lost.event == Ended("error", "busy")

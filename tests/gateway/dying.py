@@ -20,7 +20,7 @@ async def main(folder: Path) -> None:
     """Talk, until somebody kills this process."""
     async with House(folder, [[call("note", text="a"), call("note", text="b")], "never said"]) as house:
         house.questions.asked.append(tell)
-        await house.turns.say("s", OPERATOR, said("note it"), lambda _: None, agent="Careful")
+        await house.turns.say("s", OPERATOR, said("note it"), lambda *_: None, agent="Careful")
 
 
 if __name__ == "__main__":

@@ -69,9 +69,12 @@ class Front:
 
     def __init__(self) -> None:
         self.heard: list[Happening] = []
+        self.turns: list[str] = []
+        """The turns of what was heard, in the same order."""
 
-    def __call__(self, happening: Happening) -> None:
+    def __call__(self, happening: Happening, turn: str) -> None:
         self.heard.append(happening)
+        self.turns.append(turn)
 
     def of(self, kind: type[_T]) -> list[_T]:
         """What was heard of this kind."""

@@ -190,7 +190,7 @@ async def test_a_title_that_can_not_be_kept_disturbs_nothing(house: House, monke
 
 
 async def test_a_front_that_fails_disturbs_nobody(house: House) -> None:
-    def broken(_: object) -> None:
+    def broken(_: object, turn: str) -> None:
         raise ValueError("a front's bug")
 
     front = Front()

@@ -1,7 +1,7 @@
 """One conversation: its messages, and their projections in the words of the models it talks to (SPEC A2, M4)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from handspan.agent.limits import Limits, Turn
@@ -53,6 +53,8 @@ class Session:
         """What a person should know, such as a skill that can't be used."""
         self.inbox: list[UserMessage] = []
         """What a person said while the model was at work; it joins at the next round."""
+        self.kept: Callable[[Message], None] = _nobody_hears
+        """Hears of every message when it is kept."""
         self._log = log or NoLog()
         self._projections: dict[str, Projection] = {}
 
@@ -60,6 +62,11 @@ class Session:
     def last(self) -> Message | None:
         """The last message."""
         return self.messages[-1] if self.messages else None
+
+    def said(self, message_id: str) -> UserMessage | None:
+        """What was said under this id, if it is part of the conversation."""
+        said = (message for message in reversed(self.messages) if type(message) is UserMessage)
+        return next((message for message in said if message.id == message_id), None) if message_id else None
 
     async def append(self, message: Message) -> None:
         """Add a message: kept first, then part of every projection. `UnpairedCalls` when it must not stand here."""
@@ -79,6 +86,7 @@ class Session:
         self.turn.note(message)
         for projection in self._projections.values():
             projection.append(message)
+        self.kept(message)
 
     def forget_projections(self) -> None:
         """Let the next request be written anew: the instructions have changed."""
@@ -92,3 +100,7 @@ class Session:
             for message in self.messages:
                 projection.append(message)
         return projection
+
+
+def _nobody_hears(_: Message) -> None:
+    """For a conversation whose messages nobody waits for."""

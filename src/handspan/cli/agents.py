@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, get_args
 
 import click
 from msgspec import Struct, structs
@@ -10,13 +10,14 @@ from msgspec import Struct, structs
 from handspan.cli.agents_shown import ListedAgent, ShownAgent, print_agent, print_json, print_list
 from handspan.cli.embedded_agents import EmbeddedAgents
 from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.place import find_gateway, place_options
-from handspan.cli.remote import Remote
-from handspan.cli.remote_agents import RemoteAgents
+from handspan.cli.place import find_gateway, place_options, remote_part
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.names import did_you_mean, matches
 from handspan.gateway.agents import ticked, unticked
 from handspan.gateway.app import App
+
+if TYPE_CHECKING:
+    from handspan.cli.remote import Remote
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -180,8 +181,8 @@ def _run(work: Callable[[SomeAgents], Awaitable[None]], as_json: bool) -> None:
         async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
             await work(EmbeddedAgents(app))
 
-    async def at_the_gateway(remote: Remote) -> None:
-        await work(RemoteAgents(remote))
+    async def at_the_gateway(remote: "Remote") -> None:
+        await work(remote_part("remote_agents").RemoteAgents(remote))
 
     remote = find_gateway(says=not as_json)
     asyncio.run(in_the_house() if remote is None else at_the_gateway(remote))

@@ -3,16 +3,14 @@
 import asyncio
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 import msgspec
 from msgspec import Struct
 
 from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.place import find_gateway, place_options
-from handspan.cli.remote import Remote
-from handspan.cli.remote_call import RemoteCalls
+from handspan.cli.place import find_gateway, place_options, remote_part
 from handspan.cli.terminal import questions_for
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.context import Progress, no_progress
@@ -23,6 +21,10 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.app import App
 from handspan.wire import strict_json
+
+if TYPE_CHECKING:
+    from handspan.cli.remote import Remote
+    from handspan.cli.remote_call import RemoteCalls
 
 _Line: TypeAlias = tuple[str, bytes | str] | Failure
 
@@ -71,9 +73,10 @@ async def _call_each(lines: Iterator[_Line], agent: str | None, yes: bool, progr
     return failed
 
 
-def _call_each_there(remote: Remote, lines: Iterator[_Line], agent: str | None, yes: bool) -> bool:
+def _call_each_there(remote: "Remote", lines: Iterator[_Line], agent: str | None, yes: bool) -> bool:
     """The same at the gateway."""
-    failed, calls = False, RemoteCalls(remote, agent, questions_for(yes))
+    failed = False
+    calls: RemoteCalls = remote_part("remote_call").RemoteCalls(remote, agent, questions_for(yes))
     calls.check()
     for line in lines:
         envelope = encode_envelope(line) if isinstance(line, Failure) else calls.call(*line)

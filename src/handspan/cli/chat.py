@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -11,10 +12,7 @@ from msgspec import Struct
 from handspan.agent.session import Session
 from handspan.cli.conversation import Partner, converse, tool_line
 from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.place import find_gateway, given_url, place_options
-from handspan.cli.remote import Remote
-from handspan.cli.remote_agents import agent_called
-from handspan.cli.remote_chat import RemoteTalk, model_of
+from handspan.cli.place import find_gateway, given_url, place_options, remote_part
 from handspan.cli.shown import JsonLines, Show, Shown
 from handspan.cli.terminal import questions_for
 from handspan.core.agents import Agent
@@ -24,6 +22,10 @@ from handspan.core.messages import Text, UserMessage
 from handspan.gateway.app import App
 from handspan.gateway.conversing import Conversing
 from handspan.models.choice import Choice
+
+if TYPE_CHECKING:
+    from handspan.cli.remote import Remote
+    from handspan.cli.remote_chat import RemoteTalk
 
 
 @click.command("chat")
@@ -62,15 +64,15 @@ class _Given(Struct, frozen=True):
     model: str
 
 
-def _find_gateway(given: _Given, *, says: bool) -> Remote | None:
+def _find_gateway(given: _Given, *, says: bool) -> "Remote | None":
     """The gateway to talk at. It answers with the models of its agents: with any other one this process answers."""
     if not given.model:
         return find_gateway(says=says)
     remote = find_gateway(says=False)
     is_there, words = False, "(--model: embedded)"
     if remote is not None:
-        has = model_of(remote, agent=agent_called(remote, given.agent or "").name).model
-        is_there = model_of(remote, model=given.model).model == has
+        has: str = remote_part("remote_chat").model_of_agent(remote, given.agent or "").model
+        is_there = remote_part("remote_chat").model_called(remote, given.model).model == has
         words = f"(gateway {remote.url})" if is_there else f"(--model: embedded; {remote.url} answers with {has!r})"
         if not is_there and given_url():
             raise click.UsageError(
@@ -92,8 +94,9 @@ async def _chat(given: _Given, yes: bool, show: Show) -> int:
             await talk.close()
 
 
-async def _chat_there(remote: Remote, given: _Given, yes: bool, show: Show) -> int:
-    async with RemoteTalk(remote, show, questions_for(yes)) as talk:
+async def _chat_there(remote: "Remote", given: _Given, yes: bool, show: Show) -> int:
+    there: RemoteTalk = remote_part("remote_chat").RemoteTalk(remote, show, questions_for(yes))
+    async with there as talk:
         await talk.open(given.agent, given.session)
         return await _talk(talk, given.question, show, read_settings().state)
 

@@ -17,7 +17,7 @@ from handspan.cli.device_consent import Choices, Consent, DeviceFile
 from handspan.cli.device_shown import DeviceJson, DeviceLines, DeviceLog
 from handspan.cli.device_tools import DELAY, PERMISSIONS, DeviceTool, device_tools
 from handspan.cli.options import read_settings, settings_options
-from handspan.cli.place import gateway_options, given_url, named_gateway, running_gateway
+from handspan.cli.place import gateway_options, given_url, named_gateway, remote_at, running_gateway
 from handspan.cli.remote import Remote
 from handspan.cli.terminal import TerminalQuestions
 from handspan.client.callbacks import Callbacks
@@ -90,10 +90,7 @@ def _pair(file: DeviceFile, code: str, label: str) -> None:
     url = given_url()
     if not url:
         raise click.UsageError("--pair needs --url: the gateway shows both.")
-    try:
-        remote = Remote(url, "")
-    except ValueError as error:
-        raise click.UsageError(f"--url: {error}.") from None
+    remote = remote_at(url, "")
     paired = remote.change("POST", "/pair", _Paired, {"code": code, "label": label})
     remote.close()
     file.write(Choices(token=paired.token, permissions=file.read().permissions))

@@ -1,19 +1,26 @@
 """Where a command does its work: at the gateway that runs, or in a house of its own that ends with it."""
 
+import importlib
 import os
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import click
 
 from handspan.cli.asking import own_tls
 from handspan.cli.options import read_settings
-from handspan.cli.remote import Remote
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 
+if TYPE_CHECKING:
+    import ssl
+
+    from handspan.cli.remote import Remote
+
 F = TypeVar("F", bound=Callable[..., Any])
+Part: TypeAlias = Literal["remote_agents", "remote_call", "remote_chat", "remote_tools"]
 
 _URL: Final = "HANDSPAN_URL"
 _TOKEN: Final = "HANDSPAN_TOKEN"
@@ -51,7 +58,12 @@ def given_url() -> str:
     return str(_given(click.get_current_context()).get("url") or os.environ.get(_URL, ""))
 
 
-def find_gateway(*, says: bool = True) -> Remote | None:
+def remote_part(name: Part) -> ModuleType:
+    """What a command does at a gateway. Loaded where one runs: nobody else pays for it."""
+    return importlib.import_module(f"handspan.cli.{name}")
+
+
+def find_gateway(*, says: bool = True) -> "Remote | None":
     """The gateway to work at, or None for here. `says`: in a few words on standard error, which it is."""
     given = _given(click.get_current_context())
     if given.get("embedded"):
@@ -71,16 +83,13 @@ def find_gateway(*, says: bool = True) -> Remote | None:
     return remote
 
 
-def named_gateway(token: str = "") -> Remote | None:
+def named_gateway(token: str = "") -> "Remote | None":
     """The gateway whose address was named; None when none was. `token` where none was named with it."""
     url = given_url()
     if not url:
         return None
     settings = read_settings()
-    try:
-        remote = Remote(url, _token() or token)
-    except ValueError as error:
-        raise click.UsageError(f"--url: {error}.") from None
+    remote = remote_at(url, _token() or token)
     running = None if remote.token else running_gateway(settings)
     if running is not None and running.url == remote.url:
         return running
@@ -89,7 +98,16 @@ def named_gateway(token: str = "") -> Remote | None:
     return remote
 
 
-def running_gateway(settings: Settings) -> Remote | None:
+def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None) -> "Remote":
+    """The gateway at this address."""
+    try:
+        remote: Remote = importlib.import_module("handspan.cli.remote").Remote(url, token, tls)
+    except ValueError as error:
+        raise click.UsageError(f"--url: {error}.") from None
+    return remote
+
+
+def running_gateway(settings: Settings) -> "Remote | None":
     """The gateway that serves the state folder; None when there is none."""
     running = find_running(settings.state)
     if running is None:
@@ -104,7 +122,7 @@ def running_gateway(settings: Settings) -> Remote | None:
         tls = own_tls(settings.gateway.tls_cert)
     except OSError as error:
         raise ConfigError(f"gateway.tls_cert: {str(settings.gateway.tls_cert)!r} can't be read: {error}.") from None
-    return Remote(running.url, token, tls)
+    return remote_at(running.url, token, tls)
 
 
 def _token() -> str:

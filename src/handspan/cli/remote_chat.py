@@ -23,6 +23,9 @@ from handspan.gateway.conversing import LAST, usage_lines
 
 _CLOSED: Final = Ended("error", "The gateway has ended this conversation. Begin it again: what was said is kept there.")
 
+_PATIENCE: Final = 1.0
+_NO_WORD: Final = "(no word from the gateway yet; Ctrl-C again does not wait for it)"
+
 
 class _Session(Struct, frozen=True):
     session_id: str
@@ -44,9 +47,14 @@ class _Usage(Struct, frozen=True):
     usage: list[UsageSum]
 
 
-def model_of(remote: Remote, *, agent: str = "", model: str = "") -> ChosenModel:
-    """The model of this name, or of this agent; `RemoteRefused` when there is none."""
-    return remote.get("/api/models/which", ChosenModel, agent=agent, model=model)
+def model_called(remote: Remote, name: str) -> ChosenModel:
+    """The model of this name; `RemoteRefused` when there is none."""
+    return remote.get("/api/models/which", ChosenModel, model=name)
+
+
+def model_of_agent(remote: Remote, name: str) -> ChosenModel:
+    """The model that this agent, or the default one, answers with."""
+    return remote.get("/api/models/which", ChosenModel, agent=agent_called(remote, name).name)
 
 
 class RemoteTalk:
@@ -59,7 +67,10 @@ class RemoteTalk:
         self._client = Client(remote.url, remote.token, tls=remote.tls)
         self._chat: Chat | None = None
         self._agent: RemoteAgent
+        self._session_id = self._named = ""
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._is_lost = False
+        """The last turn was left without its end: the connection would wait for that before it begins another."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -74,14 +85,16 @@ class RemoteTalk:
         """Begin a session, or go on with one: with the agent that it has, unless another is named."""
         session = await asyncio.to_thread(self._find, session_id) if session_id else None
         self._agent = await asyncio.to_thread(self._find_agent, agent, session)
-        chosen = await asyncio.to_thread(model_of, self._remote, agent=self._agent.name)
+        chosen = await asyncio.to_thread(model_of_agent, self._remote, self._agent.name)
         await self._enter(session.session_id if session else "", agent or "")
-        self._show.opened(self._talking.session_id, self._agent.name, chosen.why)
+        self._show.opened(self._session_id, self._agent.name, chosen.why)
         for note in await asyncio.to_thread(skill_notes, self._remote, self._agent.skills):
             self._show.told(f"({note})")
 
     async def say(self, text: str) -> Ended:
         """One turn; Ctrl-C aborts it, a second one does not wait for the gateway to say so."""
+        if self._is_lost or self._chat is None:
+            await self._go_over(self._named)
         loop = asyncio.get_running_loop()
         turn = asyncio.create_task(self._turn(text))
         aborting: list[asyncio.Task[None]] = []
@@ -98,6 +111,7 @@ class RemoteTalk:
         except asyncio.CancelledError:
             if not turn.cancelled():
                 raise
+            self._is_lost = True
             return self._ended(Ended("aborted"))
         finally:
             loop.remove_signal_handler(signal.SIGINT)
@@ -107,7 +121,7 @@ class RemoteTalk:
         """The lines that answer a command."""
         match name:
             case "/tools":
-                found = await asyncio.to_thread(tools_of, self._remote, self._agent.name, self._talking.session_id)
+                found = await asyncio.to_thread(tools_of, self._remote, self._agent.name, self._session_id)
                 return [tool_line(tool.name, tool.description) for tool in found]
             case "/agent":
                 if argument:
@@ -140,7 +154,10 @@ class RemoteTalk:
         finally:
             await _cancel(*self._asking.values())
             self._asking.clear()
-        return ended or self._ended(_CLOSED)
+        if ended is None:
+            self._is_lost = True
+            ended = self._ended(_CLOSED)
+        return ended
 
     async def _ask(self, question: Question) -> None:
         answer = await ask_here(question, self._questions)
@@ -148,8 +165,12 @@ class RemoteTalk:
         await self._talking.answer(question.id, answer.decision, always=answer.always)
 
     async def _abort(self, turn: asyncio.Task[Ended]) -> None:
-        if not await self._talking.abort():  # nothing runs there, whatever this end waits for
-            turn.cancel()
+        waiting = asyncio.get_running_loop().call_later(_PATIENCE, self._show.told, _NO_WORD)
+        try:
+            if not await self._talking.abort():  # nothing runs there, whatever this end waits for
+                turn.cancel()
+        finally:
+            waiting.cancel()
 
     def _ended(self, ended: Ended) -> Ended:
         self._show(ended)
@@ -159,12 +180,13 @@ class RemoteTalk:
 
     @property
     def _talking(self) -> Chat:
-        assert self._chat is not None  # it is open
+        assert self._chat is not None  # `say` sees to it
         return self._chat
 
     async def _enter(self, session_id: str, agent: str) -> None:
-        chat = self._client.chat(session_id or None, agent or None)
-        self._chat = await chat.__aenter__()
+        self._session_id, self._named = session_id, agent
+        self._chat = await self._client.chat(session_id or None, agent or None).__aenter__()
+        self._session_id = self._chat.session_id
 
     async def _leave(self) -> None:
         chat, self._chat = self._chat, None
@@ -174,9 +196,13 @@ class RemoteTalk:
     async def _change_agent(self, name: str) -> None:
         """The session goes on under another agent: a connection says at its beginning which one it is for."""
         self._agent = await asyncio.to_thread(agent_called, self._remote, name)
-        session_id = self._talking.session_id
+        await self._go_over(name)
+
+    async def _go_over(self, agent: str) -> None:
+        """Go on with the session on another connection."""
         await self._leave()
-        await self._enter(session_id, name)
+        await self._enter(self._session_id, agent)
+        self._is_lost = False
 
     def _find(self, session_id: str) -> _Session:
         if session_id != LAST:
@@ -196,7 +222,7 @@ class RemoteTalk:
             raise RemoteRefused(refused.status, text) from None
 
     def _usage(self) -> list[UsageSum]:
-        return self._remote.get("/api/usage", _Usage, by="model", session=self._talking.session_id).usage
+        return self._remote.get("/api/usage", _Usage, by="model", session=self._session_id).usage
 
 
 async def _cancel(*tasks: "asyncio.Task[None]") -> None:

@@ -3,11 +3,11 @@
 from msgspec import Struct
 
 from handspan.cli.remote import Remote, segment
+from handspan.cli.tools_shown import Why
 from handspan.core.errors import ConfigError
 from handspan.core.names import matches
 from handspan.core.principals import Origin, OriginKind, ScopeKind
 from handspan.core.values import JsonObject
-from handspan.registry.toolbox import Reason
 
 
 class _Origin(Struct, frozen=True):
@@ -37,15 +37,6 @@ class RemoteTool(Struct, frozen=True):
 
 class _Tools(Struct, frozen=True):
     tools: list[RemoteTool]
-
-
-class Why(Struct, frozen=True):
-    """Whether an agent can use a tool."""
-
-    tool: str
-    agent: str
-    usable: bool
-    reasons: list[Reason]
 
 
 class _Switched(Struct, frozen=True):

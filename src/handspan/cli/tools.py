@@ -1,23 +1,25 @@
 """`handspan tools`: what there is, why one can't be used, and the switches (SPEC R8, R9, A1)."""
 
 import asyncio
-import shutil
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from handspan.cli import remote_tools
 from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.place import find_gateway, place_options
-from handspan.cli.remote import Remote
+from handspan.cli.place import find_gateway, place_options, remote_part
+from handspan.cli.tools_shown import Why, table
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean
 from handspan.core.values import JsonObject
 from handspan.gateway.app import App
 from handspan.registry.entry import Entry
 from handspan.registry.registry import is_named_by
+
+if TYPE_CHECKING:
+    from handspan.cli.remote import Remote
 
 
 @click.group("tools", invoke_without_command=True)
@@ -30,8 +32,8 @@ def command(ctx: click.Context, as_json: bool, agent: str | None) -> None:
     """List the tools: name, description, origin, version, permissions."""
     if ctx.invoked_subcommand is None:
         remote = find_gateway(says=not as_json)
-        rows = asyncio.run(_rows(agent)) if remote is None else remote_tools.tool_rows(remote, agent)
-        click.echo(msgspec.json.format(msgspec.json.encode(rows)).decode() if as_json else _table(rows))
+        rows = asyncio.run(_rows(agent)) if remote is None else remote_part("remote_tools").tool_rows(remote, agent)
+        click.echo(msgspec.json.format(msgspec.json.encode(rows)).decode() if as_json else table(rows))
 
 
 @command.command("why")
@@ -43,7 +45,9 @@ def command(ctx: click.Context, as_json: bool, agent: str | None) -> None:
 def why(name: str, agent: str | None, as_json: bool) -> None:
     """Say why an agent can or can't use the tool NAME. Exit code 1: it can't."""
     remote = find_gateway(says=not as_json)
-    answer = asyncio.run(_why(name, agent)) if remote is None else remote_tools.why(remote, name, agent)
+    answer: Why = (
+        asyncio.run(_why(name, agent)) if remote is None else remote_part("remote_tools").why(remote, name, agent)
+    )
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(answer)).decode())
     else:
@@ -94,32 +98,11 @@ def _row(entry: Entry, app: App) -> JsonObject:
     }
 
 
-def _table(rows: list[JsonObject]) -> str:
-    """One line a tool, as wide as the terminal."""
-    columns = ("name", "origin", "version", "permissions")
-    cells = [
-        [", ".join(map(str, value)) if isinstance(value := row[key], list) else str(value) for key in columns]
-        for row in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    room = shutil.get_terminal_size((120, 24)).columns
-    lines = [(columns, "description"), *zip(cells, (_said(row) for row in rows), strict=True)]
-    return "\n".join(
-        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=True)), words])[:room].rstrip()
-        for line, words in lines
-    )
-
-
-def _said(row: JsonObject) -> str:
-    off = "" if row["enabled"] else "(off) "
-    return off + " ".join(str(row["description"]).split())
-
-
-async def _why(name: str, agent: str | None) -> remote_tools.Why:
+async def _why(name: str, agent: str | None) -> Why:
     async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
         caller = app.caller(await app.find_agent(agent))
         reasons = caller.box.why(name)
-    return remote_tools.Why(name, caller.agent.name, all(reason.ok for reason in reasons), reasons)
+    return Why(name, caller.agent.name, all(reason.ok for reason in reasons), reasons)
 
 
 def _switch(pattern: str, *, on: bool) -> None:
@@ -140,9 +123,10 @@ async def _switch_here(pattern: str, *, on: bool) -> bool:
         return app.switches.switch_on(pattern) if on else app.switches.switch_off(pattern)
 
 
-def _switch_there(remote: Remote, pattern: str, *, on: bool) -> bool:
-    changed = remote_tools.switch(remote, pattern, on=on)
-    is_there, names = remote_tools.tools_named(remote, pattern)
+def _switch_there(remote: "Remote", pattern: str, *, on: bool) -> bool:
+    part = remote_part("remote_tools")
+    changed: bool = part.switch(remote, pattern, on=on)
+    is_there, names = part.tools_named(remote, pattern)
     if not on and not is_there:
         _note_nothing(pattern, names)
     return changed

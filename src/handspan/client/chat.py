@@ -10,6 +10,7 @@ from handspan.client.memory import Memory
 from handspan.client.peer import Peer
 from handspan.client.talk import Opening, Talk
 from handspan.client.tools import Tools
+from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event
 from handspan.core.values import JsonObject
@@ -147,7 +148,7 @@ class Chat:
         One turn at a time: a second one begins when the first has ended. With `join` the text becomes part of the turn
         that runs, if one does, and the events from then on are those of that turn.
         """
-        return Events(self, Say(text, debug, join))
+        return Events(self, Say(text, debug, join, new_call_id()))
 
     def regenerate(self) -> Events:
         """Let the last answer be given anew."""

@@ -19,6 +19,7 @@ from handspan.client.peer import Peer
 from handspan.client.running import AskPermission
 from handspan.client.tools import Tools
 from handspan.client.ws import Backoff
+from handspan.core.calls import new_call_id
 from handspan.core.events import Event
 from handspan.wire.ws_frames import Abort, Capability, ClientFrame, Connect, Role, Say, ServerFrame, SessionStart
 
@@ -190,7 +191,7 @@ class Client:
 
     def send_message(self, content: str, debug: bool = False) -> None:
         """Say something in the session of a client that is a chat. The answer comes by the callbacks."""
-        self._say(Say(content, debug))
+        self._say(Say(content, debug, id=new_call_id()))
 
     def abort(self) -> None:
         """Stop the turn of a client that is a chat."""

@@ -25,8 +25,10 @@ from handspan.wire.ws_frames import (
     Connect,
     Connected,
     Decision,
+    Error,
     Fault,
     Limits,
+    MessageAccepted,
     PermissionAnswer,
     PermissionRequest,
     Progress,
@@ -75,6 +77,8 @@ class Peer:
         self._queue: deque[_Call] = deque()
         self._permissions: dict[str, PermissionAnswer | None] = {}
         self._unsent: list[ClientFrame] = []
+        self._unaccepted: dict[str, Say] = {}
+        """Messages that were sent, and may have gone down with the link."""
         self.is_open = False
         self.is_connected = False
         self.agreed: frozenset[str] = frozenset()
@@ -107,6 +111,7 @@ class Peer:
         if not can_resume:  # ws.md 6.6: the gateway has ended its calls
             for call in self._calls.values():
                 call.is_settled = True
+            self._unaccepted.clear()
         if self._talk is None:
             return []
         return [*self._talk.drop(can_resume, self._is_unsent(self._talk.opening))]
@@ -126,21 +131,38 @@ class Peer:
                 return self._connected(frame, now)
             case ToolsRegistered(rejected=rejected):
                 self.rejected.update((one.name, one.reason) for one in rejected)
-        happened = [] if self._talk is None else self._talk.heard(frame, self.agreed)
-        return [Tell(frame), *happened]
+            case MessageAccepted(id=message_id) | Error(id=message_id):
+                self._unaccepted.pop(message_id, None)
+        return [Tell(frame), *self._talked(frame)]
 
     def say(self, frame: ClientFrame) -> list[Action]:
         """Send this now, or as soon as the gateway is there."""
         if self._talk is not None and isinstance(frame, Say | Regenerate) and self._talk.opening is None:
             self._talk.begin(frame)
+        elif self._talk is not None and isinstance(frame, Say):
+            self._talk.join(frame)
+        if isinstance(frame, Say) and frame.id:
+            self._unaccepted[frame.id] = frame
         if self.is_connected:
             return [Send(frame)]
         self._unsent.append(frame)
         return []
 
     def give_up(self, why: str) -> list[Action]:
-        """Nobody waits for the open turn any longer."""
-        return [] if self._talk is None else [*self._talk.lose(why)]
+        """Nobody waits for the open turn any longer: what it would be about is not said any more."""
+        if self._talk is None:
+            return []
+        self._unsent = [frame for frame in self._unsent if not isinstance(frame, Say | Regenerate)]
+        self._unaccepted.clear()
+        return [*self._talk.lose(why)]
+
+    def _talked(self, frame: ServerFrame) -> list[Action]:
+        if self._talk is None:
+            return []
+        opening, happened = self._talk.opening, self._talk.heard(frame, self.agreed)
+        if isinstance(opening, Say) and self._talk.opening is None:  # answered: even by a gateway that accepts nothing
+            self._unaccepted.pop(opening.id, None)
+        return [*happened]
 
     # The tools.
 
@@ -208,18 +230,28 @@ class Peer:
         self.label = frame.label
         self.grace = frame.grace_ms / 1000
         self.memory.resume_token = frame.resume_token
+        if "resume" not in self.agreed:
+            self._unaccepted.clear()
         actions: list[Action] = [Keep(), Tell(frame)]
         for answer in self.memory.unacknowledged():
             if "resume" in self.agreed:  # ws.md 6.3
                 actions.append(Send(answer))
             else:  # it was given to a gateway that has ended its call
                 self.memory.close(answer.call, now)
+        again: list[ClientFrame] = []
         if self._talk is not None and was_there:
-            asked, happened = self._talk.come_back(bool(frame.resumed), self._is_unsent(self._talk.opening))
-            actions += [*(Send(one) for one in asked), *happened]
-        actions += [Send(one) for one in self._unsent]
+            is_unsent, can_resume = self._is_unsent(self._talk.opening), "resume" in self.agreed
+            again, happened = self._talk.come_back(bool(frame.resumed), is_unsent, can_resume)
+            actions += happened
+        actions += [Send(one) for one in (*again, *self._maybe_lost(again), *self._unsent)]
+        self._unaccepted.update((one.id, one) for one in self._unsent if isinstance(one, Say) and one.id)
         self._unsent.clear()
         return actions
+
+    def _maybe_lost(self, again: list[ClientFrame]) -> list[Say]:
+        """The messages that have to be sent again besides these; the gateway takes none of them twice (ws.md 3.1)."""
+        said = [*again, *self._unsent]
+        return [one for one in self._unaccepted.values() if not any(one is other for other in said)]
 
     def _requested(self, frame: Request, now: float) -> list[Action]:
         stage = self.memory.stage(frame.id)

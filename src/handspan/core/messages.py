@@ -82,10 +82,14 @@ class Usage(Struct, frozen=True):
 
 
 @final
-class UserMessage(Struct, frozen=True, tag="user"):
-    """What a person, or the world outside, says."""
+class UserMessage(Struct, frozen=True, tag="user", omit_defaults=True):
+    """What a person, or the world outside, says. Only the parts are for models."""
 
     parts: tuple[Text | Media, ...]
+    id: str = ""
+    """What its sender calls it, so that it is not said twice (ws.md 3.1); empty when nobody asked for that."""
+    turn: str = ""
+    """The turn that it began, or became part of."""
 
 
 @final

@@ -16,7 +16,10 @@ they began in.
 import asyncio
 import types
 from collections.abc import Coroutine, Generator
+from math import inf
 from typing import Any, Final
+
+from handspan.engine.alarm import Alarm
 
 GRACE = 2.0
 _CLOSINGS: Final = 20
@@ -35,9 +38,10 @@ class CancelledItself(Exception):
 
 
 class Reaper:
-    """Counts coroutines that outlived their grace time and closes those that let themselves be closed."""
+    """Knows whose time is up; counts coroutines that outlived their grace time, and closes those that can be closed."""
 
     def __init__(self) -> None:
+        self.alarm = Alarm()
         self.reaped = 0
         self._unclosable: list[Coroutine[Any, Any, Any]] = []
 
@@ -80,22 +84,24 @@ class _Wait:
     _may_be_its_own = False
     _is_in_grace = False
     _waits_for: "asyncio.Future[Any] | None" = None
-    _timer: asyncio.TimerHandle | None = None
+    _is_armed = False
 
-    def __init__(self, seconds: float | None, grace: float) -> None:
+    def __init__(self, seconds: float | None, grace: float, alarm: Alarm) -> None:
+        self._alarm = alarm
         task = asyncio.current_task()
         assert task is not None  # only a task can drive
         self.task = task
         self.loop = task.get_loop()
         self._cancellations_before = self._cancellations_heard = task.cancelling()
         self._grace = grace
-        self._deadline = self._ends_at = None if seconds is None else self.loop.time() + seconds
+        self._deadline = self.ends_at = inf if seconds is None else self.loop.time() + seconds
 
     def begin(self, wanted: "asyncio.Future[Any]") -> None:
         """The task is about to wait for this. From now on a timer ends the wait: a bare `yield` needed none."""
         self._waits_for = wanted
-        if self._timer is None and self._ends_at is not None:
-            self._timer = self.loop.call_later(self._ends_at - self.loop.time(), self._time_is_up)
+        if not self._is_armed and self.ends_at != inf:
+            self._is_armed = True
+            self._alarm.add(self)
 
     def judge(self, error: asyncio.CancelledError) -> asyncio.CancelledError | None:
         """What is to be thrown into the coroutine when it was the task that was cancelled, not the future alone."""
@@ -152,24 +158,24 @@ class _Wait:
 
     def look_at_the_clock(self) -> None:
         """See whether the time is over, where no timer says so."""
-        if self._ends_at is not None and self.loop.time() >= self._ends_at:
+        if self.loop.time() >= self.ends_at:
             self.is_over = True
 
     def disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._is_armed:
+            self._is_armed = False
+            self._alarm.remove(self)
 
     def _give_grace(self) -> None:
         self._is_in_grace = True
         self._set(self.loop.time() + self._grace)
 
-    def _set(self, at: float | None) -> None:
+    def _set(self, at: float) -> None:
         self.disarm()
         self.is_over = False
-        self._ends_at = at
+        self.ends_at = at
 
-    def _time_is_up(self) -> None:
+    def time_is_up(self) -> None:
         self.is_over = True
         if self._waits_for is not None:
             self._waits_for.cancel()
@@ -187,7 +193,7 @@ def drive(
     coroutine: Coroutine[Any, Any, Any], wanted: Any, seconds: float | None, reaper: Reaper, grace: float = GRACE
 ) -> Generator[Any, Any, Any]:
     """What a coroutine returns that has made its first step and wants this; `DeadlineReached` after so many seconds."""
-    wait = _Wait(seconds, grace)
+    wait = _Wait(seconds, grace, reaper.alarm)
     try:
         while True:
             if type(wanted) is asyncio.Future and wanted.get_loop() is wait.loop:

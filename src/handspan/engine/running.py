@@ -53,7 +53,8 @@ class Running:
         self.reaper = Reaper()
 
     async def close(self) -> None:
-        """Let idle threads and workers end."""
+        """Let idle threads, workers and the alarm go."""
+        self.reaper.alarm.close()
         self.threads.close()
         await self.workers.close()
 

@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Coroutine
 from typing import Any, Final
 
 from handspan.core.errors import HandspanError
+from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
 from handspan.core.questions import Answer as PersonsAnswer
-from handspan.gateway.chat_frames import ChatFrames, EventFrames
+from handspan.gateway.chat_frames import ChatFrames, EventFrames, error_frame
 from handspan.gateway.peers import Peer
 from handspan.gateway.questions import AwaitedQuestions
-from handspan.gateway.turn_events import Happening
+from handspan.gateway.turn_events import Accepted, AnsweredBefore, Happening
 from handspan.gateway.turns import Bound, TurnRefused, Turns
 from handspan.wire.ws_frames import (
     Abort,
@@ -22,6 +23,7 @@ from handspan.wire.ws_frames import (
     Done,
     Error,
     EventFrame,
+    MessageAccepted,
     QuestionClosed,
     Regenerate,
     Say,
@@ -33,36 +35,63 @@ from handspan.wire.ws_frames import Aborted as AbortedFrame
 _log = logging.getLogger(__name__)
 _MOST_KEPT: Final = 4096
 """Events for a client that comes back."""
+_MOST_MESSAGES: Final = 64
+"""Of which it is remembered what became of them."""
+_NOT_TAKEN: Final = "The message came when its turn was over, and was not taken: send it again."
+_STOPPED: Final = "The message was still waiting when the session's turns were stopped, and is not part of it."
 
 
 class Chat:
     """Takes frames of a conversation. While the link is down and the client may come back, its turn goes on."""
 
-    __slots__ = ("_bound", "_frames", "_kept", "_last", "_peer", "_questions", "_running", "_turns", "_unwatch")
+    __slots__ = (
+        "_accepted",
+        "_bound",
+        "_frames",
+        "_kept",
+        "_last",
+        "_peer",
+        "_questions",
+        "_refused",
+        "_running",
+        "_told_ends",
+        "_turns",
+        "_unkept",
+        "_unwatch",
+    )
 
-    def __init__(self, peer: Peer, turns: Turns, questions: AwaitedQuestions, bound: Bound) -> None:
+    def __init__(self, peer: Peer, turns: Turns, questions: AwaitedQuestions, bound: Bound, seq: int = 0) -> None:
+        """`seq` is the number of the last event that the client had from an earlier life of this gateway."""
         self._peer = peer
         self._turns = turns
         self._questions = questions
         self._bound = bound
         self._running: set[asyncio.Task[None]] = set()
         hears_all, shows = "events" in peer.can, "questions" in peer.can
-        self._frames: EventFrames | ChatFrames = (EventFrames if hears_all else ChatFrames)(questions=shows, me=peer.id)
+        self._frames: EventFrames | ChatFrames = (
+            EventFrames(questions=shows, me=peer.id, seq=seq) if hears_all else ChatFrames(questions=shows, me=peer.id)
+        )
         # Who did not ask for events hears of the turns that it began; the session is its owner's all the same.
         hear = self._hear if hears_all else _hear_nothing
         self._unwatch = turns.watch(bound.session_id, peer.who.owner, hear)
-        self._kept: deque[EventFrame] = deque(maxlen=_MOST_KEPT)
-        """Events of which the client may not have heard."""
-        self._last: list[ServerFrame] = []
-        """How the turn ended while the link was down, for a client without events."""
+        self._kept: deque[tuple[int, EventFrame | MessageAccepted]] = deque(maxlen=_MOST_KEPT)
+        """What the client may not have heard, each with the number of the event that it is, or comes before."""
+        self._last: list[tuple[str, ServerFrame]] = []
+        """How turns ended while the link was down, for a client without events."""
+        self._told_ends: set[str] = set()
+        """Turns whose end such a client was told when it came back."""
+        self._unkept: dict[str, int] = {}
+        """Messages of the client that are not part of the session yet, each with the hash of its words."""
+        self._accepted: OrderedDict[str, tuple[int, str]] = OrderedDict()
+        """Those that are, and the turns that answer them."""
+        self._refused: OrderedDict[str, Error] = OrderedDict()
+        """Messages that were refused while the link was down: this is the answer when they are sent again."""
 
     def take(self, frame: Say | Abort | Regenerate | Answer) -> None:
         """What the client says."""
         match frame:
-            case Say() if not frame.text.strip():
-                self._peer.send(Error("A message needs words in its content.", "EMPTY_CONTENT"))
             case Say():
-                self._start(self._say(frame))
+                self._take_message(frame, frame.id if "resume" in self._peer.can else "")
             case Regenerate():
                 self._start(self._regenerate(frame))
             case Abort():
@@ -77,11 +106,12 @@ class Chat:
         if last_event is not None and isinstance(self._frames, EventFrames):
             # ws.md 3.7: after a restart of the gateway it goes on where the client is, or the client takes it for old.
             self._frames.seq = max(self._frames.seq, last_event)
-        for event in self._kept:
-            if last_event is None or event.seq > last_event:
-                self._peer.send(event)
+        for seq, kept in self._kept:
+            if last_event is None or seq > last_event:
+                self._peer.send(kept)
         missed, self._last = self._last, []
-        for frame in missed:
+        self._told_ends = {turn for turn, _ in missed}
+        for _, frame in missed:
             self._peer.send(frame)
 
     def down(self) -> None:
@@ -98,10 +128,23 @@ class Chat:
 
     # Turns.
 
-    async def _say(self, frame: Say) -> None:
-        message = UserMessage((Text(frame.text),))
+    def _take_message(self, frame: Say, message_id: str) -> None:
+        """Let this be said, once: a message on its way needs no second one, a refused one has its answer."""
+        if not frame.text.strip():
+            self._peer.send(Error("A message needs words in its content.", "EMPTY_CONTENT", message_id))
+        elif message_id in self._refused:
+            self._peer.send(self._refused.pop(message_id))
+        elif turn := self._answered_in(message_id, frame.text):
+            self._peer.send(MessageAccepted(message_id, turn))
+        elif message_id not in self._unkept:
+            if message_id:
+                self._unkept[message_id] = hash(frame.text)
+            self._start(self._say(frame, message_id), message_id)
+
+    async def _say(self, frame: Say, message_id: str) -> None:
+        message = UserMessage((Text(frame.text),), message_id)
         bound, who = self._bound, self._peer.who
-        await self._turns.say(
+        ended = await self._turns.say(
             bound.session_id,
             who,
             message,
@@ -111,6 +154,8 @@ class Chat:
             join=frame.join,
             debug=frame.debug,
         )
+        if message_id in self._unkept:
+            self._fail(_not_kept(ended, message_id))
 
     async def _regenerate(self, frame: Regenerate) -> None:
         await self._turns.regenerate(self._bound.session_id, self._peer.who, self._hear, debug=frame.debug)
@@ -124,37 +169,87 @@ class Chat:
         if not await self._questions.answer(frame.id, answer, owner=self._peer.who.owner, by=self._peer.id):
             self._peer.send(QuestionClosed(frame.id, False))
 
-    def _hear(self, happening: Happening) -> None:
+    def _hear(self, happening: Happening, turn: str) -> None:
         """Tell the client, in the words that it knows."""
-        for frame in self._frames.frames(happening):
-            if isinstance(frame, EventFrame) and "resume" in self._peer.can:
-                self._kept.append(frame)
-            self._put(frame)
+        if isinstance(happening, Accepted):
+            self._accept(happening.id, turn)
+        elif not (isinstance(happening, AnsweredBefore) and self._has_been_told(turn)):
+            for frame in self._frames.frames(happening, turn):
+                if isinstance(frame, EventFrame) and "resume" in self._peer.can:
+                    self._kept.append((frame.seq, frame))
+                self._put(frame, turn)
 
-    def _put(self, frame: ServerFrame) -> None:
+    def _accept(self, message_id: str, turn: str) -> None:
+        if message_id in self._unkept:
+            self._accepted[message_id] = (self._unkept.pop(message_id), turn)
+            _forget_oldest(self._accepted)
+        accepted = MessageAccepted(message_id, turn)
+        if isinstance(self._frames, EventFrames):  # who comes back hears first which events are the answer
+            self._kept.append((self._frames.seq + 1, accepted))
+        self._peer.send(accepted)
+
+    def _answered_in(self, message_id: str, text: str) -> str:
+        """The turn that has answered this message, if the client has heard how: a failed one is not tried again."""
+        words, turn = self._accepted.get(message_id, (0, ""))
+        return turn if turn and words == hash(text) and self._has_been_told(turn) else ""
+
+    def _has_been_told(self, turn: str) -> bool:
+        """Whether the client has this turn's end, or is sent it when it comes back."""
+        return turn in self._told_ends or any(_is_end(kept, turn) for _, kept in self._kept)
+
+    def _put(self, frame: ServerFrame, turn: str = "") -> None:
         if self._peer.line is None and isinstance(frame, ChunkReset | Done | TitleUpdated | AbortedFrame | Error):
-            self._last.append(frame)
+            self._last.append((turn, frame))
         self._peer.send(frame)
+
+    def _fail(self, error: Error) -> None:
+        """Say why something was not begun. Who is not there hears it when the message is sent again (ws.md 6.5)."""
+        if not error.id or self._peer.line is not None:
+            self._put(error)
+            return
+        self._refused[error.id] = error
+        _forget_oldest(self._refused)
 
     # Work that belongs to this client.
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._told(work))
+    def _start(self, work: Coroutine[Any, Any, None], message_id: str = "") -> None:
+        task = asyncio.create_task(self._told(work, message_id))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         task.add_done_callback(lambda _: work.close())  # a link that drops at once cancels before anything began
 
-    async def _told(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _told(self, work: Coroutine[Any, Any, None], message_id: str) -> None:
         try:
             await work
         except TurnRefused as error:
-            self._put(Error(str(error), error.code))
+            self._fail(Error(str(error), error.code, message_id))
         except HandspanError as error:
-            self._put(Error(str(error), "AGENT_ERROR"))
+            self._fail(Error(str(error), "AGENT_ERROR", message_id))
         except Exception:
             _log.exception("A turn failed")
-            self._put(Error("The turn failed inside the gateway; its log says more.", "AGENT_ERROR"))
+            self._fail(Error("The turn failed inside the gateway; its log says more.", "AGENT_ERROR", message_id))
+        finally:
+            self._unkept.pop(message_id, None)
 
 
-def _hear_nothing(_: Happening) -> None:
+def _forget_oldest(messages: OrderedDict[str, Any]) -> None:
+    if len(messages) > _MOST_MESSAGES:
+        messages.popitem(last=False)
+
+
+def _not_kept(ended: Ended, message_id: str) -> Error:
+    """Why a message is not part of the session, by the end of the turn that should have answered it."""
+    if ended.reason == "aborted":
+        return Error(_STOPPED, "ABORTED", message_id)
+    failed = error_frame(ended.text if ended.reason == "error" else _NOT_TAKEN)
+    return Error(failed.message, failed.code, message_id)
+
+
+def _is_end(frame: EventFrame | MessageAccepted, turn: str) -> bool:
+    if not isinstance(frame, EventFrame) or frame.turn != turn or not isinstance(frame.event, dict):
+        return False
+    return frame.event["type"] == "ended" and frame.event["reason"] != "pending"
+
+
+def _hear_nothing(_: Happening, turn: str) -> None:
     """For a client that only hears of its own turns."""

@@ -8,7 +8,7 @@ import msgspec
 from handspan.core.clean import visible
 from handspan.core.events import CallFinished, CallStarted, Ended, QuestionAsked, TextArrived, ThinkingArrived
 from handspan.core.questions import Question as AskedQuestion
-from handspan.gateway.turn_events import Happening, Prompted, QuestionOver, Titled
+from handspan.gateway.turn_events import Accepted, AnsweredBefore, Happening, Prompted, QuestionOver, Titled
 from handspan.wire.ws import as_object
 from handspan.wire.ws_frames import (
     Aborted,
@@ -49,7 +49,7 @@ class ChatFrames:
         self._calls: dict[str, ResultNote | None] = {}
         """Of this round, in their order."""
 
-    def frames(self, happening: Happening) -> list[ServerFrame]:
+    def frames(self, happening: Happening, turn: str = "") -> list[ServerFrame]:
         """What the client is sent for this; often nothing."""
         match happening:
             case TextArrived(text=text):
@@ -64,6 +64,9 @@ class ChatFrames:
                 return self._finished(happening)
             case Ended():
                 return self._ended(happening)
+            case AnsweredBefore(ended=ended, text=text):
+                self._said = [text]
+                return self._ended(ended)
             case _:
                 return self._extras.frames(happening)
 
@@ -99,13 +102,15 @@ class EventFrames:
         self.seq = seq
         self._extras = _Extras(questions, me)
 
-    def frames(self, happening: Happening) -> list[ServerFrame]:
+    def frames(self, happening: Happening, turn: str = "") -> list[ServerFrame]:
         """What the client is sent for this."""
+        if isinstance(happening, AnsweredBefore):
+            happening = happening.ended
         extras = self._extras.frames(happening)
-        if isinstance(happening, Prompted | Titled | QuestionOver):
+        if isinstance(happening, Prompted | Titled | QuestionOver | Accepted):
             return extras
         self.seq += 1
-        event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True))
+        event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True), turn)
         if isinstance(happening, Ended) and happening.reason == "error":  # `error` stays as it is
             return [event, error_frame(happening.text)]
         return [event, *extras]

@@ -80,6 +80,12 @@ class Conversing:
         async with self._turn(session, emit) as turn:
             return await turn.advance() if await self._loop.can_go_on(session) else None
 
+    async def answer(self, session: Session, emit: Emit) -> Ended | None:
+        """The rest of a turn that was cut off when its process ended; None when nothing is missing, or not yet."""
+        async with self._turn(session, emit) as turn:
+            is_cut_off = bool(session.messages) and type(session.last) is not AssistantMessage
+            return await turn.advance() if is_cut_off or await self._loop.can_go_on(session) else None
+
     async def regenerate(self, session: Session, emit: Emit) -> Ended | None:
         """Another answer to the last message in place of the last one; None when nobody has said anything."""
         async with self._turn(session, emit) as turn:

@@ -62,5 +62,6 @@ class HttpDoors:
 
     async def drain(self, seconds: float) -> None:
         """Let the calls of requests finish for so long, then end what outlives its request."""
+        self._doors.at_work.is_open = False
         await self._doors.at_work.wait(seconds)
         await self._doors.close()

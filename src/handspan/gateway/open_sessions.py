@@ -16,7 +16,7 @@ from handspan.core.errors import ConfigError, ToolError
 from handspan.core.principals import Principal
 from handspan.gateway.agents import Agents
 from handspan.gateway.conversing import Conversing, open_calls
-from handspan.gateway.titles import short
+from handspan.gateway.titles import short, title_of
 from handspan.gateway.turn_refusals import SessionRefused
 from handspan.models.choice import Choice
 
@@ -86,6 +86,14 @@ class OpenSessions:
         if who is not None and session.caller.who != who:
             session.caller = structs.replace(session.caller, who=who)
         return session, known
+
+    async def give_title(self, session: Session, owner: str) -> str:
+        """The session's first name, made of what was said and kept; empty when it has one."""
+        title = title_of(session.messages)
+        if not title or (await self._conversations.get(session.id, owner=owner)).name:
+            return ""
+        await self._conversations.rename(session.id, title, owner=owner)
+        return title
 
     async def _make(self, session_id: str, owner: str, agent: Agent, name: str) -> KnownSession:
         made = short(name, _MOST_NAME)

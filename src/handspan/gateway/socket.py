@@ -31,6 +31,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     _is_choked = False
     _resuming: asyncio.TimerHandle | None = None
     _paused_until = 0.0
+    _held_back: list[bytes] | None = None
+    """What is said while several messages are heard; None: it goes out at once."""
 
     def handle_connect(self, event: Any) -> None:
         """Let the application find this connection in its scope."""
@@ -70,12 +72,25 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         is_between_messages = not conn.reader.buffer and conn.current_size is None
         if receiver is not None and is_between_messages and conn.state is State.OPEN and not self.close_sent:
             messages, read = whole_texts(data, self.config.ws_max_size)
-            for message in messages:
-                self._hear(message)
+            if len(messages) > 1:
+                self._hear_all(messages)
+            elif messages:
+                self._hear(messages[0])
             if read == len(data):
                 return
+            self._let_go()  # the rest may be a goodbye
             data = data[read:]
         super().data_received(data)
+
+    def _hear_all(self, messages: list[bytes]) -> None:
+        """Several messages at once. What is said in return goes out with one write: each wakes the other end up."""
+        if self._held_back is None:
+            self._held_back = []
+        try:
+            for message in messages:
+                self._hear(message)
+        finally:
+            self.loop.call_soon(self._let_go)  # comes after all whom these messages woke
 
     def _hear(self, data: bytes) -> None:
         receiver = self._receiver
@@ -110,9 +125,25 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def send_text(self, data: bytes) -> None:
         """Send a text message. On a connection that is gone, or going, nothing happens."""
-        if self.close_sent or self.conn.state is not State.OPEN or self.transport.is_closing():
+        if self._is_going():
+            return
+        if self._held_back is not None:
+            self._held_back.append(text_frame(data))
             return
         self.transport.write(text_frame(data))
+        self._look_at_the_backlog()
+
+    def _is_going(self) -> bool:
+        return self.close_sent or self.conn.state is not State.OPEN or self.transport.is_closing()
+
+    def _let_go(self) -> None:
+        """Send what was held back."""
+        frames, self._held_back = self._held_back, None
+        if frames and not self._is_going():
+            self.transport.writelines(frames)
+            self._look_at_the_backlog()
+
+    def _look_at_the_backlog(self) -> None:
         if self._is_choked and self.transport.get_write_buffer_size() > self.backlog_limit:
             self.close(CloseCode.TRY_AGAIN_LATER, "you read too slowly", SECONDS_TO_SAY_GOODBYE)
 
@@ -130,6 +161,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """Say goodbye; a client that has not answered `within` seconds is dropped."""
         if self.close_sent or self.transport.is_closing():
             return
+        self._let_go()
         self.close_sent = True
         self.stop_keepalive()
         if self.conn.state is State.OPEN:

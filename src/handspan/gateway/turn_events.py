@@ -5,7 +5,7 @@ from typing import TypeAlias, final
 
 from msgspec import Struct
 
-from handspan.core.events import Event
+from handspan.core.events import Ended, Event
 
 
 @final
@@ -33,7 +33,23 @@ class QuestionOver(Struct, frozen=True, tag="question_over"):
     """Who answered, in the word that they gave with the answer."""
 
 
-Happening: TypeAlias = Event | Prompted | Titled | QuestionOver
+@final
+class Accepted(Struct, frozen=True, tag="accepted"):
+    """What somebody said is kept; for who said it (ws.md 3.1)."""
 
-Emit: TypeAlias = Callable[[Happening], None]
-"""Shows to one front what happens. Never blocks."""
+    id: str
+
+
+@final
+class AnsweredBefore(Struct, frozen=True, tag="answered_before"):
+    """What somebody says was said before, and this is how it was answered; for who says it again."""
+
+    ended: Ended
+    text: str
+    """All words of the answer."""
+
+
+Happening: TypeAlias = Event | Prompted | Titled | QuestionOver | Accepted | AnsweredBefore
+
+Emit: TypeAlias = Callable[[Happening, str], None]
+"""Shows to one front what happens, and in which turn; that is empty for what belongs to none. Never blocks."""

@@ -5,7 +5,12 @@ from typing import Final, Literal, TypeAlias
 from handspan.core.errors import HandspanError
 
 RefusalCode: TypeAlias = Literal[
-    "SESSION_BUSY", "SESSION_OWNER_MISMATCH", "SESSION_BIND_FAILED", "AGENT_INIT_FAILED", "NO_USER_MESSAGE"
+    "SESSION_BUSY",
+    "SESSION_OWNER_MISMATCH",
+    "SESSION_BIND_FAILED",
+    "AGENT_INIT_FAILED",
+    "NO_USER_MESSAGE",
+    "INVALID_FRAME",
 ]
 
 STOPPING: Final = "The gateway is being stopped and begins no new turns: say it again in a moment."
@@ -35,3 +40,11 @@ class NoUserMessage(TurnRefused):
 
     def __init__(self) -> None:
         super().__init__("NO_USER_MESSAGE", "Nobody has said anything in this session yet: say something first.")
+
+
+class IdTaken(TurnRefused):
+    """Something else was said under this id."""
+
+    def __init__(self, message_id: str) -> None:
+        text = f"Another message of this session has the id {message_id!r}: give each one an id of its own."
+        super().__init__("INVALID_FRAME", text)

@@ -10,9 +10,6 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeAlias, TypeVar
 
-import msgspec
-from msgspec import Struct
-
 from handspan.agent.session import Session
 from handspan.core.conversations import Store
 from handspan.core.errors import HandspanError, ToolError
@@ -23,9 +20,11 @@ from handspan.core.questions import Answer, Question
 from handspan.gateway.agents import Agents
 from handspan.gateway.conversing import Conversing, open_calls, waits_for
 from handspan.gateway.open_sessions import ChooseModel, OpenSessions
+from handspan.gateway.past_turns import last_turn
+from handspan.gateway.prompts import prompt_of
 from handspan.gateway.rooms import PATIENCE, Room, Turn
-from handspan.gateway.titles import title_of
-from handspan.gateway.turn_events import Emit, Happening, Prompted, QuestionOver, Titled
+from handspan.gateway.turn_events import Emit, Happening, QuestionOver, Titled
+from handspan.gateway.turn_facts import Bound, RunningTurn, running_in
 from handspan.gateway.turn_refusals import STOPPING, NoUserMessage, SessionBusy, SessionRefused, TurnRefused
 
 __all__ = ["Bound", "NoUserMessage", "RunningTurn", "SessionBusy", "SessionRefused", "TurnRefused", "Turns"]
@@ -43,29 +42,6 @@ _NO_TITLE_AFTER: Final = ("error", "aborted", "pending")
 _NOTHING_TO_DO: Final = Ended("pending")
 
 
-class Bound(Struct, frozen=True):
-    """A session that a client may talk in. Nothing is kept of it before something is said."""
-
-    session_id: str
-    message_count: int
-    name: str
-    agent: str
-    """The agent that was named, or that the session has; empty for the default one."""
-    persona: str = ""
-    """Only the one that was named: for `say`. The session's own may change while a client is bound."""
-
-
-class RunningTurn(Struct, frozen=True):
-    """A turn that runs in this process."""
-
-    session_id: str
-    turn_id: str
-    wanted_at: float
-    """Seconds since 1970."""
-    waiting: int
-    """How many wait behind it."""
-
-
 class Turns:
     """Runs the turns of all sessions of this gateway."""
 
@@ -77,7 +53,6 @@ class Turns:
         choose_model: ChooseModel,
         patience: float = PATIENCE,
     ) -> None:
-        self._conversations = store.conversations
         self._conversing = conversing
         self._sessions = OpenSessions(conversing, store.conversations, agents, choose_model)
         self._patience = patience
@@ -120,23 +95,32 @@ class Turns:
     ) -> Ended:
         """The end of the turn that answers this. Whoever cancels this call aborts the turn.
 
-        `join`: become part of the turn that runs, where there is one; cancelling does not abort that.
+        `join`: become part of the turn that runs, where there is one; cancelling does not abort that. A message with an
+        id that the session knows is not said twice: who says it again hears how it is, or was, answered.
         """
         room = self._room(session_id, who.owner)
-        if join and room.turns and room.turns[0].may_be_joined:
-            return await self._joined(room.turns[0], message, emit)
+        running, its_own = room.running, room.turn_of(message.id)
+        if its_own is not None:
+            its_own.hear_again(message, emit)
+            return await _end_of(its_own)
+        if running is not None and running.knows(message.id):
+            return running.say_again(message, emit) or await _end_of(running)
+        if join and running is not None and running.may_be_joined:
+            return await self._joined(running, message, emit)
 
         async def answer(turn: Turn) -> Ended:
             session, known = await self._sessions.open(session_id, who.owner, who, agent=agent, name=name)
-            hear = self._begun(room, turn, session)
-            if known.state == "waiting":
-                await self._end_waiting(turn, session, hear)
-            ended = await self._conversing.say(session, message, hear)
+            if session.said(saying.id) is not None:
+                ended = await self._answer_again(room, turn, session, saying)
+            else:
+                ended = await self._answer(room, turn, session, saying, was_waiting=known.state == "waiting")
             if not known.name and ended.reason not in _NO_TITLE_AFTER:
-                await self._give_title(room, session)
+                await self._give_title(room, turn, session)
             return ended
 
-        return await self._wanted(room, Turn(emit, debug=debug), answer)
+        turn = Turn(emit, debug=debug)
+        saying = turn.say(message, emit)
+        return await self._wanted(room, turn, answer)
 
     async def regenerate(self, session_id: str, who: Principal, emit: Emit, *, debug: bool = False) -> Ended:
         """The end of another turn that answers the last message, in place of the answer that it had."""
@@ -174,6 +158,7 @@ class Turns:
             if await self._sessions.find(session_id, owner) is None:
                 return _NOTHING_TO_DO
             session, _ = await self._sessions.open(session_id, owner)
+            turn.id = room.waiting or last_turn(session.messages) or turn.id  # it is the same turn
             return await self._conversing.go_on(session, self._begun(room, turn, session)) or _NOTHING_TO_DO
 
         turn = Turn()
@@ -205,7 +190,7 @@ class Turns:
         """Let the fronts of a session hear this."""
         room = self._rooms.get(session_id)
         if room is not None and room.owner == owner:
-            room.tell(happening)
+            room.tell(happening, room.turn)
 
     def question_asked(self, question: Question) -> None:
         """Let the fronts of its session know that a person is asked."""
@@ -218,12 +203,12 @@ class Turns:
     def running(self, owner: str) -> list[RunningTurn]:
         """The owner's turns that run here."""
         rooms = (room for room in self._rooms.values() if room.owner == owner and room.turns)
-        return [_running(room) for room in rooms]
+        return [running_in(room) for room in rooms]
 
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
         """The turn that runs in this session, if there is one here."""
         room = self._rooms.get(session_id)
-        return _running(room) if room is not None and room.owner == owner and room.turns else None
+        return running_in(room) if room is not None and room.owner == owner and room.turns else None
 
     # The end.
 
@@ -279,12 +264,9 @@ class Turns:
         return Ended("aborted") if turn.task.cancelled() else turn.task.result()
 
     async def _joined(self, turn: Turn, message: UserMessage, emit: Emit) -> Ended:
-        turn.join(message, emit)
-        await asyncio.wait([turn.task])
-        if turn.task.cancelled():
-            return Ended("aborted")
-        ended = turn.task.result()
-        if turn.has_left(message):
+        joining = turn.join(message, emit)
+        ended = await _end_of(turn)
+        if not turn.task.cancelled() and turn.has_left(joining):
             raise SessionBusy("The session waits for the outcome of a call: say it again later.")
         return ended
 
@@ -350,16 +332,36 @@ class Turns:
         """Tell the end, if the loop has not."""
         if not turn.is_over:
             turn.is_over = True
-            self._tell(room, ended)
+            self._tell(room, ended, turn.id)
         return ended
 
-    def _tell(self, room: Room, happening: Happening) -> None:
+    def _tell(self, room: Room, happening: Happening, turn: str) -> None:
+        if type(happening) is Ended:
+            room.waiting = turn if happening.reason == "pending" else ""
         for hear in self.heard:
             hear(room.owner, room.id, happening)
-        room.tell(happening)
+        room.tell(happening, turn)
 
-    def _begun(self, room: Room, turn: Turn, session: Session) -> Callable[[Event], None]:
-        """What hears the turn's events."""
+    async def _answer(
+        self, room: Room, turn: Turn, session: Session, message: UserMessage, *, was_waiting: bool
+    ) -> Ended:
+        hear = self._begun(room, turn, session)
+        if was_waiting:
+            await self._end_waiting(room, turn, session)
+        return await self._conversing.say(session, message, hear)
+
+    async def _answer_again(self, room: Room, turn: Turn, session: Session, message: UserMessage) -> Ended:
+        """What was said before is answered now if it was not yet: its turn was cut off by the end of a process."""
+        before = session.said(message.id)
+        turn.id = before.turn if before is not None and before.turn else turn.id
+        ended = turn.retell(session, message)
+        if ended is None:
+            return await self._conversing.answer(session, self._begun(room, turn, session)) or _NOTHING_TO_DO
+        turn.is_over = True
+        return ended
+
+    def _begun(self, room: Room, turn: Turn, session: Session, turn_id: str = "") -> Callable[[Event], None]:
+        """What hears the turn's events; with an id, those of another turn that ends before this one begins."""
         turn.begin(session)
 
         def hear(event: Event) -> None:
@@ -369,38 +371,30 @@ class Turns:
                 return
             if kind is RoundBegan and turn.shows_prompt:
                 turn.shows_prompt = False
-                turn.tell(_prompt(session))  # for who asked: others only watch
+                turn.tell(prompt_of(session))  # for who asked: others only watch
             if kind is Ended:
                 turn.is_over = True
-            self._tell(room, event)
+            self._tell(room, event, turn_id or turn.id)
 
         return hear
 
-    async def _end_waiting(self, turn: Turn, session: Session, hear: Callable[[Event], None]) -> None:
+    async def _end_waiting(self, room: Room, turn: Turn, session: Session) -> None:
         """End a turn that waited, before another one begins; `SessionBusy` while it waits on."""
-        await self._conversing.go_on(session, hear)
+        waiting = room.waiting or last_turn(session.messages)
+        await self._conversing.go_on(session, self._begun(room, turn, session, waiting))
         if waited_for := open_calls(session.last):
             raise SessionBusy(waits_for(waited_for))
         turn.begin(session)
 
-    async def _give_title(self, room: Room, session: Session) -> None:
-        kept, title = self._conversations, title_of(session.messages)
+    async def _give_title(self, room: Room, turn: Turn, session: Session) -> None:
         try:
-            if title and not (await kept.get(room.id, owner=room.owner)).name:
-                await kept.rename(room.id, title, owner=room.owner)
-                self._tell(room, Titled(title))
+            if title := await self._sessions.give_title(session, room.owner):
+                self._tell(room, Titled(title), turn.id)
         except ToolError as error:  # the turn is over and kept all the same
             _log.warning("The session %s got no name: %s", room.id, error.message)
 
 
-def _running(room: Room) -> RunningTurn:
-    turn = room.turns[0]
-    return RunningTurn(room.id, turn.id, turn.wanted_at, len(room.turns) - 1)
-
-
-def _prompt(session: Session) -> Prompted:
-    specs = session.caller.box.specs()
-    tools = [{"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in specs]
-    told = {"instructions": session.caller.agent.instructions, "tools": tools, "messages": session.messages}
-    encoded = msgspec.json.encode(told)
-    return Prompted(encoded.decode(), len(encoded) // 4)
+async def _end_of(turn: Turn) -> Ended:
+    """How it ends, for who did not begin it: cancelling this does not stop it."""
+    await asyncio.wait([turn.task])
+    return Ended("aborted") if turn.task.cancelled() else turn.task.result()

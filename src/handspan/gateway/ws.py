@@ -197,7 +197,7 @@ class Connection:
         met = doors.peers.meet(frame, who, self._admitted.token, bound.session_id)
         peer = self._peer = met.peer
         if peer.front is None and peer.role == "chat":
-            peer.front = Chat(peer, doors.turns, doors.questions, bound)
+            peer.front = Chat(peer, doors.turns, doors.questions, bound, frame.last_event or 0)
         if greets:
             self._greet(frame, peer, met.resumed)
         peer.up(self)

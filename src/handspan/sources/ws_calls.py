@@ -63,7 +63,7 @@ class OpenCall:
         """The name under which such a tool will come back."""
         self.arguments = arguments
         self.deadline = deadline
-        self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[Outcome] = asyncio.Future()
         self.was_sent = False
         self.report: Progress | None = None
         self.idle: float | None = None
@@ -204,11 +204,10 @@ class RemoteCalls:
 
     def _left(self, call: OpenCall) -> int | None:
         """Milliseconds until nobody waits any more."""
-        now = time.monotonic()
-        ends = [] if call.deadline is None else [call.deadline.at - now]
+        end = None if call.deadline is None else call.deadline.at
         if call.idle is not None:
-            ends.append(call.idle_until - now)
-        return max(1, int(min(ends) * 1000)) if ends else None
+            end = call.idle_until if end is None else min(end, call.idle_until)
+        return None if end is None else max(1, int((end - time.monotonic()) * 1000))
 
     def _send_acks(self) -> None:
         if self._ack_timer is not None:

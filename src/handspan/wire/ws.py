@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 import msgspec
+from msgspec import Raw, Struct
 
 from handspan.core.errors import WireError
 from handspan.core.values import Json, JsonObject
 from handspan.wire import strict_json
-from handspan.wire.ws_frames import CAPABILITIES, ClientFrame, FrameCode, Offer, ServerFrame
+from handspan.wire.ws_frames import CAPABILITIES, ClientFrame, FrameCode, Offer, Result, ServerFrame
 
 
 class FrameError(WireError):
@@ -30,6 +31,10 @@ def encode(frame: ClientFrame | ServerFrame) -> bytes:
 
 def decode_client(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ClientFrame:
     """A frame from a client; `FrameError` when it is none."""
+    if isinstance(data, bytes) and data.startswith(b'{"type":"tool_result"'):
+        result = _plain_result(data, max_depth)
+        if result is not None:
+            return result
     frame: ClientFrame = _decoded(data, _CLIENT_FRAMES, max_depth)
     return frame
 
@@ -71,6 +76,26 @@ def agreed(offered: list[str]) -> frozenset[str]:
     return CAPABILITIES.intersection(offered)
 
 
+class _PlainResult(Struct, frozen=True, tag="tool_result", forbid_unknown_fields=True):
+    """A `tool_result` as nearly all of them are."""
+
+    id: str
+    output: Raw
+    success: bool
+
+
+def _plain_result(data: bytes, max_depth: int) -> Result | None:
+    """The frame that a gateway reads most, in half the time; None: it has to be read as any other."""
+    try:
+        plain = _PLAIN_RESULT.decode(data)
+        output = bytes(plain.output)
+        if data.count(b":") - output.count(b":") != _PLAIN_KEYS:  # one more than its keys have: is one of them doubled?
+            return None
+        return Result(plain.id, "", strict_json.parse(output, max_depth=max_depth - 1), plain.success)
+    except (WireError, ValueError, RecursionError):
+        return None
+
+
 def _decoded(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int) -> Any:
     try:
         value = strict_json.parse(data, max_depth=max_depth)
@@ -101,6 +126,8 @@ def _by_tag(frames: Any) -> Mapping[str, type[Any]]:
     return {frame.__struct_config__.tag: frame for frame in get_args(frames)}
 
 
+_PLAIN_RESULT: Final = msgspec.json.Decoder(_PlainResult)
+_PLAIN_KEYS: Final = 4
 _ENCODER: Final = msgspec.json.Encoder()
 _CLIENT_FRAMES: Final = _by_tag(ClientFrame)
 _SERVER_FRAMES: Final = _by_tag(ServerFrame)

@@ -1,9 +1,9 @@
 """The frames of `protocol/ws.md`, one class each, by the names that the protocol gives their fields."""
 
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from handspan.core.values import Json
 
@@ -37,6 +37,7 @@ FrameCode: TypeAlias = Literal[
     "AUTH_ERROR",
     "PROVIDER_ERROR",
     "AGENT_ERROR",
+    "ABORTED",
 ]
 
 Role: TypeAlias = Literal["chat", "device"]
@@ -84,6 +85,8 @@ class Say(_Frame, frozen=True, tag="message"):
     content: Json = ""
     debug: bool = False
     join: bool = False
+    id: Annotated[str, Meta(max_length=64)] = ""
+    """Chosen by the client, one for each message of a session: it may be sent again under it."""
 
     @property
     def text(self) -> str:
@@ -223,6 +226,14 @@ class Connected(_Frame, frozen=True, tag="connected"):
     resumed: bool | None = None
 
 
+class MessageAccepted(_Frame, frozen=True, tag="message_accepted"):
+    """The message is kept, and will not be said twice."""
+
+    id: str
+    turn: str
+    """The turn that answers it."""
+
+
 class Chunk(_Frame, frozen=True, tag="chunk"):
     """More of the answer."""
 
@@ -289,6 +300,8 @@ class EventFrame(_Frame, frozen=True, tag="event"):
 
     seq: int
     event: Json
+    turn: str = ""
+    """The same for all events of a turn; empty for what belongs to none."""
 
 
 class Question(_Frame, frozen=True, tag="question"):
@@ -377,11 +390,14 @@ class Error(_Frame, frozen=True, tag="error"):
 
     message: str
     code: str = ""
+    id: str = ""
+    """Of the message that was not taken."""
 
 
 ServerFrame: TypeAlias = (
     SessionStart
     | Connected
+    | MessageAccepted
     | Chunk
     | Thinking
     | CallNote

@@ -14,6 +14,8 @@ class CallsAtWork:
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[Outcome]] = {}
+        self.is_open = True
+        """Not any more when the gateway stops: what runs may end, and nothing new begins (SPEC G3)."""
 
     def begin(self, call_id: str, work: Coroutine[Any, Any, Outcome]) -> "asyncio.Task[Outcome]":
         """Let it run until it ends, whoever waits."""

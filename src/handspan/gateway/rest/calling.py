@@ -105,6 +105,8 @@ async def _once(visit: Visit, name: str, body: CallBody, agent: Agent, key: str)
 def _begin(
     visit: Visit, name: str, body: CallBody, agent: Agent, call_id: str
 ) -> tuple[_Asked, "asyncio.Task[Outcome]"]:
+    if not visit.doors.at_work.is_open:
+        raise Problem(503, "stopping", "The gateway is being stopped: come back in a moment.")
     app, who = visit.doors.app, visit.who
     asked = _Asked(asyncio.get_running_loop().create_future(), [])
     box = app.registry.toolbox(agent, who, body.session)

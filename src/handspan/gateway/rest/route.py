@@ -154,7 +154,7 @@ class Operation:
             answered = await self.work(visit, **await self._arguments(visit))
         except Exception as error:  # a request must not see a traceback, whatever the fault
             problem = problem_of(error)
-            if problem.status >= 500:
+            if problem.status >= 500 and not isinstance(error, Problem):
                 _log.exception("%s %s could not be answered", self.method, self.path)
             return as_response(problem)
         return self._response(answered)

@@ -101,7 +101,7 @@ async def _answer(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> W
         await agent_called(visit, persona)
     bound = await turns.bind(headers.x_session_id or None, who, agent=persona)
     session_id = bound.session_id
-    ended = await turns.say(session_id, who, UserMessage((Text(body.message),)), lambda _: None, agent=persona)
+    ended = await turns.say(session_id, who, UserMessage((Text(body.message),)), lambda *_: None, agent=persona)
     match ended.reason:
         case "pending":
             return Reply(WaitingAnswer("pending", session_id), 202)
