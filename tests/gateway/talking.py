@@ -46,8 +46,8 @@ async def until(claim: Callable[[], Any]) -> None:
             await asyncio.sleep(0.001)
 
 
-def said(text: str) -> UserMessage:
-    return UserMessage((Text(text),))
+def said(text: str, message_id: str = "") -> UserMessage:
+    return UserMessage((Text(text),), message_id)
 
 
 async def all_of(*tasks: "asyncio.Future[_T]") -> list[_T]:
@@ -172,8 +172,11 @@ class House:
         for made in (slow, note):
             self.app.registry.register(made, Origin("plugin", "test"))
 
-    async def say(self, text: str, front: Front | None = None, session: str = "s", **more: Any) -> Ended:
-        return await soon(self.turns.say(session, OPERATOR, said(text), front or Front(), **more))
+    async def say(
+        self, text: str, front: Front | None = None, session: str = "s", message_id: str = "", **more: Any
+    ) -> Ended:
+        message = said(text, message_id)
+        return await soon(self.turns.say(session, OPERATOR, message, front or Front(), **more))
 
     def start(self, text: str, front: Front | None = None, session: str = "s", **more: Any) -> "asyncio.Task[Ended]":
         """A turn that runs beside the test."""

@@ -453,6 +453,10 @@ async def test_a_denied_permission_ends_the_call_with_the_persons_word(
     result = await call
     assert result.code == code
     assert ("Settings > Apps" in result.message) == (decision == "deny_forever")
+    again = phone.call()  # the person may have changed their mind on the device: it is asked again
+    phone.questions.answered(PermissionAnswer((await phone.hears())["id"], "allow"))
+    phone.answer((await phone.hears())["id"])
+    assert isinstance(await again, Success)
 
 
 async def test_a_question_is_asked_again_when_the_link_is_back_and_expires_with_the_client(

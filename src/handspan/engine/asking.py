@@ -93,6 +93,8 @@ class Asking:
         answer = await (self._questions if there is None else there).ask(question)
         if answer is None:
             raise Waiting
+        if there is not None and answer.decision != "allow":
+            return answer, time.monotonic() - began  # the device remembers its own "no", and may forget it (P2)
         if answer.decision == "deny_forever" or (answer.always and answer.decision != "expired"):
             self._remembered[key] = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable)
         elif kind == "permission" and answer.decision == "allow":

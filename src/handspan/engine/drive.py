@@ -76,6 +76,8 @@ class _Wait:
 
     cancelled: asyncio.CancelledError | None = None
     """What the task threw at us: it is being cancelled from outside, or by a timeout inside the coroutine."""
+    was_disturbed = False
+    """Something of what follows has happened. Most waits never are."""
     is_late = False
     is_over = False
     """The time that was set last has passed: the deadline, or a grace time."""
@@ -86,25 +88,26 @@ class _Wait:
     _waits_for: "asyncio.Future[Any] | None" = None
     _is_armed = False
 
-    def __init__(self, seconds: float | None, grace: float, alarm: Alarm) -> None:
-        self._alarm = alarm
-        task = asyncio.current_task()
-        assert task is not None  # only a task can drive
+    def __init__(self, task: "asyncio.Task[Any]", seconds: float | None, grace: float, alarm: Alarm) -> None:
         self.task = task
         self.loop = task.get_loop()
         self._cancellations_before = self._cancellations_heard = task.cancelling()
         self._grace = grace
+        self._alarm = alarm
         self._deadline = self.ends_at = inf if seconds is None else self.loop.time() + seconds
 
     def begin(self, wanted: "asyncio.Future[Any]") -> None:
         """The task is about to wait for this. From now on a timer ends the wait: a bare `yield` needed none."""
         self._waits_for = wanted
+        wanted._asyncio_future_blocking = True  # as `await` says it to a task
         if not self._is_armed and self.ends_at != inf:
             self._is_armed = True
             self._alarm.add(self)
 
-    def judge(self, error: asyncio.CancelledError) -> asyncio.CancelledError | None:
-        """What is to be thrown into the coroutine when it was the task that was cancelled, not the future alone."""
+    def judge(self, error: BaseException) -> asyncio.CancelledError | None:
+        """What to throw into the coroutine when the task was cancelled. What the future brought, it finds there."""
+        if not isinstance(error, asyncio.CancelledError):
+            return None
         # A task's own cancellation is counted. That of an outer driver, at its deadline, is not: it names its cause.
         is_new = self.task.cancelling() > self._cancellations_heard
         if not is_new and type(error.__cause__) is not DeadlineReached:
@@ -118,6 +121,7 @@ class _Wait:
         is_counted = self._cancellations_heard > self._cancellations_before
         self._may_be_its_own = is_counted and (self.cancelled is None or self._may_be_its_own)
         self.cancelled = error
+        self.was_disturbed = True
         if not self._is_in_grace:
             self._give_grace()
 
@@ -159,7 +163,7 @@ class _Wait:
     def look_at_the_clock(self) -> None:
         """See whether the time is over, where no timer says so."""
         if self.loop.time() >= self.ends_at:
-            self.is_over = True
+            self.is_over = self.was_disturbed = True
 
     def disarm(self) -> None:
         if self._is_armed:
@@ -176,7 +180,8 @@ class _Wait:
         self.ends_at = at
 
     def time_is_up(self) -> None:
-        self.is_over = True
+        """What the alarm says: the wait is over."""
+        self.is_over = self.was_disturbed = True
         if self._waits_for is not None:
             self._waits_for.cancel()
 
@@ -193,17 +198,25 @@ def drive(
     coroutine: Coroutine[Any, Any, Any], wanted: Any, seconds: float | None, reaper: Reaper, grace: float = GRACE
 ) -> Generator[Any, Any, Any]:
     """What a coroutine returns that has made its first step and wants this; `DeadlineReached` after so many seconds."""
-    wait = _Wait(seconds, grace, reaper.alarm)
+    wait = _Wait(_current_task(wanted), seconds, grace, reaper.alarm)
     try:
         while True:
+            thrown: BaseException | None = None
             if type(wanted) is asyncio.Future and wanted.get_loop() is wait.loop:
-                thrown = yield from _let_the_task_wait(wanted, wait)
+                wait.begin(wanted)
+                try:
+                    yield wanted
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    thrown = wait.judge(error)
             else:
                 thrown = yield from _wait_for(wanted, wait)
-            if wait.is_over and wait.was_told:  # it had its grace time, and goes on
-                reaper.take(coroutine)  # closing it may show that a timeout of its own was at work
-                raise wait.reason(stuck=True) or CancelledItself
-            thrown = wait.tell(thrown)
+            if wait.was_disturbed:
+                if wait.is_over and wait.was_told:  # it had its grace time, and goes on
+                    reaper.take(coroutine)  # closing it may show that a timeout of its own was at work
+                    raise wait.reason(stuck=True) or CancelledItself
+                thrown = wait.tell(thrown)
             try:
                 wanted = coroutine.send(None) if thrown is None else coroutine.throw(thrown)
             except BaseException as end:
@@ -234,22 +247,15 @@ async def drive_all(coroutine: Coroutine[Any, Any, Any], seconds: float | None, 
     return await drive(coroutine, wanted, seconds, reaper)
 
 
-# Waiting, in three ways. Each gives what is to be thrown into the coroutine, if anything.
+def _current_task(wanted: Any) -> "asyncio.Task[Any]":
+    """The task that runs. Its loop is that of what it wants, as a rule; to find it out is a system call."""
+    task = asyncio.current_task(wanted.get_loop()) if type(wanted) is asyncio.Future else None
+    task = task or asyncio.current_task()
+    assert task is not None  # only a task can drive
+    return task
 
 
-def _let_the_task_wait(wanted: "asyncio.Future[Any]", wait: _Wait) -> Generator[Any, Any, BaseException | None]:
-    """For a plain future: it is over the moment that the timer or the task cancels it."""
-    wait.begin(wanted)
-    wanted._asyncio_future_blocking = True
-    try:
-        yield wanted
-    except GeneratorExit:
-        raise
-    except asyncio.CancelledError as error:
-        return wait.judge(error)
-    except BaseException:
-        return None  # the coroutine gets it from the future itself
-    return None
+# Waiting for anything but a plain future. Each gives what is to be thrown into the coroutine, if anything.
 
 
 def _wait_for(wanted: Any, wait: _Wait) -> Generator[Any, Any, BaseException | None]:
@@ -282,10 +288,14 @@ def _sleep_until_done(wanted: "asyncio.Future[Any]", wait: _Wait) -> Generator[A
             waiter.set_result(None)
 
     wanted.add_done_callback(wake)
+    wait.begin(waiter)
     try:
-        return (yield from _let_the_task_wait(waiter, wait))
+        yield waiter
+    except asyncio.CancelledError as error:
+        return wait.judge(error)
     finally:
         wanted.remove_done_callback(wake)
+    return None
 
 
 def _let_the_loop_judge(wanted: Any, wait: _Wait) -> Generator[Any, Any, BaseException | None]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from handspan.core.context import Progress
 from handspan.core.deadlines import Deadline
@@ -39,35 +39,22 @@ class Silent(Struct, frozen=True):
 Outcome: TypeAlias = Result | Fault | Lost | Silent
 
 
-class OpenCall:
+class OpenCall(Struct, eq=False):
     """One request and the answer that it waits for."""
 
-    __slots__ = (
-        "arguments",
-        "deadline",
-        "id",
-        "idle",
-        "idle_until",
-        "known_as",
-        "name",
-        "outcome",
-        "report",
-        "was_sent",
-    )
-
-    def __init__(self, call_id: str, name: str, arguments: Arguments, deadline: Deadline | None) -> None:
-        self.id = call_id
-        self.name = name
-        """The client's own name of the tool; empty for a call of an earlier life whose tool is not back yet."""
-        self.known_as = ""
-        """The name under which such a tool will come back."""
-        self.arguments = arguments
-        self.deadline = deadline
-        self.outcome: asyncio.Future[Outcome] = asyncio.Future()
-        self.was_sent = False
-        self.report: Progress | None = None
-        self.idle: float | None = None
-        self.idle_until = 0.0
+    id: str
+    name: str
+    """The client's own name of the tool; empty for a call of an earlier life whose tool is not back yet."""
+    arguments: Arguments
+    deadline: Deadline | None
+    report: Progress | None = None
+    idle: float | None = None
+    """The tool's own seconds, which begin anew with each sign of life."""
+    idle_until: float = 0.0
+    was_sent: bool = False
+    known_as: str = ""
+    """The name under which a tool of an earlier life will come back."""
+    outcome: asyncio.Future[Outcome] = field(default_factory=asyncio.Future)
 
     def end(self, outcome: Outcome) -> bool:
         """Give it this outcome; False when it has one."""

@@ -37,11 +37,8 @@ def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Json:
         _refuse_depth(value, max_depth)
     # Every key has its colon, so equal counts leave no room for a key that was dropped.
     colons = raw.count(b":") if isinstance(raw, bytes) else raw.count(":")
-    if (
-        colons == (len(value) if type(value) is dict else 0)
-        or _encode(value) == raw
-        or _accounts_for(colons, raw, value)
-    ):
+    keys = len(value) if type(value) is dict else 0
+    if colons == keys or _comes_out_the_same(raw, value) or _accounts_for(colons, raw, value):
         return value
     return parse_slowly(raw, max_depth=max_depth)
 
@@ -66,6 +63,10 @@ def _brackets(raw: bytes | str) -> int:
     if isinstance(raw, bytes):
         return raw.count(b"{") + raw.count(b"[")
     return raw.count("{") + raw.count("[")
+
+
+def _comes_out_the_same(raw: bytes | str, value: Json) -> bool:
+    return _encode(value) == (raw if isinstance(raw, bytes) else raw.encode())
 
 
 def _accounts_for(colons: int, raw: bytes | str, value: Json) -> bool:
