@@ -25,6 +25,7 @@ serve: setup ## the gateway, with its embedded defaults
 
 test: setup system check ## every gate and every test
 	@cd $(ROOT) && rm -f .coverage .coverage.*
+	@cd $(ROOT) && $(BIN)/python -m compileall -q src tests # the tests start a thousand processes: none shall compile
 	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n 2 --dist loadgroup
 	@cd $(ROOT) && $(BIN)/coverage combine -q && $(BIN)/coverage report
 

@@ -3,6 +3,8 @@
 import asyncio
 import contextvars
 import gc
+import time
+import types
 from collections.abc import Coroutine, Generator
 from typing import Any
 
@@ -907,3 +909,245 @@ async def test_many_at_once_each_have_their_own_deadline() -> None:
     await until(lambda: all(task.done() for task in tasks))
     kinds = [type(task.exception()) for task in tasks]
     assert kinds == [DeadlineReached if number % 2 == 0 else type(None) for number in range(50)]
+
+
+# A plain future: the task itself waits for it, and whoever cancels it has to be told apart.
+
+
+class Waiting:
+    """A coroutine that waits for a plain future, and what it heard."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.heard: list[str] = []
+
+    async def run(self) -> str:
+        try:
+            return await self.future
+        except asyncio.CancelledError as error:
+            self.heard.append(" ".join(("cancelled", *error.args)))
+            raise
+        except LookupError as error:
+            self.heard.append(f"failed {error}")
+            return "caught"
+
+
+async def test_a_plain_future_is_cancelled_at_the_deadline() -> None:
+    tool = Waiting()
+    with pytest.raises(DeadlineReached) as reached:
+        await run(tool.run(), SHORT)
+    assert tool.future.cancelled() and tool.heard == ["cancelled"]
+    assert not reached.value.stuck
+
+
+async def test_a_plain_future_is_cancelled_with_the_task_and_with_its_message() -> None:
+    tool = Waiting()
+    task = running(tool.run())
+    await asyncio.sleep(0)
+    task.cancel("enough")
+    assert await end_of(task) is asyncio.CancelledError
+    assert tool.future.cancelled() and tool.heard == ["cancelled enough"]
+
+
+async def test_a_plain_future_that_somebody_else_cancels_is_the_tools_own_affair() -> None:
+    async def patient() -> str:
+        try:
+            return await tool.run()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            return "went on"
+
+    tool = Waiting()
+    task = running(patient())
+    await asyncio.sleep(0)
+    tool.future.cancel()
+    assert await end_of(task) == "went on"
+    tool = Waiting()
+    task = running(tool.run())
+    await asyncio.sleep(0)
+    tool.future.cancel()
+    assert isinstance(await end_of(task), CancelledItself)
+
+
+async def test_a_plain_future_in_a_nested_driver_that_somebody_else_cancels_is_the_inner_tools_own_affair() -> None:
+    tool = Waiting()
+
+    async def outer() -> str:
+        with pytest.raises(CancelledItself):
+            await run(tool.run())
+        return "went on"
+
+    task = running(outer())
+    await asyncio.sleep(0)
+    tool.future.cancel()
+    assert await end_of(task) == "went on"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_a_plain_future_below_several_drivers_is_cancelled_at_the_deadline_of_the_outermost(depth: int) -> None:
+    tool, ends = Waiting(), list[str]()
+
+    async def around(inner: Steps) -> None:
+        try:
+            await run(inner)
+        except BaseException as error:
+            ends.append(type(error).__name__)
+            raise
+
+    coroutine: Steps = tool.run()
+    for _ in range(depth):
+        coroutine = around(coroutine)
+    with pytest.raises(DeadlineReached):
+        await run(coroutine, SHORT)
+    assert tool.heard == ["cancelled"] and ends == ["CancelledError"] * depth
+
+
+async def test_a_cancelled_task_is_heard_by_every_driver_above_a_plain_future() -> None:
+    tool, ends = Waiting(), list[str]()
+
+    async def outer() -> None:
+        try:
+            await run(tool.run())
+        except asyncio.CancelledError:
+            ends.append("outer")
+            raise
+
+    task = running(outer())
+    await asyncio.sleep(0)
+    task.cancel("enough")
+    assert await end_of(task) is asyncio.CancelledError
+    assert tool.heard == ["cancelled enough"] and ends == ["outer"]
+
+
+async def test_timeouts_inside_end_the_wait_for_a_plain_future_and_the_deadline_still_holds() -> None:
+    heard: list[str] = []
+
+    async def tool() -> None:
+        for _ in range(2):
+            try:
+                async with asyncio.timeout(0.001):
+                    await asyncio.get_running_loop().create_future()
+            except TimeoutError:
+                heard.append("timeout")
+        await asyncio.get_running_loop().create_future()
+
+    task = running(tool(), 5 * SHORT)
+    assert isinstance(await end_of(task), DeadlineReached)
+    assert heard == ["timeout", "timeout"] and task.cancelling() == 0
+
+
+async def test_a_tool_that_cancels_its_own_task_and_then_waits_for_a_plain_future_cancels_the_caller() -> None:
+    tool = Waiting()
+
+    async def cancels() -> None:
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel("my own")
+        await tool.run()
+
+    async def first() -> None:
+        await asyncio.sleep(0)
+        await cancels()
+
+    assert await end_of(running(first())) is asyncio.CancelledError
+    assert tool.heard == ["cancelled my own"]
+
+
+async def test_a_plain_future_in_finally_may_come_within_the_grace_time_and_not_after_it() -> None:
+    closing: list[asyncio.Future[str]] = []
+    closed: list[str] = []
+
+    async def tool() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            closing.append(asyncio.get_running_loop().create_future())
+            closed.append(await closing[-1])
+
+    task = running(tool(), SHORT)
+    await until(lambda: bool(closing))
+    closing[0].set_result("in time")
+    assert isinstance(await end_of(task), DeadlineReached) and closed == ["in time"]
+    reaper = Reaper()
+    end = await end_of(running(tool(), SHORT, grace=SHORT, reaper=reaper))
+    assert isinstance(end, DeadlineReached) and end.stuck
+    assert reaper.reaped == 1 and closed == ["in time"]
+
+
+async def test_a_plain_future_that_swallowed_cancellations_wait_for_is_given_up_after_the_grace() -> None:
+    async def tool() -> None:
+        while True:
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                continue
+
+    reaper = Reaper()
+    task = running(tool(), None, grace=SHORT, reaper=reaper)
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await end_of(task) is asyncio.CancelledError
+    assert (reaper.reaped, reaper.stuck) == (1, 0)
+
+
+async def test_the_failure_of_a_plain_future_reaches_the_coroutine() -> None:
+    tool = Waiting()
+    task = running(tool.run())
+    await asyncio.sleep(0)
+    tool.future.set_exception(LookupError("no"))
+    assert await end_of(task) == "caught" and tool.heard == ["failed no"]
+
+
+def block(seconds: float) -> None:
+    """Let the event loop do nothing else for so long."""
+    time.sleep(seconds)
+
+
+async def test_when_the_time_is_up_as_a_plain_future_fails_the_coroutine_hears_of_the_time() -> None:
+    tool, loop = Waiting(), asyncio.get_running_loop()
+    complaints: list[str] = []
+    loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
+    task = running(tool.run(), SHORT)
+    await asyncio.sleep(0)
+    loop.call_later(SHORT / 2, tool.future.set_exception, LookupError("no"))
+    block(2 * SHORT)  # both are due when the loop looks again, the failure first
+    assert isinstance(await end_of(task), DeadlineReached)
+    assert tool.heard == ["cancelled"] and complaints == []
+    loop.set_exception_handler(None)
+
+
+class Fatal(BaseException):
+    """As KeyboardInterrupt, without its manners."""
+
+
+async def test_whatever_a_plain_future_fails_with_reaches_the_coroutine() -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def tool() -> str:
+        try:
+            await future
+        except Fatal:
+            return "caught"
+        return "nothing"
+
+    task = running(tool())
+    await asyncio.sleep(0)
+    future.set_exception(Fatal())
+    assert await end_of(task) == "caught"
+
+
+async def test_a_plain_future_that_is_yielded_and_not_awaited_is_waited_for_all_the_same() -> None:
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @types.coroutine
+    def bare() -> Generator[Any, Any, str]:
+        yield future
+        return future.result()
+
+    async def tool() -> str:
+        return await bare()
+
+    task = running(tool())
+    await asyncio.sleep(0)
+    future.set_result("there")
+    assert await end_of(task) == "there"

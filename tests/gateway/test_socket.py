@@ -195,6 +195,96 @@ async def test_a_flooding_client_is_not_read_for_a_while(place: Place) -> None:
         assert [await client.recv(), await client.recv()] == ["first", "second"]
 
 
+class Counted:
+    """A transport that counts its writes."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self.writes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        self.writes += 1
+        self._transport.write(data)
+
+    def writelines(self, frames: list[bytes]) -> None:
+        self.writes += 1
+        self._transport.writelines(frames)
+
+
+def counted(echo: Echo) -> Counted:
+    socket = cast(Any, echo.socket)
+    socket.transport = Counted(socket.transport)
+    return cast(Counted, socket.transport)
+
+
+def send_at_once(client: ClientConnection, *texts: str) -> None:
+    """Send all of these in one piece."""
+    for text in texts:
+        client.protocol.send_text(text.encode())
+    client.transport.write(b"".join(client.protocol.data_to_send()))
+
+
+async def test_answers_to_several_messages_go_out_together_and_in_order(place: Place) -> None:
+    texts = [f"message {number}" for number in range(20)]
+    async with place.met() as (client, echo):
+        transport = counted(echo)
+        send_at_once(client, *texts)
+        assert [await client.recv() for _ in texts] == texts
+        assert transport.writes == 1
+        await client.send("one more")
+        assert await client.recv() == "one more"
+        assert transport.writes == 2
+
+
+async def test_answers_of_those_whom_the_messages_woke_go_out_together_too(place: Place) -> None:
+    async with place.met() as (client, echo):
+        transport, tasks = counted(echo), set[asyncio.Task[None]]()
+
+        async def later(data: bytes) -> None:
+            echo.socket.send_text(data)
+
+        echo.answer = lambda data: tasks.add(asyncio.create_task(later(data)))
+        send_at_once(client, "one", "two", "three")
+        assert [await client.recv() for _ in range(3)] == ["one", "two", "three"]
+        assert transport.writes == 1
+        await asyncio.gather(*tasks)
+
+
+async def test_much_is_not_held_back(place: Place) -> None:
+    async with place.met() as (client, echo):
+        transport = counted(echo)
+        echo.answer = lambda data: echo.socket.send_text(data * 10_000)
+        send_at_once(client, *["123456"] * 4)
+        assert [len(await client.recv()) for _ in range(4)] == [60_000] * 4
+        assert transport.writes == 3  # two together are too much to wait, and so is none after them
+
+
+async def test_what_was_held_back_goes_out_before_the_goodbye_of_either_end(place: Place) -> None:
+    async with place.met() as (client, echo):
+
+        def twice_and_goodbye(data: bytes) -> None:
+            echo.socket.send_text(data)
+            if len(echo.heard) == 2:
+                echo.socket.close(1001)
+
+        echo.answer = twice_and_goodbye
+        send_at_once(client, "one", "two", "three")
+        assert [await client.recv(), await client.recv()] == ["one", "two"]
+        with pytest.raises(ConnectionClosed) as closed:
+            await client.recv()
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1001
+    async with place.met() as (client, echo):
+        client.protocol.send_text(b"one")
+        client.protocol.send_text(b"two")
+        client.protocol.send_close(1000)
+        client.transport.write(b"".join(client.protocol.data_to_send()))
+        assert [await client.recv(), await client.recv()] == ["one", "two"]
+        assert await ended(echo) == 1000
+
+
 async def test_a_refused_upgrade_is_an_http_answer(place: Place) -> None:
     for path, status in (("refused", 403), ("broken", 500)):
         with pytest.raises(Exception, match=str(status)):

@@ -54,6 +54,9 @@ class GatewayPlayer:
                 wants_start = isinstance(pattern, dict) and pattern["type"] == "session_start"
                 frame = lean(await self._heard(wants_start), "server")
                 assert self._matching.matches(lean(pattern, "server"), frame), f"{where}: got {frame}"
+            case {"until": pattern}:
+                while not self._matching.matches(lean(pattern, "server"), lean(await self._heard(False), "server")):
+                    pass
             case {"closed": code}:
                 assert await self._closed() == code, where
             case {"link": "drop"}:

@@ -6,15 +6,17 @@ from typing import Any, cast
 
 import msgspec
 
-from handspan.client.actions import Action, Ask, Keep, Run, Send, Stop
+from handspan.client.actions import Action, Ask, Happened, Keep, Run, Send, Stop
 from handspan.client.answers import Answers
 from handspan.client.client import CAN
 from handspan.client.memory import Memory
 from handspan.client.peer import Peer
 from handspan.client.results import Image
+from handspan.client.talk import Talk
 from handspan.client.tools import Tools
+from handspan.core.calls import new_call_id
 from handspan.wire.ws import decode_server, encode
-from handspan.wire.ws_frames import Connect, Decision, Fault
+from handspan.wire.ws_frames import Connect, Decision, Fault, Say
 from tests.vectors.cases import Case
 
 NOW = 1_700_000_000.0
@@ -53,9 +55,14 @@ class PureClient:
 
     def _begin(self) -> None:
         memory = Memory() if self._file is None else Memory.decode(self._file, NOW)
-        label = self._case.client.get("label")
-        hello = Connect(device_name="test", capabilities=list(CAN), role="device", label=label)
-        self._peer = Peer(hello, self._tools, memory, self._case.client.get("concurrency", 1))
+        given = self._case.client
+        is_chat = given.get("role") == "chat"
+        can: list[str] = [*CAN, "events", "questions"] if is_chat else list(CAN)
+        hello = Connect(
+            device_name="test", capabilities=can, role="chat" if is_chat else "device", label=given.get("label")
+        )
+        self._peer = Peer(hello, self._tools, memory, given.get("concurrency", 1), Talk() if is_chat else None)
+        self._events: list[Any] = []
         self._sent: deque[dict[str, Any]] = deque()
         self._running: dict[str, str] = {}
         self._stopped: set[str] = set()
@@ -128,6 +135,14 @@ class PureClient:
         """How often its code was begun."""
         return self._counts[tool]
 
+    async def speak(self, text: str) -> None:
+        """The program says this."""
+        self._do(self._peer.say(Say(text, id=new_call_id())))
+
+    async def heard(self, count: int) -> list[Any]:
+        """The events of what it said."""
+        return self._events
+
     def _finish(self, call_id: str, answer: Any) -> None:
         del self._running[call_id]
         self._do(self._peer.finished(call_id, answer, NOW))
@@ -153,5 +168,7 @@ class PureClient:
                     self._run(action)
                 case Stop(call_id=call_id):
                     self._stopped.add(call_id)
+                case Happened(event=event, is_own=True):
+                    self._events.append(msgspec.to_builtins(event))
                 case Ask(request=asked):
                     self._asking[asked.permission] = asked.id

@@ -15,6 +15,7 @@ GATEWAY_STEPS = frozenset(
         "client",
         "text",
         "expect",
+        "until",
         "closed",
         "link",
         "call",

@@ -4,8 +4,6 @@ from typing import Any, Protocol
 
 from tests.vectors.cases import Case, Matching, lean
 
-ALL = ["resume", "progress", "cancel", "deadline", "parts", "permissions", "unregister", "ack_batch"]
-
 
 class Player(Protocol):
     """A client under test, and the gateway's half of its link. Every wait is bounded."""
@@ -34,6 +32,14 @@ class Player(Protocol):
 
     def runs(self, tool: str) -> int: ...
 
+    async def speak(self, text: str) -> None:
+        """The program says this in its chat."""
+        ...
+
+    async def heard(self, count: int) -> list[Any]:
+        """All events that it has heard of what it said; at least so many."""
+        ...
+
 
 async def walk(case: Case, player: Player) -> None:
     """Do every step; an AssertionError says which one can't be done."""
@@ -60,6 +66,11 @@ async def walk(case: Case, player: Player) -> None:
                 await player.restart()
             case {"unregister": str(name)}:
                 await player.unregister(name)
+            case {"say": str(text)}:
+                await player.speak(text)
+            case {"hears": list(events)}:
+                heard = await player.heard(len(events))
+                assert matching.matches(events, heard), f"{where}: heard {heard}"
             case {"runs": dict(counts)}:
                 assert await player.nothing_more() == [], where
                 assert {tool: player.runs(tool) for tool in counts} == counts, where
@@ -73,5 +84,5 @@ async def _connect(player: Player, given: dict[str, Any], where: str) -> None:
     await player.up()
     hello, tools = await player.sent(), await player.sent()
     assert (hello["type"], tools["type"]) == ("connect", "register_tools"), f"{where}: got {hello}, {tools}"
-    fields = {"capabilities": ALL, "resume_token": "t1", "grace_ms": 60000, "resumed": False, **given}
+    fields = {"capabilities": hello["capabilities"], "resume_token": "t1", "grace_ms": 60000, "resumed": False, **given}
     await player.say({"type": "connected", "v": 1, "message": "Connection established", **fields})

@@ -11,7 +11,8 @@ from typing import Any, cast
 import msgspec
 from websockets.asyncio.server import ServerConnection, serve
 
-from handspan.client import Backoff, CallContext, Client
+from handspan.client import Backoff, CallContext, Chat, Client
+from handspan.client.chat import Events
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.values import Arguments
 from handspan.wire.ws_frames import Decision
@@ -53,7 +54,11 @@ class WiredClient:
         for tool in self._case.tools:
             offer = {key: value for key, value in tool.items() if key != "code"}
             self._client.register(offer, self._code if tool.get("code", True) else None)
-        self._task = asyncio.create_task(self._client.run())
+        self._events: list[Any] = []
+        self._more = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+        self._chat = self._client.chat() if given.get("role") == "chat" else None
+        self._task = asyncio.create_task(self._client.run() if self._chat is None else _open(self._chat))
 
     async def _code(self, arguments: Arguments, ctx: CallContext) -> Any:
         """The code of every tool: does what the case says, when it says so."""
@@ -161,15 +166,41 @@ class WiredClient:
         """How often its code was begun."""
         return self._counts[tool]
 
+    async def speak(self, text: str) -> None:
+        """The program says this."""
+        assert self._chat is not None, "it is no chat"
+        self._listening = asyncio.create_task(self._listen(self._chat.send(text)))
+
+    async def _listen(self, events: Events) -> None:
+        async for event in events:
+            self._events.append(msgspec.to_builtins(event))
+            self._more.set()
+
+    async def heard(self, count: int) -> list[Any]:
+        """The events of what it said."""
+        async with asyncio.timeout(SECONDS):
+            while len(self._events) < count:
+                self._more.clear()
+                await self._more.wait()
+        return self._events
+
     async def close(self) -> None:
         """End it at once."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [task for task in (self._task, self._listening) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def _live(self) -> ServerConnection:
         assert self._link is not None, "the link is down"
         return self._link
+
+
+async def _open(chat: Chat) -> None:
+    """Be there until somebody ends this."""
+    async with chat:
+        await asyncio.Event().wait()
 
 
 def _is_fence(frame: dict[str, Any]) -> bool:
@@ -183,7 +214,7 @@ async def wired_client(case: Case, folder: Path) -> AsyncIterator[WiredClient]:
 
     async def take(link: ServerConnection) -> None:
         assert link.request is not None
-        assert link.request.path == "/prefix/ws/chat"
+        assert link.request.path.partition("?")[0] == "/prefix/ws/chat"
         assert link.request.headers["Authorization"] == "Bearer token"
         links.put_nowait(link)
         await link.wait_closed()

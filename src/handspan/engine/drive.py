@@ -1,7 +1,7 @@
 """Runs a coroutine in the caller's own task, under a deadline (SPEC E5, E6).
 
-The first step is made by hand, before `drive`: most tools are done with it, and no timer was needed. Only one that
-suspends gets a timer. From then on the driver stands between the coroutine and the event loop: what the coroutine
+The first step is made by hand, before `drive`: most tools are done with it, and no alarm was needed. Only one that
+suspends sets one. From then on the driver stands between the coroutine and the event loop: what the coroutine
 waits for, it waits for, and it can stop waiting. At the deadline it cancels what the coroutine waits for, throws
 `CancelledError` into the coroutine, drives it on for a grace time, so that a `finally` can close what was opened, and
 then stops driving.
@@ -77,7 +77,7 @@ class _Wait:
     cancelled: asyncio.CancelledError | None = None
     """What the task threw at us: it is being cancelled from outside, or by a timeout inside the coroutine."""
     was_disturbed = False
-    """Something of what follows has happened. Most waits never are."""
+    """The time was up once, or somebody cancelled the task. Most waits never are."""
     is_late = False
     is_over = False
     """The time that was set last has passed: the deadline, or a grace time."""
@@ -97,7 +97,7 @@ class _Wait:
         self._deadline = self.ends_at = inf if seconds is None else self.loop.time() + seconds
 
     def begin(self, wanted: "asyncio.Future[Any]") -> None:
-        """The task is about to wait for this. From now on a timer ends the wait: a bare `yield` needed none."""
+        """The task is about to wait for this. From now on the alarm ends the wait: a bare `yield` needed none."""
         self._waits_for = wanted
         wanted._asyncio_future_blocking = True  # as `await` says it to a task
         if not self._is_armed and self.ends_at != inf:
@@ -220,7 +220,7 @@ def drive(
             try:
                 wanted = coroutine.send(None) if thrown is None else coroutine.throw(thrown)
             except BaseException as end:
-                reason = wait.reason()
+                reason = wait.reason() if wait.was_disturbed else None
                 if reason is not None:
                     raise reason from None
                 if isinstance(end, StopIteration):

@@ -18,7 +18,7 @@ def tell_of(finished: Finished | None, written: Awaitable[bool] | bool, record: 
     """What the ledger said of a result; and `finished` hears of it when it is kept, even if nobody waits for that."""
     if finished is None:
         return written
-    if isinstance(written, bool):
+    if type(written) is bool:
         if written:
             _tell(finished, record)
         return written

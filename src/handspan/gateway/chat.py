@@ -6,6 +6,8 @@ from collections import OrderedDict, deque
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from msgspec import structs
+
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
@@ -61,7 +63,7 @@ class Chat:
     )
 
     def __init__(self, peer: Peer, turns: Turns, questions: AwaitedQuestions, bound: Bound, seq: int = 0) -> None:
-        """`seq` is the number of the last event that the client had from an earlier life of this gateway."""
+        """`seq` is the last event that the client had before this one knew it: what is not above it is old to it."""
         self._peer = peer
         self._turns = turns
         self._questions = questions
@@ -80,10 +82,10 @@ class Chat:
         """How turns ended while the link was down, for a client without events."""
         self._told_ends: set[str] = set()
         """Turns whose end such a client was told when it came back."""
-        self._unkept: dict[str, int] = {}
-        """Messages of the client that are not part of the session yet, each with the hash of its words."""
+        self._unkept: dict[str, Say] = {}
+        """Messages of the client that are not part of the session yet, by their ids."""
         self._accepted: OrderedDict[str, tuple[int, str]] = OrderedDict()
-        """Those that are, and the turns that answer them."""
+        """Those that are: the hash of the words, and the turn that answers them."""
         self._refused: OrderedDict[str, Error] = OrderedDict()
         """Messages that were refused while the link was down: this is the answer when they are sent again."""
 
@@ -91,7 +93,7 @@ class Chat:
         """What the client says."""
         match frame:
             case Say():
-                self._take_message(frame, frame.id if "resume" in self._peer.can else "")
+                self._take_message(frame if "resume" in self._peer.can else structs.replace(frame, id=""))
             case Regenerate():
                 self._start(self._regenerate(frame))
             case Abort():
@@ -103,9 +105,6 @@ class Chat:
 
     def up(self, last_event: int | None) -> None:
         """The client is back: it hears what it missed."""
-        if last_event is not None and isinstance(self._frames, EventFrames):
-            # ws.md 3.7: after a restart of the gateway it goes on where the client is, or the client takes it for old.
-            self._frames.seq = max(self._frames.seq, last_event)
         for seq, kept in self._kept:
             if last_event is None or seq > last_event:
                 self._peer.send(kept)
@@ -128,21 +127,21 @@ class Chat:
 
     # Turns.
 
-    def _take_message(self, frame: Say, message_id: str) -> None:
+    def _take_message(self, frame: Say) -> None:
         """Let this be said, once: a message on its way needs no second one, a refused one has its answer."""
         if not frame.text.strip():
-            self._peer.send(Error("A message needs words in its content.", "EMPTY_CONTENT", message_id))
-        elif message_id in self._refused:
-            self._peer.send(self._refused.pop(message_id))
-        elif turn := self._answered_in(message_id, frame.text):
-            self._peer.send(MessageAccepted(message_id, turn))
-        elif message_id not in self._unkept:
-            if message_id:
-                self._unkept[message_id] = hash(frame.text)
-            self._start(self._say(frame, message_id), message_id)
+            self._peer.send(Error("A message needs words in its content.", "EMPTY_CONTENT", frame.id))
+        elif frame.id in self._refused:
+            self._peer.send(self._refused.pop(frame.id))
+        elif turn := self._answered_in(frame):
+            self._peer.send(MessageAccepted(frame.id, turn))
+        elif frame.id not in self._unkept:
+            if frame.id:
+                self._unkept[frame.id] = frame
+            self._start(self._say(frame), frame)
 
-    async def _say(self, frame: Say, message_id: str) -> None:
-        message = UserMessage((Text(frame.text),), message_id)
+    async def _say(self, frame: Say) -> None:
+        message = UserMessage((Text(frame.text),), frame.id)
         bound, who = self._bound, self._peer.who
         ended = await self._turns.say(
             bound.session_id,
@@ -154,8 +153,8 @@ class Chat:
             join=frame.join,
             debug=frame.debug,
         )
-        if message_id in self._unkept:
-            self._fail(_not_kept(ended, message_id))
+        if self._unkept.get(frame.id) is frame:
+            self._fail(_not_kept(ended, frame.id))
 
     async def _regenerate(self, frame: Regenerate) -> None:
         await self._turns.regenerate(self._bound.session_id, self._peer.who, self._hear, debug=frame.debug)
@@ -181,17 +180,17 @@ class Chat:
 
     def _accept(self, message_id: str, turn: str) -> None:
         if message_id in self._unkept:
-            self._accepted[message_id] = (self._unkept.pop(message_id), turn)
+            self._accepted[message_id] = (hash(self._unkept.pop(message_id).text), turn)
             _forget_oldest(self._accepted)
         accepted = MessageAccepted(message_id, turn)
         if isinstance(self._frames, EventFrames):  # who comes back hears first which events are the answer
             self._kept.append((self._frames.seq + 1, accepted))
         self._peer.send(accepted)
 
-    def _answered_in(self, message_id: str, text: str) -> str:
+    def _answered_in(self, frame: Say) -> str:
         """The turn that has answered this message, if the client has heard how: a failed one is not tried again."""
-        words, turn = self._accepted.get(message_id, (0, ""))
-        return turn if turn and words == hash(text) and self._has_been_told(turn) else ""
+        words, turn = self._accepted.get(frame.id, (0, ""))
+        return turn if turn and words == hash(frame.text) and self._has_been_told(turn) else ""
 
     def _has_been_told(self, turn: str) -> bool:
         """Whether the client has this turn's end, or is sent it when it comes back."""
@@ -212,13 +211,14 @@ class Chat:
 
     # Work that belongs to this client.
 
-    def _start(self, work: Coroutine[Any, Any, None], message_id: str = "") -> None:
-        task = asyncio.create_task(self._told(work, message_id))
+    def _start(self, work: Coroutine[Any, Any, None], message: Say | None = None) -> None:
+        task = asyncio.create_task(self._told(work, message))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         task.add_done_callback(lambda _: work.close())  # a link that drops at once cancels before anything began
 
-    async def _told(self, work: Coroutine[Any, Any, None], message_id: str) -> None:
+    async def _told(self, work: Coroutine[Any, Any, None], message: Say | None) -> None:
+        message_id = "" if message is None else message.id
         try:
             await work
         except TurnRefused as error:
@@ -229,7 +229,8 @@ class Chat:
             _log.exception("A turn failed")
             self._fail(Error("The turn failed inside the gateway; its log says more.", "AGENT_ERROR", message_id))
         finally:
-            self._unkept.pop(message_id, None)
+            if self._unkept.get(message_id) is message is not None:  # another one may have come meanwhile
+                del self._unkept[message_id]
 
 
 def _forget_oldest(messages: OrderedDict[str, Any]) -> None:

@@ -35,6 +35,6 @@ def whole_texts(data: bytes, limit: int) -> tuple[list[bytes], int]:
             size, begins = int.from_bytes(data[at + 2 : at + 4], "big"), at + 8
         if not 0 <= size <= limit or begins + size > end or data[at + 1] == 0xFF:
             break
-        messages.append(bytes(apply_mask(data[begins : begins + size], data[begins - 4 : begins])))
+        messages.append(apply_mask(data[begins : begins + size], data[begins - 4 : begins]))
         at = begins + size
     return messages, at

@@ -18,6 +18,7 @@ from handspan.gateway.line import EXTENSION, Receiver
 from handspan.gateway.plain_frames import text_frame, whole_texts
 
 SECONDS_TO_SAY_GOODBYE: Final = 1.0
+_MOST_HELD_BACK: Final = 64 * 1024
 _log = logging.getLogger(__name__)
 
 
@@ -33,6 +34,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     _paused_until = 0.0
     _held_back: list[bytes] | None = None
     """What is said while several messages are heard; None: it goes out at once."""
+    _held_bytes = 0
 
     def handle_connect(self, event: Any) -> None:
         """Let the application find this connection in its scope."""
@@ -125,26 +127,31 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def send_text(self, data: bytes) -> None:
         """Send a text message. On a connection that is gone, or going, nothing happens."""
-        if self._is_going():
+        if self.close_sent or self.conn.state is not State.OPEN or self.transport.is_closing():
             return
         if self._held_back is not None:
-            self._held_back.append(text_frame(data))
+            self._hold_back(self._held_back, text_frame(data))
             return
         self.transport.write(text_frame(data))
-        self._look_at_the_backlog()
+        if self._is_choked:
+            self._look_at_the_backlog()
 
-    def _is_going(self) -> bool:
-        return self.close_sent or self.conn.state is not State.OPEN or self.transport.is_closing()
+    def _hold_back(self, frames: list[bytes], frame: bytes) -> None:
+        frames.append(frame)
+        self._held_bytes += len(frame)
+        if self._held_bytes > _MOST_HELD_BACK:
+            self._let_go()
 
     def _let_go(self) -> None:
         """Send what was held back."""
-        frames, self._held_back = self._held_back, None
-        if frames and not self._is_going():
+        frames, self._held_back, self._held_bytes = self._held_back, None, 0
+        if frames and not self.close_sent and self.conn.state is State.OPEN and not self.transport.is_closing():
             self.transport.writelines(frames)
-            self._look_at_the_backlog()
+            if self._is_choked:
+                self._look_at_the_backlog()
 
     def _look_at_the_backlog(self) -> None:
-        if self._is_choked and self.transport.get_write_buffer_size() > self.backlog_limit:
+        if self.transport.get_write_buffer_size() > self.backlog_limit:
             self.close(CloseCode.TRY_AGAIN_LATER, "you read too slowly", SECONDS_TO_SAY_GOODBYE)
 
     def pause_writing(self) -> None:

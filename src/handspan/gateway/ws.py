@@ -159,9 +159,8 @@ class Connection:
             self._slow_down()
             self.send(Error(str(error), error.code if self._peer is not None else ""))
             return
-        kind = type(frame)
-        if (kind is Result or kind is Fault) and self._peer is not None:
-            self._answered(self._peer, cast(Result | Fault, frame))
+        if (type(frame) is Result or type(frame) is Fault) and self._peer is not None:
+            self._answered(self._peer, frame)
             return
         self._slow_down()
         if self._peer is None:

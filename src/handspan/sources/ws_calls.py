@@ -112,7 +112,8 @@ class RemoteCalls:
     def answered(self, frame: Result | Fault) -> bool:
         """Take an answer. False: nobody waits for it; then it is acknowledged at once, and dropped."""
         call = self._open.get(frame.call)
-        if call is not None and call.end(frame):
+        if call is not None and not call.outcome.done():
+            call.outcome.set_result(frame)
             self._answered.add(call.id)
             return True
         self.dropped += 1
@@ -133,12 +134,14 @@ class RemoteCalls:
         """The call has its one result, and it is kept. If that is what the client answered, it may forget it."""
         if call_id in self._answered:
             self._answered.discard(call_id)
-            self.acknowledge(call_id)
+            self._acknowledge(call_id)
 
     def acknowledge(self, call_id: str) -> None:
         """The result is kept, or dropped for good: the client may forget it."""
-        if call_id in self._answered:  # a second copy, and the first is not kept yet: `finished` says it
-            return
+        if call_id not in self._answered:  # else it is a second copy, and the first is not kept yet: `finished` says it
+            self._acknowledge(call_id)
+
+    def _acknowledge(self, call_id: str) -> None:
         if "ack_batch" not in self.can:
             if self._send is not None:
                 self._send(encode(Acknowledged(call_id)))
