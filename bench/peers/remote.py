@@ -1,7 +1,8 @@
 """A call of a tool in another process through a peer: prints its p50. Runs where only that peer is installed.
 
 Taken as our `remote_call_us` is: one call after another, both processes on one core, the best of several rounds, the
-same arguments and an answer of a few characters. Each peer runs with the defaults of its packages; only its log is off.
+same arguments and an answer of a few characters. Each peer runs with the defaults of its packages, its log off, and its
+own library at both ends; ours has the lean device of `bench/fast_device.py` at the other end.
 """
 
 import asyncio

@@ -139,11 +139,11 @@ async def test_a_message_is_answered_once_whenever_the_gateway_is_killed(tmp_pat
     assert kinds == [UserMessage, AssistantMessage] * 4
 
 
-async def test_a_turn_and_what_waits_behind_it_outlive_the_gateway(tmp_path: Path) -> None:
+async def test_a_turn_and_what_waited_behind_it_outlive_the_gateway(tmp_path: Path) -> None:
     began, may_end, runs = asyncio.Event(), asyncio.Event(), 0
-    async with GatewayProcess(tmp_path) as gateway:
-        client = Client(gateway.url, gateway.token, backoff=SOON)
-        async with client.chat("s") as one, client.chat("s") as other:
+    async with GatewayProcess(tmp_path) as gateway, FaultProxy(gateway.url) as proxy:
+        client, away = (Client(url, gateway.token, backoff=SOON) for url in (gateway.url, proxy.url))
+        async with client.chat("s") as one, away.chat("s") as other:
 
             @one.tool
             async def weigh(parcel: str) -> str:
@@ -157,9 +157,12 @@ async def test_a_turn_and_what_waits_behind_it_outlive_the_gateway(tmp_path: Pat
             first = asyncio.create_task(all_of(one, "weigh parcel p1"))
             await asyncio.wait_for(began.wait(), WAIT)
             second = asyncio.create_task(all_of(other, "hello"))
+            proxy.refuse()  # it comes back when the session does not wait for the parcel any more
             await gateway.restart()
             may_end.set()
-            ends = [(await turn)[-1] for turn in (first, second)]
+            ends = [(await first)[-1]]
+            proxy.heal()
+            ends.append((await second)[-1])
         await gateway.kill()
         messages = await kept(gateway.state, "s")
     assert [ended.reason for ended in ends if isinstance(ended, Ended)] == ["done", "done"]

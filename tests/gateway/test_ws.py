@@ -274,7 +274,8 @@ async def test_a_closed_socket_cancels_its_turn(tmp_path: Path) -> None:
         async with asyncio.timeout(WAIT):
             while (await place.gateway.store.ledger.get(request["id"], owner="operator")).state != "done":
                 await asyncio.sleep(0.01)
-        assert (await place.gateway.store.conversations.get("c", owner="operator")).state == "idle"
+            while (await place.gateway.store.conversations.get("c", owner="operator")).state != "idle":
+                await asyncio.sleep(0.01)
 
 
 # Remote tools.

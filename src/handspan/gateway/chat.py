@@ -48,6 +48,7 @@ class Chat:
 
     __slots__ = (
         "_accepted",
+        "_beside",
         "_bound",
         "_frames",
         "_kept",
@@ -69,6 +70,7 @@ class Chat:
         self._questions = questions
         self._bound = bound
         self._running: set[asyncio.Task[None]] = set()
+        self._beside: set[asyncio.Task[None]] = set()
         hears_all, shows = "events" in peer.can, "questions" in peer.can
         self._frames: EventFrames | ChatFrames = (
             EventFrames(questions=shows, me=peer.id, seq=seq) if hears_all else ChatFrames(questions=shows, me=peer.id)
@@ -97,9 +99,9 @@ class Chat:
             case Regenerate():
                 self._start(self._regenerate(frame))
             case Abort():
-                self._start(self._abort())
+                self._start(self._abort(), is_turn=False)
             case Answer():
-                self._start(self._answer(frame))
+                self._start(self._answer(frame), is_turn=False)
 
     # The link.
 
@@ -211,10 +213,12 @@ class Chat:
 
     # Work that belongs to this client.
 
-    def _start(self, work: Coroutine[Any, Any, None], message: Say | None = None) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], message: Say | None = None, *, is_turn: bool = True) -> None:
+        """Do this; a turn may end with the link, what a person has decided counts all the same."""
         task = asyncio.create_task(self._told(work, message))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        among = self._running if is_turn else self._beside
+        among.add(task)
+        task.add_done_callback(among.discard)
         task.add_done_callback(lambda _: work.close())  # a link that drops at once cancels before anything began
 
     async def _told(self, work: Coroutine[Any, Any, None], message: Say | None) -> None:
