@@ -177,15 +177,20 @@ async def _by_turns(cases: Mapping[str, Case], processes: list[int]) -> dict[str
 
 @contextlib.contextmanager
 def pinned(turn: int, *processes: int) -> Any:
-    """All of these on one core, for a while."""
+    """Every thread of these on one core, for a while: the gateway's loop is not always in the first one."""
     cores = sorted(os.sched_getaffinity(0))
-    for process in processes:
-        os.sched_setaffinity(process, {cores[turn % len(cores)]})
+    _pin(processes, {cores[turn % len(cores)]})
     try:
         yield
     finally:
-        for process in processes:
-            os.sched_setaffinity(process, set(cores))
+        _pin(processes, set(cores))
+
+
+def _pin(processes: Iterable[int], cores: set[int]) -> None:
+    for process in processes:
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.sched_setaffinity(int(thread.name), cores)
 
 
 async def _p50(case: Case) -> float:
