@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import sys
 from pathlib import Path
@@ -25,6 +26,8 @@ from handspan.models.choice import Choice
 
 _GATEWAY: Final = "handspan.gateway.gateway"
 _QR: Final = "handspan.gateway.qr"
+_A_MOMENT: Final = 0.02
+"""Seconds in which programs that wait for the gateway are answered first."""
 
 
 class Served(Servable, Protocol):
@@ -51,6 +54,7 @@ class Served(Servable, Protocol):
 @settings_options
 def command(host: str | None, port: int | None, model: str | None, ready_file: Path | None) -> None:
     """Serve agents to people, and tools of any device to agents. Ctrl-C ends it in order, a second one at once."""
+    gc.disable()  # what is made from here to the first answer stays: `serve` lets Python look for garbage after that
     settings = read_settings({"gateway.host": host, "gateway.port": port})
     if ready_file is not None:
         _forget(ready_file)
@@ -83,6 +87,7 @@ async def _serve(settings: Settings, model: str, ready_file: Path | None) -> Non
 
 async def _say(gateway: Served, settings: Settings, url: str) -> None:
     """What a person wants to know, each on its line. The sandbox is tried out meanwhile: it serves already."""
+    await asyncio.sleep(_A_MOMENT)
     link = sign_in_url(url, gateway.pairing.new_link(OPERATOR))
     click.echo(f"Page     {link}")
     click.echo("         signs one browser in, within 10 minutes; `handspan serve` again shows a new link")

@@ -157,6 +157,7 @@ def spare_the_collector() -> None:
     """Let Python look for garbage less often: what is there at the start stays, and connections are none."""
     gc.freeze()
     gc.set_threshold(10_000, 50, 50)
+    gc.enable()
 
 
 async def serve(gateway: Servable, settings: GatewaySettings, *, on_ready: Callable[[str], None]) -> None:
