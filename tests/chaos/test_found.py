@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from handspan.core.results import Failure
-from handspan.gateway.chat import Chat
+from handspan.gateway.clients.chat import Chat
 from handspan.sources.ws_calls import Lost, OpenCall, RemoteCalls
 from handspan.testing import FakeDevice, RunningGateway, offer, running_gateway
 from handspan.wire.ws import decode_server

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handspan.gateway.ws import Connection
+from handspan.gateway.clients.ws import Connection
 from handspan.sources.ws_calls import RemoteCalls
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import Acknowledged, Request

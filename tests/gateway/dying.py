@@ -8,7 +8,7 @@ from pathlib import Path
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Question
 from handspan.models.scripted import call
-from tests.gateway.talking import House, said
+from tests.gateway.conversations.talking import House, said
 
 
 def tell(question: Question) -> None:

@@ -10,12 +10,12 @@ from typing import Any, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.config.settings import GatewaySettings, Settings
-from handspan.gateway.auth import Auth, AuthMiddleware, Refused
-from handspan.gateway.line import EXTENSION
+from handspan.gateway.clients.line import EXTENSION
+from handspan.gateway.clients.socket import SocketProtocol
+from handspan.gateway.entry.auth import Auth, AuthMiddleware, Refused
+from handspan.gateway.entry.refusals import send_refusal, send_whole
 from handspan.gateway.prefix import PathPrefix
-from handspan.gateway.refusals import send_refusal, send_whole
 from handspan.gateway.server import loop_factory, serve
-from handspan.gateway.socket import SocketProtocol
 from handspan.store.store import SqliteStore
 
 

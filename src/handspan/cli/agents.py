@@ -13,8 +13,8 @@ from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.place import find_gateway, place_options, remote_part
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.names import did_you_mean, matches
-from handspan.gateway.agents import ticked, unticked
 from handspan.gateway.app import App
+from handspan.gateway.conversations.agents import ticked, unticked
 
 if TYPE_CHECKING:
     from handspan.cli.remote import Remote

@@ -20,7 +20,7 @@ from handspan.core.errors import ConfigError
 from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
 from handspan.gateway.app import App
-from handspan.gateway.conversing import Conversing
+from handspan.gateway.conversations.conversing import Conversing
 from handspan.models.choice import Choice
 
 if TYPE_CHECKING:

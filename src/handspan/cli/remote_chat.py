@@ -19,7 +19,7 @@ from handspan.core.conversations import UsageSum
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallFinished, Ended, QuestionAsked
 from handspan.core.questions import Question, Questions
-from handspan.gateway.conversing import LAST, usage_lines
+from handspan.gateway.conversations.conversing import LAST, usage_lines
 
 _CLOSED: Final = Ended("error", "The gateway has ended this conversation. Begin it again: what was said is kept there.")
 

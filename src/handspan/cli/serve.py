@@ -18,14 +18,14 @@ from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
 from handspan.gateway.app import App
-from handspan.gateway.auth import Auth
+from handspan.gateway.entry.auth import Auth
+from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
 from handspan.gateway.listening import url_for_others
-from handspan.gateway.pairing import Pairing, pairing_url, sign_in_url
 from handspan.gateway.server import Servable, loop_factory, serve
 from handspan.models.choice import Choice
 
 _GATEWAY: Final = "handspan.gateway.gateway"
-_QR: Final = "handspan.gateway.qr"
+_QR: Final = "handspan.gateway.entry.qr"
 _A_MOMENT: Final = 0.02
 """Seconds in which programs that wait for the gateway are answered first."""
 

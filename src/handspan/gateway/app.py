@@ -23,8 +23,8 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
-from handspan.gateway.agents import Agents
-from handspan.gateway.conversing import Conversing
+from handspan.gateway.conversations.agents import Agents
+from handspan.gateway.conversations.conversing import Conversing
 from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_another
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry, Rules

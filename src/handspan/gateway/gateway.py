@@ -15,23 +15,23 @@ from handspan.core.calls import CallRecord
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, UsageCounted
 from handspan.core.questions import Answer, Question
-from handspan.gateway.answered_calls import AnsweredCalls
 from handspan.gateway.app import App
-from handspan.gateway.auth import Auth, AuthMiddleware
-from handspan.gateway.devices import Devices
-from handspan.gateway.leftovers import Leftovers
+from handspan.gateway.clients.devices import Devices
+from handspan.gateway.clients.leftovers import Leftovers
+from handspan.gateway.clients.peers import Peer, Peers
+from handspan.gateway.clients.resume_tokens import ResumeTokens, kept_key
+from handspan.gateway.clients.ws import WebSocketDoor, WsDoors
+from handspan.gateway.conversations.answered_calls import AnsweredCalls
+from handspan.gateway.conversations.questions import AwaitedQuestions
+from handspan.gateway.conversations.turn_events import Happening, Titled
+from handspan.gateway.conversations.turns import Turns
+from handspan.gateway.entry.auth import Auth, AuthMiddleware
+from handspan.gateway.entry.pairing import Pairing
+from handspan.gateway.entry.refusals import Refused, send_refusal, send_whole
 from handspan.gateway.live import Live, Topic
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.open_answers import ANSWERS
-from handspan.gateway.pairing import Pairing
-from handspan.gateway.peers import Peer, Peers
 from handspan.gateway.prefix import PathPrefix
-from handspan.gateway.questions import AwaitedQuestions
-from handspan.gateway.refusals import Refused, send_refusal, send_whole
-from handspan.gateway.resume_tokens import ResumeTokens, kept_key
-from handspan.gateway.turn_events import Happening, Titled
-from handspan.gateway.turns import Turns
-from handspan.gateway.ws import WebSocketDoor, WsDoors
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.ws import OfferRules

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 
-from handspan.gateway.auth import Auth
-from handspan.gateway.devices import Devices
-from handspan.gateway.pairing_routes import PairingRoutes
-from handspan.gateway.peers import Peers
+from handspan.gateway.clients.devices import Devices
+from handspan.gateway.clients.peers import Peers
+from handspan.gateway.entry.auth import Auth
+from handspan.gateway.entry.pairing_routes import PairingRoutes
 from handspan.gateway.rest.doors import BodyLimits, Doors
 from handspan.gateway.rest.errors import ERROR_FORMS
 from handspan.gateway.rest.idempotency import CallIds

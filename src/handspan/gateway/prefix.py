@@ -2,7 +2,7 @@
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handspan.gateway.refusals import Refused, send_refusal
+from handspan.gateway.entry.refusals import Refused, send_refusal
 
 
 class PathPrefix:

@@ -21,7 +21,7 @@ _END_SECONDS: Final = 11.8
 """From the first signal to the end, whatever hangs: it has to be over within 12 s."""
 _GOODBYE_SECONDS: Final = 0.5
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_SOCKET: Final = "handspan.gateway.socket"
+_SOCKET: Final = "handspan.gateway.clients.socket"
 _log = logging.getLogger(__name__)
 
 

@@ -17,20 +17,20 @@ from handspan.core.context import ToolContext
 from handspan.core.principals import BUILTIN, OPERATOR, Origin, Scope
 from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
-from handspan.gateway.answered_calls import AnsweredCalls
 from handspan.gateway.app import App
-from handspan.gateway.auth import Auth, AuthMiddleware
-from handspan.gateway.devices import Devices
+from handspan.gateway.clients.devices import Devices
+from handspan.gateway.conversations.answered_calls import AnsweredCalls
+from handspan.gateway.conversations.questions import AwaitedQuestions
+from handspan.gateway.conversations.turns import Turns
+from handspan.gateway.entry.auth import Auth, AuthMiddleware
+from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
-from handspan.gateway.pairing import Pairing
-from handspan.gateway.questions import AwaitedQuestions
 from handspan.gateway.rest.doors import BodyLimits, Doors
 from handspan.gateway.rest.errors import ERROR_FORMS
 from handspan.gateway.rest.idempotency import CallIds
 from handspan.gateway.rest.routes import routes
 from handspan.gateway.server import Server
-from handspan.gateway.turns import Turns
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn
 from handspan.store.artifacts import FolderArtifacts

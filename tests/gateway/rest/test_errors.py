@@ -5,9 +5,9 @@ from starlette.requests import Request
 
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ConfigError, ToolError
-from handspan.gateway.refusals import Refused
+from handspan.gateway.conversations.turn_refusals import NoUserMessage
+from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.rest.errors import ERROR_FORMS, as_response, not_found, plain_problem, problem_of
-from handspan.gateway.turn_refusals import NoUserMessage
 
 pytestmark = pytest.mark.anyio
 

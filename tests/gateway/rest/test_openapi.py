@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from handspan.gateway.openapi import document
+from handspan.gateway.entry.tries import Tries
+from handspan.gateway.rest.openapi import document
 from handspan.gateway.rest.routes import operations, routes
-from handspan.gateway.tries import Tries
 from tests.gateway.rest.house import House, Knocking, serving, settings
 
 pytestmark = pytest.mark.anyio

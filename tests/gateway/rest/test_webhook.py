@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from handspan import Pending, tool
+from handspan.gateway.entry.tries import Tries
 from handspan.gateway.rest.idempotency import Remembered
-from handspan.gateway.tries import Tries
 from handspan.models.model import ModelError
 from handspan.models.scripted import call
 from tests.gateway.rest.house import STRANGER, Counting, House, Knocking, is_error, session_of

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from handspan.gateway.devices import DeviceInfo
+from handspan.gateway.clients.devices import DeviceInfo
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import moment

@@ -9,16 +9,16 @@ from msgspec import Struct, field
 from handspan.core.artifacts import Artifacts
 from handspan.core.conversations import StoreError
 from handspan.gateway.app import App
-from handspan.gateway.auth import Auth
-from handspan.gateway.devices import DeviceInfo
+from handspan.gateway.clients.devices import DeviceInfo
+from handspan.gateway.conversations.questions import AwaitedQuestions
+from handspan.gateway.conversations.turns import Turns
+from handspan.gateway.entry.auth import Auth
+from handspan.gateway.entry.pairing import Pairing
+from handspan.gateway.entry.tries import Tries
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
-from handspan.gateway.pairing import Pairing
-from handspan.gateway.questions import AwaitedQuestions
 from handspan.gateway.rest.at_work import CallsAtWork
 from handspan.gateway.rest.idempotency import CallIds, Remembered
-from handspan.gateway.tries import Tries
-from handspan.gateway.turns import Turns
 from handspan.models.choice import Choice
 from handspan.store.store import SqliteStore
 

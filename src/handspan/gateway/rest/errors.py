@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ConfigError, ErrorCode, HandspanError, ToolError
-from handspan.gateway.refusals import Refused
-from handspan.gateway.turn_refusals import RefusalCode, TurnRefused
+from handspan.gateway.conversations.turn_refusals import RefusalCode, TurnRefused
+from handspan.gateway.entry.refusals import Refused
 from handspan.store.rows import encode
 
 JSON: Final = "application/json"

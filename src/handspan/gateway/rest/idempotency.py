@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from handspan.core.conversations import StoreError
 from handspan.core.values import Json
-from handspan.gateway.private_files import read_private, write_private
+from handspan.gateway.entry.private_files import read_private, write_private
 
 _FILE: Final = "idempotency.key"
 _KEY_BYTES: Final = 32

@@ -26,7 +26,7 @@ from starlette.types import Receive, Scope, Send
 from handspan.core.names import did_you_mean
 from handspan.core.principals import Principal
 from handspan.core.values import Json
-from handspan.gateway.auth import Admitted, TokenScope, may
+from handspan.gateway.entry.auth import Admitted, TokenScope, may
 from handspan.gateway.live import Topic
 from handspan.gateway.rest.body import read_json
 from handspan.gateway.rest.doors import BodySize, Doors

@@ -4,8 +4,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from handspan.gateway.auth import TokenScope
-from handspan.gateway.pairing import DEVICE_SCOPES
+from handspan.gateway.entry.auth import TokenScope
+from handspan.gateway.entry.pairing import DEVICE_SCOPES
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import moment

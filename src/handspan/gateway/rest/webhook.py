@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from handspan.core.messages import AssistantMessage, Text, UserMessage
-from handspan.gateway.places import address_of
+from handspan.gateway.entry.places import address_of
 from handspan.gateway.rest.agents import agent_called
 from handspan.gateway.rest.errors import Problem
 from handspan.gateway.rest.idempotency import fingerprint

@@ -1,0 +1,180 @@
+"""What happens in a turn, as the frames that its fronts get (ws.md 3.2-3.8). Pure: no sockets, no clock."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from handspan.core.clean import visible
+from handspan.core.events import CallFinished, CallStarted, Ended, QuestionAsked, TextArrived, ThinkingArrived
+from handspan.core.questions import Question as AskedQuestion
+from handspan.gateway.conversations.turn_events import (
+    Accepted,
+    AnsweredBefore,
+    Happening,
+    Prompted,
+    QuestionOver,
+    Titled,
+)
+from handspan.wire.ws import as_object
+from handspan.wire.ws_frames import (
+    Aborted,
+    CallNote,
+    Chunk,
+    ChunkReset,
+    DebugPrompt,
+    Done,
+    Error,
+    EventFrame,
+    FrameCode,
+    Question,
+    QuestionClosed,
+    ResultNote,
+    ServerFrame,
+    Thinking,
+    TitleUpdated,
+)
+
+_MOST_ERROR: Final = 1000
+_ABOUT_KEYS: Final = re.compile(r"api[ _]key|authentication|unauthori[sz]ed|\b(?:the|no) key\b|\.key:", re.IGNORECASE)
+_ABOUT_MODELS: Final = re.compile(
+    r"provider|model|gemini|\bserver\b|\bconnection\b|\bhost\b|^(?:DNS|TLS|Timeout|Protocol error|The answer)\b",
+    re.IGNORECASE,
+)
+
+
+class ChatFrames:
+    """The frames of ClawSeed for the turns of one session, one after the other.
+
+    A turn that waits (`pending`) is not over: what comes when it goes on belongs to it.
+    """
+
+    def __init__(self, *, questions: bool = False, me: str = "") -> None:
+        """`questions`: the client shows them. `me` is the word that this client's answers are given with."""
+        self._extras = _Extras(questions, me)
+        self._said: list[str] = []
+        self._calls: dict[str, ResultNote | None] = {}
+        """Of this round, in their order."""
+
+    def frames(self, happening: Happening, turn: str = "") -> list[ServerFrame]:
+        """What the client is sent for this; often nothing."""
+        match happening:
+            case TextArrived(text=text):
+                self._said.append(text)
+                return [Chunk(text)]
+            case ThinkingArrived(text=text):
+                return [Thinking(text)]
+            case CallStarted(id=call_id, name=name, arguments=arguments):
+                self._calls[call_id] = None
+                return [CallNote(call_id, name, as_object(arguments))]
+            case CallFinished():
+                return self._finished(happening)
+            case Ended():
+                return self._ended(happening)
+            case AnsweredBefore(ended=ended, text=text):
+                self._said = [text]
+                return self._ended(ended)
+            case _:
+                return self._extras.frames(happening)
+
+    def _finished(self, event: CallFinished) -> list[ServerFrame]:
+        """All results of a round, when the last one is there."""
+        self._calls[event.id] = ResultNote(event.id, event.name, output_of(event.envelope))
+        if None in self._calls.values():
+            return []
+        notes: list[ServerFrame] = [note for note in self._calls.values() if note is not None]
+        self._calls.clear()
+        return notes
+
+    def _ended(self, ended: Ended) -> list[ServerFrame]:
+        if ended.reason == "pending":
+            return []
+        said = "".join(self._said)
+        self._said.clear()
+        self._calls.clear()
+        match ended.reason:
+            case "aborted":
+                return [Aborted()]
+            case "error":
+                return [error_frame(ended.text)]
+            case _:
+                return [ChunkReset(), Done(said)]
+
+
+class EventFrames:
+    """`event` frames with growing numbers, for clients with the capability `events` (ws.md 3.7)."""
+
+    def __init__(self, *, questions: bool = False, me: str = "", seq: int = 0) -> None:
+        """`seq` is the number of the last one that the client's earlier connections were sent."""
+        self.seq = seq
+        self._extras = _Extras(questions, me)
+
+    def frames(self, happening: Happening, turn: str = "") -> list[ServerFrame]:
+        """What the client is sent for this."""
+        if isinstance(happening, AnsweredBefore):
+            happening = happening.ended
+        extras = self._extras.frames(happening)
+        if isinstance(happening, Prompted | Titled | QuestionOver | Accepted):
+            return extras
+        self.seq += 1
+        event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True), turn)
+        if isinstance(happening, Ended) and happening.reason == "error":  # `error` stays as it is
+            return [event, error_frame(happening.text)]
+        return [event, *extras]
+
+
+class _Extras:
+    """The frames that are the same in both forms."""
+
+    def __init__(self, questions: bool, me: str) -> None:
+        self._questions = questions
+        self._me = me
+
+    def frames(self, happening: Happening) -> list[ServerFrame]:
+        match happening:
+            case Prompted(messages=messages, estimated_tokens=tokens):
+                return [DebugPrompt(messages, tokens)]
+            case Titled(title=title):
+                return [TitleUpdated(title)]
+            case QuestionAsked(question=question) if self._questions:
+                return [question_frame(question)]
+            case QuestionOver(id=question_id, by=by) if self._questions:
+                return [QuestionClosed(question_id, accepted=bool(by) and by == self._me)]
+            case _:
+                return []
+
+
+def question_frame(question: AskedQuestion) -> Question:
+    """The question as a client is asked it (ws.md 3.8)."""
+    return Question(
+        question.id,
+        question.kind,
+        question.call_id,
+        question.tool,
+        dict(question.arguments),
+        question.subject,
+        int(question.expires_in * 1000),
+    )
+
+
+def error_frame(text: str) -> Error:
+    """Why a turn failed, for a person; the code is read off the words (ws.md 3.3)."""
+    message = visible(text)
+    shown = message if len(message) <= _MOST_ERROR else f"{message[: _MOST_ERROR - 1]}…"
+    code: FrameCode = "AGENT_ERROR"
+    if _ABOUT_KEYS.search(message):
+        code = "AUTH_ERROR"
+    elif _ABOUT_MODELS.search(message):
+        code = "PROVIDER_ERROR"
+    return Error(shown, code)
+
+
+def output_of(envelope: str) -> str:
+    """The text of a result, as ClawSeed shows it: a string as it is, other values as JSON, `Error: …` for an error."""
+    told = msgspec.json.decode(envelope)
+    if told["status"] != "success":
+        return f"Error: {told['message']}"
+    value = told["result"]
+    if value is None and "attachments" in told:
+        value = {"attachments": told["attachments"]}
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,81 @@
+"""Calls that wait for a person while this gateway dies and lives again: they run when somebody has answered (SPEC P5).
+
+The process that asked is gone, and with it the turn. The call is in the ledger, the question in the store.
+"""
+
+import logging
+
+from handspan.core.agents import Agent
+from handspan.core.calls import CallRecord
+from handspan.core.conversations import Recovery, Store
+from handspan.core.errors import ConfigError, HandspanError
+from handspan.core.events import CallProgress
+from handspan.core.principals import Principal
+from handspan.core.questions import Question
+from handspan.core.values import Json
+from handspan.engine.caller import Caller
+from handspan.engine.engine import Engine
+from handspan.gateway.conversations.agents import Agents
+from handspan.gateway.conversations.conversing import Conversing
+from handspan.gateway.conversations.turns import Turns
+
+_log = logging.getLogger(__name__)
+
+
+class AnsweredCalls:
+    """Runs such calls, each once, and lets their turns go on. All work is done beside the turns, and ends with them."""
+
+    def __init__(self, store: Store, engine: Engine, conversing: Conversing, agents: Agents, turns: Turns) -> None:
+        self._store = store
+        self._engine = engine
+        self._conversing = conversing
+        self._agents = agents
+        self._turns = turns
+
+    def answered(self, question: Question) -> None:
+        """Run the call of this question, which was answered when nobody waited for that any more."""
+        self._turns.beside(self._resume(question.call_id))
+
+    async def recover(self, recovery: Recovery) -> None:
+        """Go on with what was decided while nobody was there: for the start, with what `Store.recover` gave."""
+        for call_id in recovery.expired:
+            self._turns.beside(self._go_on_after(call_id))
+        for call_id in recovery.waiting:
+            record = await self._store.ledger.find(call_id)
+            if record is not None and record.state == "accepted" and not await self._is_asked(record):
+                self._turns.beside(self._resume(call_id))
+
+    async def expire(self) -> None:
+        """End the calls that waited too long, and let their turns go on. To be called now and then."""
+        for call_id in await self._store.expire():
+            self._turns.beside(self._go_on_after(call_id))
+
+    async def _resume(self, call_id: str) -> None:
+        try:
+            record = await self._store.ledger.find(call_id)
+            if record is not None:
+                await self._engine.resume(call_id, await self._caller(record))
+                await self._go_on_after(call_id)
+        except HandspanError as error:
+            _log.error("The call %s could not go on: %s", call_id, error)
+
+    async def _go_on_after(self, call_id: str) -> None:
+        record = await self._store.ledger.find(call_id)
+        if record is not None and record.session:
+            await self._turns.go_on(record.session, record.owner)
+
+    async def _is_asked(self, record: CallRecord) -> bool:
+        asked = await self._store.questions.open_for(owner=record.owner, session=record.session)
+        return any(question.call_id == record.id for question in asked)
+
+    async def _caller(self, record: CallRecord) -> Caller:
+        """Who made that call; one whose agent is gone may use nothing."""
+        try:
+            agent = (await self._agents.find(record.agent, owner=record.owner)).agent
+        except ConfigError:
+            agent = Agent(record.agent, tools=())
+
+        def report(value: Json) -> None:
+            self._turns.tell(record.session, record.owner, CallProgress(record.id, record.name, value))
+
+        return self._conversing.caller(agent, Principal(record.owner), record.session, report)

@@ -1,0 +1,257 @@
+"""Who comes in: a known Host and Origin, then a token that the store knows (SPEC S5).
+
+Every request and every connection is looked at anew: a token that was revoked, by whatever process, opens nothing.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from handspan.config.settings import Settings
+from handspan.core.clean import visible
+from handspan.core.conversations import StoreError
+from handspan.core.principals import Principal
+from handspan.gateway.entry.operator_token import OPERATOR_LABEL, open_operator_token
+from handspan.gateway.entry.places import Places, address_of, header_of, is_local
+from handspan.gateway.entry.refusals import Header, Refused, send_refusal, send_whole
+from handspan.gateway.entry.tokens import (
+    PAGE,
+    PAGE_SECONDS,
+    Shown,
+    Via,
+    hash_of,
+    is_same,
+    new_token,
+    page_cookie,
+    shown_token,
+)
+from handspan.gateway.entry.tries import Tries
+from handspan.store.tokens import StoredTokens, Token
+
+__all__ = ["ADMIN", "SCOPES", "Admitted", "Auth", "AuthMiddleware", "Refused", "TokenScope", "is_open", "may"]
+
+TokenScope: TypeAlias = Literal["chat", "device", "admin"]
+SCOPES: Final[tuple[TokenScope, ...]] = ("chat", "device", "admin")
+ADMIN: Final[TokenScope] = "admin"
+PAGE_LABEL: Final = "page"
+
+_SAFE: Final = frozenset({"GET", "HEAD"})
+_OPEN: Final = frozenset(
+    {("GET", "/health"), ("GET", "/ping"), ("POST", "/pair"), ("GET", "/pair"), ("GET", "/signin"), ("GET", "/")}
+)
+_OPEN_FOLDER: Final = "/assets/"
+_RENEWED_AFTER: Final = 60.0
+_LONGEST_LABEL: Final = 64
+_HEADERS: Final[tuple[Header, ...]] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+)
+_SEVERAL: Final = frozenset({b"set-cookie", b"vary"})
+_PREFLIGHT: Final[tuple[Header, ...]] = (
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+    (
+        b"access-control-allow-headers",
+        b"authorization, content-type, range, last-event-id, idempotency-key, x-pairing-code, x-session-id, x-persona,"
+        b" x-idempotency-key, x-webhook-secret",
+    ),
+    (b"access-control-max-age", b"600"),
+)
+_EXPOSED: Final[Header] = (b"access-control-expose-headers", b"content-range, etag, location, retry-after")
+
+
+class Admitted(Struct, frozen=True):
+    """Somebody who was let in."""
+
+    who: Principal
+    """Owner and scopes as the store has them; a client can't give itself any."""
+    token: str
+    """The hash of the token; when it is revoked, connections close."""
+    via: Via
+    renews: bool = False
+    """The browser is told to keep its cookie for another while."""
+
+    def may(self, scope: TokenScope) -> bool:
+        """Whether the token has this scope; `admin` has them all."""
+        return may(self.who, scope)
+
+    def require(self, scope: TokenScope) -> None:
+        """Refuse a token without this scope."""
+        if not self.may(scope):
+            raise Refused(403, "forbidden", f"This token lacks the scope {scope!r}: use one that has it.")
+
+
+def may(who: Principal, scope: TokenScope) -> bool:
+    """Whether somebody has this scope; `admin` has them all."""
+    return scope in who.scopes or ADMIN in who.scopes
+
+
+class Auth:
+    """Lets people and programs in. `open` before the first one comes."""
+
+    def __init__(
+        self, settings: Settings, tokens: StoredTokens, state: Path, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.places = Places(settings.gateway)
+        self.prefix = settings.gateway.path_prefix
+        self.revoked: list[Callable[[str], None]] = []
+        """Called with the hash of every token that is revoked here."""
+        self.operator_token = ""
+        """The token of the person who runs this gateway; there after `open`."""
+        self._tokens = tokens
+        self._state = state
+        self._clock = clock
+        self._tries = Tries(10, 60.0, 300.0, clock=clock)
+
+    async def open(self) -> None:
+        """Find or make the operator's token. `ConfigError` when its file can't be used."""
+        self.operator_token = await open_operator_token(self._state, self._tokens)
+
+    def check_place(self, scope: Scope) -> None:
+        """Refuse a Host that is not ours and an Origin that is not known."""
+        self.places.check(scope)
+
+    async def admit(self, scope: Scope) -> Admitted:
+        """Whoever shows a good token from a good place; everybody else is `Refused`."""
+        self.check_place(scope)
+        return await self.identify(scope)
+
+    async def identify(self, scope: Scope) -> Admitted:
+        """The same for a place that was checked."""
+        shown = shown_token(scope)
+        if shown is None:
+            raise _unauthorized()
+        if shown.via == "cookie":
+            self._check_own_page(scope)
+        address = address_of(scope)
+        if not is_local(address):  # from this computer the right token passes, whoever else guesses here
+            self._check_tries(address)
+        record = await self._find(shown)
+        if record is None:
+            self._check_tries(address)
+            self._tries.note(address)
+            raise _unauthorized()
+        renews = shown.via == "cookie" and (record.last_seen or 0.0) < self._clock() - _RENEWED_AFTER
+        return Admitted(Principal(record.owner, record.scopes), record.hash, shown.via, renews)
+
+    async def issue(self, owner: str, scopes: tuple[str, ...], label: str = "", *, page: bool = False) -> str:
+        """A new token for this owner. It is shown this once: only its hash is kept."""
+        token = f"{PAGE if page else ''}{new_token()}"
+        await self._tokens.add(hash_of(token), owner=owner, scopes=scopes, label=PAGE_LABEL if page else _label(label))
+        return token
+
+    async def revoke(self, token_hash: str, owner: str) -> bool:
+        """Let this token in no more and close what it opened; False when the owner has no such token."""
+        if not await self._tokens.revoke(token_hash, owner=owner):
+            return False
+        for hear in self.revoked:
+            hear(token_hash)
+        return True
+
+    def forgive(self, scope: Scope) -> None:
+        """Hold no wrong token against this address any more: it has just shown that it is let in."""
+        self._tries.forget(address_of(scope))
+
+    def _check_tries(self, address: str) -> None:
+        if wait := self._tries.wait(address):
+            raise Refused(429, "too_many_tries", "Too many wrong tokens came from this address: wait.", wait)
+
+    async def _find(self, shown: Shown) -> Token | None:
+        if shown.token.startswith(PAGE) != (shown.via == "cookie"):
+            return None
+        token_hash = hash_of(shown.token)
+        try:
+            record = await self._tokens.find(token_hash)
+            if record is None or not is_same(record.hash, token_hash):
+                return None
+            if shown.via == "cookie" and (record.last_seen or record.created) < self._clock() - PAGE_SECONDS:
+                await self.revoke(record.hash, record.owner)
+                return None
+        except StoreError:
+            raise Refused(503, "unavailable", "Tokens can't be looked up at the moment: try again later.", 5) from None
+        return record
+
+    def _check_own_page(self, scope: Scope) -> None:
+        """A browser adds the cookie by itself, whoever makes it ask: only our own page may make it."""
+        is_own, site = self.places.is_own_origin(scope), header_of(scope, b"sec-fetch-site")
+        if scope["type"] == "http" and scope["method"] in _SAFE:
+            good = site in (None, "same-origin", "none") and (is_own or header_of(scope, b"origin") is None)
+        else:
+            good = is_own or (scope["type"] == "http" and site == "same-origin" and header_of(scope, b"origin") is None)
+        if not good:
+            text = "This cookie is for the gateway's own page: other pages and programs need a token of their own."
+            raise Refused(403, "foreign_request", text)
+
+
+class AuthMiddleware:
+    """Lets HTTP requests through that are admitted, and those to the few open routes.
+
+    `request.state.admitted` says who asks. WebSocket connections pass: whoever accepts them calls `Auth.admit`.
+    """
+
+    def __init__(self, app: ASGIApp, auth: Auth) -> None:
+        self._app = app
+        self._auth = auth
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        more: list[Header] = [*_HEADERS]
+        send = _with_headers(send, more)
+        try:
+            self._auth.check_place(scope)
+            if guest := self._auth.places.guest(scope):
+                more += [(b"access-control-allow-origin", guest.encode("latin-1")), (b"vary", b"Origin"), _EXPOSED]
+                if scope["method"] == "OPTIONS" and header_of(scope, b"access-control-request-method"):
+                    await send_whole(send, 204, _PREFLIGHT)
+                    return
+            if not is_open(scope):
+                admitted = await self._auth.identify(scope)
+                scope.setdefault("state", {})["admitted"] = admitted
+                if admitted.renews and (shown := shown_token(scope)):
+                    more.append((b"set-cookie", page_cookie(scope, shown.token, self._auth.prefix)))
+        except Refused as refused:
+            await send_refusal(refused, scope, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def is_open(scope: Scope) -> bool:
+    """Whether this route needs no token: they answer everybody the same (SPEC S5)."""
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    path: str = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+    if (method, path) in _OPEN:
+        return True
+    return method == "GET" and path.startswith(_OPEN_FOLDER) and ".." not in path.split("/")
+
+
+def _with_headers(send: Send, more: list[Header]) -> Send:
+    """Sends answers with these headers too, where they have none of that name."""
+
+    async def send_more(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", ()))
+            names = {name for name, _ in headers}
+            headers += [header for header in more if header[0] not in names or header[0] in _SEVERAL]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return send_more
+
+
+def _label(given: str) -> str:
+    """A label as people may see it. Those that mean something here can't be taken."""
+    label = " ".join(visible(given).split())[:_LONGEST_LABEL]
+    return f"{label} (device)" if label in (OPERATOR_LABEL, PAGE_LABEL) else label
+
+
+def _unauthorized() -> Refused:
+    text = "No valid token: pair first (POST /pair with a code), then send 'Authorization: Bearer TOKEN'."
+    return Refused(401, "unauthorized", text)

@@ -1,0 +1,57 @@
+"""The operator's token: made at the first start, kept in a file that only its owner can read (SPEC S5)."""
+
+import string
+from pathlib import Path
+from typing import Final
+
+from handspan.core.errors import ConfigError
+from handspan.core.principals import OPERATOR
+from handspan.gateway.entry.private_files import read_private, write_private
+from handspan.gateway.entry.tokens import hash_of, new_token
+from handspan.store.tokens import StoredTokens
+
+OPERATOR_LABEL: Final = "operator"
+FILE: Final = "operator.token"
+_CHARACTERS: Final = frozenset(string.ascii_letters + string.digits + "-_")
+_SHORTEST: Final = 32
+
+
+def read_operator_token(state: Path) -> str | None:
+    """The token in the state folder; None where there is none that could be one. `ConfigError` if it can't be read."""
+    file = state / FILE
+    try:
+        data = read_private(file)
+    except OSError as error:
+        raise ConfigError(
+            f"{file} can't be read: {error.strerror}. Let this user read it, or remove it: a new one is made then."
+        ) from None
+    token = (data or b"").decode("latin-1").strip()
+    return token if len(token) >= _SHORTEST and _CHARACTERS.issuperset(token) else None
+
+
+async def open_operator_token(state: Path, tokens: StoredTokens) -> str:
+    """The operator's token: that of the file while it is good, else a new one, and no other works any more."""
+    kept = read_operator_token(state)
+    known = {token.hash: token for token in await tokens.all(owner=OPERATOR.owner)}
+    record = known.get(hash_of(kept)) if kept else None
+    if kept and (record is None or record.revoked is None):
+        good = kept
+    else:
+        good = new_token()
+        _write(state / FILE, good)
+    for token in known.values():
+        if token.label == OPERATOR_LABEL and token.revoked is None and token.hash != hash_of(good):
+            await tokens.revoke(token.hash, owner=OPERATOR.owner)
+    if hash_of(good) not in known:
+        await tokens.add(hash_of(good), owner=OPERATOR.owner, scopes=OPERATOR.scopes, label=OPERATOR_LABEL)
+    return good
+
+
+def _write(file: Path, token: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_private(file, f"{token}\n".encode())
+    except OSError as error:
+        raise ConfigError(
+            f"{file} can't be written: {error.strerror}. Let this user write the folder, or set another `state` folder."
+        ) from None

@@ -1,0 +1,129 @@
+"""How somebody new gets a token: a pairing code for devices and programs, a sign-in link for browsers (SPEC S5).
+
+Both are made by somebody who is in already, work once and not for long, and live in this process alone.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from handspan.core.principals import Principal
+from handspan.gateway.entry.auth import ADMIN, SCOPES, Auth, may
+from handspan.gateway.entry.refusals import Refused
+from handspan.gateway.entry.tokens import hash_of, is_same, new_token
+from handspan.gateway.entry.tries import Tries
+
+CODE_SECONDS: Final = 300.0
+LINK_SECONDS: Final = 600.0
+DEVICE_SCOPES: Final = ("chat", "device")
+"""What a ClawSeed client needs: it talks and brings tools."""
+
+_WRONG_TRIES: Final = 5
+_DIGITS: Final = 12
+_MOST: Final = 16
+"""How many codes may be open at once; a new one takes the place of the oldest."""
+
+
+class PairingCode(Struct, frozen=True):
+    """A code that lets one device in."""
+
+    code: str
+    scopes: tuple[str, ...]
+    expires_in: float
+
+    def __repr__(self) -> str:
+        """Without the code: a repr ends up in logs."""
+        return f"PairingCode(scopes={self.scopes!r})"
+
+
+class _Open(Struct):
+    """A code that can still be used; itself it is not kept."""
+
+    hash: str
+    owner: str
+    scopes: tuple[str, ...]
+    until: float
+    tries: int = _WRONG_TRIES
+
+
+class Pairing:
+    """Makes codes and links, and takes them back for tokens."""
+
+    def __init__(self, auth: Auth, clock: Callable[[], float] = time.time) -> None:
+        self._auth = auth
+        self._clock = clock
+        self._codes: list[_Open] = []
+        self._links: list[_Open] = []
+        self._tries = Tries(10, 60.0, clock=clock)
+
+    def new_code(self, who: Principal, scopes: tuple[str, ...] = DEVICE_SCOPES) -> PairingCode:
+        """A code for a device of this owner, to be typed or scanned within five minutes."""
+        _check(who, scopes)
+        digits = f"{secrets.randbelow(10**_DIGITS):0{_DIGITS}}"
+        self._keep(self._codes, digits, who.owner, scopes, CODE_SECONDS)
+        return PairingCode(f"{digits[:4]}-{digits[4:8]}-{digits[8:]}", scopes, CODE_SECONDS)
+
+    async def pair(self, code: str, label: str, address: str) -> str:
+        """The token for whoever has this code. A wrong one is `Refused`, and five of them end every open code."""
+        if wait := self._tries.wait(address):
+            raise Refused(429, "too_many_tries", "Too many tries to pair came from this address: wait.", wait)
+        self._tries.note(address)
+        digits = code.strip().replace("-", "").replace(" ", "")
+        found = self._take(self._codes, digits)
+        if found is None:
+            self._count_wrong(digits)
+            raise Refused(403, "wrong_code", "This pairing code is wrong, used or too old: ask for a new one.")
+        return await self._auth.issue(found.owner, found.scopes, label or "paired device")
+
+    def new_link(self, who: Principal) -> str:
+        """The code of a link that signs one browser in as this person, within ten minutes."""
+        code = new_token()
+        self._keep(self._links, code, who.owner, who.scopes, LINK_SECONDS)
+        return code
+
+    async def sign_in(self, code: str) -> str | None:
+        """The token for the cookie of the browser that has this link; None when the link is wrong, used or too old."""
+        found = self._take(self._links, code)
+        return None if found is None else await self._auth.issue(found.owner, found.scopes, page=True)
+
+    def _keep(self, among: list[_Open], code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
+        among.append(_Open(hash_of(code), owner, scopes, self._clock() + seconds))
+        del among[:-_MOST]
+
+    def _take(self, among: list[_Open], code: str) -> _Open | None:
+        """The one with this code, which is open no more. All are looked at, whether it is among them or not."""
+        wanted, now = hash_of(code), self._clock()
+        found = [each for each in among if is_same(each.hash, wanted)]
+        among[:] = [each for each in among if each not in found and each.until > now]
+        return found[0] if found and found[0].until > now else None
+
+    def _count_wrong(self, digits: str) -> None:
+        if len(digits) != _DIGITS or not digits.isascii() or not digits.isdecimal():
+            return  # nobody guesses like that
+        for each in self._codes:
+            each.tries -= 1
+        self._codes[:] = [each for each in self._codes if each.tries > 0]
+
+
+def pairing_url(base: str, code: str) -> str:
+    """What a phone scans. The code stands where browsers send it to nobody, so that no log has it."""
+    return f"{base}/pair#code={code}"
+
+
+def sign_in_url(base: str, code: str) -> str:
+    """What a person opens to be signed in."""
+    return f"{base}/signin?code={code}"
+
+
+def _check(who: Principal, scopes: tuple[str, ...]) -> None:
+    if not may(who, ADMIN):
+        raise Refused(403, "forbidden", "Only a token with the scope 'admin' makes pairing codes.")
+    if unknown := [scope for scope in scopes if scope not in SCOPES]:
+        raise Refused(
+            422, "bad_request", f"There is no scope {unknown[0]!r}: name some of {', '.join(map(repr, SCOPES))}."
+        )
+    if not scopes:
+        raise Refused(422, "bad_request", f"A token needs a scope: name some of {', '.join(map(repr, SCOPES))}.")

@@ -1,0 +1,264 @@
+"""What happens in a turn, as frames (ws.md 3.2-3.8, origins.md 1.4)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from handspan.core.events import (
+    CallArrived,
+    CallFinished,
+    CallProgress,
+    CallStarted,
+    Ended,
+    EndReason,
+    Event,
+    QuestionAsked,
+    RetryComing,
+    RoundBegan,
+    TextArrived,
+    ThinkingArrived,
+    UsageCounted,
+)
+from handspan.core.messages import Usage
+from handspan.core.questions import Question
+from handspan.core.results import Attachment, Failure, encode_envelope, succeed
+from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_frame, output_of, question_frame
+from handspan.gateway.conversations.turn_events import Happening, Prompted, QuestionOver, Titled
+from handspan.wire.ws import encode
+
+QUESTION = Question("q", "approval", "c1", "write_file", {"path": "a"}, "why", "ann", "s", "f", 300.0)
+
+
+def sent(frames: ChatFrames | EventFrames, *happenings: Happening) -> list[Any]:
+    """The frames of all these, as the client reads them."""
+    return [msgspec.json.decode(encode(frame)) for one in happenings for frame in frames.frames(one)]
+
+
+def types(frames: Iterable[dict[str, Any]]) -> list[str]:
+    return [frame["type"] for frame in frames]
+
+
+def finished(call_id: str, result: object = "ok", name: str = "note") -> CallFinished:
+    failed = isinstance(result, Failure)
+    envelope = encode_envelope(result if isinstance(result, Failure) else succeed(result)).decode()
+    return CallFinished(call_id, name, "x" if failed else "success", 0.1, envelope)
+
+
+# Turns that end badly.
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Incorrect API key provided", "AUTH_ERROR"),
+        ("authentication failed", "AUTH_ERROR"),
+        ("401 Unauthorized", "AUTH_ERROR"),
+        ("The model's server refuses the key. Check that the key is right.", "AUTH_ERROR"),
+        ("model: there is no key for anthropic. Set ANTHROPIC_API_KEY.", "AUTH_ERROR"),
+        ("models.fast.key: the environment variable 'K' is not set.", "AUTH_ERROR"),
+        ("the provider is down", "PROVIDER_ERROR"),
+        ("model: there is no model 'x'.", "PROVIDER_ERROR"),
+        ("The model's server gets more requests from this key than it allows.", "PROVIDER_ERROR"),
+        ("DNS: cannot resolve host 'api.example.com'.", "PROVIDER_ERROR"),
+        ("Connection refused by 'localhost' port 1. Check the port.", "PROVIDER_ERROR"),
+        ("The answer of Gemini makes no sense.", "PROVIDER_ERROR"),
+        ("The turn failed inside the gateway (ConnectionError): its log says more.", "AGENT_ERROR"),
+        ("The disk is full.", "AGENT_ERROR"),
+        ("", "AGENT_ERROR"),
+    ],
+)
+def test_the_code_of_a_failed_turn_is_read_off_its_words(text: str, code: str) -> None:
+    assert sent(ChatFrames(), TextArrived("half"), Ended("error", text))[1:] == [
+        {"type": "error", "message": text, "code": code}
+    ]
+
+
+def test_an_error_is_shown_without_what_nobody_sees_and_not_at_any_length() -> None:
+    frame = error_frame("\u202ebad\x1b[31m" + "x" * 5000)
+    assert frame.message.startswith("bad[31mxxx") and len(frame.message) == 1000 and frame.message.endswith("…")
+
+
+def test_an_aborted_turn_leaves_nothing_for_the_next_one() -> None:
+    frames = ChatFrames()
+    broken = sent(frames, TextArrived("half"), CallStarted("c1", "note", "{}"), Ended("aborted"))
+    assert types(broken) == ["chunk", "tool_call", "aborted"]
+    assert sent(frames, TextArrived("whole"), Ended("done", "whole")) == [
+        {"type": "chunk", "content": "whole"},
+        {"type": "chunk_reset"},
+        {"type": "done", "full_response": "whole"},
+    ]
+
+
+# Turns that end well.
+
+
+def test_a_turn_with_two_rounds_is_told_in_the_order_of_the_protocol() -> None:
+    happenings: list[Happening] = [
+        Prompted("{}", 7),
+        RoundBegan(1),
+        ThinkingArrived("hm"),
+        TextArrived("Let me "),
+        TextArrived("see."),
+        CallArrived(0, "note", ""),
+        UsageCounted("m", Usage(1, 1)),
+        CallStarted("c1", "note", '{"text": "a"}'),
+        CallStarted("c2", "note", ""),
+        CallProgress("c1", "note", "half"),
+        finished("c2", 2),
+        finished("c1", "one"),
+        RoundBegan(2),
+        RetryComing("busy", 1.0),
+        TextArrived(" Done."),
+        Ended("done", " Done."),
+        Titled("Notes"),
+    ]
+    assert sent(ChatFrames(), *happenings) == [
+        {"type": "debug_prompt", "messages": "{}", "estimated_tokens": 7},
+        {"type": "thinking", "content": "hm"},
+        {"type": "chunk", "content": "Let me "},
+        {"type": "chunk", "content": "see."},
+        {"type": "tool_call", "id": "c1", "name": "note", "args": {"text": "a"}},
+        {"type": "tool_call", "id": "c2", "name": "note", "args": {}},
+        {"type": "tool_result", "id": "c1", "name": "note", "output": "one"},
+        {"type": "tool_result", "id": "c2", "name": "note", "output": "2"},
+        {"type": "chunk", "content": " Done."},
+        {"type": "chunk_reset"},
+        {"type": "done", "full_response": "Let me see. Done."},
+        {"type": "title_updated", "title": "Notes"},
+    ]
+
+
+@pytest.mark.parametrize("reason", ["done", "limit", "errors", "length", "refusal"])
+def test_every_other_end_is_done_even_without_a_word(reason: EndReason) -> None:
+    assert sent(ChatFrames(), Ended(reason)) == [{"type": "chunk_reset"}, {"type": "done", "full_response": ""}]
+
+
+@pytest.mark.parametrize("arguments", ["{broken", "[1]", "3", '"x"'])
+def test_arguments_are_an_object_whatever_the_model_wrote(arguments: str) -> None:
+    (frame,) = sent(ChatFrames(), CallStarted("c", "note", arguments))
+    assert frame["args"] == {"raw": arguments}
+
+
+def test_a_turn_that_waited_goes_on_as_one() -> None:
+    frames = ChatFrames()
+    before: list[Happening] = [
+        TextArrived("a"),
+        CallStarted("c1", "note", "{}"),
+        CallStarted("c2", "click", "{}"),
+        finished("c1"),
+        Ended("pending"),
+    ]
+    assert types(sent(frames, *before)) == ["chunk", "tool_call", "tool_call"]
+    after = sent(frames, finished("c1"), finished("c2"), TextArrived("b"), Ended("done", "b"))
+    assert types(after) == ["tool_result", "tool_result", "chunk", "chunk_reset", "done"]
+    assert after[-1]["full_response"] == "ab"
+
+
+def test_a_front_that_came_later_hears_results_of_calls_that_it_has_not_seen_begin() -> None:
+    assert types(sent(ChatFrames(), finished("c1"), finished("c2"))) == ["tool_result", "tool_result"]
+
+
+# Results as ClawSeed shows them.
+
+
+@pytest.mark.parametrize(
+    ("result", "output"),
+    [
+        ("plain", "plain"),
+        ("", ""),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+        (None, "null"),
+        (True, "true"),
+        (Failure("file_not_found", "File not found: a"), "Error: File not found: a"),
+    ],
+)
+def test_the_output_of_a_call_is_a_string(result: object, output: str) -> None:
+    (frame,) = sent(ChatFrames(), finished("c", result))
+    assert frame["output"] == output
+
+
+def test_what_comes_with_a_result_is_named() -> None:
+    picture = Attachment("image", "image/png", b"12345")
+    shown = output_of(encode_envelope(succeed(None, (picture,))).decode())
+    assert msgspec.json.decode(shown) == {"attachments": [{"kind": "image", "media_type": "image/png", "bytes": 5}]}
+    assert output_of(encode_envelope(succeed("a cat", (picture,))).decode()) == "a cat"
+
+
+# Questions.
+
+
+def test_questions_are_for_clients_that_can_show_them() -> None:
+    happenings: list[Happening] = [QuestionAsked(QUESTION), QuestionOver("q", "me")]
+    assert sent(ChatFrames(), *happenings) == []
+    assert types(sent(EventFrames(), *happenings)) == ["event"]
+    asked: dict[str, Any] = {
+        "type": "question",
+        "id": "q",
+        "kind": "approval",
+        "call_id": "c1",
+        "tool": "write_file",
+        "arguments": {"path": "a"},
+        "subject": "why",
+        "expires_ms": 300_000,
+    }
+    assert msgspec.json.decode(encode(question_frame(QUESTION))) == asked
+    closed = {"type": "question_closed", "id": "q", "accepted": True}
+    assert sent(ChatFrames(questions=True, me="me"), *happenings) == [asked, closed]
+    assert sent(EventFrames(questions=True, me="me"), *happenings)[1:] == [asked, closed]
+
+
+@pytest.mark.parametrize(("me", "by"), [("me", "you"), ("", ""), ("me", ""), ("", "you")])
+def test_only_the_one_whose_answer_counted_is_told_so(me: str, by: str) -> None:
+    (frame,) = sent(ChatFrames(questions=True, me=me), QuestionOver("q", by))
+    assert frame["accepted"] is False
+
+
+# Events.
+
+EVENTS: list[Event] = [
+    RoundBegan(1),
+    ThinkingArrived("hm"),
+    TextArrived("a"),
+    CallArrived(0, "note", "{}"),
+    CallStarted("c1", "note", "{}"),
+    CallProgress("c1", "note", {"done": 0.5}),
+    finished("c1"),
+    QuestionAsked(QUESTION),
+    UsageCounted("m", Usage(1, None)),
+    RetryComing("busy", 1.5),
+    Ended("done", "a"),
+]
+
+
+def test_every_event_of_a_turn_is_told_with_a_number() -> None:
+    frames = EventFrames(seq=5)
+    told = sent(frames, *EVENTS)
+    assert types(told) == ["event"] * len(EVENTS)
+    assert [frame["seq"] for frame in told] == list(range(6, 6 + len(EVENTS)))
+    assert frames.seq == 5 + len(EVENTS)
+    assert types(frame["event"] for frame in told) == [
+        "round",
+        "thinking",
+        "text",
+        "call_arguments",
+        "call_started",
+        "call_progress",
+        "call_finished",
+        "question",
+        "usage",
+        "retry",
+        "ended",
+    ]
+    assert told[-1]["event"] == {"type": "ended", "reason": "done", "text": "a"}
+    assert told[7]["event"]["question"]["arguments"] == {"path": "a"}
+
+
+def test_what_is_no_event_stays_a_frame_of_its_own() -> None:
+    frames = EventFrames()
+    assert types(sent(frames, Prompted("{}", 1), Titled("x"), QuestionOver("q"))) == ["debug_prompt", "title_updated"]
+    assert frames.seq == 0
+    failed = sent(frames, Ended("error", "The disk is full."))
+    assert types(failed) == ["event", "error"] and failed[1]["code"] == "AGENT_ERROR"
+    assert types(sent(frames, Ended("aborted"), Ended("pending"))) == ["event", "event"]
