@@ -17,7 +17,8 @@ from handspan.core.results import Failure, Success
 from handspan.core.tool import UNKNOWN_EFFECTS
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
-from handspan.sources.ws import Interned, OfferRules, RemoteTools
+from handspan.sources.offers import Interned, OfferRules
+from handspan.sources.ws import RemoteTools
 from handspan.sources.ws_calls import RemoteCalls
 from handspan.sources.ws_questions import RemoteQuestions
 from handspan.wire.ws import decode_client, encode

@@ -7,64 +7,25 @@ other, whose `run` asks the peer.
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Final
-from weakref import WeakValueDictionary
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from handspan.core.clean import visible
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError, HandspanError
-from handspan.core.names import matches_any, outside_name
+from handspan.core.names import outside_name
 from handspan.core.principals import Origin, Scope
 from handspan.core.questions import Questions
 from handspan.core.results import Success
 from handspan.core.schema import Validator
-from handspan.core.tool import DEFAULT_TIMEOUT, UNKNOWN_EFFECTS, Annotations, Placement, ToolSpec
-from handspan.core.values import Arguments, Json, JsonObject
+from handspan.core.tool import DEFAULT_TIMEOUT, Placement, ToolSpec
+from handspan.core.values import Arguments, Json
 from handspan.registry.registry import Registry
+from handspan.sources.offers import Interned, OfferRules, Schema, annotations_of
 from handspan.sources.ws_calls import OpenCall, RemoteCalls
 from handspan.sources.ws_outcome import read_outcome
 from handspan.wire.ws import name_of, read_offer
-from handspan.wire.ws_frames import Limits, Offer, Rejected, Result, ToolsRegistered
-
-
-class OfferRules(Struct, frozen=True):
-    """What clients may register here (SPEC W5)."""
-
-    limits: Limits = Limits()
-    allow: tuple[str, ...] | None = None
-    """Globs of names; None: all."""
-    deny: tuple[str, ...] = ()
-    deny_permissions: tuple[str, ...] = ()
-    longest_call: float = 600.0
-    """Seconds that a call with progress may take in all."""
-
-
-class Interned:
-    """Schemas and their validators, once each: ten thousand phones of one kind bring the same three."""
-
-    def __init__(self) -> None:
-        self._known: WeakValueDictionary[bytes, _Schema] = WeakValueDictionary()
-
-    def schema(self, parameters: JsonObject) -> "_Schema":
-        """This schema, compiled; `DefinitionError` when it can't be used."""
-        key = msgspec.json.encode(parameters)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = _Schema(parameters, len(key))
-        return known
-
-
-class _Schema:
-    __slots__ = ("__weakref__", "depth", "parameters", "size", "validator")
-
-    def __init__(self, parameters: JsonObject, size: int) -> None:
-        self.parameters = parameters
-        self.size = size
-        self.depth = _depth(parameters)
-        self.validator = Validator(parameters)
+from handspan.wire.ws_frames import Offer, Rejected, Result, ToolsRegistered
 
 
 class RemoteTool:
@@ -74,7 +35,7 @@ class RemoteTool:
 
     placement: Placement = "loop"
 
-    def __init__(self, spec: ToolSpec, own_name: str, schema: _Schema, tools: "RemoteTools") -> None:
+    def __init__(self, spec: ToolSpec, own_name: str, schema: Schema, tools: "RemoteTools") -> None:
         can = tools.calls.can
         self.spec = spec
         self.own_name = own_name
@@ -193,7 +154,7 @@ class RemoteTools:
     def _put(self, offer: Offer) -> None:
         self._check(offer)
         schema = self._interned.schema(offer.parameters)
-        self._check_schema(schema)
+        self.rules.check_schema(schema)
         spec = ToolSpec(
             outside_name(offer.name, self.namespace),
             visible(offer.description),
@@ -201,7 +162,7 @@ class RemoteTools:
             tuple(offer.permissions),
             DEFAULT_TIMEOUT if offer.timeout is None else offer.timeout,
             offer.version,
-            _annotations(offer.annotations),
+            annotations_of(offer.annotations),
         )
         tool = RemoteTool(spec, offer.name, schema, self)
         self._take_over(spec.name)
@@ -209,26 +170,10 @@ class RemoteTools:
         self._tools[offer.name] = tool
 
     def _check(self, offer: Offer) -> None:
-        limits, rules = self.rules.limits, self.rules
-        if offer.name not in self._tools and len(self._tools) >= limits.tools:
-            raise DefinitionError(f"A client may have {limits.tools} tools here, and has them.")
-        if not offer.name:
-            raise DefinitionError("A tool needs a name.")
-        if len(offer.description.encode("utf-8", "replace")) > limits.description_bytes:
-            raise DefinitionError(f"Its description is longer than {limits.description_bytes} bytes: shorten it.")
-        if matches_any(rules.deny, offer.name) or (
-            rules.allow is not None and not matches_any(rules.allow, offer.name)
-        ):
-            raise DefinitionError("Clients may not register a tool of this name here (setting gateway.remote).")
-        if denied := [one for one in offer.permissions if matches_any(rules.deny_permissions, one)]:
-            raise DefinitionError(f"Tools that need {denied[0]!r} may not be registered here (setting gateway.remote).")
-
-    def _check_schema(self, schema: _Schema) -> None:
-        limits = self.rules.limits
-        if schema.size > limits.schema_bytes:
-            raise DefinitionError(f"Its schema has {schema.size} bytes; {limits.schema_bytes} are the limit.")
-        if schema.depth > limits.schema_depth:
-            raise DefinitionError(f"Its schema is nested more than {limits.schema_depth} levels deep.")
+        most = self.rules.limits.tools
+        if offer.name not in self._tools and len(self._tools) >= most:
+            raise DefinitionError(f"A client may have {most} tools here, and has them.")
+        self.rules.check(offer.name, offer.description, offer.permissions)
 
     def _take_over(self, name: str) -> None:
         """A newer connection of the same session has the say: the older one may be dead and not know it yet."""
@@ -237,22 +182,3 @@ class RemoteTools:
         holder = self._registry.holder(name, self.scope)
         if holder is not None and holder != self.origin and (holder.kind, holder.name) == ("remote", self.origin.name):
             self._registry.unregister(name, self.scope)
-
-
-def _annotations(said: JsonObject | None) -> Annotations:
-    if said is None:
-        return UNKNOWN_EFFECTS  # SPEC P4
-    known = {name: value for name, value in said.items() if name in _ANNOTATIONS and isinstance(value, bool)}
-    return Annotations(**known) if known else UNKNOWN_EFFECTS
-
-
-_ANNOTATIONS: Final = frozenset(Annotations.__struct_fields__)
-
-
-def _depth(value: Json) -> int:
-    level: list[Json] = [value]
-    depth = 0
-    while nested := [item for item in level if isinstance(item, (dict, list))]:
-        depth += 1
-        level = [below for item in nested for below in (item.values() if isinstance(item, dict) else item)]
-    return depth

@@ -13,7 +13,8 @@ from handspan.gateway.clients.leftovers import Leftovers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.gateway.live import Topic
 from handspan.registry.registry import Registry
-from handspan.sources.ws import Interned, OfferRules, RemoteTools
+from handspan.sources.offers import Interned, OfferRules
+from handspan.sources.ws import RemoteTools
 from handspan.sources.ws_calls import RemoteCalls
 from handspan.sources.ws_questions import RemoteQuestions
 from handspan.wire.ws import agreed, encode

@@ -1,0 +1,90 @@
+"""What clients may offer as a tool, over WebSocket or HTTP: the rules, and schemas that are compiled once (SPEC W5)."""
+
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.errors import DefinitionError
+from handspan.core.names import matches_any
+from handspan.core.schema import Validator
+from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
+from handspan.core.values import Json, JsonObject
+from handspan.wire.ws_frames import Limits
+
+
+class OfferRules(Struct, frozen=True):
+    """What clients may register here (SPEC W5)."""
+
+    limits: Limits = Limits()
+    allow: tuple[str, ...] | None = None
+    """Globs of names; None: all."""
+    deny: tuple[str, ...] = ()
+    deny_permissions: tuple[str, ...] = ()
+    longest_call: float = 600.0
+    """Seconds that a call with progress may take in all."""
+
+    def check(self, name: str, description: str, permissions: Sequence[str]) -> None:
+        """Refuse a tool that may not be offered here with a `DefinitionError`."""
+        if not name:
+            raise DefinitionError("A tool needs a name.")
+        if len(description.encode("utf-8", "replace")) > self.limits.description_bytes:
+            raise DefinitionError(f"Its description is longer than {self.limits.description_bytes} bytes: shorten it.")
+        if matches_any(self.deny, name) or (self.allow is not None and not matches_any(self.allow, name)):
+            raise DefinitionError("Clients may not register a tool of this name here (setting gateway.remote).")
+        if denied := [one for one in permissions if matches_any(self.deny_permissions, one)]:
+            raise DefinitionError(f"Tools that need {denied[0]!r} may not be registered here (setting gateway.remote).")
+
+    def check_schema(self, schema: "Schema") -> None:
+        """The same for its schema."""
+        if schema.size > self.limits.schema_bytes:
+            raise DefinitionError(f"Its schema has {schema.size} bytes; {self.limits.schema_bytes} are the limit.")
+        if schema.depth > self.limits.schema_depth:
+            raise DefinitionError(f"Its schema is nested more than {self.limits.schema_depth} levels deep.")
+
+
+class Schema:
+    """A tool's parameters, compiled."""
+
+    __slots__ = ("__weakref__", "depth", "parameters", "size", "validator")
+
+    def __init__(self, parameters: JsonObject, size: int) -> None:
+        self.parameters = parameters
+        self.size = size
+        self.depth = _depth(parameters)
+        self.validator = Validator(parameters)
+
+
+class Interned:
+    """Schemas and their validators, once each: ten thousand phones of one kind bring the same three."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[bytes, Schema] = WeakValueDictionary()
+
+    def schema(self, parameters: JsonObject) -> Schema:
+        """This schema, compiled; `DefinitionError` when it can't be used."""
+        key = msgspec.json.encode(parameters)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = Schema(parameters, len(key))
+        return known
+
+
+def annotations_of(said: JsonObject | None) -> Annotations:
+    """What a client says of its tool's effects; who says nothing known is not trusted (SPEC P4)."""
+    known = {name: value for name, value in (said or {}).items() if name in _ANNOTATIONS and isinstance(value, bool)}
+    return Annotations(**known) if known else UNKNOWN_EFFECTS
+
+
+_ANNOTATIONS: Final = frozenset(Annotations.__struct_fields__)
+
+
+def _depth(value: Json) -> int:
+    level: list[Json] = [value]
+    depth = 0
+    while nested := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        level = [below for item in nested for below in (item.values() if isinstance(item, dict) else item)]
+    return depth
