@@ -6,7 +6,7 @@ BIN := $(ROOT).venv/bin
 PYTHON ?= python3
 READY := $(ROOT).venv/.ready
 
-.PHONY: help setup system serve test chaos check format bench bench-peers audit lock clean
+.PHONY: help setup system serve test sdk chaos check format bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -17,17 +17,20 @@ setup: $(READY) ## a virtual environment in .venv with everything in it
 $(READY): $(ROOT)pyproject.toml $(ROOT)constraints.txt $(ROOT)scripts/setup
 	@cd $(ROOT) && PYTHON=$(PYTHON) scripts/setup
 
-system: ## the system packages that the sandbox needs (as root; otherwise the command to run)
+system: ## the system packages that the sandbox and the tests in a browser need (as root; otherwise the command to run)
 	@$(ROOT)scripts/system-packages
 
 serve: setup ## the gateway, with its embedded defaults
 	@$(BIN)/handspan serve
 
-test: setup system check ## every gate and every test
+test: setup system check sdk ## every gate and every test
 	@cd $(ROOT) && rm -f .coverage .coverage.*
 	@cd $(ROOT) && $(BIN)/python -m compileall -q src tests # the tests start a thousand processes: none shall compile
 	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n 2 --dist loadgroup
 	@cd $(ROOT) && $(BIN)/coverage combine -q && $(BIN)/coverage report
+
+sdk: setup system ## the TypeScript SDK: checked, built and tested, in Node and in a browser
+	@$(ROOT)scripts/sdk-test
 
 chaos: setup ## dropped links, kills, hostile clients and signals under load; prints what it saw
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
@@ -56,3 +59,4 @@ lock: setup ## write constraints.txt anew: the newest versions that fit pyprojec
 
 clean: ## remove what make made
 	@cd $(ROOT) && rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
+	@cd $(ROOT) && rm -rf sdks/typescript/node_modules sdks/typescript/dist

@@ -1,0 +1,21 @@
+// Makes dist/: one module a file with its types for bundlers, and dist/web/ with one file an entry for pages without one.
+import { execFileSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const compiler = fileURLToPath(new URL('../node_modules/typescript/bin/tsc', import.meta.url));
+
+rmSync(`${root}dist`, { recursive: true, force: true });
+execFileSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
+await build({
+  absWorkingDir: root,
+  entryPoints: { handspan: 'src/index.ts', browser: 'src/browser/index.ts', device: 'src/device/index.ts' },
+  outdir: 'dist/web',
+  bundle: true,
+  format: 'esm',
+  platform: 'browser',
+  target: 'es2022',
+  minify: true,
+});

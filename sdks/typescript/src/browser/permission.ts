@@ -1,0 +1,47 @@
+import { BrowserToolError } from './browser-tool-error.js';
+
+/** What the browser says of a permission for this page; undefined where it does not tell. */
+export async function permissionState(permission: string): Promise<PermissionState | undefined> {
+  try {
+    return (await navigator.permissions.query({ name: permission as PermissionName })).state;
+  } catch {
+    return undefined; // no Permissions API, or one that does not know this name
+  }
+}
+
+/** Throws when the person, or the page around this one, has blocked it: the browser would not even ask. */
+export async function needNotBlocked(permission: string, what: string): Promise<void> {
+  if ((await permissionState(permission)) === 'denied') {
+    throw blocked(what);
+  }
+}
+
+/** The error for a no of the person's: for now, or, where the browser has kept it, for ever. */
+export async function denied(permission: string, what: string, cause?: unknown): Promise<BrowserToolError> {
+  if ((await permissionState(permission)) === 'denied') {
+    return blocked(what, cause);
+  }
+  return new BrowserToolError(
+    'denied',
+    `The person did not allow this page to use ${what}. Go on without it, or say what it is needed for and ask again.` +
+      hintForFrames(),
+    { cause },
+  );
+}
+
+/** The error for a no that stands. */
+export function blocked(what: string, cause?: unknown): BrowserToolError {
+  return new BrowserToolError(
+    'denied_forever',
+    `This page is blocked from using ${what}, and the browser does not ask any more. Do not try again: the person can ` +
+      `allow it in the browser's site settings for ${location.origin} (the icon beside the address), then reload.` +
+      hintForFrames(),
+    { cause },
+  );
+}
+
+function hintForFrames(): string {
+  return window.top === window
+    ? ''
+    : ' This page is a frame of another one, which may have to pass the permission on (`allow` of its iframe).';
+}

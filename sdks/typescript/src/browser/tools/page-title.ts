@@ -1,0 +1,15 @@
+import { needPage } from '../support.js';
+import { bounded } from '../text.js';
+import { type BrowserTool, NO_ARGUMENTS, READ_ONLY } from '../tool.js';
+
+/** Which page the person looks at. */
+export const pageTitle: BrowserTool<'page_title'> = {
+  name: 'page_title',
+  description: 'Get the title and the address of the page that the person has open.',
+  parameters: NO_ARGUMENTS,
+  annotations: READ_ONLY,
+  handler: async () => {
+    needPage('The page');
+    return { title: bounded(document.title, 1000).text, url: bounded(location.href, 2000).text };
+  },
+};

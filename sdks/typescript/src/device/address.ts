@@ -1,0 +1,25 @@
+/** Where a gateway is: one address as people write it, and the two that are needed. */
+export class Address {
+  #base: URL;
+
+  /** http(s) or ws(s), with its path prefix; in a page also relative to it. */
+  constructor(url: string) {
+    this.#base = new URL(url, globalThis.location?.href);
+  }
+
+  /** Where the socket is opened (ws.md 1.1). */
+  socket(session: string): string {
+    return this.#at('ws', `/ws/chat${session && `?session_id=${encodeURIComponent(session)}`}`);
+  }
+
+  /** The address of a path below the prefix. */
+  http(path: string): string {
+    return this.#at('http', path);
+  }
+
+  #at(scheme: string, path: string): string {
+    const { protocol, host, pathname } = this.#base;
+    const prefix = pathname.replace(/\/*$/, '').replace(/\/ws\/chat$/, '');
+    return `${protocol.replace(/^(http|ws)/, scheme)}//${host}${prefix}${path}`;
+  }
+}

@@ -1,0 +1,126 @@
+// The frames of protocol/ws.md that a device sends and hears. Fields that nobody reads here are left out.
+
+import type { Part } from '../messages/part.js';
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+/** What a person says to a permission (ws.md 5.9). */
+export type Decision = 'allow' | 'deny' | 'deny_forever';
+
+export interface ToolResultFrame {
+  type: 'tool_result';
+  id: string;
+  output: Json;
+  parts?: Part[] | undefined;
+}
+
+export interface ToolErrorFrame {
+  type: 'tool_error';
+  id: string;
+  error: string;
+  code?: string | undefined;
+}
+
+/** The one answer to a call (ws.md 5.2). */
+export type Answer = ToolResultFrame | ToolErrorFrame;
+
+export interface Hello {
+  type: 'connect';
+  v: number;
+  role: 'device' | 'chat';
+  device_name: string;
+  capabilities: string[];
+  label?: string | undefined;
+  prefix?: boolean | undefined;
+  resume?: string | undefined;
+  last_event?: number | undefined;
+}
+
+export interface MessageFrame {
+  type: 'message';
+  content: string;
+  id: string;
+}
+
+export interface PermissionAnswer {
+  type: 'permission_answer';
+  id: string;
+  decision: Decision;
+  how_to_enable?: string | undefined;
+}
+
+export type ClientFrame =
+  | Hello
+  | { type: 'register_tools'; tools: object[] }
+  | { type: 'unregister_tools'; names: string[] }
+  | Answer
+  | { type: 'tool_progress'; id: string; value: Json }
+  | PermissionAnswer
+  | MessageFrame;
+
+/** What the gateway takes (ws.md 8.1). */
+export interface Limits {
+  message_bytes: number;
+  depth: number;
+}
+
+export const DEFAULT_LIMITS: Limits = { message_bytes: 1024 * 1024, depth: 64 };
+
+export interface ToolCallRequest {
+  type: 'tool_call_request';
+  id: string;
+  name: string;
+  args?: JsonObject;
+  timeout_ms?: number;
+}
+
+export interface PermissionRequest {
+  type: 'permission_request';
+  id: string;
+  call_id: string;
+  tool: string;
+  permission: string;
+  expires_ms: number;
+}
+
+/** Something that happened in a turn (ws.md 3.7): `text`, `round`, `call_started`, … and `ended` as the last. */
+export interface TurnEvent {
+  type: string;
+  [field: string]: Json;
+}
+
+export type ServerFrame =
+  | ToolCallRequest
+  | { type: 'session_start'; session_id: string }
+  | {
+      type: 'connected';
+      capabilities?: string[];
+      limits?: Limits;
+      label?: string;
+      resume_token?: string;
+    }
+  | { type: 'tools_registered'; rejected?: { name: string; reason: string }[] }
+  | { type: 'result_acknowledged'; id?: string; ids?: string[] }
+  | { type: 'tool_cancel'; id: string; reason: string }
+  | PermissionRequest
+  | { type: 'message_accepted'; id: string; turn: string }
+  | { type: 'event'; seq: number; turn?: string; event: TurnEvent }
+  | { type: 'error'; message: string; code?: string; id?: string };
+
+/** The frame in this text; nothing when it is none (ws.md 2.2: types that nobody knows are passed over later). */
+export function readFrame(text: string): ServerFrame | undefined {
+  try {
+    const frame: unknown = JSON.parse(text);
+    return typeof frame === 'object' && frame !== null && 'type' in frame ? (frame as ServerFrame) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const LONGEST_ERROR = 10_000;
+
+/** A `tool_error`, without a code when there is none. Its text is cut: a frame that is too large would end the link. */
+export function toolError(id: string, error: string, code?: string): ToolErrorFrame {
+  return { type: 'tool_error', id, error: error.slice(0, LONGEST_ERROR), code: code || undefined };
+}

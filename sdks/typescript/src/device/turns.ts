@@ -1,0 +1,36 @@
+import type { TurnEvent } from './frames.js';
+import { isEnd } from './talk.js';
+
+/** What happens in turns, for whoever listens to them. */
+export class Turns {
+  #open = new Map<string, { events: TurnEvent[]; wake: () => void }>();
+
+  /** The events of the turn that answers this message, the last one included. */
+  listen(id: string): AsyncGenerator<TurnEvent, void> {
+    const turn = { events: [], wake: () => {} };
+    this.#open.set(id, turn);
+    return this.#events(id, turn);
+  }
+
+  happened(id: string, event: TurnEvent): void {
+    const turn = this.#open.get(id);
+    turn?.events.push(event);
+    turn?.wake();
+  }
+
+  async *#events(id: string, turn: { events: TurnEvent[]; wake: () => void }): AsyncGenerator<TurnEvent, void> {
+    try {
+      for (;;) {
+        for (let event = turn.events.shift(); event; event = turn.events.shift()) {
+          yield event;
+          if (isEnd(event)) return;
+        }
+        await new Promise<void>((wake) => {
+          turn.wake = wake;
+        });
+      }
+    } finally {
+      this.#open.delete(id);
+    }
+  }
+}

@@ -1,0 +1,64 @@
+import { type ContentBlock, ImageBlock, readBlock, TextBlock } from './blocks.js';
+import { type Media, media } from './media.js';
+
+/** Who speaks. */
+export type Role = 'user' | 'assistant' | 'system' | 'tool';
+
+/** A call as a message of the model names it. http.md 2.5 */
+export interface NamedCall {
+  id: string;
+  type: 'function';
+  function: { name: string; arguments: string };
+}
+
+/** One entry of a conversation, with the fields that it has on the wire. http.md 2.1 */
+export class Message {
+  message_id: string | null = null;
+  delta = false;
+  tools_calls: NamedCall[] | null = null;
+  /** Seconds since 1970; null until the gateway has it. */
+  timestamp: number | null = null;
+  metadata: Record<string, unknown> = {};
+  declare reasoning?: string | null;
+  declare usages?: Record<string, number> | null;
+
+  constructor(
+    public role: Role,
+    public content: ContentBlock[],
+  ) {}
+
+  /** A message with these words, of a person unless a role is given. */
+  static text_message(text: string, role: Role = 'user'): Message {
+    return new Message(role, [new TextBlock(text)]);
+  }
+
+  /** A person's message with a picture. */
+  static async image_message(image: Blob | Media, text = ''): Promise<Message> {
+    const shown = new ImageBlock(image instanceof Blob ? await media(image) : image);
+    return new Message('user', text === '' ? [shown] : [new TextBlock(text), shown]);
+  }
+
+  /** A message that answers calls. */
+  static tool_message(content: ContentBlock[]): Message {
+    return new Message('tool', content);
+  }
+
+  /** A message as it came over the wire. */
+  static read(json: Partial<Message>): Message {
+    const blocks = Array.isArray(json.content) ? json.content : [];
+    return Object.assign(new Message('assistant', []), json, { content: blocks.map(readBlock) });
+  }
+
+  /** Its words. */
+  text(): string {
+    return this.content.map((block) => (block.type === 'text' ? block.text : '')).join('');
+  }
+}
+
+/** What can be said to the agent. */
+export type Messages = string | Message | ReadonlyArray<string | Message>;
+
+/** The same as a list of messages. */
+export function messageList(said: Messages): Message[] {
+  return [said].flat().map((one) => (typeof one === 'string' ? Message.text_message(one) : one));
+}

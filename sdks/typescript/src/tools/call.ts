@@ -1,0 +1,103 @@
+import { type RemoteToolCallBlock, ToolResultBlock } from '../messages/blocks.js';
+import type { Upload } from '../messages/part.js';
+import type { ToolDefinition } from './registration.js';
+import { completed, failed } from './result.js';
+import { validated } from './schema.js';
+
+/** What a page hears of a call of one of its tools. */
+export interface ToolCallEvent {
+  readonly callId: string;
+  readonly node: string;
+  readonly name: string;
+  readonly args: Record<string, unknown>;
+  readonly status: 'started' | 'completed' | 'failed';
+  /** What goes to the gateway; undefined while it runs. */
+  readonly output?: unknown;
+}
+
+/** What a page hears while a handler runs. */
+export interface ProgressEvent {
+  readonly callId: string;
+  readonly node: string;
+  readonly name: string;
+  readonly value: unknown;
+}
+
+/** How calls are run. */
+export interface CallRules {
+  /** Milliseconds that a handler may take whose tool names no time of its own. */
+  readonly toolTimeout: number;
+  /** False: one after the other. */
+  readonly parallel: boolean;
+  /** Keeps large Blobs; without it they stand in the result itself. */
+  readonly upload?: Upload | undefined;
+  readonly onToolCall?: ((event: ToolCallEvent) => void) | undefined;
+  readonly onProgress?: ((event: ProgressEvent) => void) | undefined;
+}
+
+/** Milliseconds that this tool's handler may take. */
+export function milliseconds(tool: { readonly timeout?: number | undefined }, rules: CallRules): number {
+  return tool.timeout === undefined ? rules.toolTimeout : tool.timeout * 1000;
+}
+
+/** Runs one call; its result, always. Rejects only when `signal` is aborted, and then without waiting for the handler. */
+export async function runCall(
+  call: RemoteToolCallBlock,
+  tool: ToolDefinition | undefined,
+  rules: CallRules,
+  signal: AbortSignal,
+): Promise<ToolResultBlock> {
+  const about = { callId: call.id, node: tool?.node ?? '', name: call.name };
+  rules.onToolCall?.({ ...about, args: call.args, status: 'started' });
+  const block = tool === undefined ? notFound(call) : await answered(call, tool, rules, signal);
+  const status = block.is_error ? 'failed' : 'completed';
+  rules.onToolCall?.({ ...about, args: call.args, status, output: block.output });
+  return block;
+}
+
+async function answered(
+  call: RemoteToolCallBlock,
+  tool: ToolDefinition,
+  rules: CallRules,
+  outer: AbortSignal,
+): Promise<ToolResultBlock> {
+  const inner = new AbortController();
+  const about = { callId: call.id, node: tool.node, name: tool.name };
+  const context = {
+    ...about,
+    signal: inner.signal,
+    progress: (value: unknown) => rules.onProgress?.({ ...about, value }),
+  };
+  const run = async () => {
+    const args = await validated(tool.parameters, call.args);
+    return completed(call.id, await tool.handler(args, context), rules.upload);
+  };
+  const time = milliseconds(tool, rules);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let stop = (): void => {};
+  const ended = new Promise<never>((_, reject) => {
+    stop = () => reject(outer.reason);
+    outer.addEventListener('abort', stop);
+    timer = setTimeout(() => reject(tooLate(tool, time)), time);
+  });
+  try {
+    outer.throwIfAborted();
+    return await Promise.race([run(), ended]);
+  } catch (thrown) {
+    inner.abort(outer.aborted ? outer.reason : thrown);
+    outer.throwIfAborted();
+    return failed(call.id, thrown);
+  } finally {
+    clearTimeout(timer);
+    outer.removeEventListener('abort', stop);
+  }
+}
+
+function notFound(call: RemoteToolCallBlock): ToolResultBlock {
+  return new ToolResultBlock(call.id, { error: `Tool '${call.name}' not found`, code: 'tool_not_found' }, true);
+}
+
+function tooLate(tool: ToolDefinition, time: number): Error {
+  const said = `Tool '${tool.name}' did not answer within ${time / 1000} s.`;
+  return Object.assign(new Error(said), { code: 'timeout' });
+}

@@ -1,0 +1,154 @@
+// A device that is nothing but its state machine: no socket, no clock, no code that runs.
+import type { Action } from '../../../src/device/actions.js';
+import { answerOf } from '../../../src/device/answers.js';
+import {
+  type Answer,
+  type Decision,
+  type Json,
+  type JsonObject,
+  readFrame,
+  toolError,
+} from '../../../src/device/frames.js';
+import { Memory } from '../../../src/device/memory.js';
+import { Peer } from '../../../src/device/peer.js';
+import { type OfferedTool, offered } from '../../../src/device/tool.js';
+import type { Case } from './cases.js';
+import { type Player, returnedBy } from './walking.js';
+
+const NOW = 1_700_000_000;
+const CAN = ['resume', 'progress', 'cancel', 'deadline', 'parts', 'permissions', 'unregister', 'ack_batch'];
+
+type Run = Action & { do: 'run' };
+
+export class PurePlayer implements Player {
+  private readonly tools = new Map<string, OfferedTool>();
+  private file: string | null = null;
+  private readonly counts = new Map<string, number>();
+  private memory!: Memory;
+  private peer!: Peer;
+  private frames: JsonObject[] = [];
+  private events: Json[] = [];
+  private running = new Set<string>();
+  private stopped = new Set<string>();
+  private asking = new Map<string, string | Run>();
+
+  constructor(private readonly given: Case) {
+    for (const { code = true, ...tool } of given.tools) {
+      this.tools.set(tool.name, offered({ ...tool, handler: code ? never : undefined }));
+    }
+    this.begin();
+  }
+
+  private begin(): void {
+    const { role = 'device', label, concurrency = 1 } = this.given.client;
+    const capabilities = role === 'chat' ? [...CAN, 'events'] : CAN;
+    const hello = { type: 'connect', v: 1, role, label, capabilities, device_name: 'test' } as const;
+    this.memory = new Memory(this.file, () => NOW);
+    this.peer = new Peer(hello, this.tools, this.memory, concurrency);
+    this.frames = [];
+    this.events = [];
+    this.running = new Set();
+    this.stopped = new Set();
+    this.asking = new Map();
+  }
+
+  async up(): Promise<void> {
+    this.do(this.peer.opened());
+  }
+
+  async drop(): Promise<void> {
+    this.frames = [];
+    this.peer.dropped();
+  }
+
+  async say(frame: JsonObject): Promise<void> {
+    const read = readFrame(JSON.stringify(frame));
+    if (read) this.do(this.peer.heard(read));
+  }
+
+  async sent(): Promise<JsonObject> {
+    const frame = this.frames.shift();
+    if (!frame) throw new Error('nothing was sent');
+    return frame;
+  }
+
+  async nothingMore(): Promise<JsonObject[]> {
+    return this.frames;
+  }
+
+  async end(callId: string, how: JsonObject): Promise<void> {
+    if (!this.running.has(callId)) throw new Error(`${callId} does not run`);
+    if ('returns' in how) {
+      const value = returnedBy(how.returns as Json);
+      this.finish(callId, await answerOf(callId, value, this.peer.agreed, this.peer.limits, never));
+    } else if ('raises' in how) {
+      this.finish(callId, toolError(callId, String(how.raises), String(how.code ?? '')));
+    } else if ('progress' in how) {
+      this.do(this.peer.progressed(callId, how.progress as Json));
+    } else {
+      if (!this.stopped.has(callId)) throw new Error(`${callId} was not told to stop`);
+      this.finish(callId, undefined);
+    }
+  }
+
+  async decide(permission: string, decision: Decision, howToEnable: string): Promise<void> {
+    const asked = this.asking.get(permission);
+    this.asking.delete(permission);
+    if (asked === undefined) throw new Error(`nobody asks for ${permission}`);
+    if (typeof asked === 'string') this.do(this.peer.permitted(asked, decision, howToEnable));
+    else if (decision === 'allow') this.run(asked);
+    else {
+      const text = `Permission '${permission}' was denied by the user`;
+      this.finish(asked.request.id, toolError(asked.request.id, text, 'permission_denied'));
+    }
+  }
+
+  async restart(): Promise<void> {
+    if (!this.given.client.state) this.file = null;
+    this.begin();
+  }
+
+  async unregister(name: string): Promise<void> {
+    this.tools.delete(name);
+    this.do(this.peer.changed(name));
+  }
+
+  runs(tool: string): number {
+    return this.counts.get(tool) ?? 0;
+  }
+
+  async speak(text: string): Promise<void> {
+    this.do(this.peer.say(text, crypto.randomUUID()));
+  }
+
+  async heard(): Promise<Json[]> {
+    return this.events;
+  }
+
+  private finish(callId: string, answer: Answer | undefined): void {
+    this.running.delete(callId);
+    this.do(this.peer.finished(callId, answer));
+  }
+
+  private run(run: Run): void {
+    if (run.isRecorded) this.file = this.memory.encode();
+    this.running.add(run.request.id);
+    this.counts.set(run.tool.name, this.runs(run.tool.name) + 1);
+  }
+
+  private do(actions: Action[]): void {
+    for (const action of actions) {
+      if (action.do === 'send') this.frames.push(JSON.parse(JSON.stringify(action.frame)));
+      else if (action.do === 'keep') this.file = this.memory.encode();
+      else if (action.do === 'run' && action.asks) this.asking.set(action.tool.permissions?.[0] ?? '', action);
+      else if (action.do === 'run') this.run(action);
+      else if (action.do === 'stop') this.stopped.add(action.id);
+      else if (action.do === 'ask') this.asking.set(action.request.permission, action.request.id);
+      else if (action.do === 'happened') this.events.push(action.event);
+    }
+  }
+}
+
+function never(): never {
+  throw new Error('the state machine calls nothing');
+}

@@ -1,0 +1,87 @@
+"""`python -m handspan.testing`: a gateway whose model does what the person says (`spoken`), until SIGTERM ends it.
+
+    python -m handspan.testing --ready-file ready.json --origins http://127.0.0.1:8080
+
+The ready file gets {"url", "token", "pid"} once it answers. Without --state and --workspace nothing of it stays.
+"""
+
+import argparse
+import asyncio
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from handspan.config.settings import Settings
+from handspan.core.values import Json
+from handspan.gateway.entry.private_files import write_private
+from handspan.gateway.gateway import Gateway
+from handspan.gateway.server import loop_factory, serve
+from handspan.testing.spoken import Spoken
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Serve as the command line says."""
+    given = _arguments().parse_args(words)
+    given.ready_file.unlink(missing_ok=True)  # an old one must not be mistaken for this gateway's
+    with tempfile.TemporaryDirectory(prefix="handspan-testing-") as folder:
+        settings = _settings(given, Path(folder))
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(_serve(settings, given.ready_file))
+
+
+async def _serve(settings: Settings, ready_file: Path) -> None:
+    gateway = Gateway(settings, model=Spoken())
+
+    def on_ready(url: str) -> None:
+        ready = {"url": url, "token": gateway.operator_token, "pid": os.getpid()}
+        write_private(ready_file, msgspec.json.encode(ready))
+
+    await serve(gateway, settings.gateway, on_ready=on_ready)
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m handspan.testing", description="A gateway for tests.")
+    parser.add_argument("--ready-file", type=Path, required=True, help="gets url, token and pid once it answers")
+    parser.add_argument("--port", type=int, default=0, help="the port to listen on; 0 for any that is free")
+    parser.add_argument("--state", type=Path, help="its state folder; without it a new one that is removed at the end")
+    parser.add_argument("--workspace", type=Path, help="its workspace; without it a new one as well")
+    parser.add_argument("--origins", nargs="*", default=[], metavar="URL", help="pages of others that may use it")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="KEY=JSON",
+        help="any other setting: --set gateway.resume_grace=1",
+    )
+    return parser
+
+
+def _setting(word: str) -> tuple[list[str], Json]:
+    key, _, value = word.partition("=")
+    try:
+        return key.split("."), msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        raise argparse.ArgumentTypeError(f'{value!r} is not JSON: write KEY=JSON, as in model="offline"') from None
+
+
+def _settings(given: argparse.Namespace, folder: Path) -> Settings:
+    settings: dict[str, Any] = {
+        "workspace": given.workspace or folder / "workspace",
+        "state": given.state or folder / "state",
+        "gateway": {"port": given.port, "origins": given.origins},
+    }
+    for path, value in given.set:
+        inside = settings
+        for name in path[:-1]:
+            inside = inside.setdefault(name, {})
+        inside[path[-1]] = value
+    return msgspec.convert(settings, Settings, strict=False)
+
+
+if __name__ == "__main__":
+    main()
