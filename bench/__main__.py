@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from bench import dispatch, looping, registering, remote, serialising, serving, starting, storing
+from bench import dispatch, graphing, looping, registering, remote, serialising, serving, starting, storing
 from bench.figures import Figure, misses
 from bench.peers.run import beside
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-FAMILIES = (dispatch, registering, serialising, starting, looping, storing, serving, remote)
+FAMILIES = (dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote)
 
 
 async def measure() -> list[Figure]:

@@ -42,9 +42,9 @@ def _measure(folder: Path) -> list[Figure]:
     compileall.compile_dir(Path(handspan.__file__).parent, quiet=2)
     best = {"bare": float("inf"), "ours": float("inf")}
     for turn in range(TRIES):
-        port = _free_port()
+        port = free_port()
         best["bare"] = min(best["bare"], _seconds([sys.executable, "-c", _BARE, str(port)], port))
-        port = _free_port()
+        port = free_port()
         best["ours"] = min(best["ours"], _seconds(_serve(folder, port), port))
         if turn == 0:
             memory = _idle_memory(folder)
@@ -101,7 +101,7 @@ def _idle_memory(folder: Path) -> float:
         process.wait(20)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -1,6 +1,7 @@
 """The engine inside your own program, without a gateway: `python -m examples.embedded`."""
 
 import asyncio
+import sys
 
 from handspan import tool
 from handspan.config.load import load_settings
@@ -19,7 +20,8 @@ async def main() -> None:
     async with App(load_settings()) as app:
         app.registry.register(add, Origin("plugin", "sums"))
         calls = [ToolCall("add", {"a": n, "b": 1}, new_call_id()) for n in range(3)]
-        print(*await app.engine.call_all(calls, app.caller()), sep="\n")
+        for result in await app.engine.call_all(calls, app.caller()):
+            sys.stdout.write(f"{result}\n")
 
 
 asyncio.run(main())

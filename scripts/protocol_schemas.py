@@ -1,9 +1,9 @@
-"""Writes the JSON Schema of every frame to `protocol/schema/`; with `--check`, says what is not as it would be written.
+"""Writes the JSON Schema of every frame and body to `protocol/schema/`; with `--check`, says what is not as written.
 
     python scripts/protocol_schemas.py [--check]
 
-The classes of `wire/ws_frames.py` are the one source: their docstrings and the words under their fields are the
-descriptions here.
+The classes of `wire/ws_frames.py` and `wire/graph_*.py` are the one source: their docstrings and the words under
+their fields are the descriptions here.
 """
 
 import ast
@@ -11,17 +11,70 @@ import inspect
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
 from handspan.core import events
-from handspan.wire import ws_frames
+from handspan.wire import (
+    graph,
+    graph_answers,
+    graph_blocks,
+    graph_faults,
+    graph_files,
+    graph_memories,
+    graph_requests,
+    ws_frames,
+)
 
 FOLDER = Path(__file__).parents[1] / "protocol" / "schema"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+GRAPH = (graph, graph_answers, graph_blocks, graph_faults, graph_files, graph_memories, graph_requests)
+
+REQUESTS: dict[str, tuple[Any, str]] = {
+    "invoke": (graph_requests.InvokeBody, "The body of invoke and stream"),
+    "setup": (graph_requests.SetupBody, "The body of setup"),
+    "stop": (graph_requests.OneThreadBody, "The body of stop"),
+    "fix": (graph_requests.OneThreadBody, "The body of fix"),
+    "ws_fresh": (graph_requests.FreshBody, "A WebSocket message that begins a run"),
+    "ws_resume": (graph_requests.ResumeBody, "A WebSocket message that brings results"),
+    "ws_stop": (graph_requests.StopBody, "A WebSocket message that stops the run"),
+    "add_messages": (graph_requests.AddBody, "The body that puts messages into a thread"),
+    "put_state": (graph_requests.StateBody, "The body that puts a state to a thread"),
+    "store_memory": (graph_memories.StoreBody, "The body that keeps a memory"),
+    "search_memories": (graph_memories.SearchBody, "The body that looks for memories"),
+    "list_memories": (graph_memories.ListBody, "The body that lists memories"),
+    "update_memory": (graph_memories.UpdateBody, "The body that changes a memory"),
+    "forget_memories": (graph_memories.ForgetBody, "The body that removes memories"),
+}
+ANSWERS: dict[str, tuple[Any, str]] = {
+    "success": (graph.Success, "Every success; the other files here say what its data is"),
+    "failure": (graph.Failure, "Every error"),
+    "invoke": (graph_answers.InvokeAnswer, "The data of invoke"),
+    "chunk": (graph_answers.GraphChunk, "A line of a stream, a message of the WebSocket"),
+    "message": (graph_answers.GraphMessage, "A message; the data of one message of a thread"),
+    "setup": (graph_answers.SetupAnswer, "The data of setup"),
+    "stop": (graph_answers.StopAnswer, "The data of stop"),
+    "fix": (graph_answers.FixAnswer, "The data of fix"),
+    "threads": (graph_answers.ThreadsAnswer, "The data of the list of threads"),
+    "thread": (graph_answers.ThreadAnswer, "The data of one thread"),
+    "state": (graph_answers.StateAnswer, "The data of the state of a thread"),
+    "messages": (graph_answers.MessagesAnswer, "The data of the messages of a thread"),
+    "done": (graph_answers.DoneAnswer, "The data of what only has to be done"),
+    "graph": (graph_answers.GraphAnswer, "The data of the graph"),
+    "tools": (graph_answers.ToolsAnswer, "The data of the tools of the graph"),
+    "upload": (graph_files.UploadAnswer, "The data of an upload"),
+    "file": (graph_files.FileAnswer, "The data of what is known of a file"),
+    "file_url": (graph_files.FileUrlAnswer, "The data of where a file is"),
+    "multimodal": (graph_files.MultimodalAnswer, "The data of the limits of files"),
+    "memory_stored": (graph_memories.StoredAnswer, "The data of a memory that is kept"),
+    "memories_found": (graph_memories.FoundAnswer, "The data of a search"),
+    "memory": (graph_memories.MemoryAnswer, "The data of one memory"),
+    "memories": (graph_memories.MemoriesAnswer, "The data of the list of memories"),
+    "memory_changed": (graph_memories.ChangedAnswer, "The data of a change of memories"),
+}
 
 
 def main() -> int:
@@ -44,12 +97,12 @@ def main() -> int:
 def differences(wanted: dict[str, str]) -> dict[str, str]:
     """What is wrong in the folder, by the name of the file."""
     there = {str(path.relative_to(FOLDER)): path for path in FOLDER.rglob("*.json")}
-    wrong = dict.fromkeys(there.keys() - wanted.keys(), "belongs to no frame: remove it")
+    wrong = dict.fromkeys(there.keys() - wanted.keys(), "belongs to no frame and no body: remove it")
     for name, text in wanted.items():
         if name not in there:
             wrong[name] = "is missing: run scripts/protocol_schemas.py"
         elif there[name].read_text(encoding="utf-8") != text:
-            wrong[name] = "is not what wire/ws_frames.py says: run scripts/protocol_schemas.py"
+            wrong[name] = "is not what the classes of wire/ say: run scripts/protocol_schemas.py"
     return dict(sorted(wrong.items()))
 
 
@@ -61,11 +114,38 @@ def files() -> Iterator[tuple[str, str]]:
             yield f"{side}/{tag}.json", written(schema(frame, f"{tag}, from the {side}"))
     yield "tool.json", written(schema(ws_frames.Offer, "An entry of register_tools"))
     yield "event.json", written(schema(events.Event, "What an event frame holds"))
+    for name, (body, title) in REQUESTS.items():
+        yield f"graph/request/{name}.json", written(request_schema(body, title))
+    for name, (body, title) in ANSWERS.items():
+        yield f"graph/answer/{name}.json", written(answer_schema(body, title))
 
 
-def schema(kind: Any, title: str) -> dict[str, Any]:
-    """The schema of one type, with everything that it refers to inside."""
-    (root,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+def request_schema(body: Any, title: str) -> dict[str, Any]:
+    """The schema of a body; entries of `tools` have one of two forms, which no type can say."""
+    if "tools" not in body.__struct_fields__:
+        return schema(body, title)
+    forms = (graph_requests.OfferedTool, graph_requests.FunctionTool)
+    found = schema(body, title, forms)
+    tools = found["properties"]["tools"]
+    for part in tools.get("anyOf", [tools]):
+        if part.get("type") == "array":
+            part["items"] = {"anyOf": [{"$ref": f"#/$defs/{form.__name__}"} for form in forms]}
+    return found
+
+
+def answer_schema(body: Any, title: str) -> dict[str, Any]:
+    """The schema of an answer: what is always sent is required, whether it has a default or not."""
+    found = schema(body, title)
+    for name, described in ((body.__name__, found), *found.get("$defs", {}).items()):
+        kind = _class(name, GRAPH)
+        if kind is not None and not kind.__struct_config__.omit_defaults:
+            described["required"] = list(described["properties"])
+    return found
+
+
+def schema(kind: Any, title: str, beside: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """The schema of one type, with everything that it refers to inside, and these."""
+    (root, *_), definitions = msgspec.json.schema_components([kind, *beside], ref_template="#/$defs/{name}")
     top = definitions.pop(root["$ref"].rpartition("/")[2]) if "$ref" in root else root
     for name, described in definitions.items():
         _describe(described, name)
@@ -88,13 +168,22 @@ def _describe(described: dict[str, Any], name: str) -> None:
 
 
 def _words(name: str) -> dict[str, str]:
-    for module in (ws_frames, events, *_below(events)):
-        found = getattr(module, name, None)
-        if inspect.isclass(found) and found.__module__ == module.__name__:
-            body = ast.parse(inspect.getsource(found)).body[0]
-            assert isinstance(body, ast.ClassDef)
-            return dict(_fields_with_words(body.body))
-    return {}
+    found = _class(name, (ws_frames, events, *_below(events), *GRAPH))
+    if found is None:
+        return {}
+    body = ast.parse(inspect.getsource(found)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return dict(_fields_with_words(body.body))
+
+
+def _class(name: str, modules: Iterable[Any]) -> Any:
+    """The class of this name that one of these modules defines; None when there is none."""
+    defined = (getattr(module, name, None) for module in modules)
+    return next((found for found in defined if inspect.isclass(found) and _is_of(found, modules)), None)
+
+
+def _is_of(found: type, modules: Iterable[Any]) -> bool:
+    return any(found.__module__ == module.__name__ for module in modules)
 
 
 def _fields_with_words(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:

@@ -133,7 +133,7 @@ class CuttingLog:
         self._left = cut_at
         self._turn = asyncio.current_task()
 
-    def append(self, session: str, message: Message) -> "asyncio.Future[None]":
+    def append(self, session: str, message: Message) -> "asyncio.Future[None] | None":
         self._left -= 1
         if self._left == 0:
             assert self._turn is not None

@@ -27,6 +27,12 @@ pytestmark = pytest.mark.anyio
 HI = UserMessage((Text("hi"),))
 
 
+async def kept(log: StoredLog, session: str, message: Message) -> None:
+    keeping = log.append(session, message)
+    assert keeping is not None  # nothing is gathered here
+    await keeping
+
+
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     async with SqliteStore(tmp_path) as store:
@@ -46,11 +52,11 @@ async def test_what_the_store_refuses_is_refused(store: SqliteStore) -> None:
     session = await store.conversations.create(owner="ann")
     log = StoredLog(store.conversations, "ann")
     with pytest.raises(ToolError, match="There is no session"):
-        await log.append("nope", HI)
+        await kept(log, "nope", HI)
     with pytest.raises(ToolError, match="There is no session"):
-        await StoredLog(store.conversations, "bob").append(session.id, HI)
+        await kept(StoredLog(store.conversations, "bob"), session.id, HI)
     with pytest.raises(UnpairedCalls):
-        await log.append(session.id, ResultsMessage((CallResult("c", "t", "{}"),)))
+        await kept(log, session.id, ResultsMessage((CallResult("c", "t", "{}"),)))
     assert await store.conversations.load(session.id, owner="ann") == []
 
 
@@ -65,7 +71,7 @@ async def test_every_message_is_there_for_the_next_process(tmp_path: Path) -> No
         session = await store.conversations.create(owner="ann")
         log = StoredLog(store.conversations, "ann")
         for message in messages:
-            await log.append(session.id, message)
+            await kept(log, session.id, message)
     async with SqliteStore(tmp_path) as store:
         assert await store.conversations.load(session.id, owner="ann") == messages
 
@@ -87,7 +93,7 @@ async def test_a_reply_costs_what_the_settings_or_the_table_say_and_unknown_stay
 ) -> None:
     session = await store.conversations.create(owner="ann")
     log = StoredLog(store.conversations, "ann", price)
-    await log.append(session.id, HI)
-    await log.append(session.id, message)
+    await kept(log, session.id, HI)
+    await kept(log, session.id, message)
     total = await costs(store, session.id)
     assert (total.known, total.unknown) == (cost if cost is None else pytest.approx(cost), int(cost is None))

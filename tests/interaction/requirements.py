@@ -1,8 +1,8 @@
 """What the product promises, by the ids that tests cite, and the tests that show it.
 
 An id is a letter for its part (T tools, R registry, E engine, X results, P permissions, B built-ins, M models,
-A agents, W remote tools, G gateway, S security, U people) and a number. `test_requirements.py` holds this list and
-the tests to each other.
+A agents, W remote tools, H tools in the browser, G gateway, S security, U people) and a number.
+`test_requirements.py` holds this list and the tests to each other.
 """
 
 from typing import Final, NamedTuple
@@ -326,8 +326,8 @@ REQUIREMENTS: Final = {
     "A3": Requirement(
         "Skills decide the toolbox while they are on; the workspace's stay off until a person enables them.",
         (
-            "gateway/test_skilled.py::test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_next_round",
-            "gateway/test_skilled.py::test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it",
+            "gateway/conversations/test_skilled.py::test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_next_round",
+            "gateway/conversations/test_skilled.py::test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it",
         ),
     ),
     "A4": Requirement(
@@ -372,8 +372,8 @@ REQUIREMENTS: Final = {
         "Ids are not to be guessed; a request is answered once, and acknowledged when the result is kept.",
         (
             "core/test_calls.py::test_an_id_is_a_random_uuid_in_its_usual_form",
-            "gateway/test_ws.py::test_a_tool_of_the_client_is_called_and_its_answer_reaches_the_model",
-            "gateway/test_ws.py::test_results_without_an_id_are_skipped_and_unknown_ones_are_acknowledged",
+            "gateway/clients/test_ws.py::test_a_tool_of_the_client_is_called_and_its_answer_reaches_the_model",
+            "gateway/clients/test_ws.py::test_results_without_an_id_are_skipped_and_unknown_ones_are_acknowledged",
         ),
     ),
     "W3": Requirement(
@@ -387,7 +387,7 @@ REQUIREMENTS: Final = {
         "The tools of a closed connection are gone from everywhere at once.",
         (
             "sources/test_ws.py::test_closing_takes_every_tool_from_every_toolbox_at_once",
-            "gateway/test_ws.py::test_the_tools_of_a_closed_connection_are_gone_everywhere",
+            "gateway/clients/test_ws.py::test_the_tools_of_a_closed_connection_are_gone_everywhere",
         ),
     ),
     "W5": Requirement(
@@ -401,34 +401,71 @@ REQUIREMENTS: Final = {
         "Several calls may be open; only the connection that was asked can answer.",
         (
             "sources/test_ws.py::test_several_calls_are_answered_in_any_order",
-            "gateway/test_ws.py::test_a_result_of_another_connection_is_refused",
+            "gateway/clients/test_ws.py::test_a_result_of_another_connection_is_refused",
         ),
     ),
     "W7": Requirement(
         "A ClawSeed client works as it is; closing its socket cancels its turn.",
         (
-            "gateway/test_ws.py::test_connect_is_answered_and_an_old_client_hears_nothing_new",
-            "gateway/test_ws.py::test_frames_may_follow_each_other_without_waiting",
-            "gateway/test_ws.py::test_a_turn_on_the_wire_has_the_order_of_the_protocol",
-            "gateway/test_ws.py::test_a_closed_socket_cancels_its_turn",
+            "gateway/clients/test_ws.py::test_connect_is_answered_and_an_old_client_hears_nothing_new",
+            "gateway/clients/test_ws.py::test_frames_may_follow_each_other_without_waiting",
+            "gateway/clients/test_ws.py::test_a_turn_on_the_wire_has_the_order_of_the_protocol",
+            "gateway/clients/test_ws.py::test_a_closed_socket_cancels_its_turn",
         ),
     ),
     "W8": Requirement(
         "A call survives a dropped link and the end of the gateway; nothing runs twice.",
         (
-            "gateway/test_ws.py::test_a_call_survives_a_dropped_link",
-            "gateway/test_ws.py::test_a_call_survives_the_end_of_the_gateway",
-            "gateway/test_ws.py::test_after_the_grace_time_a_sent_call_has_an_unknown_outcome",
-            "gateway/test_ws.py::test_a_late_result_is_kept_as_a_note",
-            "gateway/test_ws.py::test_a_turn_goes_on_while_its_client_is_away_and_events_are_told_again",
+            "gateway/clients/test_ws.py::test_a_call_survives_a_dropped_link",
+            "gateway/clients/test_ws.py::test_a_call_survives_the_end_of_the_gateway",
+            "gateway/clients/test_ws.py::test_after_the_grace_time_a_sent_call_has_an_unknown_outcome",
+            "gateway/clients/test_ws.py::test_a_late_result_is_kept_as_a_note",
+            "gateway/clients/test_ws.py::test_a_turn_goes_on_while_its_client_is_away_and_events_are_told_again",
         ),
     ),
     "W10": Requirement(
         "A device's tools are for every session of its owner, under its label.",
         (
-            "gateway/test_ws.py::test_a_devices_tools_are_for_every_session_of_its_owner",
-            "gateway/test_ws.py::test_two_devices_of_one_label_are_told_apart",
-            "gateway/test_devices.py::test_presence_and_last_seen_follow_the_link",
+            "gateway/clients/test_ws.py::test_a_devices_tools_are_for_every_session_of_its_owner",
+            "gateway/clients/test_ws.py::test_two_devices_of_one_label_are_told_apart",
+            "gateway/clients/test_devices.py::test_presence_and_last_seen_follow_the_link",
+        ),
+    ),
+    "H1": Requirement(
+        "Setup, invoke and stream as AgentFlow has them; tools by node; a taken name is shown with its node.",
+        (
+            "gateway/graph/test_setup.py::test_what_the_unmodified_client_sends_is_taken",
+            "gateway/graph/test_runs.py::"
+            "test_a_name_of_the_gateway_is_shown_with_its_node_and_keeps_its_own_on_the_wire",
+            "gateway/graph/test_runs.py::test_the_limit_of_rounds_ends_the_run_over_all_its_requests",
+        ),
+    ),
+    "H2": Requirement(
+        "An unmodified AgentFlow client completes the whole loop.",
+        (
+            "gateway/graph/test_runs.py::test_the_unmodified_clients_loop_ends_with_what_its_tool_answered",
+            "vectors/test_graph_vectors.py::test_gateway_does_what_the_case_says",
+        ),
+    ),
+    "H3": Requirement(
+        "Invalid definitions are 422 with details; a handler that throws is a failure.",
+        (
+            "gateway/graph/test_setup.py::test_every_wrong_tool_is_named_and_none_is_kept",
+            "gateway/graph/test_runs.py::test_a_failed_handler_is_a_failure_with_its_words",
+        ),
+    ),
+    "H4": Requirement(
+        "Tools come inside a request, so that no setup is needed; the loop goes over streams and sockets too.",
+        (
+            "gateway/graph/test_runs.py::test_two_tabs_with_tools_in_their_requests_stay_apart",
+            "gateway/graph/test_stream.py::test_a_run_goes_over_it",
+        ),
+    ),
+    "H5": Requirement(
+        "A client's tools are its own: nobody else's run can call them.",
+        (
+            "gateway/graph/test_runs.py::test_another_client_in_the_same_thread_does_not_have_them",
+            "gateway/graph/test_runs.py::test_nobody_else_can_answer",
         ),
     ),
     "G1": Requirement(
@@ -436,7 +473,7 @@ REQUIREMENTS: Final = {
         (
             "cli/test_serve.py::test_it_says_each_thing_on_its_line_and_the_files_are_private",
             "cli/test_serve.py::test_a_device_pairs_with_the_code_and_is_out_when_its_token_is_revoked",
-            "gateway/test_ws.py::test_who_floods_is_read_more_slowly_and_disturbs_nobody",
+            "gateway/clients/test_ws.py::test_who_floods_is_read_more_slowly_and_disturbs_nobody",
         ),
     ),
     "G3": Requirement(

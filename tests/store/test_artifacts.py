@@ -5,7 +5,7 @@ import os
 import resource
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
 from handspan.store.artifacts import Bounds, FolderArtifacts
+from handspan.store.incoming import Incoming
 
 pytestmark = pytest.mark.anyio
 
@@ -228,3 +229,107 @@ async def test_an_artifact_that_cannot_be_removed_is_said(artifacts: FolderArtif
     with pytest.raises(StoreError, match=r"The artifacts of the session 's' can't be removed: Is a directory\."):
         await artifacts.forget_session("s", owner="ann")
     assert (await artifacts.get(ref.id, owner="ann")) == ref
+
+
+# What comes in pieces.
+
+
+async def pieces_of(*pieces: bytes, then: BaseException | None = None) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+    if then is not None:
+        raise then
+
+
+@pytest.mark.parametrize("pieces", [(), (b"",), (b"a", b"", b"bc"), (b"x" * 300_000, b"y" * 300_000)])
+async def test_what_comes_in_pieces_is_kept_as_one(
+    artifacts: FolderArtifacts, folder: Path, pieces: tuple[bytes, ...]
+) -> None:
+    ref = await artifacts.receive(pieces_of(*pieces), owner="ann", media_type="image/png", name="a.png")
+    assert (ref.size, ref.media_type, ref.name) == (len(b"".join(pieces)), "image/png", "a.png")
+    assert await artifacts.get(ref.id, owner="ann") == ref
+    assert await artifacts.read(ref.id, owner="ann") == b"".join(pieces)
+    assert modes_in(folder) == {ref.id: 0o600, f"{ref.id}.json": 0o600} and modes_in(folder.parent) == {
+        "artifacts": 0o700
+    }
+
+
+@pytest.mark.parametrize("size", [11, 400_000])
+async def test_more_than_an_artifact_may_have_is_refused_on_the_way(folder: Path, size: int) -> None:
+    taken = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += size
+            yield b"x" * size
+
+    with pytest.raises(ToolError, match=r"More than 1000000 bytes") as refused:
+        await asyncio.wait_for(FolderArtifacts(folder, Bounds(size=1_000_000)).receive(endless(), owner="ann"), 10)
+    assert refused.value.code == "file_too_large"
+    assert taken <= 1_000_000 + size and modes_in(folder) == {}
+
+
+async def test_what_breaks_off_leaves_nothing(artifacts: FolderArtifacts, folder: Path) -> None:
+    for error in (ValueError("cut"), asyncio.CancelledError()):
+        with pytest.raises(type(error)):
+            await artifacts.receive(pieces_of(b"x" * 600_000, then=error), owner="ann")
+        assert modes_in(folder) == {}
+
+
+async def test_whoever_cancels_leaves_nothing_wherever_it_stands(artifacts: FolderArtifacts, folder: Path) -> None:
+    for steps in range(40):
+        receiving = asyncio.create_task(artifacts.receive(pieces_of(*[b"x" * 300_000] * 3), owner="ann"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        receiving.cancel()
+        await asyncio.wait_for(asyncio.gather(receiving, return_exceptions=True), 10)
+        assert not any(name.endswith(".part") for name in modes_in(folder))
+
+
+@pytest.mark.usefixtures("full_disk")
+async def test_a_disk_that_is_full_half_way_is_said_and_leaves_nothing(
+    artifacts: FolderArtifacts, folder: Path
+) -> None:
+    for pieces in ([b"x" * 5000], [b"x" * 300_000, b"x"]):
+        with pytest.raises(ToolError, match="can't be kept: File too large") as refused:
+            await artifacts.receive(pieces_of(*pieces), owner="ann")
+        assert refused.value.code == "execution_failed"
+        assert modes_in(folder) == {}
+
+
+async def test_what_comes_makes_room_for_itself(folder: Path) -> None:
+    artifacts = FolderArtifacts(folder, Bounds(count=2))
+    refs = [await artifacts.receive(pieces_of(b"%d" % number), owner="ann") for number in range(4)]
+    with pytest.raises(ToolError):
+        await artifacts.get(refs[0].id, owner="ann")
+    assert await artifacts.read(refs[-1].id, owner="ann") == b"3"
+
+
+async def test_what_was_coming_when_a_process_ended_is_removed_after_a_while(
+    artifacts: FolderArtifacts, folder: Path
+) -> None:
+    await artifacts.keep(b"x", owner="ann")
+    old, new = folder / f"{'a' * 24}.part", folder / f"{'b' * 24}.part"
+    for part in (old, new):
+        part.write_bytes(b"half")
+    os.utime(old, (time.time() - 4000, time.time() - 4000))
+    await artifacts.keep(b"y", owner="ann")
+    assert not old.exists() and new.exists()
+
+
+async def test_an_artifact_whose_record_cannot_be_written_is_none(
+    artifacts: FolderArtifacts, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handspan.store.artifacts.secrets.token_hex", lambda _: "a" * 24)
+    (folder / f"{'a' * 24}.json").mkdir(parents=True)
+    with pytest.raises(ToolError, match="can't be kept: Is a directory"):
+        await artifacts.receive(pieces_of(b"x"), owner="ann")
+    assert not (folder / ("a" * 24)).exists()
+
+
+async def test_a_thread_that_comes_too_late_writes_nothing(tmp_path: Path) -> None:
+    coming = Incoming(tmp_path / "late.part", 10)
+    await coming.discard()
+    coming._write(b"x")
+    assert modes_in(tmp_path) == {}

@@ -350,8 +350,9 @@ async def test_a_result_and_its_history_row_are_one_commit(store: SqliteStore, s
         kept = await soon(store.ledger.find(record.id))
         assert kept is not None and kept.result == DONE  # whoever asks meanwhile hears the same
         await store.conversations.append(session.id, answers(record.id), owner="ann")
-        await store.conversations.end_turn(session.id, owner="ann")
         assert rows_in(state, "SELECT state FROM calls") == [("started",)]
+        await store.conversations.end_turn(session.id, owner="ann")
+        assert rows_in(state, "SELECT state FROM calls") == [("done",)]  # whoever has the next turn looks there
     assert store.database.commits - before == 1
     assert rows_in(state, "SELECT calls.state, length FROM calls, sessions") == [("done", 3)]
     assert (await known(store.ledger, record.id)).result == DONE

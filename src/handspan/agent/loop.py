@@ -14,6 +14,7 @@ from msgspec import UnsetType, structs
 from handspan.agent.outside import for_model
 from handspan.agent.session import Session
 from handspan.core.calls import CallRecord, Ledger, ToolCall
+from handspan.core.errors import ToolError
 from handspan.core.events import (
     CallArrived,
     CallFinished,
@@ -86,6 +87,21 @@ class Loop:
             results = [await self._known(call) or _NEVER_RAN for call in last.calls]
             answers = (self._result(session, call, result) for call, result in zip(last.calls, results, strict=True))
             await session.append(ResultsMessage(tuple(answers)))
+
+    async def give_up(self, session: Session) -> None:
+        """End the calls that a client over HTTP did not answer, and close the round (http.md 4.8).
+
+        `ToolError` (`busy`) when one of them waits for somebody else: that one still gets its result.
+        """
+        last = session.last
+        calls = last.calls if type(last) is AssistantMessage else ()
+        waiting = [record for record in (await self._begun_before(calls)).values() if record.state != "done"]
+        others = [record.name for record in waiting if not record.tool.is_in_a_browser]
+        if others:
+            raise ToolError("busy", f"The session waits for the outcome of {', '.join(others)}: say it again later.")
+        for record in waiting:
+            await self._engine.settle(record.id, _GIVEN_UP)
+        await self.close(session)
 
     async def can_go_on(self, session: Session) -> bool:
         """Whether the session stopped at calls that all have their results now."""
@@ -206,6 +222,7 @@ class Loop:
         return ended
 
 
+_GIVEN_UP = Failure("cancelled", "Its client went on without answering this call: it may or may not have run.")
 _NEVER_RAN = Failure("interrupted", "The turn was ended before this call was handed out: it did not run.")
 
 

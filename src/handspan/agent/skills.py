@@ -5,6 +5,7 @@ since a model can write there, and is off again once its file changes. One that 
 take a person's skill away by writing another one of its name.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -20,6 +21,7 @@ from handspan.core.agents import Agent
 from handspan.core.errors import ConfigError, ErrorCode, ToolError
 from handspan.core.names import did_you_mean
 
+_LATELY: Final = 1.0
 _MAX_DESCRIPTION: Final = 300
 """Characters of a description that a model is shown."""
 
@@ -60,6 +62,8 @@ class Skills:
         """`folders`: the nearest first."""
         self._reader = SkillReader(folders)
         self._switches = switches
+        self._lately: tuple[Skill, ...] = ()
+        self._looked_at: float | None = None
 
     def listing(self) -> tuple[ListedSkill, ...]:
         """Every skill that was found, the nearest folder first, with what keeps it from being used."""
@@ -69,6 +73,13 @@ class Skills:
         """The skills that can be switched on, by name."""
         found = (judged.usable for judged in self._judge())
         return tuple(sorted((skill for skill in found if skill is not None), key=lambda skill: skill.name))
+
+    def usable_lately(self) -> tuple[Skill, ...]:
+        """The same, as it was at most a second ago: reading files costs more than most turns."""
+        now = time.monotonic()
+        if self._looked_at is None or now - self._looked_at > _LATELY:
+            self._lately, self._looked_at = self.usable(), now
+        return self._lately
 
     def find(self, name: str) -> Skill:
         """The skill that this name means; `ToolError` says why none can be switched on."""

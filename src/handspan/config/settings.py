@@ -254,6 +254,8 @@ class AgentSettings(Struct, frozen=True):
     """Rounds of calls in one turn; 0 for no limit (SPEC E4)."""
     skills: tuple[Text, ...] = ()
     """Skills that are on from the start (SPEC A3)."""
+    nodes: tuple[Text, ...] | None = None
+    """Nodes of web pages and programs over HTTP whose tools it may use; unset: all (SPEC H1)."""
 
 
 class RemoteLimits(Struct, frozen=True):
@@ -311,6 +313,8 @@ class GatewaySettings(Struct, frozen=True):
     """How long the calls of a client that lost its connection wait for it (SPEC W8)."""
     longest_call: Seconds = 600.0
     """How long a call of a client's tool may last, however often it reports progress."""
+    browser_call: Seconds = 600.0
+    """How long a run that waits for a browser's tool waits, where the tool does not say (SPEC H2)."""
     request_bytes: Bytes = 1024 * 1024
     """The size of the body of a request."""
     upload_bytes: Bytes = 64 * 1024 * 1024

@@ -29,6 +29,8 @@ class Agent(Struct, frozen=True):
     """Rounds of calls in one turn; None or 0 means no limit (SPEC E4)."""
     skills: tuple[str, ...] = ()
     """Skills that are on from the start (SPEC A3)."""
+    nodes: tuple[str, ...] | None = None
+    """Nodes of clients over HTTP whose tools it may use; None means all (http.md 3.6)."""
 
 
 GENERAL = Agent()

@@ -42,6 +42,11 @@ class ToolFacts(Struct, frozen=True, omit_defaults=True):
         """Its code runs with a client of ours: what was handed out there and not answered has an unknown outcome."""
         return self.origin is not None and self.origin.kind in ("remote", "device")
 
+    @property
+    def is_in_a_browser(self) -> bool:
+        """Its code runs where the request came from: the outcome comes with another request, or never (http.md 5)."""
+        return self.origin is not None and self.origin.kind == "browser"
+
 
 UNKNOWN_TOOL = ToolFacts(None, "", False)
 
@@ -107,7 +112,10 @@ class Ledger(Protocol):
         ...
 
     async def suspend(self, record: CallRecord) -> None:
-        """The outcome of a started call comes later, from elsewhere, until `record.expires_at`."""
+        """The outcome of a call comes later, from elsewhere, until `record.expires_at`.
+
+        Accepts the call too if that has not happened: some tools only hand it out. `ToolError` for a used id.
+        """
         ...
 
     def finish(self, record: CallRecord, result: ToolResult) -> Awaitable[bool] | bool:

@@ -4,6 +4,7 @@ The store fills these Protocols with SQLite; another database can fill them with
 has an owner, and who is not the owner gets the same words as for something that never was.
 """
 
+from asyncio import Future
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, TypeAlias
@@ -133,6 +134,10 @@ class Conversations(Protocol):
         """
         ...
 
+    def keep(self, session: str, message: Message, *, owner: str, cost: float | None = None) -> Future[None] | None:
+        """`append` for one message that is on its way even if nobody waits; None when `together` acknowledges it."""
+        ...
+
     async def rewind(self, session: str, length: int, *, owner: str) -> None:
         """Drop the messages after this sequence number. Their calls stay in the journal, and what they cost counts."""
         ...
@@ -249,8 +254,11 @@ class Store(Protocol):
     @property
     def agents(self) -> AgentBook: ...
 
-    def together(self) -> AbstractAsyncContextManager[None]:
-        """A block whose results and messages are committed as one when it ends: that end acknowledges them."""
+    def together(self, within: float | None = None) -> AbstractAsyncContextManager[None]:
+        """A block whose results and messages are committed as one when it ends: that end acknowledges them.
+
+        So does the end of a turn inside it. `within`: nothing waits for that longer than so many seconds.
+        """
         ...
 
     async def recover(self) -> Recovery:

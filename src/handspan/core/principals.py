@@ -26,7 +26,7 @@ class Origin(Struct, frozen=True):
     name: str = ""
     """Plugin, MCP server, session, device label or browser client."""
     connection: str = ""
-    """The connection (remote, device) or thread (browser) that brings the tool."""
+    """The connection (remote, device), or thread and set of tools (browser), that brings the tool."""
 
     def __str__(self) -> str:
         return f"{self.kind}({self.name})" if self.name else self.kind

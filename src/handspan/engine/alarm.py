@@ -4,6 +4,7 @@ A timer of the event loop for each call costs more than all the rest of driving 
 """
 
 import asyncio
+from collections.abc import Callable
 from math import inf
 from typing import Final, Protocol
 
@@ -24,13 +25,15 @@ class Sleeper(Protocol):
 class Alarm:
     """Tells sleepers when their time is up. It is for one event loop at a time: the one of who came last."""
 
-    __slots__ = ("_loop", "_rings_at", "_sleepers", "_timer")
+    __slots__ = ("_loop", "_rings_at", "_sleepers", "_timer", "remove")
 
     def __init__(self) -> None:
         self._sleepers: set[Sleeper] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = inf
+        self.remove: Callable[[Sleeper], None] = self._sleepers.discard
+        """Forget it. The timer stays: setting it anew for each one who goes is what is saved here."""
 
     def add(self, sleeper: Sleeper) -> None:
         """Wake this one when its time is up."""
@@ -39,10 +42,6 @@ class Alarm:
         self._sleepers.add(sleeper)
         if sleeper.ends_at < self._rings_at:
             self._set(sleeper.loop, sleeper.ends_at)
-
-    def remove(self, sleeper: Sleeper) -> None:
-        """Forget it. The timer stays: setting it anew for each one who goes is what is saved here."""
-        self._sleepers.discard(sleeper)
 
     def close(self) -> None:
         """Let the timer go."""

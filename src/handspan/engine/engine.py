@@ -15,7 +15,7 @@ from msgspec import UnsetType, structs
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord, Ledger, ToolCall
-from handspan.core.errors import ToolError, WireError
+from handspan.core.errors import ToolError
 from handspan.core.questions import Questions
 from handspan.core.results import Failure, Pending, Success, ToolResult, succeed
 from handspan.core.values import Arguments
@@ -23,6 +23,7 @@ from handspan.engine.asking import QUESTION_TIMEOUT, Asking, Consent, OpenQuesti
 from handspan.engine.caller import Caller
 from handspan.engine.crash import said
 from handspan.engine.cut import RESULT_LIMIT, clip, cut
+from handspan.engine.finding import find, still, valid
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import HookedCall, Hooks
 from handspan.engine.ledger import MemoryLedger
@@ -33,7 +34,6 @@ from handspan.engine.running import Running, Started, expiry
 from handspan.engine.telling import Finished, tell_of
 from handspan.engine.watchdog import Watchdog
 from handspan.registry.entry import Entry
-from handspan.wire import strict_json
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Engine:
             entry = caller.box.find(call.name)  # find, available, enabled
             if entry is None:
                 raise caller.box.refusal(call.name)
-            arguments = _valid(entry, call.arguments)
+            arguments = valid(entry, call.arguments)
             if self._hooks is not None:
                 call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
             record = new_record(call, caller, entry, arguments)
@@ -94,6 +94,8 @@ class Engine:
             verdict = self._policy.decide(entry.spec, call, caller)
             if verdict is not ALLOW or entry.permissions_to_ask:  # permissions, approval
                 return await self._start_with_consent(started, verdict, call)
+            if entry.suspends:
+                return started  # nothing is touched before the ledger lets it wait
             if entry.outlives:
                 record.expires_at = expiry(entry, call.deadline, record.at)
             written = self._ledger.start(record)
@@ -217,8 +219,8 @@ class Engine:
         began = time.monotonic()
         call = ToolCall(record.name, record.arguments, record.id)
         try:
-            entry = _find(call.name, caller)
-            arguments = _valid(entry, call.arguments)
+            entry = find(call.name, caller)
+            arguments = valid(entry, call.arguments)
             verdict = self._policy.decide(entry.spec, call, caller)
             started = await self._start_with_consent(
                 Started(entry, arguments, caller, record, None, began), verdict, call
@@ -256,8 +258,8 @@ class Engine:
         hooked = await hooks.before(shown, may_modify=True)
         if hooked is shown:
             return call, entry, arguments
-        entry = _find(hooked.name, caller)
-        arguments = _valid(entry, hooked.arguments)
+        entry = find(hooked.name, caller)
+        arguments = valid(entry, hooked.arguments)
         await hooks.before(hooked, may_modify=False)
         return ToolCall(hooked.name, arguments, call.id, call.deadline), entry, arguments
 
@@ -284,7 +286,7 @@ class Engine:
         except Waiting:
             return Pending()
         if consent.waited:
-            started.entry = _still(started.entry, started.caller)
+            started.entry = still(started.entry, started.caller)
             record.tool = started.entry.facts
         record.arguments = started.arguments = consent.arguments
         started.deadline = started.deadline and started.deadline.later(consent.waited)
@@ -312,7 +314,7 @@ class Engine:
             if is_new:
                 self._resuming.discard(record.id)
         # What a person edited is checked like anything else.
-        return Consent(_valid(entry, approved.arguments), consent.waited + approved.waited)
+        return Consent(valid(entry, approved.arguments), consent.waited + approved.waited)
 
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """A call that goes no further has its result too, and its place in the journal."""
@@ -351,39 +353,6 @@ async def _once_written(written: Awaitable[bool], record: CallRecord) -> bool:
     except ToolError as error:
         _log.error("The result of the call %s (%s) could not be kept: %s", record.id, record.name, error.message)
         return True
-
-
-def _find(name: str, caller: Caller) -> Entry:
-    entry = caller.box.find(name)
-    if entry is None:
-        raise caller.box.refusal(name)
-    return entry
-
-
-def _still(entry: Entry, caller: Caller) -> Entry:
-    """The tool that a person agreed to, as it is now: it may have gone, or changed, while they thought."""
-    now = _find(entry.spec.name, caller)
-    if now is entry or (_identity(now) == _identity(entry)):
-        return now
-    text = f"Tool {entry.spec.name!r} changed while a person was asked about this call, so it did not run: call again."
-    raise ToolError("tool_not_available", text)
-
-
-def _identity(entry: Entry) -> tuple[str, str, str]:
-    return entry.spec.fingerprint, entry.origin.kind, entry.origin.name
-
-
-def _valid(entry: Entry, raw: Arguments | bytes | str) -> Arguments:
-    """The arguments, parsed and valid against the tool's schema."""
-    try:
-        arguments = strict_json.parse(raw or b"{}") if isinstance(raw, (bytes, str)) else raw
-        if isinstance(arguments, dict):
-            if not entry.is_valid(arguments):
-                entry.validator.check(arguments)
-            return arguments
-    except (WireError, ValueError, RecursionError) as error:
-        raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} can't be read: {error}.") from None
-    raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} must be a JSON object.")
 
 
 def _cancelled(name: str) -> Failure:

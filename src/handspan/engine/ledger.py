@@ -32,7 +32,9 @@ class MemoryLedger:
         record.state = "started"
 
     async def suspend(self, record: CallRecord) -> None:
-        """The outcome of a started call comes later."""
+        """The outcome of a call comes later."""
+        if record.state is None:
+            self._enter(record)
         record.state = "pending"
 
     def finish(self, record: CallRecord, result: ToolResult) -> bool:

@@ -15,6 +15,7 @@ from handspan.core.calls import CallRecord
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, UsageCounted
 from handspan.core.questions import Answer, Question
+from handspan.core.results import Failure
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.leftovers import Leftovers
@@ -34,7 +35,7 @@ from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.prefix import PathPrefix
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
-from handspan.sources.ws import OfferRules
+from handspan.sources.offers import OfferRules
 from handspan.store.store import SqliteStore
 from handspan.wire.ws_frames import Fault, Limits, Result
 
@@ -42,6 +43,11 @@ _log = logging.getLogger(__name__)
 
 # Loaded when the first request comes: nobody who only brings a device pays for it.
 _HTTP: Final = ("handspan.gateway.http", "HttpDoors")
+_BROWSERS: Final = ("handspan.gateway.browsers", "BrowserDoors")
+_PAGES: Final = "handspan.gateway.pages"
+_GRAPH: Final = "/v1/"
+_PING: Final = "/ping"
+_FILES: Final = ("/sdk/", "/examples/")
 _OFTEN: Final = 5.0
 """Seconds between two looks at what waited too long."""
 
@@ -67,6 +73,7 @@ class Gateway:
         self._notes: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         self._http: Any = None
+        self._browsers: Any = None
         self._admitting = AuthMiddleware(self._answer, self.auth)
         self.turns: Turns
         self.peers: Peers
@@ -120,6 +127,8 @@ class Gateway:
         await asyncio.gather(*beside, return_exceptions=True)
         await self.drain(0)
         self.peers.close()
+        if self._browsers is not None:
+            await self._browsers.close()
         await self._leftovers.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
         await self.devices.close()
@@ -144,9 +153,12 @@ class Gateway:
             await self._admitting(scope, receive, send)
         elif _path(scope) == "/ws/chat":
             await self._ws(scope, receive, send)
+        elif _path(scope) == "/v1/graph/ws":
+            await self._for_browsers().socket(scope, receive, send)
         else:
             await receive()
-            await send_refusal(Refused(404, "not_found", "WebSockets are at /ws/chat."), scope, send)
+            text = "WebSockets are at /ws/chat and /v1/graph/ws."
+            await send_refusal(Refused(404, "not_found", text), scope, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An HTTP request that was let in."""
@@ -154,10 +166,25 @@ class Gateway:
         if constant is not None:
             await send_whole(send, 200, [(b"content-type", b"application/json")], constant)
             return
+        path = _path(scope)
+        if path.startswith(_GRAPH) or path == _PING:
+            await self._for_browsers()(scope, receive, send)
+            return
+        if path.startswith(_FILES):
+            await importlib.import_module(_PAGES).serve_file(path, scope, receive, send)
+            return
         if self._http is None:
-            module, name = _HTTP
-            self._http = getattr(importlib.import_module(module), name)(self)
+            self._http = self._loaded(_HTTP)
         await self._http.asgi(scope, receive, send)
+
+    def _for_browsers(self) -> Any:
+        if self._browsers is None:
+            self._browsers = self._loaded(_BROWSERS)
+        return self._browsers
+
+    def _loaded(self, door: tuple[str, str]) -> Any:
+        module, name = door
+        return getattr(importlib.import_module(module), name)(self)
 
     # What happens, and who has to hear of it.
 
@@ -168,6 +195,8 @@ class Gateway:
             peer = self.peers.find(origin.connection)
             if peer is not None:
                 peer.calls.finished(record.id)
+        if record.tool.is_in_a_browser and type(record.result) is Failure and record.result.code == "timeout":
+            self._answered.expired(record.id)
         self.metrics.call(record)
         if self.live:
             self.live.publish(record.owner, "calls", {"id": record.id, "tool": record.name, "session": record.session})
@@ -219,12 +248,16 @@ class Gateway:
             return Choice(self._model, f"The model is {self._model.name!r}, which was given to this gateway.")
         return await self.app.choose_model(named or (self._model if isinstance(self._model, str) else ""))
 
+    @property
+    def offer_rules(self) -> OfferRules:
+        """What clients may offer as tools."""
+        settings, remote = self.settings.gateway, self.settings.gateway.remote
+        return OfferRules(self._limits, remote.allow, remote.deny, remote.deny_permissions, settings.longest_call)
+
     def _peers(self) -> Peers:
-        settings = self.settings.gateway
-        remote = settings.remote
-        rules = OfferRules(self._limits, remote.allow, remote.deny, remote.deny_permissions, settings.longest_call)
         tokens = ResumeTokens(kept_key(self.settings.state / "resume.key"))
-        return Peers(self.app.registry, rules, tokens, self.devices, self._leftovers, settings.resume_grace, self._told)
+        grace = self.settings.gateway.resume_grace
+        return Peers(self.app.registry, self.offer_rules, tokens, self.devices, self._leftovers, grace, self._told)
 
     def _watch(self) -> None:
         look = self.metrics.watch

@@ -7,7 +7,6 @@ from starlette.applications import Starlette
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peers
 from handspan.gateway.entry.auth import Auth
-from handspan.gateway.entry.pairing_routes import PairingRoutes
 from handspan.gateway.rest.doors import BodyLimits, Doors
 from handspan.gateway.rest.errors import ERROR_FORMS
 from handspan.gateway.rest.idempotency import CallIds
@@ -57,8 +56,9 @@ class HttpDoors:
             model_choice=gateway.model_choice,
             limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
         )
-        paired = PairingRoutes(gateway.auth, gateway.pairing)
-        self.asgi = Starlette(routes=[*paired.routes(), *routes(self._doors)], exception_handlers=ERROR_FORMS)
+        gateway.auth.revoked.append(self._doors.at_work.drop)
+        self.asgi = Starlette(routes=routes(self._doors), exception_handlers=ERROR_FORMS)
+        self.asgi.router.redirect_slashes = False  # an address is one, with its slash or without
 
     async def drain(self, seconds: float) -> None:
         """Let the calls of requests finish for so long, then end what outlives its request."""

@@ -13,7 +13,9 @@ from handspan.core.errors import ConfigError
 def listen(settings: GatewaySettings) -> list[socket.socket]:
     """Bound sockets, one for each address of the host, all with one port. They do not accept yet."""
     try:
-        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(
+            _name(settings.host), settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
     except OSError as error:
         raise ConfigError(
             f"gateway.host: {settings.host!r} is no address of this computer ({error.strerror}). Use '127.0.0.1', "
@@ -30,6 +32,11 @@ def listen(settings: GatewaySettings) -> list[socket.socket]:
             sockets.append(bound)
         until_all_are_bound.pop_all()
     return sockets
+
+
+def _name(host: str) -> str | bytes:
+    """As bytes where that is the same: for text, Python would load its tables of international names first."""
+    return host.encode() if host.isascii() else host
 
 
 def _bind(bound: socket.socket, address: str, port: int) -> None:

@@ -95,6 +95,10 @@ class Live:
     def __len__(self) -> int:
         return sum(map(len, self._streams.values()))
 
+    def __bool__(self) -> bool:
+        """Whether anybody listens; asked at the end of every call."""
+        return bool(self._streams)
+
     def publish(self, owner: str, topic: Topic, data: Json) -> None:
         """Tell the owner's listeners, or with `EVERYBODY` all of them. Never waits, never fails."""
         listening = (

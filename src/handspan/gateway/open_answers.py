@@ -15,10 +15,20 @@ class Health(Struct, frozen=True):
     runtime: dict[str, str] = {}
 
 
+class PongMetadata(Struct, frozen=True):
+    """A constant too: who has no token learns not even the time."""
+
+    request_id: Literal["ping"] = "ping"
+    timestamp: Literal[""] = ""
+    message: Literal["OK"] = "OK"
+
+
 class Pong(Struct, frozen=True):
-    """A constant."""
+    """A constant, in the form of the graph API (http.md 1.4)."""
 
     status: Literal["ok"] = "ok"
+    data: Literal["pong"] = "pong"
+    metadata: PongMetadata = PongMetadata()
 
 
 ANSWERS: Final = {"/health": msgspec.json.encode(Health()), "/ping": msgspec.json.encode(Pong())}

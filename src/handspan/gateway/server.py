@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
-import uvicorn
 from starlette.types import ASGIApp
 
 from handspan.config.settings import GatewaySettings
 from handspan.gateway.listening import listen, tls_context, url_of
+from handspan.gateway.uvicorn_parts import Config
+from handspan.gateway.uvicorn_parts import Server as UvicornServer
 
 DRAIN_SECONDS: Final = 10.0
 _END_SECONDS: Final = 11.8
@@ -58,7 +59,7 @@ class Server:
         self._gateway = gateway
         self._settings = settings
         self._ticking: asyncio.Task[None] | None = None
-        self._uvicorn: uvicorn.Server | None = None
+        self._uvicorn: UvicornServer | None = None
         self._sockets: list[Any] = []
         self.port = 0
         """The port that it listens on; known after `open`."""
@@ -86,8 +87,8 @@ class Server:
             raise
         return self.url
 
-    async def _start(self, tls: Any) -> uvicorn.Server:
-        config = uvicorn.Config(
+    async def _start(self, tls: Any) -> UvicornServer:
+        config = Config(
             cast(Any, self._gateway.asgi),
             http="httptools",
             ws=cast(Any, _socket_protocol),
@@ -106,7 +107,7 @@ class Server:
         )
         config.load()
         config.ssl = tls
-        server = uvicorn.Server(config)
+        server = UvicornServer(config)
         server.lifespan = config.lifespan_class(config)
         await server.on_tick(0)  # the date is known before the first answer
         await server.startup(sockets=self._sockets)
@@ -146,7 +147,7 @@ class Server:
             await asyncio.wait(left, timeout=_GOODBYE_SECONDS)
 
 
-async def _tick(server: uvicorn.Server) -> None:
+async def _tick(server: UvicornServer) -> None:
     """Keep the date of answers right."""
     while True:
         await asyncio.sleep(1.0)

@@ -29,6 +29,7 @@ class Entry:
         "run",
         "scope",
         "spec",
+        "suspends",
         "timeout",
         "timeout_source",
         "tool",
@@ -45,6 +46,8 @@ class Entry:
         self.placement = _placement(tool)
         self.outlives: bool = getattr(tool, "outlives", False)
         """Whether an outcome of its calls may still come when this process is gone."""
+        self.suspends: bool = getattr(tool, "suspends", False)
+        """Whether it does nothing but let its calls wait for somebody else."""
         self.facts = ToolFacts(origin, tool.spec.version, tool.spec.annotations.read_only, self.outlives)
         self.run: Any = tool.run
         self.gate: Any = None

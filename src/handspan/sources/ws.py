@@ -58,7 +58,9 @@ class RemoteTool:
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
         """What the client answers."""
         calls = self._calls
-        call = OpenCall(ctx.call_id, self.own_name, arguments, ctx.deadline, ctx.progress, self.idle)
+        call = OpenCall(
+            ctx.call_id, self.own_name, arguments, ctx.deadline, ctx.progress, self.idle, calls.new_outcome()
+        )
         try:
             calls.ask(call)
             answer = await call.outcome

@@ -50,11 +50,11 @@ class OpenCall(Struct, eq=False):
     report: Progress | None = None
     idle: float | None = None
     """The tool's own seconds, which begin anew with each sign of life."""
+    outcome: asyncio.Future[Outcome] = field(default_factory=asyncio.Future)
     idle_until: float = 0.0
     was_sent: bool = False
     known_as: str = ""
     """The name under which a tool of an earlier life will come back."""
-    outcome: asyncio.Future[Outcome] = field(default_factory=asyncio.Future)
 
     def end(self, outcome: Outcome) -> bool:
         """Give it this outcome; False when it has one."""
@@ -67,13 +67,26 @@ class OpenCall(Struct, eq=False):
 class RemoteCalls:
     """What one peer was asked and has not answered yet."""
 
-    __slots__ = ("_ack_timer", "_acks", "_answered", "_idle_timer", "_is_over", "_open", "_send", "can", "dropped")
+    __slots__ = (
+        "_ack_timer",
+        "_acks",
+        "_answered",
+        "_idle_timer",
+        "_is_over",
+        "_open",
+        "_send",
+        "can",
+        "dropped",
+        "new_outcome",
+    )
 
     def __init__(self, can: frozenset[str]) -> None:
         self.can = can
         """The capabilities that were agreed on."""
         self.dropped = 0
         """Results that nobody had asked for, or not any more."""
+        self.new_outcome: Callable[[], asyncio.Future[Outcome]] = asyncio.get_running_loop().create_future
+        """An outcome to wait for. A future that looks for its loop itself makes a system call."""
         self._open: dict[str, OpenCall] = {}
         self._send: Send | None = None
         self._is_over = ""

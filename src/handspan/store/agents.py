@@ -25,12 +25,12 @@ class StoredAgents:
 
     async def all(self, *, owner: str) -> Sequence[Agent]:
         """The owner's agents by name; the built-in one first."""
-        found = await self._database.read(partial(_all, plain(owner)))
+        found = self._database.read_now(partial(_all, plain(owner)))  # a handful: a thread would cost more
         return [found.pop(GENERAL.name), *(found[name] for name in sorted(found))]
 
     async def get(self, name: str, *, owner: str) -> Agent:
         """The agent of this name."""
-        return await self._database.read(partial(_get, name, plain(owner)))
+        return self._database.read_now(partial(_get, name, plain(owner)))
 
     async def create(self, agent: Agent, *, owner: str) -> None:
         """Keep a new agent."""

@@ -6,7 +6,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +16,13 @@ from msgspec import Struct
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
+from handspan.store.folders import make_private
+from handspan.store.incoming import Incoming, too_large
 
 _ID_BYTES: Final = 12
+_COMING: Final = ".part"
+_GIVEN_UP: Final = 3600.0
+"""Seconds without more of it after which a file that was coming is one of a process that is gone."""
 
 
 class Bounds(Struct, frozen=True):
@@ -50,16 +55,38 @@ class FolderArtifacts:
     ) -> ArtifactRef:
         """Keep these bytes; `ToolError` when there is no room for them."""
         if len(data) > self._bounds.size:
-            raise ToolError(
-                "file_too_large",
-                f"{len(data)} bytes are more than an artifact may have ({self._bounds.size}). Ask for less.",
-            )
+            raise too_large(f"{len(data)}", self._bounds.size)
         ref = ArtifactRef(secrets.token_hex(_ID_BYTES), len(data), media_type, name)
         record = _Record(ref, owner, session, time.time())
         try:
             await asyncio.to_thread(self._write_alone, record, data)
         except OSError as error:
-            raise ToolError("execution_failed", f"The artifact can't be kept: {error.strerror or error}.") from error
+            raise _not_kept(error) from error
+        return ref
+
+    async def receive(
+        self,
+        pieces: AsyncIterator[bytes],
+        *,
+        owner: str,
+        session: str = "",
+        media_type: str = "text/plain",
+        name: str = "",
+    ) -> ArtifactRef:
+        """Keep what comes in pieces, never all of it in memory; `ToolError` when there is no room for it.
+
+        It is on the disk when this returns. What breaks off, whatever is raised meanwhile, leaves nothing behind.
+        """
+        artifact_id = secrets.token_hex(_ID_BYTES)
+        coming = Incoming(self._folder / f"{artifact_id}{_COMING}", self._bounds.size)
+        try:
+            await coming.write(pieces)
+            ref = ArtifactRef(artifact_id, coming.size, media_type, name)
+            await asyncio.to_thread(self._adopt_alone, coming, _Record(ref, owner, session, time.time()))
+        except OSError as error:
+            raise _not_kept(error) from error
+        finally:
+            await coming.discard()
         return ref
 
     async def get(self, artifact_id: str, *, owner: str) -> ArtifactRef:
@@ -96,10 +123,24 @@ class FolderArtifacts:
         with self._writing:  # who makes room must not take a body whose record is being written
             self._write(record, data)
 
+    def _adopt_alone(self, coming: Incoming, record: _Record) -> None:
+        with self._writing:
+            self._adopt(coming, record)
+
+    def _adopt(self, coming: Incoming, record: _Record) -> None:
+        """Let a file that has come be a body."""
+        self._make_room(coming.size)
+        body = self._folder / record.ref.id
+        try:
+            coming.path.rename(body)
+            _write_private(body.with_suffix(".json"), msgspec.json.encode(record), is_synced=True)
+            _sync(self._folder)
+        except OSError:
+            _remove(body)
+            raise
+
     def _write(self, record: _Record, data: bytes) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if self._folder.stat().st_mode & 0o077:  # made by someone else, or with a wider umask in mind
-            self._folder.chmod(0o700)
+        make_private(self._folder)
         self._make_room(len(data))
         body = self._folder / record.ref.id
         try:
@@ -137,6 +178,7 @@ class FolderArtifacts:
         """Remove what is too old, then the oldest until the new one fits."""
         names = set(os.listdir(self._folder))
         self._remove_left_over_records(names)
+        self._remove_given_up(names)
         kept = sorted(self._bodies(names))
         total = coming + sum(size for _, size, _ in kept)
         too_old = time.time() - self._bounds.age
@@ -154,6 +196,14 @@ class FolderArtifacts:
                     found = os.stat(self._folder / name)
                     yield found.st_mtime, found.st_size, self._folder / name
 
+    def _remove_given_up(self, names: set[str]) -> None:
+        """What was coming when its process ended."""
+        for name in names:
+            if name.endswith(_COMING):
+                with contextlib.suppress(OSError):
+                    if os.stat(self._folder / name).st_mtime < time.time() - _GIVEN_UP:
+                        os.unlink(self._folder / name)
+
     def _remove_left_over_records(self, names: set[str]) -> None:
         """A body is there before its record, so a record alone is what another process left when it made room."""
         for alone in {name.removesuffix(".json") for name in names} - names:
@@ -168,10 +218,25 @@ def _gone(artifact_id: str) -> ToolError:
     )
 
 
-def _write_private(path: Path, data: bytes) -> None:
+def _not_kept(error: OSError) -> ToolError:
+    return ToolError("execution_failed", f"The artifact can't be kept: {error.strerror or error}.")
+
+
+def _write_private(path: Path, data: bytes, *, is_synced: bool = False) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
+        if is_synced:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _remove(body: Path) -> None:

@@ -1,5 +1,6 @@
 """Sessions and their messages: appended, never changed; each call's results right behind it (SPEC A2, M4)."""
 
+import asyncio
 import itertools
 import os
 import sqlite3
@@ -28,7 +29,7 @@ from handspan.store.database import Database
 from handspan.store.paging import Mark, page_size
 from handspan.store.rows import Row, encode, plain
 
-_SESSION: Final = "id, owner, agent, name, created, active, state, length"
+SESSION: Final = "id, owner, agent, name, created, active, state, length"
 # One statement decides: is it the owner's, do calls and results pair, are there no replies in a row, is it as long as
 # the caller thinks. It lets pass what `check_next` lets pass, and nothing else.
 _APPEND: Final = (
@@ -70,6 +71,8 @@ class StoredConversations:
         self._run = run
         self._artifacts = artifacts
         self._clock = clock
+        self._new: dict[str, Session] = {}
+        """Made in a unit that is not committed yet."""
 
     async def create(
         self, *, owner: str, agent: str = "General", name: str = "", session: str | None = None
@@ -77,21 +80,31 @@ class StoredConversations:
         """A new, empty session; with an id in `session` the owner's one, made only if need be. `NotYours`."""
         now, given = self._clock(), plain(session or os.urandom(12).hex())
         made = Session(given, plain(owner), plain(agent), plain(name), now, now, "idle", 0)
-        return await self._database.write(partial(_create, made))
+        unit = self._database.unit
+        if unit is None:
+            return await self._database.write(partial(_create, made))
+        known = await self.find(given, owner=owner)
+        if known is None:
+            self._new[given] = known = made
+            unit.add(partial(_create, made), lambda: self._new.pop(given, None))
+        return known
 
     async def find(self, session: str, *, owner: str) -> Session | None:
         """This session, for who may also begin one under this id: None where there is none. `NotYours`."""
-        return await self._database.read(partial(_found, session, owner))
+        new = self._new.get(session)
+        if new is not None and new.owner == plain(owner):
+            return new
+        return self._database.read_now(partial(_found, session, owner))
 
     async def get(self, session: str, *, owner: str) -> Session:
         """This session, without its messages."""
-        return await self._database.read(partial(session_of, session, owner))
+        return self._database.read_now(partial(session_of, session, owner))
 
     async def page(self, *, owner: str, limit: int = 50, after: str | None = None) -> SessionPage:
         """The owner's sessions, the last active first; `after` is the `next` of the page before."""
         mark, limit = Mark.read(after), page_size(limit)
         sql = (
-            f"SELECT {_SESSION} FROM sessions WHERE owner = ? AND (active, id) < (?, ?)"
+            f"SELECT {SESSION} FROM sessions WHERE owner = ? AND (active, id) < (?, ?)"
             " ORDER BY active DESC, id DESC LIMIT ?"
         )
         values = (plain(owner), mark.at, mark.id, limit + 1)
@@ -101,6 +114,8 @@ class StoredConversations:
 
     async def load(self, session: str, *, owner: str, after: int = 0) -> list[Message]:
         """The messages, or those after this sequence number."""
+        if session in self._new:
+            return []
         return await self._database.read(partial(messages_of, session, owner, after))
 
     async def append(
@@ -112,18 +127,39 @@ class StoredConversations:
         if messages:
             await self._database.join(append_work(session, messages, owner, self._clock(), after, cost))
 
+    def keep(
+        self, session: str, message: Message, *, owner: str, cost: float | None = None
+    ) -> asyncio.Future[None] | None:
+        """`append` for one message that is on its way even if nobody waits; None when a unit acknowledges it."""
+        work, unit = append_work(session, (message,), owner, self._clock(), None, cost), self._database.unit
+        if unit is None:
+            return self._database.write(work)
+        unit.add(work)
+        return None
+
     async def rewind(self, session: str, length: int, *, owner: str) -> None:
         """Drop the messages after this sequence number. Their calls stay in the journal, and what they cost counts."""
         await self._database.write(partial(_rewind, session, length, owner))
 
     async def begin_turn(self, session: str, *, owner: str) -> Session:
-        """The session, running from now on. `ToolError` (`busy`) when it runs already."""
-        return await self._database.write(partial(_begin_turn, session, owner, self._run, self._clock()))
+        """The session, running from now on. `ToolError` (`busy`) when it runs already.
+
+        Inside `together` that may come out only when the block is committed: nothing of it is kept then.
+        """
+        work, unit = partial(_begin_turn, session, owner, self._run, self._clock()), self._database.unit
+        if unit is None:
+            return await self._database.write(work)
+        known = self._new.get(session) or await self.get(session, owner=owner)
+        refuse_running(known)
+        unit.add(work)
+        return known
 
     async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
         """The session does not run any more; `waiting`: its open calls get their results later."""
         state: SessionState = "waiting" if waiting else "idle"
         await self._change("state = ?, run = NULL", (state,), session, owner)
+        if (unit := self._database.unit) is not None:  # whoever has the next turn looks into the database
+            await unit.flush()
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
         """Give it another name."""
@@ -135,7 +171,7 @@ class StoredConversations:
 
     async def delete(self, session: str, *, owner: str) -> None:
         """Remove it with all that belongs to it (SPEC S6). `ToolError` (`busy`) while it runs."""
-        _refuse_running(await self.get(session, owner=owner))
+        refuse_running(await self.get(session, owner=owner))
         if self._artifacts is not None:  # first: what is left when this fails can still be deleted
             await self._artifacts.forget_session(session, owner=owner)
         await self._database.write(partial(_delete, session, owner))
@@ -173,7 +209,7 @@ def append_work(
 
 def session_of(session: str, owner: str, connection: sqlite3.Connection) -> Session:
     """The owner's session of this id."""
-    sql = f"SELECT {_SESSION} FROM sessions WHERE id = ? AND owner = ?"
+    sql = f"SELECT {SESSION} FROM sessions WHERE id = ? AND owner = ?"
     row = connection.execute(sql, (plain(session), plain(owner))).fetchone()
     if row is None:
         text = f"There is no session {session[:60]!r}: it was never made, is not yours, or was deleted."
@@ -198,13 +234,13 @@ def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connec
 
 
 def _create(session: Session, connection: sqlite3.Connection) -> Session:
-    sql = f"INSERT OR IGNORE INTO sessions ({_SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    sql = f"INSERT OR IGNORE INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
     connection.execute(sql, msgspec.structs.astuple(session))
     return _found(session.id, session.owner, connection) or session
 
 
 def _found(session: str, owner: str, connection: sqlite3.Connection) -> Session | None:
-    row = connection.execute(f"SELECT {_SESSION} FROM sessions WHERE id = ?", (plain(session),)).fetchone()
+    row = connection.execute(f"SELECT {SESSION} FROM sessions WHERE id = ?", (plain(session),)).fetchone()
     found = None if row is None else Session(*row)
     if found is not None and found.owner != plain(owner):
         raise NotYours(session)
@@ -215,16 +251,27 @@ def _rewind(session: str, length: int, owner: str, connection: sqlite3.Connectio
     found = session_of(session, owner, connection)
     if found.length <= length:
         return
+    drop_messages(found.id, length + 1, found.length, connection)
+    end_at(found.id, length, connection)
+
+
+def drop_messages(session: str, first: int, last: int, connection: sqlite3.Connection) -> None:
+    """Delete these messages; what their replies cost still counts. Then `end_at`, in the same transaction."""
     # The numbers are given again: what the dropped replies cost moves below all that were moved before.
-    lowest = connection.execute("SELECT MIN(0, MIN(seq)) FROM usage WHERE session = ?", (found.id,)).fetchone()[0]
-    connection.execute("UPDATE usage SET seq = ? - seq WHERE session = ? AND seq > ?", (lowest, found.id, length))
-    connection.execute("DELETE FROM messages WHERE session = ? AND seq > ?", (found.id, length))
-    connection.execute(_REWIND, (length, found.id))
+    lowest = connection.execute("SELECT MIN(0, MIN(seq)) FROM usage WHERE session = ?", (session,)).fetchone()[0]
+    these = (session, first, last)
+    connection.execute("UPDATE usage SET seq = ? - seq WHERE session = ? AND seq BETWEEN ? AND ?", (lowest, *these))
+    connection.execute("DELETE FROM messages WHERE session = ? AND seq BETWEEN ? AND ?", these)
+
+
+def end_at(session: str, length: int, connection: sqlite3.Connection) -> None:
+    """Let the session have so many messages, and what the last one of them opens."""
+    connection.execute(_REWIND, (length, session))
 
 
 def _begin_turn(session: str, owner: str, run: str, now: float, connection: sqlite3.Connection) -> Session:
     found = session_of(session, owner, connection)
-    _refuse_running(found)
+    refuse_running(found)
     _update("state = 'running', run = ?, active = ?", (run, now), session, owner, connection)
     return session_of(session, owner, connection)
 
@@ -236,13 +283,14 @@ def _update(assignment: str, values: Row, session: str, owner: str, connection: 
 
 
 def _delete(session: str, owner: str, connection: sqlite3.Connection) -> None:
-    _refuse_running(session_of(session, owner, connection))
+    refuse_running(session_of(session, owner, connection))
     for table in ("messages", "usage", "calls", "questions"):
         connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
     connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
 
 
-def _refuse_running(session: Session) -> None:
+def refuse_running(session: Session) -> None:
+    """`ToolError` (`busy`) while its turn runs."""
     if session.state == "running":
         raise ToolError("busy", f"The session {session.id!r} is running: wait for its turn to end, or stop it.")
 

@@ -6,11 +6,14 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from handspan.core.conversations import StoreError
+from handspan.core.errors import HandspanError
 from handspan.store.faults import told
+from handspan.store.folders import make_private
 from handspan.store.migrations import MIGRATIONS
 from handspan.store.writer import Job, Work, Writer
 
@@ -21,29 +24,49 @@ _LARGEST_LOG: Final = 64 * 1024 * 1024
 
 
 class Unit:
-    """Works that were gathered to be committed as one."""
+    """Works that are gathered to be committed as one, and only then acknowledged."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: "Database", within: float | None) -> None:
+        """`within`: what is gathered does not stay here for longer than so many seconds."""
         self.database = database
-        self.works: list[Work] = []
         self.is_open = True
+        self._within = within
+        self._works: list[Work] = []
         self._afterwards: list[Callable[[], object]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._written: list[asyncio.Future[None]] = []
 
     def add(self, work: Work, afterwards: Callable[[], object] | None = None) -> None:
-        """Let this be part of it; `afterwards` is called when all is committed, or has failed."""
-        self.works.append(work)
+        """Let this be part of it; `afterwards` is called when it is committed, or has failed."""
+        self._works.append(work)
         if afterwards is not None:
             self._afterwards.append(afterwards)
+        if self._within is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._within, self.hand_over)
 
-    def end(self, _: object) -> None:
-        """It was committed, or has failed."""
-        for afterwards in self._afterwards:
-            afterwards()
+    def hand_over(self) -> None:
+        """Let what is gathered be written, after all that was handed over before it; nobody waits for that here."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        works, self._works = self._works, []
+        afterwards, self._afterwards = self._afterwards, []
+        if works:
+            written = self.database.write(partial(_run_all, works))
+            written.add_done_callback(lambda _: [one() for one in afterwards])
+            self._written.append(written)
 
-    def run(self, connection: sqlite3.Connection) -> None:
-        """Do all of them."""
-        for work in self.works:
-            work(connection)
+    async def flush(self) -> None:
+        """Wait until all of it is committed. Raises what kept it from that; whoever cancels this changes nothing."""
+        self.hand_over()
+        written, self._written = self._written, []
+        for one in written:
+            await asyncio.shield(one)
+
+
+def _run_all(works: Sequence[Work], connection: sqlite3.Connection) -> None:
+    for work in works:
+        work(connection)
 
 
 _unit: ContextVar[Unit | None] = ContextVar("unit", default=None)
@@ -120,34 +143,35 @@ class Database:
         return unit if unit is not None and unit.is_open and unit.database is self else None
 
     @contextlib.asynccontextmanager
-    async def together(self) -> AsyncIterator[None]:
+    async def together(self, within: float | None = None) -> AsyncIterator[None]:
         """What joins inside is committed as one when the block ends; its end acknowledges all, or raises for all.
 
-        It is written even when the block fails or is cancelled: what happened has happened.
+        It is written even when the block fails or is cancelled: what happened has happened. `within`: what was gathered
+        so many seconds ago is written without waiting for the rest, for a block that may last.
         """
         if self.unit is not None:  # a block within a block is part of it
             yield
             return
-        unit = Unit(self)
+        unit = Unit(self, within)
         before = _unit.set(unit)
         try:
             yield
         finally:
             _unit.reset(before)
             unit.is_open = False
-            if unit.works:
-                written = self.write(unit.run)
-                written.add_done_callback(unit.end)
-                await asyncio.shield(written)
+            await unit.flush()
 
     # Reading.
 
     async def read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """What the work reads, on a thread and a connection of its own, all from one moment."""
-        return await asyncio.to_thread(self.read_now, work)
+        return await asyncio.to_thread(self._read, partial(_at_one_moment, work))
 
     def read_now(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """The same here and now: for a single row that is found by its key."""
+        """The same here and now: for one statement that finds a row, or a handful, by its key."""
+        return self._read(work)
+
+    def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         if self._writer is None:
             raise self._closed()
         try:
@@ -156,15 +180,14 @@ class Database:
             raise told(error, self.file) from error
         is_sound = False
         try:
-            connection.execute("BEGIN")
-            try:
-                return work(connection)
-            finally:
-                connection.rollback()  # ends the moment; there is nothing to undo
-                is_sound = True
+            found = work(connection)
+            is_sound = True
+            return found
         except sqlite3.Error as error:
-            is_sound = False
             raise told(error, self.file) from error
+        except HandspanError:  # a refusal is an answer too
+            is_sound = True
+            raise
         finally:
             if is_sound and self._writer is not None:
                 self._readers.append(connection)
@@ -176,7 +199,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         """The connection that writes."""
         try:
-            _make_private(self._folder, self.file)
+            _make_files(self._folder, self.file)
         except OSError as error:
             raise StoreError(
                 f"The database {str(self.file)!r} can't be made: {error.strerror}. Let this user write the folder, "
@@ -226,6 +249,14 @@ class Database:
         return StoreError(f"The database {str(self.file)!r} is closed: nothing can be kept or read any more.")
 
 
+def _at_one_moment(work: Callable[[sqlite3.Connection], _T], connection: sqlite3.Connection) -> _T:
+    connection.execute("BEGIN")
+    try:
+        return work(connection)
+    finally:
+        connection.rollback()  # ends the moment; there is nothing to undo
+
+
 def _statements(script: str) -> list[str]:
     """The statements of a script, one by one: a script as a whole would end the transaction around it."""
     statements, begun = [], ""
@@ -237,11 +268,9 @@ def _statements(script: str) -> list[str]:
     return statements
 
 
-def _make_private(folder: Path, file: Path) -> None:
+def _make_files(folder: Path, file: Path) -> None:
     """SPEC S6: the folder is 700 and the file 600; what SQLite puts beside it takes after the file."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.stat().st_mode & 0o077:
-        folder.chmod(0o700)
+    make_private(folder)
     # Only one that is not there is opened here: closing the file would drop the locks of this process's connections.
     if not file.exists():
         with contextlib.suppress(FileExistsError):

@@ -15,6 +15,7 @@ from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
 from handspan.core.results import ToolResult
 from handspan.store.database import Database, Unit
+from handspan.store.journal import CallStatus, Wanted, page_query
 from handspan.store.notes import add_note, notes_of
 from handspan.store.paging import Mark, page_size
 from handspan.store.rows import ENTRY, OUTCOME, RECORD, Row, entry, outcome, plain, record_of
@@ -84,6 +85,8 @@ class StoredLedger:
         if before is None and needs_no_disk:
             self._refuse_used(record.id)
         work = self._enter(record, "started") if before is None else partial(_start, record, self._run, entry(record))
+        if (unit := self._database.unit) is not None:
+            unit.hand_over()  # what made somebody call the tool comes first
         written = self._database.write(work)
         record.state = "started"
         if not needs_no_disk:
@@ -94,8 +97,12 @@ class StoredLedger:
         return None
 
     async def suspend(self, record: CallRecord) -> None:
-        """The outcome of a started call comes later, until `record.expires_at`."""
-        await self._database.write(partial(_suspend, record.expires_at, plain(record.id)))
+        """The outcome of a call comes later, until `record.expires_at`. One that nobody knows is known from now on."""
+        if record.state is None:
+            work = self._enter(record, "pending")
+        else:
+            work = partial(_suspend, record.expires_at, plain(record.id))
+        await self._database.join(work)
         record.state = "pending"
         self._at_work.pop(record.id, None)
 
@@ -104,8 +111,10 @@ class StoredLedger:
         if record.state is not None:  # one that never got in may bear the id of one that is at work
             self._at_work.pop(record.id, None)
         unit = self._database.unit
-        if unit is not None:
+        if unit is not None and not record.tool.is_elsewhere:  # a client is told only what is kept (ws.md 5.3)
             return self._finish_with(unit, record, result)
+        if unit is not None:
+            unit.hand_over()
         if record.id in self._gathered:
             return False
         written = self._database.write(self._finish(record, result))
@@ -125,15 +134,21 @@ class StoredLedger:
         return record
 
     async def page(
-        self, *, owner: str, session: str | None = None, limit: int = 50, after: str | None = None
+        self,
+        *,
+        owner: str,
+        session: str | None = None,
+        tool: str | None = None,
+        status: CallStatus | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 50,
+        after: str | None = None,
     ) -> tuple[Sequence[CallRecord], str | None]:
-        """The owner's calls, the last one first, and where the next page begins."""
+        """The owner's calls that are so (`Wanted`), the last one first, and where the next page begins."""
         mark, limit = Mark.read(after), page_size(limit)
-        where, values = _owned(owner, session)
-        sql = f"SELECT {RECORD} FROM calls WHERE {where} AND (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?"
-        rows = await self._database.read(
-            lambda connection: connection.execute(sql, (*values, mark.at, mark.id, limit + 1)).fetchall()
-        )
+        sql, values = page_query(owner, Wanted(session, tool, status, since, until), mark, limit + 1)
+        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
         records = [record_of(row) for row in rows[:limit]]
         return records, str(Mark(records[-1].at, records[-1].id)) if len(rows) > limit else None
 
@@ -193,7 +208,7 @@ class StoredLedger:
             return gathered
         if call_id in self._entering:
             await asyncio.wait([self._entering[call_id]])
-        row = await self._database.read(lambda connection: _one(connection, call_id))
+        row = self._database.read_now(lambda connection: _one(connection, call_id))
         return None if row is None else record_of(row)
 
     def _refuse_used(self, call_id: str) -> None:

@@ -156,4 +156,47 @@ CREATE TRIGGER call_takes_its_notes_along AFTER DELETE ON calls BEGIN
 END;
 """
 
-MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM, _NO_REPLIES_IN_A_ROW, _DEVICES_AND_NOTES)
+_JOURNAL: Final = """
+-- How a call ended: 'open', 'success', or the code of its error. The first bytes of an envelope tell it: its status is
+-- in front, and before the code there are only words of ours.
+ALTER TABLE calls ADD COLUMN status TEXT GENERATED ALWAYS AS (CASE
+    WHEN result IS NULL THEN 'open'
+    WHEN substr(result, 1, 19) = CAST('{"status":"success"' AS BLOB) THEN 'success'
+    ELSE CAST(substr(
+        substr(result, instr(result, CAST('"code":"' AS BLOB)) + 8, 64), 1,
+        instr(substr(result, instr(result, CAST('"code":"' AS BLOB)) + 8, 64), CAST('"' AS BLOB)) - 1
+    ) AS TEXT)
+END) VIRTUAL;
+CREATE INDEX calls_by_tool ON calls (owner, name, at, id);
+CREATE INDEX calls_failed ON calls (owner, at, id) WHERE status NOT IN ('open', 'success');
+DROP INDEX calls_open;
+CREATE INDEX calls_open ON calls (owner, at, id) WHERE state <> 'done';
+"""
+
+_BROWSERS: Final = """
+CREATE TABLE browser_tools (                  -- what clients over HTTP offered (http.md 3)
+    client TEXT NOT NULL,                     -- how its token's hash begins
+    set_id TEXT NOT NULL,                     -- a hash of what a request brought; empty: what was set up
+    tools  BLOB NOT NULL,                     -- a JSON list of OfferedTool
+    at     REAL NOT NULL,
+    PRIMARY KEY (client, set_id)
+) WITHOUT ROWID;
+CREATE TRIGGER token_takes_its_browser_tools_along AFTER UPDATE OF revoked ON tokens
+WHEN NEW.revoked IS NOT NULL BEGIN
+    DELETE FROM browser_tools WHERE client = substr(NEW.hash, 1, 16);
+END;
+
+CREATE TABLE memories (                       -- what clients ask to remember (http.md 9.5)
+    id       TEXT PRIMARY KEY,
+    owner    TEXT NOT NULL,
+    at       REAL NOT NULL,
+    thread   TEXT NOT NULL,
+    kind     TEXT NOT NULL,
+    category TEXT NOT NULL,
+    content  TEXT NOT NULL,
+    metadata BLOB NOT NULL                    -- a JSON object
+);
+CREATE INDEX memories_by_owner ON memories (owner, at, id);
+"""
+
+MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM, _NO_REPLIES_IN_A_ROW, _DEVICES_AND_NOTES, _JOURNAL, _BROWSERS)

@@ -12,14 +12,17 @@ from typing import Final, Self
 from handspan.core.conversations import Recovery, StoreError
 from handspan.store.agents import StoredAgents
 from handspan.store.artifacts import FolderArtifacts
+from handspan.store.browser import StoredBrowserTools
 from handspan.store.conversations import StoredConversations
 from handspan.store.database import Database
 from handspan.store.devices import StoredDevices
 from handspan.store.ledger import StoredLedger
+from handspan.store.memories import StoredMemories
 from handspan.store.pruning import prune
 from handspan.store.questions import StoredQuestions
 from handspan.store.recovery import Closing
 from handspan.store.runs import Runs
+from handspan.store.threads import StoredThreads
 from handspan.store.tokens import StoredTokens
 from handspan.store.usage import StoredUsage
 
@@ -53,6 +56,9 @@ class SqliteStore:
         self.agents = StoredAgents(self.database)
         self.tokens = StoredTokens(self.database, clock)
         self.devices = StoredDevices(self.database)
+        self.browser_tools = StoredBrowserTools(self.database)
+        self.threads = StoredThreads(self.database, clock)
+        self.memories = StoredMemories(self.database, clock)
 
     async def open(self) -> None:
         """Make or find the database; `StoreError` when it can't be used. Then `recover`, before anything else."""
@@ -80,9 +86,9 @@ class SqliteStore:
     ) -> None:
         await self.close()
 
-    def together(self) -> AbstractAsyncContextManager[None]:
+    def together(self, within: float | None = None) -> AbstractAsyncContextManager[None]:
         """A block whose results and messages are committed as one when it ends: that end acknowledges them."""
-        return self.database.together()
+        return self.database.together(within)
 
     async def recover(self) -> Recovery:
         """Close what a process that is gone left half done; other processes that live are left alone."""

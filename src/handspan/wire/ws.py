@@ -4,7 +4,7 @@ A frame from a client is read tolerantly where the protocol says so (an id that 
 elsewhere. What can't be read is a `FrameError` with the code that the gateway answers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
 import msgspec
@@ -24,9 +24,8 @@ class FrameError(WireError):
         self.code: FrameCode = code
 
 
-def encode(frame: ClientFrame | ServerFrame) -> bytes:
-    """The frame as one JSON text."""
-    return _ENCODER.encode(frame)
+encode: Final[Callable[[ClientFrame | ServerFrame], bytes]] = msgspec.json.Encoder().encode
+"""The frame as one JSON text."""
 
 
 def decode_client(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ClientFrame:
@@ -128,6 +127,5 @@ def _by_tag(frames: Any) -> Mapping[str, type[Any]]:
 
 _PLAIN_RESULT: Final = msgspec.json.Decoder(_PlainResult)
 _PLAIN_KEYS: Final = 4
-_ENCODER: Final = msgspec.json.Encoder()
 _CLIENT_FRAMES: Final = _by_tag(ClientFrame)
 _SERVER_FRAMES: Final = _by_tag(ServerFrame)

@@ -220,7 +220,8 @@ async def test_a_turn_that_ended_while_its_client_was_away_is_not_run_again(tmp_
             heard = [*await ended(chat), *await quiet(chat)]
             assert [frame["event"]["type"] for frame in heard if frame["type"] == "event"].count("ended") == 1
             assert {frame["id"] for frame in accepted(heard)} == {"m1"}
-            assert heard[-1]["type"] == "message_accepted"
+            told = [frame["type"] for frame in heard if frame["type"] != "title_updated"]  # which may come late
+            assert told[-1] == "message_accepted"
         assert len(model.requests) == 2
 
 

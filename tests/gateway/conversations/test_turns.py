@@ -166,12 +166,12 @@ async def test_a_model_that_fails_ends_the_turn_and_the_next_one_runs(house: Hou
 async def test_a_store_that_fails_in_mid_turn_ends_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     house.plays("hello", "again")
 
-    async def full(*_: Any, **__: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise StoreError("The disk is full.")
 
     front = Front()
     with monkeypatch.context() as patch:
-        patch.setattr(house.store.conversations, "append", full)
+        patch.setattr(house.store.conversations, "keep", full)
         assert await house.say("hi", front) == Ended("error", "The disk is full.")
     assert front.ends == [Ended("error", "The disk is full.")]
     assert (await house.say("hi")).reason == "done"
@@ -818,3 +818,11 @@ async def test_the_prompt_of_the_first_round_is_shown_to_who_asks(house: House) 
     assert len(front.of(Prompted)) == 2
     await house.say("more", front)
     assert len(front.of(Prompted)) == 2
+
+
+async def test_what_goes_wrong_beside_the_turns_is_in_the_log(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        raise StoreError("The disk is full.")
+
+    house.turns.beside(work())
+    await until(lambda: "Work beside the turns failed: The disk is full." in caplog.text)

@@ -7,18 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from starlette.applications import Starlette
-from starlette.types import ASGIApp, Message
 
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.principals import OPERATOR, Principal
-from handspan.gateway.entry.auth import Auth, AuthMiddleware, Refused
+from handspan.gateway.entry.auth import Auth, Refused
 from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
-from handspan.gateway.entry.pairing_routes import PairingRoutes
 from handspan.gateway.entry.qr import qr_svg, qr_text
-from handspan.gateway.prefix import PathPrefix
 from handspan.store.store import SqliteStore
-from tests.gateway.entry.entering import Answer, scope
+from tests.gateway.entry.entering import scope
 from tests.store.things import Clock, soon
 
 pytestmark = pytest.mark.anyio
@@ -152,168 +148,6 @@ class TestLinks:
         assert pairing.new_link(OPERATOR) != auth.operator_token
         assert await soon(pairing.sign_in(auth.operator_token)) is None
         assert (await refusal(pairing, pairing.new_link(OPERATOR))).status == 403
-
-
-class Browser:
-    """Asks the routes as they are served."""
-
-    def __init__(self, auth: Auth, pairing: Pairing, prefix: str = "") -> None:
-        routes = Starlette(routes=PairingRoutes(auth, pairing).routes())
-        guarded: ASGIApp = AuthMiddleware(routes, auth)
-        self._app: ASGIApp = PathPrefix(guarded, prefix) if prefix else guarded
-        self._prefix = prefix
-
-    async def __call__(self, path: str, body: bytes = b"", *, cut_off: bool = False, **given: Any) -> Answer:
-        coming: list[Message] = [{"type": "http.request", "body": body, "more_body": cut_off}]
-        answer = Answer()
-
-        async def receive() -> Message:
-            return coming.pop(0) if coming else {"type": "http.disconnect"}
-
-        await soon(self._app(scope(f"{self._prefix}{path}", **given), receive, answer))
-        return answer
-
-
-@pytest.fixture
-def ask(auth: Auth, pairing: Pairing) -> Browser:
-    return Browser(auth, pairing)
-
-
-class TestPairRoute:
-    async def test_the_code_stands_in_the_header_as_clawseed_sends_it(
-        self, ask: Browser, auth: Auth, pairing: Pairing
-    ) -> None:
-        code = pairing.new_code(OPERATOR).code
-        answered = await ask("/pair", method="POST", x_pairing_code=code)
-        told = msgspec.json.decode(answered.body)
-        assert (answered.status, answered.headers["cache-control"]) == (200, "no-store")
-        assert told.keys() == {"paired", "persisted", "token", "message"}
-        assert told["paired"] is True and told["persisted"] is True
-        await soon(auth.admit(scope(authorization=f"Bearer {told['token']}")))
-
-    async def test_the_code_and_a_label_stand_in_the_body(
-        self, ask: Browser, pairing: Pairing, store: SqliteStore
-    ) -> None:
-        body = msgspec.json.encode({"code": pairing.new_code(OPERATOR).code, "label": "kitchen"})
-        assert (await ask("/pair", body, method="POST")).status == 200
-        assert "kitchen" in {token.label for token in await soon(store.tokens.all(owner="operator"))}
-
-    @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"code": 5}', b'{"code": "0000-0000-0000"}', b"\xff"])
-    async def test_whatever_is_no_code_is_refused_in_the_same_words(self, ask: Browser, body: bytes) -> None:
-        answered = await ask("/pair", body, method="POST")
-        assert (answered.status, answered.headers["content-type"]) == (403, "application/json")
-        assert msgspec.json.decode(answered.body) == {
-            "error": "This pairing code is wrong, used or too old: ask for a new one.",
-            "code": "wrong_code",
-        }
-
-    async def test_who_tries_too_often_is_told_when_to_come_back(self, ask: Browser) -> None:
-        for _ in range(10):
-            await ask("/pair", method="POST", x_pairing_code="x")
-        answered = await ask("/pair", method="POST", x_pairing_code="x")
-        assert (answered.status, answered.headers["retry-after"]) == (429, "60")
-        assert msgspec.json.decode(answered.body)["retry_after"] == 60
-
-    async def test_a_large_body_and_one_that_never_ends_are_refused(self, ask: Browser) -> None:
-        assert (await ask("/pair", b"x" * 5000, method="POST")).status == 413
-        assert (await ask("/pair", b"{", cut_off=True, method="POST")).status == 400
-
-    async def test_pages_of_others_cannot_pair(self, ask: Browser, pairing: Pairing) -> None:
-        code = pairing.new_code(OPERATOR).code
-        answered = await ask("/pair", method="POST", x_pairing_code=code, origin="https://evil.example")
-        assert answered.status == 403
-        assert (await ask("/pair", method="POST", x_pairing_code=code)).status == 200
-
-    async def test_a_device_that_was_locked_out_is_let_in_when_it_pairs(
-        self, ask: Browser, auth: Auth, pairing: Pairing
-    ) -> None:
-        for _ in range(11):
-            with pytest.raises(Refused):
-                await soon(auth.admit(scope(client=PHONE, authorization="Bearer old")))
-        answered = await ask("/pair", method="POST", client=PHONE, x_pairing_code=pairing.new_code(OPERATOR).code)
-        token = msgspec.json.decode(answered.body)["token"]
-        await soon(auth.admit(scope(client=PHONE, authorization=f"Bearer {token}")))
-
-    async def test_a_store_that_is_gone_is_no_wrong_code(
-        self, ask: Browser, pairing: Pairing, store: SqliteStore
-    ) -> None:
-        code = pairing.new_code(OPERATOR).code
-        await soon(store.close())
-        assert (await ask("/pair", method="POST", x_pairing_code=code)).status == 503
-
-    async def test_the_code_itself_is_not_to_be_had_and_the_page_is_always_the_same(
-        self, ask: Browser, pairing: Pairing
-    ) -> None:
-        assert (await ask("/pair/code")).status == 401
-        empty = (await ask("/pair")).body
-        pairing.new_code(OPERATOR)
-        assert (await ask("/pair")).body == empty and b"<script" not in empty
-
-
-class TestSignInRoute:
-    async def test_the_link_becomes_a_cookie_and_leads_to_the_page(
-        self, ask: Browser, auth: Auth, pairing: Pairing
-    ) -> None:
-        code = pairing.new_link(OPERATOR)
-        answered = await ask("/signin", query=f"code={code}")
-        assert (answered.status, answered.headers["location"]) == (303, "/")
-        cookie, *kept = answered.headers["set-cookie"].split("; ")
-        assert {"HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=2592000"} == set(kept)
-        assert auth.operator_token not in cookie and code not in cookie
-        admitted = await soon(auth.admit(scope(cookie=cookie)))
-        assert admitted.who == OPERATOR
-        again = await ask("/signin", query=f"code={code}", cookie=cookie)  # the same browser, a second time
-        assert (again.status, "set-cookie" in again.headers) == (303, False)
-        stranger = await ask("/signin", query=f"code={code}")
-        assert (stranger.status, "set-cookie" in stranger.headers) == (403, False)
-
-    async def test_with_tls_and_a_prefix_the_cookie_is_for_them(
-        self, store: SqliteStore, clock: Clock, tmp_path: Path
-    ) -> None:
-        auth = await opened(store, clock, tmp_path, path_prefix="/hs")
-        pairing = Pairing(auth, clock)
-        ask = Browser(auth, pairing, "/hs")
-        answered = await ask("/signin", query=f"code={pairing.new_link(OPERATOR)}", scheme="https")
-        assert answered.headers["location"] == "/hs/"
-        assert "; Path=/hs; " in answered.headers["set-cookie"] and "; Secure" in answered.headers["set-cookie"]
-
-    async def test_a_browser_that_looks_ahead_does_not_use_the_link_up(self, ask: Browser, pairing: Pairing) -> None:
-        query = f"code={pairing.new_link(OPERATOR)}"
-        assert (await ask("/signin", query=query, method="HEAD")).status == 503
-        assert (await ask("/signin", query=query, sec_purpose="prefetch;prerender")).status == 503
-        assert (await ask("/signin", query=query)).status == 303
-
-    async def test_a_store_that_is_gone_signs_nobody_in(
-        self, ask: Browser, pairing: Pairing, store: SqliteStore
-    ) -> None:
-        query = f"code={pairing.new_link(OPERATOR)}"
-        await soon(store.close())
-        assert (await ask("/signin", query=query)).status == 503
-
-    @pytest.mark.parametrize("query", ["", "code=", "code=x", "code=%ff", "other=1"])
-    async def test_a_wrong_link_says_what_to_do_and_nothing_else(self, ask: Browser, query: str) -> None:
-        answered = await ask("/signin", query=query)
-        assert answered.status == 403 and b"handspan serve" in answered.body
-        assert answered.headers["content-security-policy"] == "default-src 'none'"
-
-    async def test_a_device_token_in_the_address_does_not_sign_a_browser_in(self, ask: Browser, auth: Auth) -> None:
-        answered = await ask("/signin", query=f"token={auth.operator_token}")
-        assert (answered.status, "set-cookie" in answered.headers) == (403, False)
-
-
-class TestNewLinks:
-    async def test_an_admin_gets_a_new_link_and_nobody_else_does(
-        self, ask: Browser, auth: Auth, pairing: Pairing
-    ) -> None:
-        assert (await ask("/api/signin", method="POST")).status == 401
-        chat = await soon(auth.issue("ann", ("chat",)))
-        assert (await ask("/api/signin", method="POST", authorization=f"Bearer {chat}")).status == 403
-        answered = await ask("/api/signin", method="POST", authorization=f"Bearer {auth.operator_token}")
-        told = msgspec.json.decode(answered.body)
-        address, _, query = told["url"].partition("?")
-        assert (answered.status, address, told["expires_in"]) == (201, "http://127.0.0.1:42617/signin", 600)
-        assert auth.operator_token not in told["url"]
-        assert (await ask("/signin", query=query)).status == 303
 
 
 class TestAddresses:

@@ -87,7 +87,7 @@ class House:
             call_ids=CallIds(self.settings.state),
             limits=BodyLimits(upload=1024 * 1024),
         )
-        auth.revoked.append(self.doors.live.drop)
+        auth.revoked += [self.doors.live.drop, self.doors.at_work.drop]
         self.owner_token = auth.operator_token
         self.stranger_token = await auth.issue(STRANGER, ("admin", "chat"))
         self.device_token = await auth.issue(OPERATOR.owner, ("device",))
@@ -215,7 +215,10 @@ def is_error(response: httpx2.Response, status: int, code: str) -> bool:
     """Whether this is the one form of errors, with this status and code."""
     told = response.json()
     assert response.headers["content-type"] == "application/json", response.text
-    assert set(told) == {"error", "code"} and told["error"], told
+    assert (
+        set(told) == {"error", "code"} | ({"retry_after"} if "retry-after" in response.headers else set())
+        and told["error"]
+    ), told
     assert "Traceback" not in response.text
     assert (response.status_code, told["code"]) == (status, code), response.text
     return True

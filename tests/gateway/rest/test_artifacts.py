@@ -1,11 +1,14 @@
 """Artifacts over REST: uploads within their limit, reads by range, nothing that runs."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Self
 
 import pytest
+from msgspec import structs
 
-from tests.gateway.rest.house import STRANGER, House, Knocking, is_error, session_of
+from tests.gateway.rest.house import STRANGER, House, Knocking, is_error, serving, session_of, settings
 
 pytestmark = pytest.mark.anyio
 
@@ -35,31 +38,118 @@ async def test_an_id_that_is_none_leads_nowhere(knocking: Knocking, name: str) -
 async def test_an_upload_beyond_the_limit_is_refused_and_leaves_nothing(knocking: Knocking, house: House) -> None:
     announced = await knocking.post("/api/artifacts", content=b"x" * (1024 * 1024 + 1))
     assert is_error(announced, 413, "too_large")
+    assert not (house.settings.state / "artifacts").exists()
 
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(17):
             yield b"x" * 64 * 1024
 
     assert is_error(await knocking.post("/api/artifacts", content=pieces()), 413, "too_large")
-    assert not (house.settings.state / "artifacts").exists()
-    assert list((house.settings.state / "uploads").iterdir()) == []
+    assert list((house.settings.state / "artifacts").iterdir()) == []
+
+
+class Uploading:
+    """An upload over a socket of its own, which sends only what a test lets it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def begin(cls, knocking: Knocking, announced: int, query: str = "") -> Self:
+        host = knocking.url.removeprefix("http://")
+        made = cls(*await asyncio.open_connection(*host.split(":")))
+        head = f"Host: {host}\r\nAuthorization: Bearer {knocking.house.owner_token}\r\nContent-Length: {announced}\r\n"
+        await made.send(f"POST /api/artifacts{query} HTTP/1.1\r\n{head}\r\n".encode())
+        return made
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def status(self) -> int:
+        """What it is answered with."""
+        async with asyncio.timeout(10):
+            return int((await self.reader.readline()).split()[1])
+
+    async def end(self) -> None:
+        self.writer.close()
+        await self.writer.wait_closed()
+
+
+async def until(what: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not what():
+            await asyncio.sleep(0.005)
+
+
+def files(house: House) -> list[Path]:
+    folder = house.settings.state / "artifacts"
+    return list(folder.iterdir()) if folder.exists() else []
 
 
 async def test_an_upload_that_is_cut_off_leaves_nothing(knocking: Knocking, house: House) -> None:
-    host = knocking.url.removeprefix("http://")
-    _, writer = await asyncio.open_connection(*host.split(":"))
-    writer.write(
-        f"POST /api/artifacts HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {house.owner_token}\r\n"
-        "Content-Length: 1000\r\n\r\nabc".encode()
-    )
-    await writer.drain()
-    async with asyncio.timeout(5):
-        while not (house.settings.state / "uploads").exists():
-            await asyncio.sleep(0.01)
-    writer.close()
-    await writer.wait_closed()
-    assert (await knocking.get("/api/status")).status_code == 200
-    assert not (house.settings.state / "artifacts").exists()
+    upload = await Uploading.begin(knocking, 1_000_000)
+    await upload.send(b"x" * 600_000)
+    await until(lambda: files(house))
+    [coming] = files(house)
+    assert coming.suffix == ".part" and coming.stat().st_mode & 0o777 == 0o600
+    await upload.end()
+    await until(lambda: not files(house))
+
+
+async def test_an_upload_that_stops_coming_is_given_up(knocking: Knocking, house: House) -> None:
+    house.doors.limits = structs.replace(house.doors.limits, seconds=0.05)
+    upload = await Uploading.begin(knocking, 1_000_000)
+    await upload.send(b"x" * 600_000)
+    assert await upload.status() == 408
+    assert files(house) == []
+    await upload.end()
+
+
+async def test_an_upload_is_on_the_disk_before_all_of_it_has_come(knocking: Knocking, house: House) -> None:
+    upload = await Uploading.begin(knocking, 1_000_000)
+    await upload.send(b"x" * 900_000)
+    await until(lambda: any(file.stat().st_size >= 256 * 1024 for file in files(house)))
+    await upload.send(b"x" * 100_000)
+    assert await upload.status() == 201
+    await upload.end()
+    assert sorted(file.suffix for file in files(house)) == ["", ".json"]
+
+
+async def test_an_upload_for_a_session_that_is_deleted_meanwhile_goes_with_it(knocking: Knocking, house: House) -> None:
+    session = await session_of(house)
+    upload = await Uploading.begin(knocking, 1_000_000, f"?session={session}")
+    await upload.send(b"x" * 600_000)
+    await until(lambda: files(house))
+    assert (await knocking.ask("DELETE", f"/api/sessions/{session}")).status_code == 200
+    await upload.send(b"x" * 400_000)
+    assert await upload.status() == 404
+    assert files(house) == []
+    await upload.end()
+
+
+async def test_a_store_that_fails_takes_no_artifact_of_the_session_along(knocking: Knocking, house: House) -> None:
+    session = await session_of(house)
+    await knocking.post(f"/api/artifacts?session={session}", content=TEXT)
+    before = set(files(house))
+    upload = await Uploading.begin(knocking, 1_000_000, f"?session={session}")
+    await upload.send(b"x" * 600_000)
+    await until(lambda: set(files(house)) > before)
+    await house.doors.store.close()
+    await upload.send(b"x" * 400_000)
+    assert await upload.status() == 503
+    assert set(files(house)) >= before
+    await upload.end()
+
+
+async def test_an_upload_is_stopped_with_the_gateway_and_leaves_nothing(tmp_path: Path) -> None:
+    async with serving(House(settings(tmp_path))) as knocking:
+        upload = await Uploading.begin(knocking, 1_000_000)
+        await upload.send(b"x" * 600_000)
+        await until(lambda: files(knocking.house))
+    assert files(knocking.house) == []
+    await upload.end()
 
 
 async def test_an_upload_as_large_as_it_may_be_is_kept(knocking: Knocking) -> None:

@@ -1,7 +1,9 @@
 """The journal over REST."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -56,7 +58,33 @@ async def test_filters_by_tool_status_and_session(knocking: Knocking, house: Hou
     assert await found("status=success") == [f"operator-{session}-0", "operator--2", "operator--0"]
     assert await found(f"status=error&session={session}") == [f"operator-{session}-1"]
     assert await found("status=open") == []
+    assert await found(f"status=file_not_found&session={session}") == [f"operator-{session}-1"]
+    assert await found("status=timeout") == []
     assert await found("tool=nothing") == []
+
+
+async def test_filters_by_time(knocking: Knocking, house: House) -> None:
+    await make_calls(house, 3)
+    store = house.app.store
+    assert store is not None
+    first, second = [(await store.ledger.get(f"operator--{number}", owner=OPERATOR.owner)).at for number in (0, 1)]
+    between = datetime.fromtimestamp((first + second) / 2, UTC)
+
+    async def found(query: str) -> list[str]:
+        return [call["id"] for call in (await knocking.get(f"/api/calls?{query}")).json()["calls"]]
+
+    at = quote(between.isoformat())
+    assert await found(f"since={at}") == ["operator--2", "operator--1"]
+    assert await found(f"until={at}") == ["operator--0"]
+    assert await found(f"since={at}&until={at}") == []
+    elsewhere = quote(between.astimezone(timezone(timedelta(hours=5))).isoformat())
+    assert await found(f"until={elsewhere}") == ["operator--0"]
+
+
+@pytest.mark.parametrize("time", ["", "yesterday", "0.5", "2026-01-31", "2026-01-31T12:00:00", "2026-02-30T12:00:00Z"])
+async def test_a_time_that_is_none_or_has_no_zone_is_refused(knocking: Knocking, time: str) -> None:
+    answer = await knocking.get(f"/api/calls?since={time}")
+    assert is_error(answer, 422, "invalid_request") and "as 2026-01-31T12:00:00Z" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
@@ -67,7 +95,7 @@ async def test_a_filtered_list_has_pages_too(knocking: Knocking, house: House, l
     rounds = 0
     while after is not None and rounds < 10:
         page = (await knocking.get(f"/api/calls?tool=read_file&limit={limit}&after={after}")).json()
-        assert len(page["calls"]) <= limit
+        assert len(page["calls"]) == limit or page["next"] is None
         seen += [call["id"] for call in page["calls"]]
         after = page["next"]
         rounds += 1

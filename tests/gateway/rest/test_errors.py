@@ -1,11 +1,14 @@
 """Errors of the house as HTTP tells them."""
 
+from typing import get_args
+
+import msgspec
 import pytest
 from starlette.requests import Request
 
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ConfigError, ToolError
-from handspan.gateway.conversations.turn_refusals import NoUserMessage
+from handspan.gateway.conversations.turn_refusals import IdTaken, NoUserMessage, RefusalCode, TurnRefused
 from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.rest.errors import ERROR_FORMS, as_response, not_found, plain_problem, problem_of
 
@@ -21,6 +24,7 @@ pytestmark = pytest.mark.anyio
         (StoreError("x"), 503, "store_failed"),
         (ConfigError("x"), 409, "settings"),
         (NoUserMessage(), 409, "no_user_message"),
+        (IdTaken("m1"), 422, "invalid_frame"),
         (Refused(429, "too_many_tries", "x", 7), 429, "too_many_tries"),
         (ValueError("secret"), 500, "internal_error"),
     ],
@@ -47,3 +51,15 @@ def test_a_long_name_is_not_repeated_whole() -> None:
 async def test_a_crash_outside_of_routes_has_the_form_too() -> None:
     answer = await ERROR_FORMS[Exception](Request({"type": "http", "headers": []}), RuntimeError("secret"))
     assert answer.status_code == 500 and b"secret" not in answer.body and b"internal_error" in answer.body
+
+
+@pytest.mark.parametrize("code", get_args(RefusalCode))
+def test_every_refusal_of_a_turn_has_a_status(code: RefusalCode) -> None:
+    assert 400 <= problem_of(TurnRefused(code, "x")).status < 500
+
+
+def test_who_has_to_wait_is_told_for_how_long_in_header_and_body() -> None:
+    response = as_response(problem_of(Refused(429, "too_many_tries", "x", 6.2)))
+    assert response.headers["retry-after"] == "7"
+    assert msgspec.json.decode(response.body) == {"error": "x", "code": "too_many_tries", "retry_after": 7}
+    assert as_response(problem_of(Refused(401, "unauthorized", "x"))).headers["www-authenticate"] == "Bearer"

@@ -7,7 +7,8 @@ import pytest
 
 from handspan.core.conversations import StoreError
 from handspan.gateway.rest import idempotency
-from handspan.gateway.rest.idempotency import CallIds, fingerprint
+from handspan.gateway.rest.idempotency import CallIds, Remembered, fingerprint
+from tests.store.things import Clock
 
 pytestmark = pytest.mark.anyio
 
@@ -47,3 +48,19 @@ async def test_what_was_asked_is_not_remembered_without_end(tmp_path: Path, monk
 def test_the_order_of_keys_makes_no_other_request() -> None:
     assert fingerprint({"a": 1, "b": {"c": 2, "d": 3}}) == fingerprint({"b": {"d": 3, "c": 2}, "a": 1})
     assert fingerprint(["a", {}]) != fingerprint(["a", None])
+
+
+async def test_an_answer_that_is_still_to_come_is_waited_for_however_long_it_takes() -> None:
+    clock = Clock()
+    remembered = Remembered(seconds=300.0, clock=clock)
+    slow, quick = remembered.begin("me", "slow", b"s"), remembered.begin("me", "quick", b"q")
+    quick.set_result("there")
+    clock.now += 301
+    assert remembered.find("me", "quick") is None
+    assert remembered.find("me", "slow") == (b"s", slow)
+    slow.set_result("there")
+    await asyncio.sleep(0)
+    clock.now += 299
+    assert remembered.find("me", "slow") == (b"s", slow)
+    clock.now += 2
+    assert remembered.find("me", "slow") is None

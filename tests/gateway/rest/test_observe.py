@@ -8,8 +8,9 @@ import pytest
 
 from handspan.core.principals import OPERATOR
 from handspan.gateway.live import Live
-from handspan.gateway.rest import observe
-from handspan.gateway.rest.observe import EventStream
+from handspan.gateway.rest import streaming
+from handspan.gateway.rest.observe import LiveUpdates
+from handspan.gateway.rest.streaming import EVENTS, Streamed
 from tests.gateway.rest.house import House, Knocking, is_error
 
 pytestmark = pytest.mark.anyio
@@ -104,7 +105,7 @@ class Wire:
 async def test_silence_is_filled_with_heartbeats() -> None:
     live, wire = Live(), Wire()
     stream = live.subscribe("me")
-    task = asyncio.create_task(EventStream(stream, 0.01)({"method": "GET"}, wire.receive, wire.send))
+    task = asyncio.create_task(Streamed(LiveUpdates(stream, 0.01), EVENTS)({"method": "GET"}, wire.receive, wire.send))
     async with asyncio.timeout(5):
         while b": still here\n\n" not in wire.sent:
             wire.arrived.clear()
@@ -115,10 +116,10 @@ async def test_silence_is_filled_with_heartbeats() -> None:
 
 
 async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observe, "_SECONDS_TO_TAKE", 0.01)
+    monkeypatch.setattr(streaming, "_SECONDS_TO_TAKE", 0.01)
     live, wire = Live(backlog=2), Wire()
     stream = live.subscribe("me")
-    task = asyncio.create_task(EventStream(stream)({"method": "GET"}, wire.receive, wire.send))
+    task = asyncio.create_task(Streamed(LiveUpdates(stream), EVENTS)({"method": "GET"}, wire.receive, wire.send))
     async with asyncio.timeout(5):
         while len(wire.sent) < 2:
             await asyncio.sleep(0)

@@ -5,11 +5,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from starlette.routing import Route
 
+from handspan.gateway.entry.auth import is_open
 from handspan.gateway.entry.tries import Tries
+from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.rest.openapi import document
 from handspan.gateway.rest.routes import operations, routes
+from tests.gateway.entry.entering import scope
+from tests.gateway.house import running
 from tests.gateway.rest.house import House, Knocking, serving, settings
 
 pytestmark = pytest.mark.anyio
@@ -22,6 +28,38 @@ async def test_every_route_is_in_the_document(knocking: Knocking, house: House) 
         (route.path, method.lower()) for route in routes(house.doors) for method in (route.methods or set()) - {"HEAD"}
     }
     assert told == mounted and len(told) > 40
+
+
+async def test_every_http_route_that_the_gateway_serves_is_in_the_document(tmp_path: Path) -> None:
+    async with running(tmp_path) as place:
+        headers = {"authorization": f"Bearer {place.gateway.operator_token}"}
+        async with httpx2.AsyncClient(timeout=10, trust_env=False) as client:
+            answer = await client.get(f"{place.url}/openapi.json", headers=headers)
+        served = list(place.gateway._http.asgi.routes)
+    told = {(path, method.upper()) for path, methods in answer.json()["paths"].items() for method in methods}
+    assert all(isinstance(route, Route) for route in served)
+    mounted = {(route.path, method) for route in served for method in route.methods - {"HEAD"}}
+    assert mounted <= told, mounted - told
+    assert {("GET", path) for path in ANSWERS} <= {(method, path) for path, method in told}
+
+
+def test_a_route_is_declared_open_exactly_where_it_needs_no_token() -> None:
+    for operation in operations():
+        asked = scope(operation.path, method=operation.method)
+        assert is_open(asked) == (operation.right == "open"), operation.path
+    paths: Any = document(list(operations()))["paths"]
+    assert paths["/pair"]["post"]["security"] == [] == paths["/signin"]["get"]["security"]
+    assert paths["/api/signin"]["post"]["security"] == [{"token": []}]
+
+
+def test_pages_are_declared_as_html_and_what_leads_elsewhere_without_content() -> None:
+    paths: Any = document(list(operations()))["paths"]
+    signed_in = paths["/signin"]["get"]["responses"]
+    assert "content" not in signed_in["303"]
+    assert set(signed_in["403"]["content"]) == set(signed_in["503"]["content"]) == {"text/html"}
+    assert paths["/pair"]["get"]["responses"]["200"]["content"] == {"text/html": {"schema": {"type": "string"}}}
+    assert {"200", "400", "403", "408", "413", "429", "503"} <= set(paths["/pair"]["post"]["responses"])
+    assert paths["/pair"]["post"]["requestBody"]["required"] is False
 
 
 def test_the_document_names_every_operation_once_and_explains_it() -> None:
@@ -38,6 +76,7 @@ async def test_schemathesis_finds_no_gap_in_the_contract(tmp_path: Path) -> None
         doors = knocking.house.doors
         doors.webhook_tries = Tries(1_000_000, 60.0)
         doors.auth._tries = Tries(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
+        doors.pairing._tries = Tries(1_000_000, 60.0)
         # What never ends, and what would take its own token away.
         without = ("--exclude-operation-id=live", "--exclude-operation-id=revoke_token")
         told = await run_schemathesis(knocking, tmp_path, *without)

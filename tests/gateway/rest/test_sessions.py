@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, UserMessage
+from handspan.models.choice import Choice
 from handspan.models.scripted import call
 from tests.gateway.rest.house import STRANGER, Counting, House, Knocking, is_error, session_of
 
@@ -134,3 +135,23 @@ async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(knoc
     assert (await knocking.post("/api/sessions/mine/abort")).json() == {"status": "no_active_response"}
     assert (await knocking.get("/api/sessions/mine/state")).json() == {"session_id": "mine", "state": "idle"}
     assert (await knocking.get("/api/sessions/running")).json()["sessions"] == []
+
+
+async def test_a_session_that_is_not_kept_yet_disturbs_no_list(
+    knocking: Knocking, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, may_answer, choose = asyncio.Event(), asyncio.Event(), house.turns._sessions._choose_model
+
+    async def slowly(name: str) -> Choice:
+        asked.set()
+        await may_answer.wait()
+        return await choose(name)
+
+    monkeypatch.setattr(house.turns._sessions, "_choose_model", slowly)
+    turn = asyncio.create_task(knocking.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
+    async with asyncio.timeout(10):
+        await asked.wait()
+        answer = await knocking.get("/api/sessions/running")
+        may_answer.set()
+        assert (await turn).status_code == 200
+    assert (answer.status_code, answer.json()) == (200, {"sessions": []})

@@ -145,7 +145,9 @@ async def test_answers_are_remembered_for_a_while_and_not_without_end() -> None:
     first = remembered.begin("o", "1", b"a")
     assert remembered.find("o", "1") == (b"a", first) and remembered.find("other", "1") is None
     remembered.begin("o", "2", b"b")
-    remembered.begin("o", "3", b"c")
+    third = remembered.begin("o", "3", b"c")
     assert remembered.find("o", "1") is None and remembered.find("o", "3") is not None
+    third.set_result(None)
+    await asyncio.sleep(0)
     now[0] = 11.0
     assert remembered.find("o", "3") is None

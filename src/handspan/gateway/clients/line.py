@@ -27,6 +27,10 @@ class Socket(Protocol):
     backlog_limit: int
     """Bytes that may wait for a client that reads too slowly."""
 
+    def let_in(self, message_bytes: int) -> None:
+        """Take messages of up to so many bytes, in place of what holds for all connections."""
+        ...
+
     def take(self, receiver: Receiver) -> None:
         """Give every message to `receiver` from now on."""
         ...

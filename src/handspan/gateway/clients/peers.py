@@ -18,7 +18,7 @@ from handspan.sources.ws import RemoteTools
 from handspan.sources.ws_calls import RemoteCalls
 from handspan.sources.ws_questions import RemoteQuestions
 from handspan.wire.ws import agreed, encode
-from handspan.wire.ws_frames import Connect, ServerFrame
+from handspan.wire.ws_frames import Abort, Answer, Connect, Regenerate, Say, ServerFrame
 
 GONE: Final = "The client disconnected"
 
@@ -33,6 +33,10 @@ class Line(Protocol):
 
 class Front(Protocol):
     """The conversation of a chat client."""
+
+    def take(self, frame: Say | Abort | Regenerate | Answer) -> None:
+        """What the client says."""
+        ...
 
     def up(self, last_event: int | None) -> None:
         """The link is there again."""

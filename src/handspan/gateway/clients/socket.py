@@ -19,6 +19,7 @@ from handspan.gateway.clients.plain_frames import text_frame, whole_texts
 
 SECONDS_TO_SAY_GOODBYE: Final = 1.0
 _MOST_HELD_BACK: Final = 64 * 1024
+_OPEN: Final = State.OPEN
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +42,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.handshake_initiated and not self.close_sent:
             cast(dict[str, Any], self.scope["extensions"])[EXTENSION] = self
+
+    def let_in(self, message_bytes: int) -> None:
+        """Take messages of up to so many bytes; those above the limit of all are read a little slower."""
+        self.conn.max_message_size = message_bytes
 
     def take(self, receiver: Receiver) -> None:
         """Give every message to `receiver` from now on. The request is forgotten: it costs more than all the rest."""
@@ -72,7 +77,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """Bytes have come: whole text messages are heard at once, the library reads the rest."""
         receiver, conn = self._receiver, self.conn
         is_between_messages = not conn.reader.buffer and conn.current_size is None
-        if receiver is not None and is_between_messages and conn.state is State.OPEN and not self.close_sent:
+        if receiver is not None and is_between_messages and conn.state is _OPEN and not self.close_sent:
             messages, read = whole_texts(data, self.config.ws_max_size)
             if len(messages) > 1:
                 self._hear_all(messages)
@@ -127,7 +132,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def send_text(self, data: bytes) -> None:
         """Send a text message. On a connection that is gone, or going, nothing happens."""
-        if self.close_sent or self.conn.state is not State.OPEN or self.transport.is_closing():
+        if self.close_sent or self.conn.state is not _OPEN or self.transport.is_closing():
             return
         if self._held_back is not None:
             self._hold_back(self._held_back, text_frame(data))
@@ -145,7 +150,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def _let_go(self) -> None:
         """Send what was held back."""
         frames, self._held_back, self._held_bytes = self._held_back, None, 0
-        if frames and not self.close_sent and self.conn.state is State.OPEN and not self.transport.is_closing():
+        if frames and not self.close_sent and self.conn.state is _OPEN and not self.transport.is_closing():
             self.transport.writelines(frames)
             if self._is_choked:
                 self._look_at_the_backlog()
@@ -171,7 +176,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._let_go()
         self.close_sent = True
         self.stop_keepalive()
-        if self.conn.state is State.OPEN:
+        if self.conn.state is _OPEN:
             self.conn.send_close(code, reason)
             self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_timer = self.loop.call_later(within, self.abort)

@@ -1,12 +1,13 @@
 """`/ws/chat`: who comes in, and what becomes of each frame (ws.md). A raw ASGI callable: it ends with the upgrade."""
 
+import importlib
 import time
-from typing import Any, Final, Protocol, cast
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
 from msgspec import Struct
 
-from handspan.gateway.clients.chat import Chat
 from handspan.gateway.clients.line import EXTENSION, Socket
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.conversations.questions import AwaitedQuestions
@@ -39,6 +40,8 @@ from handspan.wire.ws_frames import (
     UnregisterTools,
 )
 
+# Loaded when the first chat client comes: nobody who only brings a device pays for it.
+_CHAT: Final = ("handspan.gateway.clients.chat", "Chat")
 _GREETING: Final = "Connection established"
 
 
@@ -104,12 +107,14 @@ class WebSocketDoor:
 class Connection:
     """One connection: reads frames, and hands each to whom it concerns."""
 
-    __slots__ = ("_admitted", "_all", "_bound", "_credit", "_doors", "_peer", "_read_at", "_socket")
+    __slots__ = ("_admitted", "_all", "_bound", "_credit", "_doors", "_peer", "_read_at", "_socket", "send_text")
 
     def __init__(self, doors: WsDoors, socket: Socket, admitted: Admitted, among: "set[Connection]") -> None:
         self._doors = doors
         self._all = among
         self._socket = socket
+        self.send_text: Callable[[bytes], None] = socket.send_text
+        """Send what is encoded already."""
         self._admitted = admitted
         self._peer: Peer | None = None
         self._bound: Bound | None = None
@@ -137,11 +142,7 @@ class Connection:
 
     def send(self, frame: ServerFrame) -> None:
         """Send this."""
-        self._socket.send_text(encode(frame))
-
-    def send_text(self, data: bytes) -> None:
-        """Send what is encoded already."""
-        self._socket.send_text(data)
+        self.send_text(encode(frame))
 
     def close(self, code: int = 1000, reason: str = "") -> None:
         """Say goodbye."""
@@ -196,7 +197,9 @@ class Connection:
         met = doors.peers.meet(frame, who, self._admitted.token, bound.session_id)
         peer = self._peer = met.peer
         if peer.front is None and peer.role == "chat":
-            peer.front = Chat(peer, doors.turns, doors.questions, bound, frame.last_event or 0)
+            module, name = _CHAT
+            chat: Any = getattr(importlib.import_module(module), name)
+            peer.front = chat(peer, doors.turns, doors.questions, bound, frame.last_event or 0)
         if greets:
             self._greet(frame, peer, met.resumed)
         peer.up(self)
@@ -244,7 +247,7 @@ class Connection:
             case PermissionAnswer() if peer.questions is not None:
                 peer.questions.answered(frame)
             case Say() | Abort() | Regenerate() | Answer() if peer.front is not None:
-                cast(Chat, peer.front).take(frame)
+                peer.front.take(frame)
             case _:
                 kind = frame.__struct_config__.tag
                 self.send(Error(f"Frames of type {kind!r} are not taken here and now.", "UNKNOWN_MESSAGE_TYPE"))

@@ -17,6 +17,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.conversing import Conversing
+from handspan.gateway.conversations.turn_refusals import TurnRefused
 from handspan.gateway.conversations.turns import Turns
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,10 @@ class AnsweredCalls:
         self._conversing = conversing
         self._agents = agents
         self._turns = turns
+
+    def expired(self, call_id: str) -> None:
+        """End the run of this call, which waited too long here."""
+        self._turns.beside(self._go_on_after(call_id))
 
     def answered(self, question: Question) -> None:
         """Run the call of this question, which was answered when nobody waited for that any more."""
@@ -61,8 +66,20 @@ class AnsweredCalls:
 
     async def _go_on_after(self, call_id: str) -> None:
         record = await self._store.ledger.find(call_id)
-        if record is not None and record.session:
+        if record is None or not record.session:
+            return
+        if record.tool.is_in_a_browser:
+            await self._end_run(record)
+        else:
             await self._turns.go_on(record.session, record.owner)
+
+    async def _end_run(self, record: CallRecord) -> None:
+        """Its client does not come any more, and no model is asked for nobody; unless others of the round are open."""
+        if not await self._store.ledger.open_calls(owner=record.owner, session=record.session):
+            try:
+                await self._turns.give_up(record.session, Principal(record.owner))
+            except TurnRefused as refused:
+                _log.warning("The run in %s could not be ended: %s", record.session, refused)
 
     async def _is_asked(self, record: CallRecord) -> bool:
         asked = await self._store.questions.open_for(owner=record.owner, session=record.session)

@@ -67,13 +67,25 @@ class Conversing:
             await self._loop.close(session)
         return session
 
-    async def say(self, session: Session, message: UserMessage, emit: Emit) -> Ended:
-        """One turn: from what a person says to the end of the answer."""
+    async def say(self, session: Session, message: UserMessage, emit: Emit, *, gives_up: bool = False) -> Ended:
+        """One turn: from what a person says to the end of the answer.
+
+        `gives_up`: a turn that waited for a client over HTTP does not wait any more (http.md 4.8).
+        """
         async with self._turn(session, emit) as turn:
-            if (waited_for := open_calls(session.last)) and (await turn.advance()).reason == "pending":
+            if gives_up:
+                await turn.give_up()
+            elif (waited_for := open_calls(session.last)) and (await turn.advance()).reason == "pending":
                 raise ToolError("busy", waits_for(waited_for))
             await session.append(message)
             return await turn.advance()
+
+    async def give_up(self, session: Session, emit: Emit) -> bool:
+        """End a turn that waited for a client over HTTP; False when there was none. `ToolError` (`busy`)."""
+        async with self._turn(session, emit) as turn:
+            waited = bool(open_calls(session.last))
+            await turn.give_up()
+            return waited
 
     async def go_on(self, session: Session, emit: Emit) -> Ended | None:
         """The rest of a turn that waited for outcomes, now that all are there; None when there is nothing to do yet."""
@@ -142,7 +154,7 @@ class Conversing:
         """SPEC A3: the toolbox is what the skills' globs match; the instructions are the agent's and theirs."""
         session.knows_skills = True
         session.skills = tuple({skill.name: skill for skill in skills}.values())
-        words = instructions_with(session.agent, session.skills, self._skills.usable())
+        words = instructions_with(session.agent, session.skills, self._skills.usable_lately())
         agent = structs.replace(narrowed(session.agent, session.skills), instructions=words)
         session.caller = self.caller(agent, session.caller.who, session.id)
 
@@ -210,6 +222,11 @@ class _Turn:
         self._emit = emit
         self.waits = bool(open_calls(session.last))
         """Whether the session waits for the outcome of calls when this is over."""
+
+    async def give_up(self) -> None:
+        """Wait no more for a client over HTTP."""
+        await self._loop.give_up(self._session)
+        self.waits = False
 
     async def advance(self) -> Ended:
         """Do what is missing, until the turn ends or waits."""

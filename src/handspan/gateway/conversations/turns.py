@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeAlias, TypeVar
 
 from handspan.agent.session import Session
@@ -40,12 +41,19 @@ Heard: TypeAlias = Callable[[str, str, Happening], None]
 """Hears what happens: owner, session, and what it is. Never blocks, never fails."""
 Answering: TypeAlias = Callable[[Turn], Awaitable[Ended]]
 """What a turn does when it is its turn."""
+Equip: TypeAlias = Callable[[Session], AbstractContextManager[None]]
+"""Gives a session what it has for the length of one turn, such as the tools of who asked."""
 
 _log = logging.getLogger(__name__)
 
 _TIDY_SECONDS: Final = 10.0
 _NO_TITLE_AFTER: Final = ("error", "aborted", "pending")
 _NOTHING_TO_DO: Final = Ended("pending")
+
+
+def _as_it_is(session: Session) -> AbstractContextManager[None]:
+    """A session has what it has."""
+    return nullcontext()
 
 
 class Turns:
@@ -98,11 +106,14 @@ class Turns:
         name: str = "",
         join: bool = False,
         debug: bool = False,
+        equip: Equip = _as_it_is,
+        gives_up: bool = False,
     ) -> Ended:
         """The end of the turn that answers this. Whoever cancels this call aborts the turn.
 
         `join`: become part of the turn that runs, where there is one; cancelling does not abort that. A message with an
-        id that the session knows is not said twice: who says it again hears how it is, or was, answered.
+        id that the session knows is not said twice: who says it again hears how it is, or was, answered. `gives_up`: a
+        turn that waits for a client over HTTP is ended first (http.md 4.8).
         """
         room = self._room(session_id, who.owner)
         running, its_own = room.running, room.turn_of(message.id)
@@ -116,10 +127,14 @@ class Turns:
 
         async def answer(turn: Turn) -> Ended:
             session, known = await self._sessions.open(session_id, who.owner, who, agent=agent, name=name)
-            if session.said(saying.id) is not None:
-                ended = await self._answer_again(room, turn, session, saying)
-            else:
-                ended = await self._answer(room, turn, session, saying, was_waiting=known.state == "waiting")
+            with equip(session):
+                if session.said(saying.id) is not None:
+                    ended = await self._answer_again(room, turn, session, saying)
+                elif gives_up:
+                    hear = self._begun(room, turn, session)
+                    ended = await self._conversing.say(session, saying, hear, gives_up=known.state == "waiting")
+                else:
+                    ended = await self._answer(room, turn, session, saying, was_waiting=known.state == "waiting")
             if not known.name and ended.reason not in _NO_TITLE_AFTER:
                 await self._give_title(room, turn, session)
             return ended
@@ -158,23 +173,45 @@ class Turns:
 
         Whoever cancels this call does not stop the turn.
         """
-        room = self._room(session_id, owner)
-
-        async def answer(turn: Turn) -> Ended:
-            if await self._sessions.find(session_id, owner) is None:
-                return _NOTHING_TO_DO
-            session, _ = await self._sessions.open(session_id, owner)
-            turn.id = room.waiting or last_turn(session.messages) or turn.id  # it is the same turn
-            return await self._conversing.go_on(session, self._begun(room, turn, session)) or _NOTHING_TO_DO
-
-        turn = Turn()
+        room, turn = self._room(session_id, owner), Turn()
         try:
-            self._start(room, turn, answer)
+            self._start(room, turn, self._going_on(room, None, _as_it_is))
             await asyncio.wait([turn.task])
             if not turn.task.cancelled():
                 turn.task.result()
         except TurnRefused as refused:
             _log.warning("The session %s could not go on: %s", session_id, refused)
+
+    async def resume(self, session_id: str, who: Principal, emit: Emit, equip: Equip = _as_it_is) -> Ended:
+        """The end of a turn that waited, for who brought the results of its calls; `pending` while some have none."""
+        room = self._room(session_id, who.owner)
+        return await self._wanted(room, Turn(emit), self._going_on(room, who, equip))
+
+    async def give_up(self, session_id: str, who: Principal) -> bool:
+        """End a turn that waits for a client over HTTP; False when there is none. `SessionBusy`."""
+        room = self._room(session_id, who.owner)
+        has_ended = False
+
+        async def answer(turn: Turn) -> Ended:
+            nonlocal has_ended
+            if await self._sessions.find(session_id, who.owner) is not None:
+                session, _ = await self._sessions.open(session_id, who.owner, who)
+                has_ended = await self._conversing.give_up(session, self._begun(room, turn, session))
+            return self._end(room, turn, Ended("aborted")) if has_ended else Ended("done")
+
+        await self._wanted(room, Turn(), answer)
+        return has_ended
+
+    def _going_on(self, room: Room, who: Principal | None, equip: Equip) -> Answering:
+        async def answer(turn: Turn) -> Ended:
+            if await self._sessions.find(room.id, room.owner) is None:
+                return _NOTHING_TO_DO
+            session, _ = await self._sessions.open(room.id, room.owner, who)
+            turn.id = room.waiting or last_turn(session.messages) or turn.id  # it is the same turn
+            with equip(session):
+                return await self._conversing.go_on(session, self._begun(room, turn, session)) or _NOTHING_TO_DO
+
+        return answer
 
     # Watching.
 
@@ -219,8 +256,8 @@ class Turns:
     # The end.
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this work beside the turns; it ends with them."""
-        self._task(work)
+        """Do this work beside the turns; it ends with them. Nobody waits for it: what goes wrong is in the log."""
+        self._task(work).add_done_callback(_log_failure)
 
     async def drain(self, seconds: float) -> None:
         """Begin no more turns, let those that run end for so long, then abort them. Nothing is left running."""
@@ -398,6 +435,11 @@ class Turns:
                 self._tell(room, Titled(title), turn.id)
         except ToolError as error:  # the turn is over and kept all the same
             _log.warning("The session %s got no name: %s", room.id, error.message)
+
+
+def _log_failure(done: asyncio.Task[None]) -> None:
+    if not done.cancelled() and (error := done.exception()):
+        _log.error("Work beside the turns failed: %s", error, exc_info=error)
 
 
 async def _end_of(turn: Turn) -> Ended:

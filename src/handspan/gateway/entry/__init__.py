@@ -1,7 +1,7 @@
 """THE GATE: who comes in, and from where.
 
 Holds:   `auth.py`, which admits or refuses a request; `places.py`, Host and Origin; `tokens.py`, where a token may
-         stand; `pairing.py` and its routes; `tries.py`, which slows down who guesses; the operator's own token.
+         stand; `pairing.py`, codes and links; `tries.py`, which slows down who guesses; the operator's own token.
 Imports: config, store and core. Nothing of the other doors.
 To add:  a new way to prove who one is goes into `auth.py`, before the token is looked up.
 """

@@ -32,7 +32,18 @@ from handspan.gateway.entry.tokens import (
 from handspan.gateway.entry.tries import Tries
 from handspan.store.tokens import StoredTokens, Token
 
-__all__ = ["ADMIN", "SCOPES", "Admitted", "Auth", "AuthMiddleware", "Refused", "TokenScope", "is_open", "may"]
+__all__ = [
+    "ADMIN",
+    "SCOPES",
+    "Admitted",
+    "Auth",
+    "AuthMiddleware",
+    "Refused",
+    "TokenScope",
+    "is_open",
+    "may",
+    "unauthorized",
+]
 
 TokenScope: TypeAlias = Literal["chat", "device", "admin"]
 SCOPES: Final[tuple[TokenScope, ...]] = ("chat", "device", "admin")
@@ -43,7 +54,7 @@ _SAFE: Final = frozenset({"GET", "HEAD"})
 _OPEN: Final = frozenset(
     {("GET", "/health"), ("GET", "/ping"), ("POST", "/pair"), ("GET", "/pair"), ("GET", "/signin"), ("GET", "/")}
 )
-_OPEN_FOLDER: Final = "/assets/"
+_OPEN_FOLDERS: Final = ("/assets/", "/sdk/")
 _RENEWED_AFTER: Final = 60.0
 _LONGEST_LABEL: Final = 64
 _HEADERS: Final[tuple[Header, ...]] = (
@@ -62,7 +73,10 @@ _PREFLIGHT: Final[tuple[Header, ...]] = (
     ),
     (b"access-control-max-age", b"600"),
 )
-_EXPOSED: Final[Header] = (b"access-control-expose-headers", b"content-range, etag, location, retry-after")
+_EXPOSED: Final[Header] = (
+    b"access-control-expose-headers",
+    b"content-range, etag, location, retry-after, x-request-id, x-timestamp",
+)
 
 
 class Admitted(Struct, frozen=True):
@@ -125,7 +139,7 @@ class Auth:
         """The same for a place that was checked."""
         shown = shown_token(scope)
         if shown is None:
-            raise _unauthorized()
+            raise unauthorized()
         if shown.via == "cookie":
             self._check_own_page(scope)
         address = address_of(scope)
@@ -135,7 +149,7 @@ class Auth:
         if record is None:
             self._check_tries(address)
             self._tries.note(address)
-            raise _unauthorized()
+            raise unauthorized()
         renews = shown.via == "cookie" and (record.last_seen or 0.0) < self._clock() - _RENEWED_AFTER
         return Admitted(Principal(record.owner, record.scopes), record.hash, shown.via, renews)
 
@@ -229,7 +243,7 @@ def is_open(scope: Scope) -> bool:
     path: str = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
     if (method, path) in _OPEN:
         return True
-    return method == "GET" and path.startswith(_OPEN_FOLDER) and ".." not in path.split("/")
+    return method == "GET" and path.startswith(_OPEN_FOLDERS) and ".." not in path.split("/")
 
 
 def _with_headers(send: Send, more: list[Header]) -> Send:
@@ -252,6 +266,7 @@ def _label(given: str) -> str:
     return f"{label} (device)" if label in (OPERATOR_LABEL, PAGE_LABEL) else label
 
 
-def _unauthorized() -> Refused:
+def unauthorized() -> Refused:
+    """There is no token, or none that is worth anything: the same words for both."""
     text = "No valid token: pair first (POST /pair with a code), then send 'Authorization: Bearer TOKEN'."
     return Refused(401, "unauthorized", text)

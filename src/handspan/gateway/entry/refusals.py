@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 from starlette.types import Scope, Send
 
+from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
 
 Header: TypeAlias = tuple[bytes, bytes]
@@ -58,7 +60,22 @@ class Refused(HandspanError):
 async def send_refusal(refused: Refused, scope: Scope, send: Send) -> None:
     """Answer with it; over WebSocket before the upgrade, so that no message is ever read."""
     kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
-    await send_whole(send, refused.status, [JSON, *refused.headers], refused.body(), kind)
+    body = _graph_body(refused) if is_graph(scope) else refused.body()
+    await send_whole(send, refused.status, [JSON, *refused.headers], body, kind)
+
+
+def is_graph(scope: Scope) -> bool:
+    """Whether this is for the graph API, whose errors have a form of their own (http.md 1.2)."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path.startswith("/v1/") or path == "/ping"
+
+
+def _graph_body(refused: Refused) -> bytes:
+    from handspan.wire.graph import failure  # noqa: PLC0415 - the start needs none of it
+    from handspan.wire.graph_faults import code_of  # noqa: PLC0415
+
+    at = datetime.now(UTC).isoformat()
+    return failure(code_of(refused.status), refused.message, [], new_call_id(), at)
 
 
 async def send_whole(

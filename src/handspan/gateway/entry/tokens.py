@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import secrets
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -15,6 +16,9 @@ Via: TypeAlias = Literal["header", "subprotocol", "query", "cookie"]
 PAGE: Final = "page."
 """What the tokens of the page begin with. They come by cookie alone, and nothing else does."""
 PAGE_SECONDS: Final = 30 * 24 * 3600
+
+AGENTFLOW: Final = "agentflow-bearer"
+"""The sub-protocol after which the token stands as an entry of its own (http.md 7.1)."""
 
 _SUBPROTOCOL: Final = "bearer."
 _BEARER: Final = "bearer"
@@ -71,13 +75,15 @@ def _of_header(scope: Scope) -> str:
 
 
 def _of_subprotocols(scope: Scope) -> str:
-    offered = (
+    offered = [
         entry.strip()
         for name, value in scope["headers"]
         if name == b"sec-websocket-protocol"
         for entry in value.decode("latin-1").split(",")
-    )
-    return next((rest for entry in offered if (rest := _after(entry, _SUBPROTOCOL))), "")
+    ]
+    if token := next((rest for entry in offered if (rest := _after(entry, _SUBPROTOCOL))), ""):
+        return token
+    return next((token for entry, token in pairwise(offered) if entry == AGENTFLOW), "")
 
 
 def _of_query(scope: Scope) -> str:

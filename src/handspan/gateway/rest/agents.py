@@ -32,6 +32,7 @@ class ShownAgent(Struct, frozen=True):
     deny: tuple[str, ...]
     skills: tuple[str, ...]
     max_tool_iterations: int | None
+    nodes: tuple[str, ...] | None
     kept: KeptWhere
     """Where it is kept. Those of the settings are changed there."""
     tool_count: int
@@ -58,6 +59,8 @@ class NewAgent(Struct, frozen=True, forbid_unknown_fields=True):
     deny: tuple[Glob, ...] = ()
     skills: tuple[Glob, ...] = ()
     max_tool_iterations: Rounds | None = 20
+    nodes: tuple[Glob, ...] | None = None
+    """Nodes of clients over HTTP whose tools it may use; null: all (SPEC H1)."""
 
 
 class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,6 +75,7 @@ class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
     deny: tuple[Glob, ...] | UnsetType = UNSET
     skills: tuple[Glob, ...] | UnsetType = UNSET
     max_tool_iterations: Rounds | UnsetType | None = UNSET
+    nodes: tuple[Glob, ...] | UnsetType | None = UNSET
 
 
 class CloneName(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,7 +10,8 @@ from starlette.responses import Response, StreamingResponse
 
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.clean import visible
-from handspan.gateway.rest.body import to_disk
+from handspan.core.errors import ToolError
+from handspan.gateway.rest.body import pieces
 from handspan.gateway.rest.errors import PRIVATE, Problem
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import SessionId
@@ -53,21 +54,23 @@ class _Part(NamedTuple):
 @family.post("/api/artifacts", "device", status=201, takes=_BINARY, size="upload", also_refuses=(404,))
 async def upload(visit: Visit, query: UploadQuery) -> ShownArtifact:
     """Keep the body of this request; `Content-Type` says what it is."""
-    doors, request = visit.doors, visit.request
-    if query.session:
-        await doors.store.conversations.get(query.session, owner=visit.owner)
+    request, artifacts, limits = visit.request, visit.doors.artifacts, visit.doors.limits
+    await _check_session(visit, query.session)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     media_type = kind if _MEDIA_TYPE.fullmatch(kind) else _BINARY
-    folder = doors.app.settings.state / "uploads"
-    with await to_disk(request, doors.limits.of("upload"), folder) as file:
-        async with doors.one_upload:  # `keep` wants it whole: one at a time is in memory
-            ref = await doors.artifacts.keep(
-                file.read(),
-                owner=visit.owner,
-                session=query.session,
-                media_type=media_type,
-                name=_file_name(query.name),
-            )
+    ref = await artifacts.receive(
+        pieces(request, limits.of("upload"), limits.seconds),
+        owner=visit.owner,
+        session=query.session,
+        media_type=media_type,
+        name=_file_name(query.name),
+    )
+    try:
+        await _check_session(visit, query.session)
+    except ToolError as error:
+        if error.code == "file_not_found":  # deleted while this came: what belongs to it goes with it (SPEC S6)
+            await artifacts.forget_session(query.session, owner=visit.owner)
+        raise
     return ShownArtifact(ref.id, ref.size, ref.media_type, ref.name)
 
 
@@ -86,6 +89,11 @@ async def read(visit: Visit, artifact_id: str) -> Response:
     if visit.request.method == "HEAD":
         return Response(None, status, headers, ref.media_type)
     return StreamingResponse(_pieces(visit, ref, part), status, headers, ref.media_type)
+
+
+async def _check_session(visit: Visit, session: str) -> None:
+    if session:
+        await visit.doors.store.conversations.get(session, owner=visit.owner)
 
 
 async def _pieces(visit: Visit, ref: ArtifactRef, part: _Part) -> AsyncIterator[bytes]:

@@ -1,11 +1,9 @@
-"""Bodies of requests, within their limits: read strictly as JSON, or streamed to disk."""
+"""Bodies of requests, within their limits of size and time: read as JSON, or in pieces."""
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -19,24 +17,30 @@ _PASSED_OVER: Final = 4 * 1024 * 1024
 _SECONDS: Final = 1.0
 
 
-async def read_json(request: Request, limit: int) -> Json:
-    """The JSON value of the body; `Problem` when it is none, or more than `limit` bytes."""
+async def read_json(request: Request, limit: int, seconds: float) -> Json:
+    """The JSON value of the body; `Problem` when it is none, larger than the limit, or not there in that time."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
         raise Problem(
             415, "unsupported_media_type", f"The body must be JSON, not {kind[:60]!r}: send Content-Type: {JSON}."
         )
-    whole = bytearray()
-    async for chunk in within(request, limit):
-        whole += chunk
     try:
-        return strict_json.parse(bytes(whole))
+        return strict_json.parse(await read_whole(request, limit, seconds))
     except WireError as error:
         raise Problem(400, "invalid_json", f"The body can't be read. {error}") from None
 
 
-async def within(request: Request, limit: int) -> AsyncIterator[bytes]:
-    """The body in pieces; `Problem` as soon as it is clear that there are more than `limit` bytes."""
+async def read_leniently(request: Request, limit: int, seconds: float) -> Json:
+    """The same, whatever kind it is said to be; null for a body that is no JSON."""
+    whole = await read_whole(request, limit, seconds)
+    try:
+        return strict_json.parse(whole) if whole.strip() else None
+    except WireError:
+        return None
+
+
+async def pieces(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
+    """The body as it comes; `Problem` when there are more than `limit` bytes, or no more for so many seconds."""
     announced = request.headers.get("content-length", "")
     stream = request.stream()
     if len(announced) > _MOST_DIGITS or (announced.isdigit() and int(announced) > limit):
@@ -44,14 +48,34 @@ async def within(request: Request, limit: int) -> AsyncIterator[bytes]:
         raise _too_large(limit)
     received = 0
     try:
-        async for chunk in stream:
-            received += len(chunk)
+        while (piece := await _next(stream, seconds)) is not None:
+            received += len(piece)
             if received > limit:
                 await _pass_over(request, stream)
                 raise _too_large(limit)
-            yield chunk
+            yield piece
     except ClientDisconnect:
         raise Problem(400, "cut_off", "The connection ended before the body did. Send it again.") from None
+
+
+async def read_whole(request: Request, limit: int, seconds: float) -> bytes:
+    """The whole body; `Problem` when it is larger than the limit, or not there in that time."""
+    whole = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in pieces(request, limit, seconds):
+                whole += piece
+    except TimeoutError:
+        raise _too_slow(seconds) from None
+    return bytes(whole)
+
+
+async def _next(stream: AsyncIterator[bytes], seconds: float) -> bytes | None:
+    try:
+        async with asyncio.timeout(seconds):
+            return await anext(stream, None)
+    except TimeoutError:
+        raise _too_slow(seconds) from None
 
 
 async def _pass_over(request: Request, stream: AsyncIterator[bytes]) -> None:
@@ -67,24 +91,13 @@ async def _pass_over(request: Request, stream: AsyncIterator[bytes]) -> None:
                     return
 
 
-async def to_disk(request: Request, limit: int, folder: Path) -> IO[bytes]:
-    """The body in a nameless file below `folder`, at its beginning; the caller closes it."""
-    file = await asyncio.to_thread(_nameless, folder)
-    try:
-        async for chunk in within(request, limit):
-            await asyncio.to_thread(file.write, chunk)
-        await asyncio.to_thread(file.seek, 0)
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def _nameless(folder: Path) -> IO[bytes]:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return tempfile.TemporaryFile(dir=folder)
+# What is still on its way is not read: the connection ends with such an answer.
 
 
 def _too_large(limit: int) -> Problem:
-    # What is still on its way is not read: the connection ends here.
     return Problem(413, "too_large", f"The body has more than {limit} bytes. Send less.", {"connection": "close"})
+
+
+def _too_slow(seconds: float) -> Problem:
+    text = f"The body did not come within {seconds:g} s. Send it again, and faster."
+    return Problem(408, "too_slow", text, {"connection": "close"})

@@ -1,23 +1,25 @@
 """One tool, called by a program: the same engine, the same policy, the envelope as the answer."""
 
-import asyncio
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, UnsetType
+from starlette.responses import Response
 
 from handspan.core.agents import Agent
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
-from handspan.core.questions import Question
+from handspan.core.conversations import StoreError
 from handspan.core.results import Pending, ToolResult, encode_envelope
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.gateway.rest.agents import agent_called
-from handspan.gateway.rest.at_work import Outcome, first_of
-from handspan.gateway.rest.envelopes import Envelope
+from handspan.gateway.rest.at_work import RunningCall, first_of
+from handspan.gateway.rest.call_events import CallBegan, CallEnded, CallEvent, CallStream, CallWaits
+from handspan.gateway.rest.envelopes import Envelope, as_envelope
 from handspan.gateway.rest.errors import Problem
 from handspan.gateway.rest.idempotency import fingerprint
 from handspan.gateway.rest.route import Family, Reply, Visit
 from handspan.gateway.rest.shown import SessionId
+from handspan.gateway.rest.streaming import Streamed, StreamKind, wanted_stream
 
 family: Final = Family("tools")
 _MOMENT: Final = 0.25
@@ -51,36 +53,34 @@ class PendingCall(Struct, frozen=True):
     """What a person is asked for it."""
 
 
-class _Asked(Struct):
-    """Questions that the call put to a person."""
-
-    first: "asyncio.Future[None]"
-    ids: list[str]
-
-    def hear(self, question: Question) -> None:
-        self.ids.append(question.id)
-        if not self.first.done():
-            self.first.set_result(None)
-
-
-@family.post("/api/tools/{name}/call", also={202: PendingCall}, also_refuses=(409,), size="large")
-async def call_tool(visit: Visit, name: str, body: CallBody, headers: CallHeaders) -> Envelope | Reply:
+@family.post(
+    "/api/tools/{name}/call", also={202: PendingCall}, also_refuses=(409, 503), size="large", streams=CallEvent
+)
+async def call_tool(visit: Visit, name: str, body: CallBody, headers: CallHeaders) -> Envelope | Reply | Response:
     """Run one tool. 200 with the envelope, for an error of the tool too; 202 when its result comes later.
 
     With an `Idempotency-Key` the same request gets the stored result, even after a restart; another request under
     the same key is refused with 409. A call that was refused keeps its key: a new try needs a new one.
+
+    With `Accept: text/event-stream` or `application/x-ndjson` the answer is a stream: `began`, then `progress` and
+    `question` as they come, and at the end `result` or `pending`. It waits as long as the call takes, for a person
+    too. Who goes away before does not stop the call.
     """
     agent = await agent_called(visit, body.agent)
     if body.session:
         await visit.doors.store.conversations.get(body.session, owner=visit.owner)
     if headers.idempotency_key:
-        return await _once(visit, name, body, agent, headers.idempotency_key)
-    call_id = new_call_id()
-    asked, running = _begin(visit, name, body, agent, call_id)
-    return await _answer(visit, call_id, running, asked)
+        found = await _once(visit, name, body, agent, headers.idempotency_key)
+    else:
+        found = _begin(visit, name, body, agent, new_call_id())
+    kind = wanted_stream(visit.request.headers.get("accept", ""))
+    if kind is not None:
+        return _stream(visit, found, kind)
+    return await _answer(visit, found) if isinstance(found, RunningCall) else _stored(visit, found, [])
 
 
-async def _once(visit: Visit, name: str, body: CallBody, agent: Agent, key: str) -> Reply:
+async def _once(visit: Visit, name: str, body: CallBody, agent: Agent, key: str) -> RunningCall | CallRecord:
+    """The call of this key: at work, or over, or begun now."""
     ids, ledger = visit.doors.call_ids, visit.doors.store.ledger
     call_id = await ids.of(visit.owner, key)
     wanted = fingerprint([name, body.args, agent.name, body.session])
@@ -92,47 +92,51 @@ async def _once(visit: Visit, name: str, body: CallBody, agent: Agent, key: str)
     ):
         text = f"The key {key!r} was used for another call. Use a new one for this."
         raise Problem(409, "idempotency_conflict", text)
-    if running is None and record is None:
-        ids.remember(call_id, wanted)
-        asked, running = _begin(visit, name, body, agent, call_id)
-        return await _answer(visit, call_id, running, asked)
-    if running is not None:
-        return await _answer(visit, call_id, running, None)
-    assert record is not None
-    return _stored(visit, record)
+    if running is not None or record is not None:
+        found = running or record
+        assert found is not None
+        return found
+    begun = _begin(visit, name, body, agent, call_id)
+    ids.remember(call_id, wanted)
+    return begun
 
 
-def _begin(
-    visit: Visit, name: str, body: CallBody, agent: Agent, call_id: str
-) -> tuple[_Asked, "asyncio.Task[Outcome]"]:
+def _begin(visit: Visit, name: str, body: CallBody, agent: Agent, call_id: str) -> RunningCall:
     if not visit.doors.at_work.is_open:
         raise Problem(503, "stopping", "The gateway is being stopped: come back in a moment.")
     app, who = visit.doors.app, visit.who
-    asked = _Asked(asyncio.get_running_loop().create_future(), [])
     box = app.registry.toolbox(agent, who, body.session)
-    caller = Caller(who, agent, box, body.session, asked=asked.hear)
     call = ToolCall(name, body.args, call_id)
-    return asked, visit.doors.at_work.begin(call_id, app.engine.call(call, caller))
+    return visit.doors.at_work.begin(
+        call_id,
+        who.owner,
+        lambda running: app.engine.call(call, Caller(who, agent, box, body.session, running.report, running.ask)),
+    )
 
 
-async def _answer(visit: Visit, call_id: str, running: "asyncio.Task[Outcome]", asked: _Asked | None) -> Reply:
+# As one answer.
+
+
+async def _answer(visit: Visit, running: RunningCall) -> Reply:
     """The result, if it comes while the request can wait; a person is not waited for."""
-    waits = [running] if asked is None else [running, asked.first]
-    await first_of(*waits, seconds=visit.doors.patience)
-    if not running.done() and asked is not None and asked.first.done():
-        await first_of(running, seconds=_MOMENT)
-    if running.cancelled():
-        raise Problem(503, "stopping", f"The gateway stops, and the call {call_id} was cancelled. Try again later.")
-    outcome = running.result() if running.done() else Pending()
-    record = await visit.doors.store.ledger.find(call_id)
+    task = running.task
+    await first_of(task, running.asked, seconds=visit.doors.patience)
+    if not task.done() and running.asked.done():
+        await first_of(task, seconds=_MOMENT)
+    if task.cancelled():
+        raise Problem(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
+    record = await visit.doors.store.ledger.find(running.id)
     if record is not None:  # what is kept is what counts: another process may have had this id first
-        return _stored(visit, record, asked)
-    return _pending(visit, call_id, asked) if isinstance(outcome, Pending) else _enveloped(visit, call_id, outcome)
+        return _stored(visit, record, running.questions)
+    outcome = task.result() if task.done() else Pending()
+    if isinstance(outcome, Pending):
+        return _pending(visit, running.id, running.questions)
+    return _enveloped(visit, running.id, outcome)
 
 
-def _stored(visit: Visit, record: CallRecord, asked: _Asked | None = None) -> Reply:
+def _stored(visit: Visit, record: CallRecord, questions: list[str]) -> Reply:
     if isinstance(record.result, UnsetType):
-        return _pending(visit, record.id, asked)
+        return _pending(visit, record.id, questions)
     return _enveloped(visit, record.id, record.result)
 
 
@@ -140,12 +144,45 @@ def _enveloped(visit: Visit, call_id: str, result: ToolResult) -> Reply:
     return Reply(encode_envelope(result), headers=_where(visit, call_id))
 
 
-def _pending(visit: Visit, call_id: str, asked: _Asked | None) -> Reply:
-    return Reply(PendingCall("pending", call_id, asked.ids if asked else []), 202, _where(visit, call_id))
+def _pending(visit: Visit, call_id: str, questions: list[str]) -> Reply:
+    return Reply(PendingCall("pending", call_id, questions), 202, _where(visit, call_id))
 
 
 def _where(visit: Visit, call_id: str) -> dict[str, str]:
     return {"location": f"{visit.request.scope.get('root_path', '')}/api/calls/{call_id}"}
+
+
+# As a stream.
+
+
+def _stream(visit: Visit, found: RunningCall | CallRecord, kind: StreamKind) -> Streamed:
+    """What happens in the call from now on, and its end."""
+    assert visit.admitted is not None
+
+    async def last() -> CallEnded | CallWaits:
+        return await _end_of(visit, found)
+
+    stream = CallStream(kind, visit.admitted.token, last)
+    stream.put(CallBegan(found.id))
+    if isinstance(found, RunningCall):
+        found.watch(stream)
+    else:
+        stream.done()
+    return Streamed(stream, kind, _where(visit, found.id))
+
+
+async def _end_of(visit: Visit, found: RunningCall | CallRecord) -> CallEnded | CallWaits:
+    try:
+        record = await visit.doors.store.ledger.find(found.id)
+    except StoreError:  # the answer has begun: it can't be refused any more
+        record = None
+    if record is not None and not isinstance(record.result, UnsetType):
+        return CallEnded(as_envelope(record.result))
+    if isinstance(found, RunningCall) and record is None and not found.task.cancelled():
+        outcome = found.task.result()
+        if not isinstance(outcome, Pending):
+            return CallEnded(as_envelope(outcome))
+    return CallWaits(found.id, found.questions if isinstance(found, RunningCall) else [])
 
 
 def _is_same(record: CallRecord, name: str, body: CallBody, agent: Agent) -> bool:

@@ -1,23 +1,26 @@
 """The journal: every call of the caller, with its result and what was heard of it later (SPEC E8)."""
 
 import asyncio
+from datetime import datetime
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct, UnsetType, structs
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from handspan.core.calls import CallRecord, CallState
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json
 from handspan.gateway.rest.at_work import first_of
 from handspan.gateway.rest.envelopes import Envelope, as_envelope
+from handspan.gateway.rest.errors import Problem
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import After, Limit, SessionId, moment
-from handspan.store.paging import Mark
+from handspan.store.journal import CallStatus
 
 family: Final = Family("calls")
 
-_SCANNED: Final = 500
-"""Rows that are looked at for one page, however few of them fit."""
+_MOMENT: Final = 0.25
+"""Seconds that a call may take from its request to the ledger."""
+Instant = Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
 
 
 class CallQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,7 +28,12 @@ class CallQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     session: SessionId = ""
     tool: Annotated[str, Meta(max_length=200)] = ""
-    status: Literal["", "open", "success", "error"] = ""
+    status: Literal[""] | CallStatus = ""
+    """`error` is every code."""
+    since: Instant | UnsetType = UNSET
+    """Those that began then or later."""
+    until: Instant | UnsetType = UNSET
+    """Those that began earlier."""
     limit: Limit = 50
     after: After = ""
 
@@ -49,10 +57,11 @@ class ListedCall(Struct, frozen=True):
 
 
 class CallPage(Struct, frozen=True):
-    """Calls, the last one first. A page may hold fewer than asked for: go on while there is a `next`."""
+    """Calls, the last one first."""
 
     calls: list[ListedCall]
     next: str | None
+    """Where the next page begins; null at the end."""
 
 
 class ShownNote(Struct, frozen=True):
@@ -94,32 +103,25 @@ class WaitQuery(Struct, frozen=True, forbid_unknown_fields=True):
 @family.get("/api/calls")
 async def calls(visit: Visit, query: CallQuery) -> CallPage:
     """The caller's calls, the last one first."""
-    found: list[CallRecord] = []
-    after: str | None = query.after or None
-    is_filtered = bool(query.tool or query.status)
-    scanned = 0
-    while True:
-        page, after = await visit.doors.store.ledger.page(
-            owner=visit.owner,
-            session=query.session or None,
-            limit=_SCANNED if is_filtered else query.limit,
-            after=after,
-        )
-        for record in page:
-            if _fits(record, query):
-                found.append(record)
-                if len(found) == query.limit and is_filtered:
-                    is_last = record is page[-1] and after is None
-                    return _page(found, None if is_last else str(Mark(record.at, record.id)))
-        scanned += len(page)
-        if after is None or not is_filtered or scanned >= _SCANNED:
-            return _page(found, after)
+    found, after = await visit.doors.store.ledger.page(
+        owner=visit.owner,
+        session=query.session or None,
+        tool=query.tool or None,
+        status=query.status or None,
+        since=_seconds(query.since, "since"),
+        until=_seconds(query.until, "until"),
+        limit=query.limit,
+        after=query.after or None,
+    )
+    return CallPage([_listed(record) for record in found], after)
 
 
 @family.get("/api/calls/{call_id}")
 async def call(visit: Visit, call_id: str, query: WaitQuery) -> ShownCallRecord:
     """One call; with `wait` its result, if that comes in time."""
-    ledger = visit.doors.store.ledger
+    ledger, running = visit.doors.store.ledger, visit.doors.at_work.find(call_id)
+    if running is not None and running.owner == visit.owner and await ledger.find(call_id) is None:
+        await first_of(running.task, seconds=query.wait or _MOMENT)  # the ledger will know it, but does not yet
     record = await ledger.get(call_id, owner=visit.owner)
     if query.wait and record.state != "done":
         await _wait(visit, call_id, query.wait)
@@ -130,7 +132,7 @@ async def call(visit: Visit, call_id: str, query: WaitQuery) -> ShownCallRecord:
 async def _wait(visit: Visit, call_id: str, seconds: float) -> None:
     running = visit.doors.at_work.find(call_id)
     if running is not None:
-        await first_of(running, seconds=seconds)
+        await first_of(running.task, seconds=seconds)
         return
     waiting = asyncio.ensure_future(visit.doors.app.engine.result(call_id))
     try:
@@ -140,21 +142,23 @@ async def _wait(visit: Visit, call_id: str, seconds: float) -> None:
         await asyncio.gather(waiting, return_exceptions=True)
 
 
-def _fits(record: CallRecord, query: CallQuery) -> bool:
-    if query.tool and record.name != query.tool:
-        return False
-    status = _status(record)
-    return query.status in ("", status) or (query.status == "error" and status not in ("open", "success"))
+def _seconds(instant: str | UnsetType, of: str) -> float | None:
+    if isinstance(instant, UnsetType):
+        return None
+    try:
+        read = datetime.fromisoformat(instant)
+    except ValueError:
+        read = None
+    if read is None or read.tzinfo is None:
+        text = f"{of!r} has to be a time with its zone, as 2026-01-31T12:00:00Z, not {instant!r}."
+        raise Problem(422, "invalid_request", text)
+    return read.timestamp()
 
 
 def _status(record: CallRecord) -> str:
     if isinstance(record.result, UnsetType):
         return "open"
     return record.result.code if isinstance(record.result, Failure) else "success"
-
-
-def _page(found: list[CallRecord], after: str | None) -> CallPage:
-    return CallPage([_listed(record) for record in found], after)
 
 
 def _listed(record: CallRecord) -> ListedCall:

@@ -1,12 +1,10 @@
-"""What the routes need of the house, and nothing else. `gateway.py` fills it."""
+"""What the routes need of the house, and nothing else. `http.py` fills it."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from handspan.core.artifacts import Artifacts
 from handspan.core.conversations import StoreError
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import DeviceInfo
@@ -20,23 +18,29 @@ from handspan.gateway.metrics import Metrics
 from handspan.gateway.rest.at_work import CallsAtWork
 from handspan.gateway.rest.idempotency import CallIds, Remembered
 from handspan.models.choice import Choice
+from handspan.store.artifacts import FolderArtifacts
 from handspan.store.store import SqliteStore
 
-BodySize: TypeAlias = Literal["small", "large", "upload"]
+BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
 
 
 class BodyLimits(Struct, frozen=True):
-    """How many bytes a request's body may have."""
+    """How many bytes a request's body may have, and how long it may take."""
 
+    tiny: int = 4 * 1024
+    """Of who has no token yet."""
     small: int = 64 * 1024
     large: int = 1024 * 1024
     """`gateway.request_bytes`: arguments of tools, instructions of agents."""
     upload: int = 64 * 1024 * 1024
     """`gateway.upload_bytes`."""
+    seconds: float = 30.0
+    """For JSON as a whole; for an upload until more of it comes."""
 
     def of(self, size: BodySize) -> int:
         """The limit of such a body; what the settings say of large ones holds for small ones too."""
-        return {"small": min(self.small, self.large), "large": self.large, "upload": self.upload}[size]
+        limit = {"tiny": self.tiny, "small": self.small, "large": self.large, "upload": self.upload}[size]
+        return limit if size == "upload" else min(limit, self.large)
 
 
 class OwnedDevices(Protocol):
@@ -63,7 +67,7 @@ class Doors(Struct, kw_only=True):
     """The house as the routes see it."""
 
     app: App
-    artifacts: Artifacts
+    artifacts: FolderArtifacts
     auth: Auth
     turns: Turns
     questions: AwaitedQuestions
@@ -77,7 +81,6 @@ class Doors(Struct, kw_only=True):
     limits: BodyLimits = BodyLimits()
     patience: float = 25.0
     """Seconds that a request waits for a call; then it gets the call's id."""
-    one_upload: asyncio.Lock = field(default_factory=asyncio.Lock)
     at_work: CallsAtWork = field(default_factory=CallsAtWork)
     webhook_answers: Remembered = field(default_factory=Remembered)
     webhook_tries: Tries = field(default_factory=lambda: Tries(30, 60.0))

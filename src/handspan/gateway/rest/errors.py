@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,6 +28,8 @@ class ErrorBody(Struct, frozen=True):
     """What is wrong, and what to do."""
     code: str
     """The kind of refusal, for programs."""
+    retry_after: int | UnsetType = UNSET
+    """Seconds to wait, where waiting helps."""
 
 
 class Problem(HandspanError):
@@ -58,6 +60,7 @@ _REFUSED_TURNS: Final[dict[RefusalCode, int]] = {
     "SESSION_BIND_FAILED": 422,
     "AGENT_INIT_FAILED": 404,
     "NO_USER_MESSAGE": 409,
+    "INVALID_FRAME": 422,
 }
 
 _WORDS: Final[dict[int, tuple[str, str]]] = {
@@ -82,8 +85,8 @@ def problem_of(error: Exception) -> Problem:
         case Problem():
             return error
         case Refused():
-            wait = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-            return Problem(error.status, error.code, error.message, wait)
+            headers = {name.decode(): value.decode() for name, value in error.headers}
+            return Problem(error.status, error.code, error.message, headers)
         case TurnRefused():
             return Problem(_REFUSED_TURNS[error.code], error.code.lower(), str(error))
         case StoreError():
@@ -106,7 +109,8 @@ def plain_problem(status: int, headers: Mapping[str, str] | None = None) -> Prob
 
 def as_response(problem: Problem) -> Response:
     """The refusal as it goes out."""
-    content = encode(ErrorBody(problem.message, problem.code))
+    wait = problem.headers.get("retry-after")
+    content = encode(ErrorBody(problem.message, problem.code, UNSET if wait is None else int(wait)))
     return Response(content, problem.status, {**PRIVATE, **problem.headers}, JSON)
 
 

@@ -109,20 +109,23 @@ class Remembered:
         """An answer is on its way; set it, or cancel it to forget the key."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[owner, key] = _Answer(asked, self._clock(), future)
-        future.add_done_callback(lambda done: self._failed(owner, key, done))
+        future.add_done_callback(lambda done: self._ended(owner, key, done))
         if len(self._answers) > self._most:
             del self._answers[next(iter(self._answers))]
         return future
 
-    def _failed(self, owner: str, key: str, done: "asyncio.Future[Any]") -> None:
+    def _ended(self, owner: str, key: str, done: "asyncio.Future[Any]") -> None:
+        """Forget an answer that failed; one that has come is remembered from now on, as the newest."""
         known = self._answers.get((owner, key))
-        if done.cancelled() and known is not None and known.future is done:
+        if known is not None and known.future is done:
             del self._answers[owner, key]
+            if not done.cancelled():
+                self._answers[owner, key] = _Answer(known.asked, self._clock(), done)
 
     def _forget_old(self) -> None:
         too_old = self._clock() - self._seconds
-        while self._answers:
-            place = next(iter(self._answers))  # in the order they came
-            if self._answers[place].at > too_old:
+        for place, answer in list(self._answers.items()):  # in the order they came
+            if answer.at > too_old:
                 return
-            del self._answers[place]
+            if answer.future.done():  # one that is still to come is not asked for twice, however long it takes
+                del self._answers[place]

@@ -1,74 +1,45 @@
 """What is going on: live updates, metrics, and the contract itself."""
 
-import asyncio
-import contextlib
 from typing import Final
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from handspan.gateway.live import Stream, TooManyListeners
 from handspan.gateway.metrics import CONTENT_TYPE
 from handspan.gateway.rest.errors import PRIVATE, Problem
 from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.streaming import EVENTS, STILL_HERE, Streamed, piece_of
 
 family: Final = Family("observe")
 _HEARTBEAT: Final = 15.0
-_SECONDS_TO_TAKE: Final = 30.0
-"""For one update, by a client that does not read."""
 
 
-class EventStream(Response):
-    """Server-sent events, until the client goes, the stream is ended, or nobody reads."""
-
-    media_type = "text/event-stream"
+class LiveUpdates:
+    """A stream of updates as server-sent events, numbered, with a sign of life where nothing happens."""
 
     def __init__(self, stream: Stream, heartbeat: float = _HEARTBEAT) -> None:
-        super().__init__(headers={**PRIVATE, "x-accel-buffering": "no"})
-        del self.headers["content-length"]
         self._stream = stream
         self._heartbeat = heartbeat
+        self._is_ready = False
+        self._number = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send updates as they come."""
-        watching = asyncio.create_task(self._watch(receive))
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            if scope["method"] != "HEAD":
-                await self._send_all(send)
-            with contextlib.suppress(TimeoutError):
-                await _take(send, b"", more=False)
-        finally:
-            self._stream.end()
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+    async def next(self) -> bytes | None:
+        """The next event: `ready` first, then what happens."""
+        if not self._is_ready:
+            self._is_ready = True
+            return piece_of(EVENTS, "ready", b"{}")
+        update = await self._stream.next(self._heartbeat)
+        if update is None:
+            return None if self._stream.is_over else STILL_HERE
+        self._number += 1
+        return b"id: %d\n" % self._number + piece_of(EVENTS, update.topic, update.encoded)
 
-    async def _send_all(self, send: Send) -> None:
-        number = 0
-        with contextlib.suppress(TimeoutError):
-            await _take(send, b"event: ready\ndata: {}\n\n")
-            while not self._stream.is_over:
-                update = await self._stream.next(self._heartbeat)
-                if update is not None:
-                    number += 1
-                    await _take(
-                        send, b"id: %d\nevent: %b\ndata: %b\n\n" % (number, update.topic.encode(), update.encoded)
-                    )
-                elif not self._stream.is_over:
-                    await _take(send, b": still here\n\n")
-
-    async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
+    def end(self) -> None:
+        """Nobody listens any more."""
         self._stream.end()
 
 
-async def _take(send: Send, data: bytes, *, more: bool = True) -> None:
-    async with asyncio.timeout(_SECONDS_TO_TAKE):
-        await send({"type": "http.response.body", "body": data, "more_body": more})
-
-
-@family.get("/api/live", media_type="text/event-stream", also_refuses=(429,))
+@family.get("/api/live", media_type=EVENTS)
 async def live(visit: Visit) -> Response:
     """Live updates of lists, as server-sent events: the event is the list, the data says what changed.
 
@@ -79,7 +50,7 @@ async def live(visit: Visit) -> Response:
         stream = visit.doors.live.subscribe(visit.owner, visit.admitted.token)
     except TooManyListeners as error:
         raise Problem(429, "too_many_streams", str(error)) from None
-    return EventStream(stream)
+    return Streamed(LiveUpdates(stream), EVENTS)
 
 
 @family.get("/metrics", media_type="text/plain")

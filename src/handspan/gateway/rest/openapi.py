@@ -13,6 +13,7 @@ from handspan.core.values import JsonObject
 from handspan.core.version import VERSION
 from handspan.gateway.rest.errors import JSON, ErrorBody
 from handspan.gateway.rest.route import Operation
+from handspan.gateway.rest.streaming import STREAM_KINDS
 
 _REF: Final = "#/components/schemas/{name}"
 _MEANINGS: Final = {
@@ -20,10 +21,12 @@ _MEANINGS: Final = {
     201: "It was made.",
     202: "It goes on; the result comes later.",
     206: "The part that was asked for.",
+    303: "Go on there.",
     400: "The body can't be read.",
     401: "There is no valid token.",
     403: "The token lacks a scope, or the request came from a place that is not known.",
     404: "There is no such thing, or it is somebody else's.",
+    408: "The body came too slowly.",
     409: "It can't be done as things are now.",
     413: "The body is too large.",
     415: "The body is not of the kind that is wanted.",
@@ -65,7 +68,7 @@ def _types(operations: Sequence[Operation]) -> list[Any]:
     found: dict[str, Any] = {repr(ErrorBody): ErrorBody}
     for operation in operations:
         form = operation.form
-        for one in (form.query, form.headers, form.body, form.answer, *operation.also.values()):
+        for one in (form.query, form.headers, form.body, form.answer, *operation.also.values(), operation.streams):
             if one is not None and one is not Response:
                 found.setdefault(repr(one), one)
     return list(found.values())
@@ -85,7 +88,7 @@ def _operation(operation: Operation, schema_of: dict[str, Any], components: dict
         described["description"] = " ".join(details.split())
     if operation.form.body is not None:
         schema = schema_of[repr(operation.form.body)]
-        described["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+        described["requestBody"] = {"required": not operation.lenient, "content": {JSON: {"schema": schema}}}
     elif operation.takes != JSON:
         described["requestBody"] = {"required": False, "content": {operation.takes: {"schema": {}}}}
     return described
@@ -117,15 +120,24 @@ def _parameter(name: str, place: str, schema: dict[str, Any], required: bool) ->
 
 
 def _responses(operation: Operation, schema_of: dict[str, Any]) -> JsonObject:
-    good = {operation.status: operation.form.answer, **operation.also}
-    responses: JsonObject = {
-        str(status): {
-            "description": _MEANINGS[status],
-            "content": {operation.media_type: {"schema": {} if answer is Response else schema_of[repr(answer)]}},
-        }
-        for status, answer in good.items()
+    """What comes back, by status; one that leads elsewhere has no content."""
+    content: dict[int, JsonObject] = {
+        status: {} if 300 <= status < 400 else {operation.media_type: {"schema": _schema(operation, answer, schema_of)}}
+        for status, answer in {operation.status: operation.form.answer, **operation.also}.items()
     }
-    error = schema_of[repr(ErrorBody)]
+    if operation.streams is not None:
+        event = {"schema": schema_of[repr(operation.streams)]}  # of one event: OpenAPI has no words for many of them
+        content[operation.status] |= dict.fromkeys(STREAM_KINDS, event)
     for status in operation.refuses:
-        responses[str(status)] = {"description": _MEANINGS[status], "content": {JSON: {"schema": error}}}
-    return responses
+        content.setdefault(status, {})[JSON] = {"schema": schema_of[repr(ErrorBody)]}
+    return {
+        str(status): {"description": _MEANINGS[status], **({"content": of_status} if of_status else {})}
+        for status, of_status in sorted(content.items())
+    }
+
+
+def _schema(operation: Operation, answer: Any, schema_of: dict[str, Any]) -> JsonObject:
+    if answer is not Response:
+        schema: JsonObject = schema_of[repr(answer)]
+        return schema
+    return {"type": "string"} if operation.media_type.startswith("text/") else {}

@@ -8,6 +8,7 @@ Parameters: `visit`, the names in the path as `str`, and `query`, `headers`, `bo
 its fields is what is decoded, what is refused with 422, and what the OpenAPI document shows.
 """
 
+import contextlib
 import functools
 import inspect
 import logging
@@ -26,9 +27,10 @@ from starlette.types import Receive, Scope, Send
 from handspan.core.names import did_you_mean
 from handspan.core.principals import Principal
 from handspan.core.values import Json
-from handspan.gateway.entry.auth import Admitted, TokenScope, may
+from handspan.gateway.entry.auth import Admitted, TokenScope, unauthorized
+from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.live import Topic
-from handspan.gateway.rest.body import read_json
+from handspan.gateway.rest.body import read_json, read_leniently
 from handspan.gateway.rest.doors import BodySize, Doors
 from handspan.gateway.rest.errors import JSON, PRIVATE, Problem, as_response, problem_of
 from handspan.store.rows import encode
@@ -44,6 +46,7 @@ _SCOPES: Final[dict[Right, tuple[TokenScope, ...]]] = {
     "device": ("device", "chat"),
     "admin": ("admin",),
 }
+HTML: Final = "text/html"
 _PASSED_OVER: Final = "token"
 """In any query: where old clients put it."""
 _MOST_FIELDS: Final = 50
@@ -107,6 +110,8 @@ class Operation:
         media_type: str = JSON,
         takes: str = JSON,
         size: BodySize = "small",
+        lenient: bool = False,
+        streams: Any = None,
         invalid: tuple[int, str, str] | None = None,
     ) -> None:
         self.method = method
@@ -122,6 +127,10 @@ class Operation:
         self.takes = takes
         """The media type of the body; other than JSON, the function reads it itself."""
         self.size: BodySize = size
+        self.lenient = lenient
+        """What in the body does not fit is passed over, and so is its kind: clients of others send what they like."""
+        self.streams = streams
+        """What one event is where the answer may also be a stream, for who asks for that by `Accept`."""
         self.invalid = invalid
         """What a body that does not fit is told, where old clients know it in these words: status, code, sentence."""
 
@@ -132,7 +141,7 @@ class Operation:
         names = [name for name in inspect.signature(self.work).parameters if name != "visit"]
         structs = {name: hints[name] for name in names if name in ("query", "headers", "body")}
         path = tuple(name for name in names if name not in structs)
-        answer = _without_reply(hints["return"])
+        answer = _plain(hints["return"])
         return Form(path, structs.get("query"), structs.get("headers"), structs.get("body"), answer)
 
     @property
@@ -142,9 +151,9 @@ class Operation:
         found = set(self.also_refuses)
         found |= {401, 403, 429} if self.right != "open" else set()
         found |= {404} if form.path else set()
-        found |= {422} if form.query or form.headers or form.body else set()
-        found |= {400, 413, 415} if form.body else set()
-        found |= {400, 413} if self.takes != JSON else set()
+        found |= {422} if form.query or form.headers or (form.body and not self.lenient) else set()
+        found |= {415} if form.body and not self.lenient else set()
+        found |= {400, 408, 413} if form.body or self.takes != JSON else set()
         return tuple(sorted(found))
 
     async def answer(self, doors: Doors, request: Request) -> Response:
@@ -154,7 +163,7 @@ class Operation:
             answered = await self.work(visit, **await self._arguments(visit))
         except Exception as error:  # a request must not see a traceback, whatever the fault
             problem = problem_of(error)
-            if problem.status >= 500 and not isinstance(error, Problem):
+            if problem.status >= 500 and not isinstance(error, (Problem, Refused)):
                 _log.exception("%s %s could not be answered", self.method, self.path)
             return as_response(problem)
         return self._response(answered)
@@ -164,10 +173,10 @@ class Operation:
             return None
         admitted: Admitted | None = request.scope.get("state", {}).get("admitted")
         if admitted is None:
-            text = "No valid token: pair first (POST /pair with a code), then send 'Authorization: Bearer TOKEN'."
-            raise Problem(401, "unauthorized", text, {"www-authenticate": "Bearer"})
-        if not any(may(admitted.who, scope) for scope in _SCOPES[self.right]):
-            raise Problem(403, "forbidden", f"This token lacks the scope {self.right!r}: use one that has it.")
+            raise unauthorized()
+        scopes = _SCOPES[self.right]
+        if not any(map(admitted.may, scopes)):
+            admitted.require(scopes[0])
         return admitted
 
     async def _arguments(self, visit: Visit) -> dict[str, Any]:
@@ -180,8 +189,12 @@ class Operation:
             sent = {name: value for name, value in request.headers.items() if name in wanted}
             arguments["headers"] = _decoded(sent, form.headers, "headers", strict=False)
         if form.body is not None:
-            value = await read_json(request, visit.doors.limits.of(self.size))
-            arguments["body"] = self._body(value, form.body)
+            limits = visit.doors.limits
+            within = (limits.of(self.size), limits.seconds)
+            if self.lenient:
+                arguments["body"] = _what_fits(await read_leniently(request, *within), form.body)
+            else:
+                arguments["body"] = self._body(await read_json(request, *within), form.body)
         return arguments
 
     def _body(self, value: Json, form: type[Struct]) -> Struct:
@@ -271,18 +284,19 @@ class _Endpoint:
         await response(scope, receive, send)
 
 
-def _without_reply(answer: Any) -> Any:
-    """What a function may return beside `Reply`, which can hold anything that is declared in `also`."""
+def _plain(answer: Any) -> Any:
+    """What a function may return beside `Reply`, which can hold what is declared in `also`, and beside a stream."""
     if Reply not in get_args(answer):
         return answer
-    return functools.reduce(operator.or_, (one for one in get_args(answer) if one is not Reply))
+    return functools.reduce(operator.or_, (one for one in get_args(answer) if one not in (Reply, Response)))
 
 
 def _segments(scope: Scope) -> list[str]:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     segments = [unquote(segment) for segment in raw.partition(b"?")[0].decode("latin-1").split("/")]
     root = scope.get("root_path", "").rstrip("/").split("/")
-    return ["", *segments[len(root) :]] if root == segments[: len(root)] else segments
+    below = segments[len(root) :] if root == segments[: len(root)] else segments[1:]
+    return ["", *(below or [""])]  # the prefix without a slash behind it is its `/`
 
 
 def _query(request: Request) -> dict[str, str]:
@@ -312,6 +326,16 @@ def _with_whole_numbers(value: object, form: type[Struct]) -> object:
 
 def _takes_whole_numbers(hint: Any) -> bool:
     return hint is int or any(map(_takes_whole_numbers, get_args(hint)))
+
+
+def _what_fits(value: Json, form: type[Struct]) -> Struct:
+    """The fields that are as the form wants them; the others are as if nobody had sent them."""
+    given = value if isinstance(value, dict) else {}
+    found = {}
+    for each in msgspec.structs.fields(form):
+        with contextlib.suppress(KeyError, msgspec.ValidationError):
+            found[each.name] = msgspec.convert(given[each.encode_name], each.type)
+    return form(**found)
 
 
 def _decoded(value: object, form: type[Struct], where: str, *, strict: bool = True) -> Struct:

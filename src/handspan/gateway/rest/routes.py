@@ -9,6 +9,7 @@ from handspan.gateway.rest import (
     calls,
     devices,
     observe,
+    pairing,
     questions,
     sessions,
     status,
@@ -22,6 +23,7 @@ from handspan.gateway.rest.route import ApiRoute, Operation
 
 _FAMILIES = (
     status.family,
+    pairing.family,
     tools.family,
     calling.family,
     sessions.family,

@@ -165,7 +165,9 @@ async def running(visit: Visit) -> RunningList:
     """Sessions whose turn runs now."""
     shown = []
     for turn in visit.doors.turns.running(visit.owner):
-        one = await visit.doors.store.conversations.get(turn.session_id, owner=visit.owner)
+        one = await visit.doors.store.conversations.find(turn.session_id, owner=visit.owner)
+        if one is None:  # its first turn has not come to the point where it is kept
+            continue
         times = (moment(one.created), moment(one.active), one.length)
         shown.append(RunningSession(one.id, *times, turn.turn_id, moment(turn.wanted_at)))
     return RunningList(shown)

@@ -1,6 +1,7 @@
 """`POST /webhook`: one message in, the agent's answer out (origins.md 1.9)."""
 
 import asyncio
+import math
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
@@ -88,7 +89,7 @@ async def _again(
 def _check_tries(visit: Visit) -> None:
     tries, address = visit.doors.webhook_tries, address_of(visit.request.scope)
     if wait := tries.wait(address):
-        seconds = max(1, round(wait))
+        seconds = math.ceil(wait)
         text = f"Too many messages came from this address: wait {seconds} s."
         raise Problem(429, "rate_limited", text, {"retry-after": str(seconds)})
     tries.note(address)

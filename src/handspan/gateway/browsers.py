@@ -1,0 +1,52 @@
+"""The door for browsers and other clients over HTTP (http.md). Loaded when the first request for it comes."""
+
+from typing import TYPE_CHECKING
+
+from starlette.types import Receive, Scope, Send
+
+from handspan.gateway.graph.doors import GraphDoors
+from handspan.gateway.graph.replays import Replays
+from handspan.gateway.graph.routes import application
+from handspan.gateway.graph.runs import Runs
+from handspan.gateway.graph.socket import GraphSocketDoor
+from handspan.gateway.graph.toolbook import ToolBook
+from handspan.sources.browser import BrowserTools
+
+if TYPE_CHECKING:
+    from handspan.gateway.gateway import Gateway
+
+
+class BrowserDoors:
+    """Answers what is below `/v1/`, for those who were let in."""
+
+    def __init__(self, gateway: "Gateway") -> None:
+        app, store, settings = gateway.app, gateway.store, gateway.settings.gateway
+        rules = gateway.offer_rules
+        tools = BrowserTools(app.registry, rules, settings.browser_call)
+        book = ToolBook(store.browser_tools, tools, rules.limits.tools)
+        self._runs = Runs(store, app.engine, app.artifacts, gateway.turns, tools, book)
+        doors = GraphDoors(
+            store=store,
+            registry=app.registry,
+            agents=app.agents,
+            artifacts=app.artifacts,
+            turns=gateway.turns,
+            runs=self._runs,
+            book=book,
+            answers=Replays(),
+            streams=Replays(most=100),
+            upload_bytes=settings.upload_bytes,
+        )
+        self.http = application(doors)
+        self.socket = GraphSocketDoor(
+            gateway.auth, self._runs, rules.limits.backlog_bytes, lambda: gateway.peers.is_open
+        )
+        gateway.auth.revoked.append(self.socket.revoke)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        await self.http(scope, receive, send)
+
+    async def close(self) -> None:
+        """Let the requests end whose runs have ended."""
+        await self._runs.close()

@@ -1,0 +1,80 @@
+"""Answers in the envelope of http.md 1: whatever happens, a client gets one that it can read."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from msgspec import Struct
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from handspan.core.calls import new_call_id
+from handspan.core.values import Json
+from handspan.gateway.graph.doors import GraphDoors
+from handspan.gateway.graph.faults import GraphFault, fault_of
+from handspan.gateway.graph.runs import Client
+from handspan.wire import graph
+from handspan.wire.graph_faults import code_of
+
+_log = logging.getLogger(__name__)
+
+_JSON = "application/json"
+
+Endpoint: TypeAlias = Callable[[GraphDoors, Client, Request], Awaitable[Struct | Json | Response]]
+"""What a route does: the data of its answer, or an answer of its own form."""
+
+
+def route(doors: GraphDoors, method: str, path: str, endpoint: Endpoint) -> Route:
+    """A route whose answers, good and bad, are in the envelope."""
+
+    async def serve(request: Request) -> Response:
+        try:
+            client = Client.of(request.state.admitted)
+            data = await endpoint(doors, client, request)
+        except Exception as error:
+            return failed(error)
+        return data if isinstance(data, Response) else done(data)
+
+    return Route(path, serve, methods=[method])
+
+
+def done(data: Struct | Json) -> Response:
+    """A success (http.md 1.1)."""
+    request_id, at = new_call_id(), now()
+    return _response(200, graph.success(data, request_id, at), request_id, at)
+
+
+def failed(error: Exception) -> Response:
+    """Anything else (http.md 1.2). What nobody foresaw is in the log, and in no answer."""
+    fault = fault_of(error)
+    if fault is None:
+        _log.error("A request of the graph API failed", exc_info=error)
+        fault = GraphFault(500, "GRAPH_ERROR", "The gateway failed inside: its log says more. Try again.")
+    request_id, at = new_call_id(), now()
+    body = graph.failure(fault.code, fault.message, fault.details, request_id, at)
+    return _response(fault.status, body, request_id, at)
+
+
+async def not_routed(request: Request, error: Exception) -> Response:
+    """What Starlette itself says: no such path, no such method."""
+    assert isinstance(error, HTTPException)
+    text = {
+        404: f"There is nothing at {request.url.path[:200]!r}: protocol/http.md has the paths.",
+        405: f"{request.method} can't be used at {request.url.path[:200]!r}: use {(error.headers or {}).get('Allow')}.",
+    }.get(error.status_code, str(error.detail))
+    response = failed(GraphFault(error.status_code, code_of(error.status_code), text))
+    response.headers.update(error.headers or {})
+    return response
+
+
+def now() -> str:
+    """The time, as answers say it."""
+    return datetime.now(UTC).isoformat()
+
+
+def _response(status: int, body: bytes, request_id: str, at: str) -> Response:
+    headers = {"x-request-id": request_id, "x-timestamp": at, "cache-control": "no-store"}
+    return Response(body, status, headers, _JSON)

@@ -1,0 +1,51 @@
+"""What paths and queries ask for; what can't be is a `BodyError` that names the place (http.md 1.3)."""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+from starlette.requests import Request
+
+from handspan.wire.graph_faults import Faults, shown
+
+MOST: Final = 1000
+"""Entries of one list."""
+_WHOLE: Final = re.compile(r"-?[0-9]{1,15}")
+
+
+class Paging(Struct, frozen=True):
+    """Which part of a list."""
+
+    search: str
+    offset: int
+    limit: int
+
+
+def paging_of(request: Request) -> Paging:
+    """The part that the query asks for."""
+    faults, query = Faults(), request.query_params
+    offset = _number(query.get("offset", "0"), "offset", 0, 10**15, faults)
+    limit = _number(query.get("limit", "100"), "limit", 1, MOST, faults)
+    faults.refuse()
+    return Paging(query.get("search", ""), offset, limit)
+
+
+def id_of(request: Request, name: str) -> str:
+    """What stands in the path under this name."""
+    given: str = request.path_params[name]
+    faults = Faults()
+    if not given.strip():
+        faults.add(("path", name), "It is blank: send the id.")
+    faults.refuse()
+    return given
+
+
+def _number(text: str, name: str, least: int, most: int, faults: Faults) -> int:
+    place = ("query", name)
+    if not _WHOLE.fullmatch(text):
+        faults.add(place, f"Send a whole number, not {shown(text)}.", "type_error")
+        return least
+    number = int(text)
+    if not least <= number <= most:
+        faults.add(place, f"{number} is out of range: send {least} to {most}, or leave it out.")
+    return number

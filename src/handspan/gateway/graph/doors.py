@@ -1,0 +1,33 @@
+"""What the routes of the graph API need of the house, and nothing else. `gateway/browsers.py` fills it."""
+
+from msgspec import Struct
+
+from handspan.core.artifacts import Artifacts
+from handspan.gateway.conversations.agents import Agents
+from handspan.gateway.conversations.turns import Turns
+from handspan.gateway.graph.lines import Lines
+from handspan.gateway.graph.replays import Replays
+from handspan.gateway.graph.runs import Runs
+from handspan.gateway.graph.toolbook import ToolBook
+from handspan.registry.registry import Registry
+from handspan.store.store import SqliteStore
+from handspan.wire.graph_answers import InvokeAnswer
+
+BODY_BYTES = 10 * 1024 * 1024
+"""The size of a body: pictures are in it."""
+BODY_SECONDS = 30.0
+
+
+class GraphDoors(Struct, frozen=True):
+    """The parts of the house that this door opens on."""
+
+    store: SqliteStore
+    registry: Registry
+    agents: Agents
+    artifacts: Artifacts
+    turns: Turns
+    runs: Runs
+    book: ToolBook
+    answers: Replays[InvokeAnswer]
+    streams: Replays[Lines]
+    upload_bytes: int

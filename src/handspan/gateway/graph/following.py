@@ -1,0 +1,193 @@
+"""What one request hears of a run: messages in the order in which they happen, each once (http.md 4.4, 4.5, 7)."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from handspan.agent.session import Session
+from handspan.core.events import (
+    CallFinished,
+    CallProgress,
+    CallStarted,
+    Ended,
+    EndReason,
+    RoundBegan,
+    TextArrived,
+    ThinkingArrived,
+)
+from handspan.core.messages import AssistantMessage, CallPart, Message, UserMessage
+from handspan.core.values import Json, JsonObject
+from handspan.gateway.conversations.turn_events import Happening
+from handspan.gateway.graph.shown import Shower
+from handspan.sources.browser import BrowserTool
+from handspan.wire.graph_answers import GraphMessage
+from handspan.wire.ws import as_object
+
+MODEL: Final = "MAIN"
+TOOLS: Final = "TOOL"
+INTERRUPTED: Final = "Remote tool call - graph interrupted"
+
+
+class Out(Protocol):
+    """Where it is shown: an answer, a stream, a socket. Never blocks."""
+
+    streams: bool
+    """Whether it wants to hear of words as they come, and of what happens between messages."""
+
+    def begin(self, thread: str, run: str, is_new: bool) -> None:
+        """The run has begun in this thread, or goes on, under this id."""
+
+    def message(self, message: GraphMessage, data: Json = None, metadata: JsonObject | None = None) -> None:
+        """A message, whole or more of one."""
+
+    def update(self, data: JsonObject) -> None:
+        """Something happened."""
+
+    def end(self) -> None:
+        """What comes from now on is the last that this request shows."""
+
+
+class Following:
+    """Hears the turn of one request."""
+
+    def __init__(self, shower: Shower, out: Out, *, resumes: bool) -> None:
+        self.shower = shower
+        self._out = out
+        self._resumes = resumes
+        self._session: Session | None = None
+        self._lent: Mapping[str, BrowserTool] = {}
+        self._seen: int | None = None
+        """How many messages of the thread need not be shown, or have been."""
+        self._finished: set[str] = set()
+        self.is_new = False
+        self.run = ""
+        self.context: Sequence[Message] = ()
+        self.open: list[str] = []
+        """The calls that wait for the client."""
+
+    @property
+    def thread(self) -> str:
+        """The thread of the run."""
+        return self.shower.thread
+
+    def equip(self, session: Session, lent: Mapping[str, BrowserTool]) -> None:
+        """The turn begins in this session, with these tools."""
+        self._session, self._lent = session, lent
+        self.shower.names = {name: tool.own_name for name, tool in lent.items()}
+        if self._resumes:  # what the last answer has shown is not shown again
+            self._finished = {call.id for call in _calls(session.last)}
+
+    def hear(self, happening: Happening, turn: str) -> None:
+        """What `Turns` tells."""
+        if not self.run:
+            self.run = turn
+            self._out.begin(self.thread, turn, self.is_new)
+            self._greet()
+        match happening:
+            case TextArrived(text=text):
+                self._words(text, thinking=False)
+            case ThinkingArrived(text=text):
+                self._words(text, thinking=True)
+            case RoundBegan(number=number):
+                self._catch_up()
+                self._update("invoking_node", MODEL, step=number)
+            case CallStarted(id=call_id, name=name):
+                self._catch_up()
+                self._update("invoking_node", TOOLS, tool_name=self._own(name), tool_call_id=call_id)
+            case CallProgress(id=call_id, name=name, value=value):
+                self._update("tool_progress", TOOLS, tool_name=self._own(name), tool_call_id=call_id, value=value)
+            case CallFinished():
+                self._catch_up()
+                self._has_result(happening)
+            case Ended(reason=reason):
+                self._ended(reason)
+
+    def _greet(self) -> None:
+        """An answer that goes on begins with what the person said last; a stream echoes results instead, below."""
+        if self._resumes and not self._out.streams and self._session is not None:
+            messages = self._session.messages
+            seq = _begin_of_turn(messages) + 1
+            said = messages[seq - 1] if seq <= len(messages) else None
+            if type(said) is UserMessage:
+                self._out.message(self.shower.said(seq, said, time.time()))
+
+    def _ended(self, reason: EndReason) -> None:
+        self._out.end()
+        self._catch_up()
+        if self._session is None:
+            return
+        self.context = tuple(self._session.messages)
+        if reason == "pending":
+            self._suspend(self._session)
+            self._update("graph_invoked", TOOLS, reason=INTERRUPTED)
+        else:
+            self._update("graph_invoked", MODEL, reason=reason)
+
+    def _update(self, status: str, node: str, **more: Json) -> None:
+        if self._out.streams:
+            self._out.update({"status": status, "node": node, **more})
+
+    def _words(self, text: str, *, thinking: bool) -> None:
+        if self._out.streams and self._session is not None:
+            seq = len(self._session.messages) + 1
+            self._out.message(self.shower.delta(seq, text, time.time(), thinking=thinking))
+
+    def _has_result(self, finished: CallFinished) -> None:
+        if self._session is None:
+            return
+        is_echo = finished.id in self._finished
+        if is_echo and not (self._out.streams and finished.name in self._lent):
+            return
+        self._finished.add(finished.id)
+        for place, call in enumerate(_calls(self._session.last)):
+            if call.id == finished.id:
+                message = self.shower.outcome(
+                    len(self._session.messages) + 1, place, call, finished.envelope, time.time()
+                )
+                status = "tool_result" if finished.status == "success" else "tool_failed"
+                told: JsonObject = {"status": status, "node": TOOLS, "tool_name": self._own(call.name)}
+                self._out.message(message, told, {"status": "invoking_graph"} if is_echo else None)
+
+    def _catch_up(self) -> None:
+        """Show the messages that the conversation has got meanwhile."""
+        if self._session is None:
+            return
+        messages = self._session.messages
+        if self._seen is None:
+            self._seen = len(messages) if self._resumes else _begin_of_turn(messages)
+        for seq in range(self._seen + 1, len(messages) + 1):
+            message = messages[seq - 1]
+            if type(message) is UserMessage:
+                echo: JsonObject = {"status": "invoking_graph", "reason": "initial human message"}
+                self._out.message(self.shower.said(seq, message, time.time()), None, echo)
+            elif type(message) is AssistantMessage:
+                self._out.message(self.shower.replied(seq, message, time.time()), None, {"node": MODEL})
+        self._seen = len(messages)
+
+    def _suspend(self, session: Session) -> None:
+        """Ask the client, once for each open call (http.md 4.5)."""
+        seq = len(session.messages) + 1
+        for place, call in enumerate(_calls(session.last)):
+            if call.name in self._lent and call.id not in self._finished:
+                self.open.append(call.id)
+                data: JsonObject = {
+                    "status": "tool_result",
+                    "tool_name": self._own(call.name),
+                    "args": as_object(call.arguments),
+                    "tool_call_id": call.id,
+                    "node": TOOLS,
+                }
+                self._out.message(self.shower.asked(seq, place, call, time.time()), data)
+
+    def _own(self, name: str) -> str:
+        return self.shower.names.get(name, name)
+
+
+def _calls(last: Message | None) -> tuple[CallPart, ...]:
+    return last.calls if type(last) is AssistantMessage else ()
+
+
+def _begin_of_turn(messages: Sequence[Message]) -> int:
+    """How many messages come before what the person said last."""
+    places = (place for place in range(len(messages), 0, -1) if type(messages[place - 1]) is UserMessage)
+    return next(places, len(messages) + 1) - 1

@@ -1,0 +1,67 @@
+"""`invoke`: one request, one answer (http.md 4)."""
+
+import asyncio
+from typing import Final
+
+from starlette.requests import Request
+
+from handspan.core.values import Json, JsonObject
+from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
+from handspan.gateway.graph.faults import GraphFault
+from handspan.gateway.graph.runs import Client, Run
+from handspan.gateway.graph.state import context_of, state_of
+from handspan.gateway.rest.body import read_whole
+from handspan.wire import graph
+from handspan.wire.graph_answers import GraphMessage, InvokeAnswer
+from handspan.wire.graph_requests import Asked, Granularity
+
+LONGEST: Final = 280.0
+"""Seconds: clients give up after 300."""
+
+
+class Collected:
+    """An `Out` that keeps the messages."""
+
+    streams = False
+
+    def __init__(self) -> None:
+        self.messages: list[GraphMessage] = []
+
+    def begin(self, thread: str, run: str, is_new: bool) -> None:
+        """Nothing to do: the answer says it."""
+
+    def message(self, message: GraphMessage, data: Json = None, metadata: JsonObject | None = None) -> None:
+        """Keep it."""
+        self.messages.append(message)
+
+    def update(self, data: JsonObject) -> None:
+        """Nothing to do."""
+
+    def end(self) -> None:
+        """Nothing to do."""
+
+
+async def invoke(doors: GraphDoors, client: Client, request: Request) -> InvokeAnswer:
+    """What came of it, when the run has ended or waits for the client."""
+    body = await read_whole(request, BODY_BYTES, BODY_SECONDS)
+    key = request.headers.get("idempotency-key", "")[:200]
+    return await doors.answers.answer(client.id, key, body, lambda: _answer(doors, client, graph.read_asked(body)))
+
+
+async def _answer(doors: GraphDoors, client: Client, asked: Asked) -> InvokeAnswer:
+    out = Collected()
+    running = doors.runs.start(doors.runs.run(client, asked, out))
+    await asyncio.wait([running], timeout=LONGEST)
+    if not running.done():
+        text = "The run is still at work: look into its thread later (/v1/threads/…/messages), or stop it."
+        raise GraphFault(504, "GRAPH_TIMEOUT", text)
+    run = running.result()
+    return _shown(run, out.messages, asked.response_granularity)
+
+
+def _shown(run: Run, messages: list[GraphMessage], granularity: Granularity) -> InvokeAnswer:
+    if granularity == "low":
+        return InvokeAnswer(messages=messages, meta=run.meta)
+    context = context_of(run)
+    state = state_of(run, context) if granularity == "full" else None
+    return InvokeAnswer(messages=messages, state=state, context=context, meta=run.meta)

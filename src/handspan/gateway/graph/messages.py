@@ -1,0 +1,146 @@
+"""The messages of a thread: read, put there, taken away (http.md 8.3)."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+
+from handspan.core.artifacts import Artifacts
+from handspan.core.errors import ToolError
+from handspan.core.messages import AssistantMessage, Part, ResultsMessage, Thinking, UserMessage
+from handspan.gateway.graph.asking import id_of, paging_of
+from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
+from handspan.gateway.graph.faults import GraphFault
+from handspan.gateway.graph.own_names import own_names
+from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.saying import message_of
+from handspan.gateway.graph.shown import Shower
+from handspan.gateway.graph.threads import pass_over_body, refuse_at_work
+from handspan.gateway.rest.body import read_whole
+from handspan.store.threads import Entry
+from handspan.wire import graph
+from handspan.wire.graph_answers import DoneAnswer, GraphMessage, MessagesAnswer
+from handspan.wire.graph_blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
+from handspan.wire.graph_faults import BodyError, Detail
+from handspan.wire.graph_requests import AddedMessage
+
+_NUMBERS: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
+
+
+async def messages(doors: GraphDoors, client: Client, request: Request) -> MessagesAnswer:
+    """What was said, the first one first."""
+    thread_id, part, owner = id_of(request, "thread_id"), paging_of(request), client.who.owner
+    shower = Shower(thread_id, await own_names(doors, thread_id, owner))
+    if not part.search:
+        entries = await doors.store.threads.entries(thread_id, owner=owner, offset=part.offset, limit=part.limit)
+        return MessagesAnswer(list(shown(shower, entries)))
+    wanted = part.search.casefold()
+    entries = await doors.store.threads.entries(thread_id, owner=owner)
+    found = [message for message in shown(shower, entries) if wanted in _words(message).casefold()]
+    return MessagesAnswer(found[part.offset : part.offset + part.limit])
+
+
+async def message(doors: GraphDoors, client: Client, request: Request) -> GraphMessage:
+    """One message."""
+    return (await _found(doors, client, request))[1]
+
+
+async def add_messages(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
+    """Put messages at the end of a thread; nobody answers them."""
+    thread_id = id_of(request, "thread_id")
+    added = graph.read_added(await read_whole(request, BODY_BYTES, BODY_SECONDS))
+    await put(doors, client, thread_id, added, ["body", "messages"])
+    return DoneAnswer(message="Messages put successfully")
+
+
+async def delete_message(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
+    """Take a message away, with those that can't stand without it; not while the thread is at work."""
+    await pass_over_body(request)
+    entry, _ = await _found(doors, client, request)
+    thread_id = id_of(request, "thread_id")
+    refuse_at_work(doors, client, thread_id)
+    if not await doors.store.threads.remove(thread_id, entry, owner=client.who.owner):  # meanwhile
+        raise _none(thread_id, id_of(request, "message_id"))
+    return DoneAnswer(message="Message deleted successfully")
+
+
+async def put(
+    doors: GraphDoors, client: Client, thread_id: str, added: Sequence[AddedMessage], place: list[str]
+) -> None:
+    """Let these be part of the thread, all or none. `BodyError` names the place, `GraphFault` (409) is for later."""
+    owner = client.who.owner
+    await doors.store.conversations.get(thread_id, owner=owner)  # before anything of it is read: it may be another's
+    refuse_at_work(doors, client, thread_id)
+    said = [await _said(one, doors.artifacts, owner) for one in added]
+    try:
+        await doors.store.threads.add(thread_id, said, owner=owner)
+    except ToolError as error:
+        if error.code != "invalid_arguments":
+            raise
+        raise BodyError([Detail(place, error.message, "value_error")]) from None
+
+
+def shown(shower: Shower, entries: Iterable[Entry]) -> Iterable[GraphMessage]:
+    """Entries of a thread in the words of the wire."""
+    return (_shown(shower, entry) for entry in entries)
+
+
+def _shown(shower: Shower, entry: Entry) -> GraphMessage:
+    match entry.message:
+        case UserMessage() as said:
+            return shower.said(entry.seq, said, entry.at)
+        case AssistantMessage() as reply:
+            return shower.replied(entry.seq, reply, entry.at)
+        case ResultsMessage(results=results):
+            assert entry.place is not None and entry.call is not None, "an entry of results is one of them"
+            return shower.result(entry.seq, entry.place, entry.call, results[entry.place], entry.at)
+
+
+async def _found(doors: GraphDoors, client: Client, request: Request) -> tuple[Entry, GraphMessage]:
+    """The message that the path names; `GraphFault` (404) when there is none."""
+    thread_id, message_id = id_of(request, "thread_id"), id_of(request, "message_id")
+    thread, _, numbers = message_id.rpartition(":")
+    known = _NUMBERS.fullmatch(numbers)
+    seq = int(known[1]) if known is not None and thread == thread_id else 0
+    entries = await doors.store.threads.find(thread_id, seq, owner=client.who.owner)
+    shower = Shower(thread_id, await own_names(doors, thread_id, client.who.owner))
+    for entry, one in zip(entries, shown(shower, entries), strict=True):
+        if one.message_id == message_id:
+            return entry, one
+    raise _none(thread_id, message_id)
+
+
+def _none(thread_id: str, message_id: str) -> GraphFault:
+    text = f"There is no message {message_id[:160]!r} in the thread {thread_id!r}: read its messages again."
+    return GraphFault(404, "RESOURCE_NOT_FOUND", text)
+
+
+async def _said(added: AddedMessage, artifacts: Artifacts, owner: str) -> UserMessage | AssistantMessage:
+    if added.role == "user":
+        return await message_of(added.content, artifacts, owner)
+    parts: list[Part] = []
+    for block in added.content:
+        if type(block) is ReasoningBlock:
+            parts.append(Thinking(block.summary))
+        else:
+            parts += (await message_of([block], artifacts, owner)).parts
+    return AssistantMessage(tuple(parts))
+
+
+def _words(message: GraphMessage) -> str:
+    """All that a person could look for in it."""
+    return "\n".join(_words_of(block) for block in message.content)
+
+
+def _words_of(block: Block) -> str:
+    match block:
+        case TextBlock(text=text) | ReasoningBlock(summary=text):
+            return text
+        case ToolCallBlock(name=name, args=args):
+            return f"{name} {msgspec.json.encode(args).decode()}"
+        case ToolResultBlock(output=output):
+            return output if isinstance(output, str) else msgspec.json.encode(output).decode()
+        case _:
+            return ""

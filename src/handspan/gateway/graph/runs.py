@@ -1,0 +1,200 @@
+"""Runs of clients over HTTP: begun, suspended at calls of the client's tools, and gone on with (http.md 4, 5)."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct, structs
+
+from handspan.agent.session import Session
+from handspan.core.artifacts import Artifacts
+from handspan.core.conversations import Store, StoreError
+from handspan.core.errors import ToolError
+from handspan.core.events import Ended, EndReason
+from handspan.core.messages import Message
+from handspan.core.principals import Principal
+from handspan.engine.engine import Engine
+from handspan.gateway.conversations.turns import Equip, Turns
+from handspan.gateway.entry.auth import Admitted
+from handspan.gateway.graph.faults import GraphFault
+from handspan.gateway.graph.following import Following, Out
+from handspan.gateway.graph.results import Answered, Results
+from handspan.gateway.graph.saying import message_of
+from handspan.gateway.graph.shown import Shower
+from handspan.gateway.graph.toolbook import ToolBook, ToolSet, set_of
+from handspan.sources.browser import BrowserTools
+from handspan.wire.graph_answers import Meta, RunStatus
+from handspan.wire.graph_requests import Asked
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+_CLIENT: Final = 16
+"""So much of a token's hash names its client: enough to tell all apart, and nothing that opens anything."""
+_WITHIN: Final = 0.05
+"""Seconds in which what was said is on the disk, however long the model thinks."""
+_STATUS: Final[dict[EndReason, RunStatus]] = {"pending": "interrupted", "limit": "limit", "aborted": "stopped"}
+
+
+class Client(Struct, frozen=True):
+    """Who asks: a person's token, which is all that a request shows of a client."""
+
+    who: Principal
+    id: str
+
+    @classmethod
+    def of(cls, admitted: Admitted) -> "Client":
+        """Who was let in."""
+        admitted.require("chat")
+        return cls(admitted.who, admitted.token[:_CLIENT])
+
+
+class Run(Struct, frozen=True):
+    """How a run stands when a request is over."""
+
+    meta: Meta
+    context: Sequence[Message]
+    """The whole conversation."""
+    shower: Shower
+
+
+class Runs:
+    """Begins runs and goes on with them. A run belongs to the gateway: it does not end with its request."""
+
+    def __init__(
+        self, store: Store, engine: Engine, artifacts: Artifacts, turns: Turns, tools: BrowserTools, book: ToolBook
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._artifacts = artifacts
+        self._turns = turns
+        self._tools = tools
+        self._book = book
+        self._results = Results(store.ledger, artifacts)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Let this go on whatever becomes of who asked for it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+        return task
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # who waits for it hears of it; nobody may be left who does
+
+    async def close(self) -> None:
+        """Wait until those are over whose turns have ended."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+
+    async def run(self, client: Client, asked: Asked, out: Out) -> Run:
+        """Do what a request asks, and show it; how the run stands then. `GraphFault`, `TurnRefused`, `BodyError`.
+
+        What a run writes is committed as one where it can be: a request then waits for the disk once, at its end.
+        """
+        async with self._store.together(_WITHIN):
+            return await (self._go_on(client, asked, out) if asked.results else self._begin(client, asked, out))
+
+    async def stop(self, client: Client, thread: str) -> bool:
+        """End what runs or waits in this thread; False when nothing does, or it is not the client's."""
+        try:
+            await self._store.conversations.get(thread, owner=client.who.owner)
+        except StoreError:
+            raise
+        except ToolError:
+            return False
+        if await self._turns.abort(thread, client.who.owner):
+            return True
+        return await self._turns.give_up(thread, client.who)
+
+    async def open_calls(self, client: Client, thread: str) -> list[str]:
+        """The ids of the calls that wait for this client in this thread."""
+        records = await self._store.ledger.open_calls(owner=client.who.owner, session=thread)
+        return [record.id for record in records if record.tool.is_in_a_browser]
+
+    async def _begin(self, client: Client, asked: Asked, out: Out) -> Run:
+        who, config = client.who, asked.config
+        message = await message_of(asked.said, self._artifacts, who.owner)
+        bound = await self._turns.bind(config.thread_id or None, who, agent=config.agent)
+        thread = bound.session_id
+        tools = await self._book.of_run(client.id, asked.tools)
+        following = Following(Shower(thread), out, resumes=False)
+        following.is_new = bound.message_count == 0
+        ended = await self._turns.say(
+            thread,
+            who,
+            message,
+            following.hear,
+            agent=config.agent,
+            equip=self._equipment(client, thread, tools, asked, following),
+            gives_up=True,
+        )
+        return await self._run(client, following, ended)
+
+    async def _go_on(self, client: Client, asked: Asked, out: Out) -> Run:
+        who = client.who
+        thread, answered = await self._results.read(asked, owner=who.owner, client=client.id)
+        begun_with = set_of(answered[0].record.tool.origin)
+        tools = await self._book.of_run(client.id, asked.tools, begun_with)
+        await self._settle(answered)
+        following = Following(Shower(thread), out, resumes=True)
+        ended = await self._turns.resume(
+            thread, who, following.hear, self._equipment(client, thread, tools, asked, following)
+        )
+        return await self._run(client, following, ended)
+
+    async def _settle(self, answered: Sequence[Answered]) -> None:
+        """Give the calls their results, all or none (http.md 5.3)."""
+        try:
+            for one in answered:
+                if await self._engine.settle(one.record.id, one.outcome) is None:
+                    raise ToolError("busy", "")
+        except ToolError as error:
+            if error.code != "busy":
+                raise
+            text = "Another request has answered one of these calls meanwhile: each can be answered only once."
+            raise GraphFault(422, "GRAPH_ANSWERED_CALL", text) from None
+
+    def _equipment(self, client: Client, thread: str, has: ToolSet, asked: Asked, following: Following) -> Equip:
+        origin = has.origin(client.id, thread)
+
+        @contextmanager
+        def equip(session: Session) -> Iterator[None]:
+            limits = session.limits
+            with self._tools.lent(has.tools, session.agent.nodes, origin, thread) as lent:
+                session.limits = structs.replace(limits, rounds=_fewer(limits.rounds, asked.recursion_limit))
+                following.equip(session, lent)
+                try:
+                    yield
+                finally:
+                    session.limits = limits
+
+        return equip
+
+    async def _run(self, client: Client, following: Following, ended: Ended) -> Run:
+        if ended.reason == "error":
+            raise GraphFault(500, "GRAPH_ERROR", ended.text)
+        thread, owner = following.thread, client.who.owner
+        opened = following.open
+        if ended.reason == "pending" and not opened:  # some of the round are still missing (http.md 5.4)
+            opened = await self.open_calls(client, thread)
+        known = await self._store.conversations.find(thread, owner=owner)
+        meta = Meta(
+            is_new_thread=following.is_new,
+            thread_id=thread,
+            thread_name=(known.name or None) if known else None,
+            run_id=following.run,
+            status=_STATUS.get(ended.reason, "completed"),
+            open_calls=opened,
+        )
+        return Run(meta, following.context, following.shower)
+
+
+def _fewer(own: int | None, asked: int) -> int:
+    """SPEC H1: the smaller one ends the run."""
+    return asked if own is None else min(own, asked)

@@ -1,0 +1,35 @@
+"""`setup`, `stop` and `fix` (http.md 3.2, 6)."""
+
+from starlette.requests import Request
+
+from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
+from handspan.gateway.graph.runs import Client
+from handspan.gateway.rest.body import read_whole
+from handspan.wire import graph
+from handspan.wire.graph_answers import FixAnswer, SetupAnswer, StopAnswer
+
+
+async def set_up(doors: GraphDoors, client: Client, request: Request) -> SetupAnswer:
+    """Keep the client's tools."""
+    offered = graph.read_setup(await read_whole(request, BODY_BYTES, BODY_SECONDS))
+    has = await doors.book.set_up(client.id, offered)
+    nodes = sorted({tool.node_name for tool in offered})
+    text = f"Added tools to nodes: {nodes}"
+    return SetupAnswer(message=text, registered_tools=len({(tool.node_name, tool.name) for tool in has}), details=text)
+
+
+async def stop(doors: GraphDoors, client: Client, request: Request) -> StopAnswer:
+    """End what runs or waits in a thread."""
+    thread = graph.read_stop(await read_whole(request, BODY_BYTES, BODY_SECONDS))
+    was_running = await doors.runs.stop(client, thread)
+    reason = "stopped" if was_running else "not-running"
+    text = "The run was stopped." if was_running else "Nothing runs in this thread."
+    return StopAnswer(message=text, thread_id=thread, running=was_running, reason=reason)
+
+
+async def fix(doors: GraphDoors, client: Client, request: Request) -> FixAnswer:
+    """Close the calls that nobody will answer any more."""
+    thread = graph.read_stop(await read_whole(request, BODY_BYTES, BODY_SECONDS))
+    waiting = await doors.runs.open_calls(client, thread)
+    closed = len(waiting) if await doors.runs.stop(client, thread) else 0
+    return FixAnswer(message=f"Closed {closed} open calls.", removed_count=closed)

@@ -1,0 +1,65 @@
+"""Threads: the list, one of them, and its end (http.md 8.1)."""
+
+from starlette.requests import Request
+
+from handspan.core.conversations import Session
+from handspan.gateway.graph.asking import id_of, paging_of
+from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
+from handspan.gateway.graph.faults import GraphFault
+from handspan.gateway.graph.runs import Client
+from handspan.gateway.rest.body import read_whole
+from handspan.gateway.rest.shown import moment
+from handspan.wire.graph_answers import DoneAnswer, ThreadAnswer, ThreadData, ThreadsAnswer, ThreadShown
+
+
+async def threads(doors: GraphDoors, client: Client, request: Request) -> ThreadsAnswer:
+    """The owner's threads, the last active first."""
+    part, owner = paging_of(request), client.who.owner
+    found = await doors.store.threads.page(owner=owner, search=part.search, offset=part.offset, limit=part.limit)
+    runs = {turn.session_id: turn.turn_id for turn in doors.turns.running(owner)}
+    return ThreadsAnswer([_shown(one, runs.get(one.id)) for one in found])
+
+
+async def thread(doors: GraphDoors, client: Client, request: Request) -> ThreadAnswer:
+    """One thread, without its messages."""
+    thread_id, owner = id_of(request, "thread_id"), client.who.owner
+    found = await doors.store.conversations.get(thread_id, owner=owner)
+    turn = doors.turns.state(thread_id, owner)
+    return ThreadAnswer(ThreadData(_shown(found, None if turn is None else turn.turn_id)))
+
+
+async def delete_thread(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
+    """Remove a thread with all that belongs to it; not while it is at work."""
+    thread_id = id_of(request, "thread_id")
+    await pass_over_body(request)
+    refuse_at_work(doors, client, thread_id)
+    await doors.store.conversations.delete(thread_id, owner=client.who.owner)
+    return DoneAnswer(message="Thread deleted successfully")
+
+
+def refuse_at_work(doors: GraphDoors, client: Client, thread_id: str) -> None:
+    """`GraphFault` (409) while a run of this gateway is at work in the thread, or stands in line for it."""
+    if doors.turns.state(thread_id, client.who.owner) is not None:
+        text = f"The thread {thread_id!r} is at work: wait for its run to end, or stop it (POST /v1/graph/stop)."
+        raise GraphFault(409, "GRAPH_BUSY", text)
+
+
+async def pass_over_body(request: Request) -> None:
+    """Read what clients send with a DELETE, and need not (http.md 1.5): nothing in it counts."""
+    await read_whole(request, BODY_BYTES, BODY_SECONDS)
+
+
+def _shown(one: Session, run_id: str | None) -> ThreadShown:
+    return ThreadShown(
+        thread_id=one.id,
+        thread_name=one.name or None,
+        user_id=one.owner,
+        metadata={
+            "agent": one.agent,
+            "state": "running" if run_id else one.state,
+            "message_count": one.length,
+            "created_at": moment(one.created),
+        },
+        updated_at=moment(one.active),
+        run_id=run_id,
+    )

@@ -1,0 +1,68 @@
+"""Files that browsers load from the gateway: the TypeScript SDK, bundled, and the example pages. Loaded when asked for.
+
+They are part of the package (`handspan/assets`); `scripts/sdk-assets` writes them there.
+"""
+
+import hashlib
+import re
+from base64 import b64encode
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from starlette.types import Receive, Scope, Send
+
+from handspan.gateway.entry.places import header_of
+from handspan.gateway.entry.refusals import Header, Refused, send_refusal, send_whole
+
+_ASSETS: Final = Path(__file__).parents[1] / "assets"
+_KINDS: Final = {".js": b"text/javascript; charset=utf-8", ".html": b"text/html; charset=utf-8"}
+_IS_PATH: Final = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*(/|\.js|\.html)?")
+_INLINE: Final = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
+
+
+async def serve_file(path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """The file at this path, below the path prefix."""
+    if scope["method"] not in ("GET", "HEAD"):
+        await send_refusal(Refused(405, "bad_request", "Files can only be read: use GET."), scope, send)
+        return
+    found = _file(path)
+    if found is None:
+        await send_refusal(Refused(404, "not_found", f"There is no file {path[:100]!r}."), scope, send)
+        return
+    body, headers = found
+    etag = dict(headers)[b"etag"]
+    if (header_of(scope, b"if-none-match") or "").encode("latin-1") == etag:
+        await send_whole(send, 304, headers)
+        return
+    await send_whole(send, 200, headers, body)
+
+
+@lru_cache(maxsize=64)
+def _file(path: str) -> tuple[bytes, list[Header]] | None:
+    """What is there, with its headers; a folder stands for its page. Names that are no plain names are nothing."""
+    name = path.removeprefix("/")
+    if not _IS_PATH.fullmatch(name):
+        return None
+    file = _ASSETS / (f"{name}index.html" if name.endswith("/") else name)
+    kind = _KINDS.get(file.suffix)
+    if kind is None or not file.is_file():
+        return None
+    body = file.read_bytes()
+    headers = [(b"content-type", kind), (b"cache-control", b"no-cache"), (b"etag", _etag(body))]
+    if file.suffix == ".html":
+        headers.append((b"content-security-policy", _policy(body)))
+    return body, headers
+
+
+def _etag(body: bytes) -> bytes:
+    return b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()
+
+
+def _policy(page: bytes) -> bytes:
+    """Only what stands in the page itself, and what this gateway serves, may run."""
+    scripts = b" ".join(b"'sha256-%s'" % b64encode(hashlib.sha256(one).digest()) for one in _INLINE.findall(page))
+    return (
+        b"default-src 'none'; script-src 'self' %s; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'" % scripts
+    )

@@ -1,0 +1,92 @@
+"""Artifacts as answers: whole or by range, under their names, and nothing in them runs (SPEC X3, S4)."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from handspan.core.artifacts import ArtifactRef, Artifacts
+from handspan.core.clean import visible
+from handspan.gateway.rest.errors import PRIVATE, Problem
+
+BINARY: Final = "application/octet-stream"
+_MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
+_RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+_PIECE: Final = 256 * 1024
+_HARMLESS: Final = {
+    # Somebody else's HTML or SVG must not run as if it were our page.
+    "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class _Part(NamedTuple):
+    begin: int
+    end: int
+    """The first byte that does not belong to it."""
+
+
+def download(request: Request, artifacts: Artifacts, ref: ArtifactRef, owner: str) -> Response:
+    """The artifact, or the part of it that `Range` names; `Problem` when there is no such part."""
+    part = _part(request.headers.get("range", ""), ref.size)
+    headers = _headers(ref)
+    if part is None:
+        part, status = _Part(0, ref.size), 200
+    else:
+        status = 206
+        headers["content-range"] = f"bytes {part.begin}-{part.end - 1}/{ref.size}"
+    headers["content-length"] = str(part.end - part.begin)
+    if request.method == "HEAD":
+        return Response(None, status, headers, ref.media_type)
+    return StreamingResponse(_pieces(artifacts, owner, ref, part), status, headers, ref.media_type)
+
+
+def media_type_of(header: str) -> str:
+    """What the bytes are said to be, where that can be said again; else just bytes."""
+    kind = header.partition(";")[0].strip().lower()
+    return kind if _MEDIA_TYPE.fullmatch(kind) else BINARY
+
+
+def file_name(given: str) -> str:
+    """The last part of the name, without what nobody sees."""
+    return " ".join(visible(given).split()).replace("\\", "/").rpartition("/")[2]
+
+
+async def _pieces(artifacts: Artifacts, owner: str, ref: ArtifactRef, part: _Part) -> AsyncIterator[bytes]:
+    at = part.begin
+    while at < part.end:
+        limit = min(_PIECE, part.end - at)
+        data = await artifacts.read(ref.id, owner=owner, offset=at, limit=limit)
+        if not data:
+            return
+        at += len(data)
+        yield data
+
+
+def _headers(ref: ArtifactRef) -> dict[str, str]:
+    name = quote(ref.name or ref.id, safe="")
+    return {
+        **PRIVATE,
+        **_HARMLESS,
+        "accept-ranges": "bytes",
+        "content-disposition": f"attachment; filename*=UTF-8''{name}",
+    }
+
+
+def _part(asked: str, size: int) -> _Part | None:
+    """The one range that was asked for; None for the whole. What is no such range is passed over (RFC 9110 14.2)."""
+    found = _RANGE.fullmatch(asked.strip())
+    if found is None or found[0] == "bytes=-":
+        return None
+    first, last = found.groups()
+    begin = int(first) if first else max(0, size - int(last))
+    end = size if not first or not last else min(size, int(last) + 1)
+    if first and last and int(last) < int(first):
+        return None
+    if begin >= size or begin >= end:
+        text = f"The artifact has {size} bytes: there is nothing at {asked[:60]!r}."
+        raise Problem(416, "range_not_satisfiable", text, {"content-range": f"bytes */{size}"})
+    return _Part(begin, end)

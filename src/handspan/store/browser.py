@@ -1,0 +1,38 @@
+"""Tools that clients over HTTP offered, as rows (http.md 3.2, 5.5)."""
+
+import sqlite3
+import time
+from typing import Final
+
+from handspan.store.database import Database
+
+MOST_SETS: Final = 200
+"""Sets of tools that a client may have; those go first that it brought longest ago."""
+
+_SAVE: Final = "INSERT OR REPLACE INTO browser_tools (client, set_id, tools, at) VALUES (?, ?, ?, ?)"
+_TIDY: Final = (
+    "DELETE FROM browser_tools WHERE client = ?1 AND set_id <> '' AND set_id NOT IN"
+    " (SELECT set_id FROM browser_tools WHERE client = ?1 AND set_id <> '' ORDER BY at DESC LIMIT ?2)"
+)
+
+
+class StoredBrowserTools:
+    """What each client set up, and the sets of tools that its requests brought."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, client: str, set_id: str = "") -> bytes | None:
+        """This set of the client, or what it has set up; None when there is none."""
+        sql, key = "SELECT tools FROM browser_tools WHERE client = ? AND set_id = ?", (client, set_id)
+        row = self._database.read_now(lambda connection: connection.execute(sql, key).fetchone())
+        return None if row is None else bytes(row[0])
+
+    async def save(self, client: str, set_id: str, tools: bytes) -> None:
+        """Keep this set, or put it in place of what was set up."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(_SAVE, (client, set_id, tools, time.time()))
+            connection.execute(_TIDY, (client, MOST_SETS))
+
+        await self._database.join(work)

@@ -1,0 +1,160 @@
+"""Sessions as clients over HTTP know them, threads: searched, read in parts, changed by hand (http.md 8)."""
+
+import sqlite3
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from itertools import accumulate
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.calls import ToolFacts
+from handspan.core.conversations import Session, StoreError
+from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage
+from handspan.store.conversations import SESSION, session_of
+from handspan.store.database import Database
+from handspan.store.rows import plain
+from handspan.store.thread_changes import Said, add, clear, remove
+
+_PAGE: Final = (
+    f"SELECT {SESSION} FROM sessions WHERE owner = ? AND (? = '' OR instr(folded(name), ?) OR instr(folded(id), ?))"
+    " ORDER BY active DESC, id DESC LIMIT ? OFFSET ?"
+)
+
+
+class Entry(Struct, frozen=True):
+    """What clients see as one message: a message, or of the results of a round each one."""
+
+    seq: int
+    at: float
+    """Seconds since 1970."""
+    message: Message
+    place: int | None = None
+    """Which of the results it is."""
+    call: CallPart | None = None
+    """What that result answers."""
+
+
+class StoredThreads:
+    """The threads of owners. One that the owner does not have is a `ToolError` (`file_not_found`)."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def page(self, *, owner: str, search: str = "", offset: int = 0, limit: int = 100) -> list[Session]:
+        """The owner's threads with this in their name or id, the last active first."""
+        wanted = _folded(plain(search))
+
+        def work(connection: sqlite3.Connection) -> list[Session]:
+            connection.create_function("folded", 1, _folded, deterministic=True)
+            rows = connection.execute(_PAGE, (plain(owner), wanted, wanted, wanted, limit, offset))
+            return [Session(*row) for row in rows]
+
+        return await self._database.read(work)
+
+    async def entries(self, thread: str, *, owner: str, offset: int = 0, limit: int | None = None) -> list[Entry]:
+        """What was said in it, the first one first; or so much of it."""
+        return await self._database.read(partial(_part, thread, owner, offset, limit))
+
+    async def find(self, thread: str, seq: int, *, owner: str) -> list[Entry]:
+        """The entries of one message; none when there is no such message."""
+
+        def work(connection: sqlite3.Connection) -> list[Entry]:
+            session_of(thread, owner, connection)
+            return list(_entries(thread, seq, seq, connection))
+
+        return await self._database.read(work)
+
+    async def tools_called(self, thread: str, *, owner: str) -> list[ToolFacts]:
+        """The tools that were called in it, as they were then; the one that was called last comes last."""
+        sql = "SELECT tool FROM calls WHERE session = ? AND owner = ? GROUP BY tool ORDER BY MAX(at)"
+        key = (plain(thread), plain(owner))
+        rows = await self._database.read(lambda connection: connection.execute(sql, key).fetchall())
+        return [msgspec.json.decode(tool, type=ToolFacts) for (tool,) in rows]
+
+    async def add(self, thread: str, messages: Sequence[Said], *, owner: str) -> None:
+        """Put messages at the end, all or none; they cost nothing, since no model was asked.
+
+        `ToolError`: `busy` while the thread is at work or waits for calls, `invalid_arguments` where an assistant would
+        speak first, or twice in a row.
+        """
+        await self._database.write(partial(add, thread, owner, tuple(messages), self._clock()))
+
+    async def remove(self, thread: str, entry: Entry, *, owner: str) -> int:
+        """Remove this message with those that can't stand without it; how many they were. `ToolError` (`busy`).
+
+        Those behind it move up, and are known by other numbers then. 0: it is gone, or has moved itself.
+        """
+
+        def work(connection: sqlite3.Connection) -> int:
+            session_of(thread, owner, connection)
+            is_there = entry in _entries(thread, entry.seq, entry.seq, connection)
+            return remove(thread, owner, entry.seq, connection) if is_there else 0
+
+        return await self._database.write(work)
+
+    async def clear(self, thread: str, *, owner: str) -> int:
+        """Remove all messages; how many they were. `ToolError` (`busy`) while it is at work, or waits for calls."""
+        return await self._database.write(partial(clear, thread, owner))
+
+
+def _part(thread: str, owner: str, offset: int, limit: int | None, connection: sqlite3.Connection) -> list[Entry]:
+    length = session_of(thread, owner, connection).length
+    if offset == 0 and limit is None:
+        return list(_entries(thread, 1, length, connection))
+    ends = list(accumulate(_sizes(thread, connection)))  # how many entries there are up to each message
+    total = ends[-1] if ends else 0
+    if offset >= total:
+        return []
+    until = total if limit is None else min(total, offset + limit)
+    first, last = bisect_right(ends, offset) + 1, bisect_left(ends, until) + 1
+    skipped = ends[first - 2] if first > 1 else 0
+    return list(_entries(thread, first, last, connection))[offset - skipped : until - skipped]
+
+
+def _sizes(thread: str, connection: sqlite3.Connection) -> Iterator[int]:
+    """How many entries each message is."""
+    opened: str | None = None
+    for (opens,) in connection.execute("SELECT opens FROM messages WHERE session = ? ORDER BY seq", (plain(thread),)):
+        yield 1 if opened is None else len(msgspec.json.decode(opened))
+        opened = opens
+
+
+def _entries(thread: str, first: int, last: int, connection: sqlite3.Connection) -> Iterator[Entry]:
+    sql = "SELECT seq, at, body FROM messages WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"
+    calls: tuple[CallPart, ...] = ()
+    for seq, at, body in connection.execute(sql, (plain(thread), first - 1, last)):  # one more: results need its calls
+        message = _decoded(thread, body)
+        if seq >= first:
+            yield from _of_message(seq, at, message, calls)
+        calls = message.calls if type(message) is AssistantMessage else ()
+
+
+def _of_message(seq: int, at: float, message: Message, calls: tuple[CallPart, ...]) -> Iterator[Entry]:
+    if type(message) is ResultsMessage:
+        for place, call in enumerate(calls):
+            yield Entry(seq, at, message, place, call)
+    else:
+        yield Entry(seq, at, message)
+
+
+def _decoded(thread: str, body: bytes) -> Message:
+    try:
+        return _decoder().decode(body)
+    except msgspec.DecodeError as error:
+        text = f"The messages of the thread {thread!r} are damaged: {error}. Delete it, or put a backup in place."
+        raise StoreError(text) from error
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Message]:
+    """Made when the first message is read: it takes a while, and most starts read none."""
+    return msgspec.json.Decoder(Message)
+
+
+def _folded(text: str) -> str:
+    return text.casefold()

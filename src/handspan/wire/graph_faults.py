@@ -1,0 +1,170 @@
+"""What is wrong with a body, place by place (`protocol/http.md` 1.2)."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.errors import WireError
+from handspan.core.values import Json
+
+FaultType: TypeAlias = Literal["missing", "type_error", "value_error", "json_invalid"]
+Place: TypeAlias = tuple[str, ...]
+Kind = TypeVar("Kind", bound=Struct)
+
+MOST_DETAILS: Final = 50
+"""A body can be wrong in a million places; nobody reads more."""
+
+
+_BY_STATUS: Final[dict[int, str]] = {
+    400: "VALIDATION_ERROR",
+    401: "AUTHENTICATION_ERROR",
+    403: "PERMISSION_ERROR",
+    404: "RESOURCE_NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    409: "GRAPH_BUSY",
+    413: "REQUEST_TOO_LARGE",
+    415: "VALIDATION_ERROR",
+    422: "VALIDATION_ERROR",
+    429: "RATE_LIMIT_EXCEEDED",
+    503: "STORAGE_ERROR",
+    504: "GRAPH_TIMEOUT",
+}
+
+
+def code_of(status: int) -> str:
+    """The code of an error that has none of its own (http.md 1.3)."""
+    return _BY_STATUS.get(status, "GRAPH_ERROR")
+
+
+class Detail(Struct, frozen=True):
+    """One thing that is wrong."""
+
+    loc: list[str]
+    """Where: `["body", "messages", "0", "content"]`."""
+    msg: str
+    """What is wrong, and what to send."""
+    type: str
+    """The kind of fault, for programs."""
+
+
+class BodyError(WireError):
+    """A body can't be taken; `details` names each place (422, VALIDATION_ERROR)."""
+
+    def __init__(self, details: list[Detail]) -> None:
+        first = details[0]
+        more = f" (and {len(details) - 1} more, see details)" if len(details) > 1 else ""
+        super().__init__(f"{'.'.join(first.loc)}: {first.msg}{more}")
+        self.details = details[:MOST_DETAILS]
+
+
+class Faults:
+    """A list of faults that is written while a body is read."""
+
+    def __init__(self) -> None:
+        self.details: list[Detail] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no use in looking for more."""
+        return len(self.details) >= MOST_DETAILS
+
+    def add(self, place: Place, msg: str, kind: FaultType = "value_error") -> None:
+        """Write one down."""
+        self.details.append(Detail(list(place), msg, kind))
+
+    def refuse(self) -> None:
+        """Raise what was written down; nothing happens when that is nothing."""
+        if self.details:
+            raise BodyError(self.details)
+
+    def read(self, value: Json, kind: type[Kind], place: Place) -> Kind | None:
+        """The value as this type, where null in a field is as good as no field; None after writing down the fault."""
+        if not isinstance(value, dict):
+            self.add(place, f"Send an object, not {kind_of(value)}.", "type_error")
+            return None
+        try:
+            return msgspec.convert(_without_nulls(value), kind)
+        except msgspec.ValidationError as error:
+            self.details += _field_by_field(value, kind, place) or [detail_of(error, place)]
+            return None
+
+    def read_list(self, value: Json, place: Place, example: str) -> Iterator[tuple[Place, Json]]:
+        """The entries of a list with their places, while there is use in it; what is no list is written down."""
+        if value is None:
+            self.add(place, f"It is missing: send a list such as {example}.", "missing")
+        elif not isinstance(value, list):
+            self.add(place, f"Send a list such as {example}, not {kind_of(value)}.", "type_error")
+        else:
+            for index, entry in enumerate(value):
+                if self.is_full:
+                    return
+                yield (*place, str(index)), entry
+
+
+def detail_of(error: msgspec.ValidationError, place: Place) -> Detail:
+    """What msgspec says, with the place in our form."""
+    said, _, path = str(error).partition(" - at `$")
+    loc = [*place, *re.findall(r"[^.\[\]`]+", path)]
+    if missing := re.search(r"missing required field `([^`]+)`", said):
+        return Detail([*loc, missing[1]], "It is missing.", "missing")
+    if "matching regex" in said:  # the one pattern there is: not blank
+        return Detail(loc, "It is blank: send some text.", "value_error")
+    kind = "type_error" if re.match(r"Expected `[^`]+`, got ", said) else "value_error"
+    return Detail(loc, f"{re.sub(r'`([^`]+)`', _in_words, said[:200])}.", kind)
+
+
+def kind_of(value: Json) -> str:
+    """What kind of JSON value it is, for a sentence."""
+    return _KINDS[type(value)]
+
+
+def shown(value: Any) -> str:
+    """The value, short enough to be told."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _field_by_field(value: dict[str, Json], kind: type[Struct], place: Place) -> list[Detail]:
+    """All that is wrong, where msgspec stops at the first."""
+    found = []
+    for field in msgspec.structs.fields(kind):
+        here = (*place, field.encode_name)
+        item = value.get(field.encode_name)
+        if item is not None:
+            try:
+                msgspec.convert(item, field.type)
+            except msgspec.ValidationError as error:
+                found.append(detail_of(error, here))
+        elif field.required:
+            found.append(Detail(list(here), "It is missing.", "missing"))
+    return found
+
+
+def _in_words(quoted: re.Match[str]) -> str:
+    return " or ".join(_WORDS.get(word, word) for word in quoted[1].split(" | "))
+
+
+def _without_nulls(value: dict[str, Json]) -> dict[str, Json]:
+    return {key: item for key, item in value.items() if item is not None}
+
+
+_WORDS: Final = {
+    "object": "an object",
+    "array": "a list",
+    "str": "a text",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+}
+_KINDS: Final[dict[type, str]] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}

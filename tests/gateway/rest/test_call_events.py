@@ -1,0 +1,336 @@
+"""A call that is watched while it runs: progress as it comes, then the one result (SPEC X5)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from handspan.core.agents import Agent
+from handspan.core.context import ToolContext
+from handspan.core.principals import BUILTIN, OPERATOR
+from handspan.core.results import Failure, Pending
+from handspan.core.tool import Annotations, ToolSpec
+from handspan.core.values import Arguments, Json
+from handspan.gateway.rest.at_work import RunningCall
+from handspan.gateway.rest.call_events import CallBegan, CallEnded, CallReported, CallStream
+from handspan.gateway.rest.envelopes import as_envelope
+from handspan.gateway.rest.streaming import wanted_stream
+from tests.gateway.rest.house import House, Knocking, TestTool, is_error, serving, settings
+
+pytestmark = pytest.mark.anyio
+
+EVENTS = "text/event-stream"
+LINES = "application/x-ndjson"
+KEY = {"idempotency-key": "k1"}
+
+
+class Reporting:
+    """A tool that reports what a test tells it to, until it may end."""
+
+    def __init__(self, house: House) -> None:
+        self.to_report: asyncio.Queue[Json] = asyncio.Queue()
+        self.was_stopped = False
+        house.app.registry.register(TestTool("reporting", self._run, Annotations()), BUILTIN)
+
+    def end(self) -> None:
+        self.to_report.put_nowait(None)
+
+    async def _run(self, arguments: Arguments, ctx: ToolContext) -> Json:
+        reported = 0
+        try:
+            while (value := await self.to_report.get()) is not None:
+                ctx.progress(value)
+                reported += 1
+        except asyncio.CancelledError:
+            self.was_stopped = True
+            raise
+        return {"reported": reported}
+
+
+class Watching:
+    """The events of one call, as a client reads them."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        self.answer = answer
+        self._lines = answer.aiter_lines()
+
+    async def next(self) -> Any:
+        """The next event."""
+        async with asyncio.timeout(10):
+            if self.answer.headers["content-type"] == LINES:
+                return msgspec.json.decode(await anext(self._lines))
+            name, data, end = [await anext(self._lines) for _ in range(3)]
+        told = msgspec.json.decode(data.removeprefix("data: "))
+        assert (name, end) == (f"event: {told['event']}", "")
+        return told
+
+    async def rest(self) -> list[Any]:
+        """All that comes until the end."""
+        heard: list[Any] = []
+        try:
+            while True:
+                heard.append(await self.next())
+        except StopAsyncIteration:
+            return heard
+
+
+@asynccontextmanager
+async def watching(
+    knocking: Knocking, tool: str = "reporting", kind: str = EVENTS, *, token: str = "", **more: Any
+) -> AsyncIterator[Watching]:
+    headers = {
+        "authorization": f"Bearer {token or knocking.house.owner_token}",
+        "accept": kind,
+        **more.pop("headers", {}),
+    }
+    place = f"{knocking.url}/api/tools/{tool}/call"
+    async with knocking.client.stream("POST", place, json=more.pop("body", {}), headers=headers) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        assert answer.headers["content-type"].partition(";")[0] == kind
+        assert answer.headers["cache-control"] == "no-store"
+        yield Watching(answer)
+
+
+async def test_what_is_refused_before_the_call_begins_is_no_stream(knocking: Knocking) -> None:
+    for body, status, code in (({"args": 1}, 422, "invalid_request"), ({"agent": "Nobody"}, 404, "not_found")):
+        answer = await knocking.post("/api/tools/read_file/call", body, headers={"accept": EVENTS})
+        assert is_error(answer, status, code)
+
+
+@pytest.mark.parametrize("kind", [EVENTS, LINES])
+async def test_progress_comes_while_the_tool_runs_and_then_the_result(
+    knocking: Knocking, house: House, kind: str
+) -> None:
+    tool = Reporting(house)
+    async with watching(knocking, kind=kind) as call:
+        began = await call.next()
+        assert began["event"] == "began"
+        values: list[Json] = ["half\nway", {"percent": 50}, [1]]
+        for value in values:
+            tool.to_report.put_nowait(value)
+            assert await call.next() == {"event": "progress", "value": value}
+        tool.end()
+        ended = await call.next()
+        assert await call.rest() == []
+    record = (await knocking.get(call.answer.headers["location"])).json()
+    assert call.answer.headers["location"].endswith(began["call_id"])
+    assert ended == {"event": "result", "result": {"status": "success", "result": {"reported": 3}}}
+    assert record["result"] == ended["result"]
+
+
+async def test_the_record_of_a_call_that_has_just_begun_is_there_for_its_owner_alone(
+    knocking: Knocking, house: House
+) -> None:
+    tool = Reporting(house)
+    async with watching(knocking) as call:
+        place = f"/api/calls/{(await call.next())['call_id']}"
+        assert (await knocking.get(place)).json()["status"] == "open"
+        assert is_error(await knocking.stranger("GET", place), 404, "not_found")
+        tool.end()
+
+
+async def test_an_error_of_the_tool_is_a_result_too(knocking: Knocking) -> None:
+    async with watching(knocking, "read_file", LINES, body={"args": {"path": "nothing.txt"}}) as call:
+        heard = await call.rest()
+    assert [event["event"] for event in heard] == ["began", "result"]
+    assert heard[-1]["result"]["code"] == "file_not_found"
+
+
+class CountingAloud:
+    """A tool that runs on a thread and reports from there."""
+
+    spec = ToolSpec("counting_aloud", "Counts to three.", {"type": "object"})
+
+    def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
+        for number in (1, 2, 3):
+            ctx.progress(number)
+        return "done"
+
+
+async def test_progress_from_a_thread_comes_in_its_order_before_the_result(knocking: Knocking, house: House) -> None:
+    house.app.registry.register(CountingAloud(), BUILTIN)
+    async with watching(knocking, "counting_aloud", LINES) as call:
+        began, *progress, ended = await call.rest()
+    assert began["event"] == "began" and ended["result"]["result"] == "done"
+    assert progress == [{"event": "progress", "value": number} for number in (1, 2, 3)]
+
+
+async def test_whoever_goes_away_does_not_stop_the_call(knocking: Knocking, house: House) -> None:
+    tool = Reporting(house)
+    async with watching(knocking) as call:
+        began = await call.next()
+    tool.to_report.put_nowait("unheard")
+    tool.end()
+    record = (await knocking.get(f"/api/calls/{began['call_id']}?wait=10")).json()
+    assert record["result"] == {"status": "success", "result": {"reported": 1}} and not tool.was_stopped
+
+
+async def test_who_asks_again_under_the_same_key_hears_the_rest(knocking: Knocking, house: House) -> None:
+    tool = Reporting(house)
+    async with watching(knocking, headers=KEY) as first:
+        began = await first.next()
+        tool.to_report.put_nowait(1)
+        await first.next()
+        async with watching(knocking, kind=LINES, headers=KEY) as second:
+            assert await second.next() == began
+            tool.to_report.put_nowait(2)
+            tool.end()
+            assert await first.rest() == await second.rest()
+    async with watching(knocking, headers=KEY) as third:  # it is over
+        heard = await third.rest()
+    assert [event["event"] for event in heard] == ["began", "result"] and heard[0] == began
+
+
+async def test_a_question_is_told_and_its_answer_waited_for(knocking: Knocking, house: House) -> None:
+    await house.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+    body = {"args": {"path": "a.txt", "content": "hello"}, "agent": "Asking"}
+    async with watching(knocking, "write_file", body=body, headers=KEY) as call:
+        assert (await call.next())["event"] == "began"
+        asked = await call.next()
+        async with watching(knocking, "write_file", body=body, headers=KEY) as late:
+            await late.next()
+            assert await late.next() == asked  # who comes later hears of it too
+        place = asked["question"].replace("/", "%2F").replace(" ", "%20")
+        assert (await knocking.post(f"/api/questions/{place}/answer", {"decision": "allow"})).status_code == 200
+        assert asked["event"] == "question" and (await call.next())["result"]["status"] == "success"
+
+
+async def test_a_plain_request_under_the_key_of_a_call_that_waits_is_told_the_question(
+    knocking: Knocking, house: House
+) -> None:
+    await house.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+    body = {"args": {"path": "a.txt", "content": "hello"}, "agent": "Asking"}
+    first = await knocking.post("/api/tools/write_file/call", body, headers=KEY)
+    second = await knocking.post("/api/tools/write_file/call", body, headers=KEY)
+    assert (first.status_code, second.status_code) == (202, 202)
+    assert first.json() == second.json() and len(first.json()["questions"]) == 1
+
+
+async def test_an_outcome_that_comes_from_elsewhere_ends_the_stream_as_pending(
+    knocking: Knocking, house: House
+) -> None:
+    async def later(arguments: Arguments, ctx: ToolContext) -> Pending:
+        return Pending(expires_in=60.0)
+
+    house.app.registry.register(TestTool("later", later))
+    for _ in range(2):
+        async with watching(knocking, "later", headers=KEY) as call:
+            began, *others = await call.rest()
+        assert others == [{"event": "pending", "call_id": began["call_id"], "questions": []}]
+
+
+async def test_a_call_that_is_stopped_with_the_gateway_says_so(tmp_path: Path) -> None:
+    async with serving(House(settings(tmp_path))) as knocking:
+        tool = Reporting(knocking.house)
+        async with watching(knocking) as call:
+            tool.to_report.put_nowait("at work")
+            await call.next()
+            assert (await call.next())["event"] == "progress"
+            await knocking.house.doors.close()
+            ended = await call.next()
+    assert ended["result"]["code"] == "cancelled" and tool.was_stopped
+
+
+async def test_without_a_store_the_result_is_told_all_the_same(tmp_path: Path) -> None:
+    async with serving(House(settings(tmp_path))) as knocking:
+        tool = Reporting(knocking.house)
+        async with watching(knocking) as call:
+            began = await call.next()
+            await knocking.house.doors.store.close()
+            tool.end()
+            heard = await call.rest()
+    assert heard[-1]["event"] in ("result", "pending"), (began, heard)
+
+
+async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, house: House) -> None:
+    tool = Reporting(house)
+    token = await house.doors.auth.issue(OPERATOR.owner, ("chat",))
+    async with watching(knocking, token=token) as call, watching(knocking, headers=KEY) as other:
+        await call.next()
+        await other.next()
+        kept = [one for one in await house.doors.store.tokens.all(owner=OPERATOR.owner) if one.revoked is None]
+        assert await house.doors.auth.revoke(kept[-1].hash, OPERATOR.owner)
+        assert await call.rest() == []
+        tool.end()
+        tool.end()
+        assert (await other.next())["event"] == "result"
+
+
+def stream_of(kind: Any = LINES, heartbeat: float = 10.0) -> CallStream:
+    async def last() -> CallEnded:
+        return CallEnded(as_envelope(Failure("timeout", "Too late.")))
+
+    return CallStream(kind, "token", last, heartbeat)
+
+
+async def test_a_client_that_reads_too_slowly_misses_progress_and_is_told_how_much() -> None:
+    stream = stream_of()
+    for number in range(40):
+        stream.put(CallReported("x" * 100_000 + str(number)))
+    heard = [await stream.next() for _ in range(10)]
+    stream.put(CallReported("there is room again"))
+    heard += [await stream.next(), await stream.next()]
+    assert heard[-2:] == [b'{"event":"missed","count":30}\n', b'{"event":"progress","value":"there is room again"}\n']
+    for _ in range(12):
+        stream.put(CallReported("x" * 100_000))
+    stream.done()
+    rest = [await stream.next() for _ in range(11)]
+    assert rest[-1] is not None and rest[-1].startswith(b'{"event":"missed","count":2}\n{"event":"result"')
+    assert await stream.next() is None
+
+
+async def test_silence_is_filled_only_where_that_has_a_form() -> None:
+    events, lines = stream_of(EVENTS, 0.001), stream_of(LINES, 0.001)
+    assert await asyncio.wait_for(events.next(), 10) == b": still here\n\n"
+    waiting = asyncio.create_task(lines.next())
+    assert await asyncio.wait_for(events.next(), 10) == b": still here\n\n"
+    assert not waiting.done()
+    lines.put(CallBegan("c"))
+    assert await asyncio.wait_for(waiting, 10) == b'{"event":"began","call_id":"c"}\n'
+    lines.end()
+    lines.put(CallBegan("c"))
+    assert await lines.next() is None
+
+
+async def test_a_stream_that_ended_is_not_kept_by_its_call() -> None:
+    call = RunningCall("c", "me")
+    may_end = asyncio.Event()
+
+    async def work() -> Pending:
+        await may_end.wait()
+        return Pending()
+
+    call.task = asyncio.create_task(work())
+    stream = stream_of()
+    call.watch(stream)
+    stream.end()
+    call.report(1)
+    assert not call.streams
+    may_end.set()
+    await call.task
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("", None),
+        ("*/*", None),
+        ("application/json", None),
+        ("text/html", None),
+        ("text/event-stream;q=0", None),
+        ("text/event-stream;q=x", None),
+        ("application/json, text/event-stream", None),
+        ("text/event-stream;q=0.5, */*", None),
+        ("text/event-stream", EVENTS),
+        ("Text/Event-Stream; q=0.9, */*;q=0.1", EVENTS),
+        ("application/json;q=0.5, application/x-ndjson", LINES),
+        ("text/html, application/x-ndjson, application/json", LINES),
+    ],
+)
+def test_a_stream_is_for_who_prefers_it(accept: str, kind: str | None) -> None:
+    assert wanted_stream(accept) == kind

@@ -1,0 +1,83 @@
+"""What browsers load from the gateway: the SDK and the example pages."""
+
+import base64
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from handspan.testing.gateway import running_gateway
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+PAGE = "/examples/browser_tools/"
+
+
+@pytest.fixture
+async def anybody(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
+    async with running_gateway(tmp_path) as gateway, httpx2.AsyncClient(base_url=gateway.url) as client:
+        client.headers["x-token"] = gateway.token  # nobody looks there: for the tests below
+        yield client
+
+
+def token(client: httpx2.AsyncClient) -> dict[str, str]:
+    return {"authorization": f"Bearer {client.headers['x-token']}"}
+
+
+@pytest.mark.parametrize("name", ["handspan", "browser", "device"])
+async def test_the_sdk_is_a_module_that_everybody_may_load(anybody: httpx2.AsyncClient, name: str) -> None:
+    answer = await anybody.get(f"/sdk/{name}.js")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "export{" in answer.text
+
+
+async def test_the_example_needs_a_token(anybody: httpx2.AsyncClient) -> None:
+    assert (await anybody.get(PAGE)).status_code == 401
+    assert (await anybody.get(PAGE, headers=token(anybody))).status_code == 200
+
+
+async def test_only_the_scripts_of_the_page_and_of_the_gateway_may_run(anybody: httpx2.AsyncClient) -> None:
+    answer = await anybody.get(PAGE, headers=token(anybody))
+    policy = answer.headers["content-security-policy"]
+    (script,) = re.findall(r"<script[^>]*>(.+?)</script>", answer.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'self' 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+
+
+async def test_what_a_browser_has_is_not_sent_again(anybody: httpx2.AsyncClient) -> None:
+    first = await anybody.get("/sdk/handspan.js")
+    again = await anybody.get("/sdk/handspan.js", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/sdk/",
+        "/sdk/nothing.js",
+        "/sdk/handspan.js/",
+        "/sdk/..%2f..%2fgateway/app.py",
+        "/sdk/%00.js",
+        "/sdk/handspan.py",
+    ],
+)
+async def test_nothing_else_is_there(anybody: httpx2.AsyncClient, path: str) -> None:
+    answer = await anybody.get(path, headers=token(anybody))
+    assert answer.status_code == 404
+    assert set(answer.json()) == {"error", "code"}
+
+
+async def test_files_can_only_be_read(anybody: httpx2.AsyncClient) -> None:
+    assert (await anybody.post("/sdk/handspan.js", headers=token(anybody))).status_code == 405
+
+
+def test_the_page_in_the_package_is_the_one_of_the_examples() -> None:
+    kept = ROOT / "src" / "handspan" / "assets" / "examples" / "browser_tools" / "index.html"
+    assert kept.read_bytes() == (ROOT / "examples" / "browser_tools" / "index.html").read_bytes()

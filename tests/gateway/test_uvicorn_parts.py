@@ -1,0 +1,110 @@
+"""What the gateway loads before its first answer, and that what it put off is whole for whoever asks later."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from handspan.gateway.uvicorn_parts import put_off
+
+WAIT = 60.0
+LATE = (
+    "encodings.idna handspan.gateway.clients.chat handspan.gateway.clients.socket "
+    "handspan.gateway.http handspan.models.offline_answers http.client httpx2 importlib.metadata logging.handlers "
+    "markdownify multiprocessing pydantic rich starlette.applications uvicorn.main websockets"
+)
+FIRST_ANSWER = """
+import asyncio, sys
+import handspan.cli.main, handspan.cli.serve
+from handspan.config.load import load_settings
+from handspan.gateway.gateway import Gateway
+from handspan.gateway.server import Server
+
+async def answered():
+    folders = {"state": sys.argv[1] + "/state", "workspace": sys.argv[1] + "/ws", "gateway.port": 0}
+    settings = load_settings(None, {"HOME": sys.argv[1]}, folders)
+    server = Server(Gateway(settings, model="offline"), settings.gateway)
+    await server.open()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(f"GET /health HTTP/1.1\\r\\nHost: 127.0.0.1:{server.port}\\r\\n\\r\\n".encode())
+    status = (await reader.readline()).split()[1].decode()
+    print(status, *(name for name in sys.argv[2].split() if name in sys.modules))
+    writer.close()
+    await server.close()
+
+asyncio.run(answered())
+"""
+WHOLE = """
+import logging, sys
+import handspan.gateway.server
+print("uvicorn.main" in sys.modules, "logging.handlers" in sys.modules)
+import uvicorn
+print(uvicorn.run.__module__, uvicorn.Server.__module__, uvicorn.__version__ > "0", callable(uvicorn.config.Config))
+print(logging.config.dictConfig.__module__, "logging.handlers" in sys.modules)
+"""
+
+
+def said_by(code: str, *arguments: str) -> list[str]:
+    """The lines that a Python of its own prints."""
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=True).stdout.splitlines()
+
+
+def test_nothing_heavy_is_loaded_before_the_first_answer(tmp_path: Path) -> None:
+    assert said_by(FIRST_ANSWER, str(tmp_path), LATE) == ["200"]
+
+
+def test_who_wants_all_of_uvicorn_or_of_logging_has_it() -> None:
+    assert said_by(WHOLE) == [
+        "False False",
+        "uvicorn.main uvicorn.server True True",
+        "logging.config True",
+    ]
+
+
+class TestPuttingOff:
+    @pytest.fixture(autouse=True)
+    def package(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        (tmp_path / "slow_house").mkdir()
+        (tmp_path / "slow_house" / "__init__.py").write_text("from slow_house.room import size\nran = True\n")
+        (tmp_path / "slow_house" / "room.py").write_text("size = 3\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        yield
+        for name in [name for name in sys.modules if name.partition(".")[0] == "slow_house"]:
+            del sys.modules[name]
+
+    def test_what_is_not_there_can_be_put_off_and_is_still_not_there(self) -> None:
+        put_off("no_such_house")
+        with pytest.raises(ModuleNotFoundError):
+            import_module("no_such_house")
+
+    def test_a_module_that_ran_stays_as_it_is(self) -> None:
+        ran = import_module("slow_house")
+        put_off("slow_house")
+        assert sys.modules["slow_house"] is ran
+        assert "ran" in vars(ran)
+
+    def test_a_package_runs_when_something_in_it_is_wanted_and_its_modules_do_not_wait_for_that(self) -> None:
+        put_off("slow_house")
+        house, room = import_module("slow_house"), import_module("slow_house.room")
+        assert room.size == 3
+        assert house.room is room
+        assert "ran" not in vars(house)
+        assert house.ran is True
+        assert house.size == 3
+
+    def test_what_it_does_not_have_is_an_error_each_time(self) -> None:
+        put_off("slow_house")
+        for _ in range(2):
+            with pytest.raises(AttributeError, match="roof"):
+                _ = import_module("slow_house").roof
+
+    def test_a_module_of_a_package_is_found_in_it(self) -> None:
+        house = import_module("slow_house")
+        del sys.modules["slow_house.room"], house.room
+        put_off("slow_house.room")
+        assert "size" not in vars(house.room)
+        assert house.room.size == 3

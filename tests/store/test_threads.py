@@ -1,0 +1,292 @@
+"""Threads: searched and read in parts, and changed by hand without leaving a conversation that can't stand."""
+
+import asyncio
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handspan.core.conversations import StoreError
+from handspan.core.errors import ToolError
+from handspan.core.messages import AssistantMessage, Message, ResultsMessage, Text, Usage, UserMessage, check_all
+from handspan.store.store import SqliteStore
+from handspan.store.thread_changes import Kind, Said, taken_along
+from handspan.store.threads import Entry
+from tests.store.things import WRITES, Clock, answers, asks, call, says, soon, started, user
+
+pytestmark = pytest.mark.anyio
+
+
+async def made(store: SqliteStore, *messages: Message, thread: str = "t", owner: str = "ann", name: str = "") -> str:
+    await soon(store.conversations.create(owner=owner, session=thread, name=name))
+    await soon(store.conversations.append(thread, *messages, owner=owner))
+    return thread
+
+
+async def loaded(store: SqliteStore) -> list[Message]:
+    return await soon(store.conversations.load("t", owner="ann"))
+
+
+async def removed(store: SqliteStore, seq: int) -> int:
+    """How many messages went with the one at this place."""
+    entry = (await soon(store.threads.find("t", seq, owner="ann")))[0]
+    return await soon(store.threads.remove("t", entry, owner="ann"))
+
+
+async def refused(store: SqliteStore, code: str, attempt: object) -> str:
+    with pytest.raises(ToolError) as error:
+        await soon(attempt)  # type: ignore[arg-type]  # a coroutine of the store
+    assert error.value.code == code
+    return error.value.message
+
+
+# What is refused.
+
+
+async def test_another_owner_can_do_nothing_with_a_thread(store: SqliteStore) -> None:
+    await made(store, user(), says())
+    for thread, owner in (("t", "bob"), ("never", "ann"), ("\ud800", "ann")):
+        for attempt in (
+            store.threads.entries(thread, owner=owner),
+            store.threads.entries(thread, owner=owner, offset=1, limit=1),
+            store.threads.find(thread, 1, owner=owner),
+            store.threads.add(thread, [user()], owner=owner),
+            store.threads.remove(thread, Entry(1, 0.0, user()), owner=owner),
+            store.threads.clear(thread, owner=owner),
+        ):
+            assert "There is no session" in await refused(store, "file_not_found", attempt)
+    assert await soon(store.threads.page(owner="bob")) == []
+    assert await soon(store.threads.tools_called("t", owner="bob")) == []
+    assert len(await loaded(store)) == 2
+
+
+async def test_nothing_is_changed_while_it_runs(store: SqliteStore) -> None:
+    await made(store, user(), says())
+    await soon(store.conversations.begin_turn("t", owner="ann"))
+    for attempt in (
+        store.threads.add("t", [user()], owner="ann"),
+        removed(store, 1),
+        store.threads.clear("t", owner="ann"),
+    ):
+        assert "is running" in await refused(store, "busy", attempt)
+    assert await loaded(store) == [user(), says()]
+
+
+async def test_calls_that_wait_are_neither_followed_nor_removed(store: SqliteStore) -> None:
+    await made(store, user("a"), says("b"), user("c"), asks("one", "two"))
+    await soon(store.conversations.begin_turn("t", owner="ann"))
+    await soon(store.conversations.end_turn("t", owner="ann", waiting=True))
+    for attempt in (
+        store.threads.add("t", [user()], owner="ann"),
+        removed(store, 3),
+        removed(store, 4),
+        store.threads.clear("t", owner="ann"),
+    ):
+        assert "waits for the results of calls" in await refused(store, "busy", attempt)
+    assert await removed(store, 1) == 2
+    await soon(store.conversations.append("t", answers("one", "two"), says("end"), owner="ann"))
+    assert await loaded(store) == [user("c"), asks("one", "two"), answers("one", "two"), says("end")]
+
+
+async def test_an_assistant_does_not_begin_and_does_not_speak_twice(store: SqliteStore) -> None:
+    await made(store)
+    twice: list[Said] = [user(), says(), says()]
+    for said in (twice[1:2], twice):
+        assert "has to follow a person's" in await refused(
+            store, "invalid_arguments", store.threads.add("t", said, owner="ann")
+        )
+    assert await loaded(store) == []
+    await soon(store.threads.add("t", [user(), says()], owner="ann"))
+    await refused(store, "invalid_arguments", store.threads.add("t", [says(), user()], owner="ann"))
+    assert await loaded(store) == [user(), says()]
+
+
+async def test_a_message_that_is_gone_or_has_moved_is_not_removed(store: SqliteStore) -> None:
+    await made(store, *[user(str(number)) for number in range(4)])
+    for seq in (-1, 0, 5, 10**9):
+        assert await soon(store.threads.find("t", seq, owner="ann")) == []
+        assert await soon(store.threads.remove("t", Entry(seq, 0.0, user()), owner="ann")) == 0
+    before = await soon(store.threads.entries("t", owner="ann"))
+    gone = await soon(asyncio.gather(*(store.threads.remove("t", entry, owner="ann") for entry in before)))
+    assert gone == [1, 0, 0, 0]  # the others have moved
+    assert await loaded(store) == [user("1"), user("2"), user("3")]
+
+
+async def test_a_damaged_message_is_told_in_words(store: SqliteStore) -> None:
+    await made(store, user())
+    await soon(store.database.write(lambda connection: connection.execute("UPDATE messages SET body = x'7b'").rowcount))
+    with pytest.raises(StoreError, match="are damaged"):
+        await soon(store.threads.entries("t", owner="ann"))
+
+
+# Adding.
+
+
+async def test_what_is_added_costs_nothing_and_is_part_of_the_conversation(store: SqliteStore) -> None:
+    await made(store, user("a"), says("b", usage=Usage(1, 1)))
+    await soon(store.threads.add("t", [user("c"), AssistantMessage((Text("d"),)), user("e")], owner="ann"))
+    (used,) = await soon(store.usage.sums("session", owner="ann"))
+    assert used.replies == 1
+    await soon(store.conversations.append("t", says("f"), owner="ann", after=5))
+    assert [entry.seq for entry in await soon(store.threads.entries("t", owner="ann"))] == [1, 2, 3, 4, 5, 6]
+    assert (await soon(store.conversations.get("t", owner="ann"))).length == 6
+
+
+# Removing.
+
+
+def kinds_of(messages: list[Message]) -> list[Kind]:
+    return [
+        "user" if isinstance(one, UserMessage) else "results" if isinstance(one, ResultsMessage) else "assistant"
+        for one in messages
+    ]
+
+
+ROUND = (asks("one", "two"), answers("one", "two"))
+
+
+@pytest.mark.parametrize(
+    ("seq", "left"),
+    [
+        (1, [user("c"), says("d")]),  # its answer would stand at the beginning
+        (2, [user("a"), says("b"), user("c"), says("d")]),
+        (3, [user("a"), says("b"), user("c"), says("d")]),
+        (4, [user("a"), *ROUND, user("c"), says("d")]),
+        (5, [user("a"), *ROUND, says("b")]),  # its answer would stand behind another
+        (6, [user("a"), *ROUND, says("b"), user("c")]),
+    ],
+)
+async def test_a_message_takes_along_what_cant_stand_without_it(
+    store: SqliteStore, seq: int, left: list[Message]
+) -> None:
+    await made(store, user("a"), *ROUND, says("b"), user("c"), says("d"))
+    assert await removed(store, seq) == 6 - len(left)
+    assert await loaded(store) == left
+    known = await soon(store.conversations.get("t", owner="ann"))
+    assert known.length == len(left)
+    await soon(store.conversations.append("t", user("on"), says("we go"), owner="ann", after=len(left)))
+    assert await loaded(store) == [*left, user("on"), says("we go")]
+
+
+async def test_a_persons_message_between_others_of_hers_goes_alone(store: SqliteStore) -> None:
+    await made(store, user("a"), user("b"), says("c"))
+    assert await removed(store, 2) == 1
+    assert await loaded(store) == [user("a"), says("c")]
+
+
+_turns = st.lists(
+    st.tuples(st.integers(1, 2), st.integers(0, 3), st.booleans()), max_size=6
+)  # words of the person, rounds, an answer
+
+
+@given(_turns, st.data())
+def test_whatever_is_removed_the_rest_can_stand(turns: list[tuple[int, int, bool]], data: st.DataObject) -> None:
+    messages: list[Message] = []
+    for said, rounds, is_answered in turns:
+        messages += [user()] * said
+        for number in range(rounds):
+            messages += [asks(f"{len(messages)}-{number}"), answers(f"{len(messages)}-{number}")]
+        messages += [says()] if is_answered else []
+    while messages:
+        seq = data.draw(st.integers(1, len(messages)))
+        first, last = taken_along(kinds_of(messages), seq)
+        assert 1 <= first <= seq <= last <= len(messages)
+        del messages[first - 1 : last]
+        check_all(messages)
+        kinds = kinds_of(messages)
+        assert ("assistant", "assistant") not in list(pairwise(kinds))
+        assert not kinds or kinds[0] == "user"
+
+
+async def test_what_removed_replies_cost_still_counts(store: SqliteStore) -> None:
+    spent = [Usage(number, number) for number in (1, 10, 100, 1000)]
+    told = [message for usage in spent for message in (user(), says(usage=usage))]
+    await made(store, *told)
+    await removed(store, 4)
+    await removed(store, 1)
+    await soon(store.conversations.append("t", user(), says(usage=Usage(5, 5)), owner="ann"))
+    await soon(store.threads.clear("t", owner="ann"))
+    await soon(store.conversations.append("t", user(), says(usage=Usage(7, 7)), owner="ann"))
+    (used,) = await soon(store.usage.sums("session", owner="ann"))
+    assert (used.replies, used.input.known) == (6, 1123)
+
+
+async def test_clearing_leaves_an_empty_thread(store: SqliteStore) -> None:
+    await made(store, user(), says(), name="Kept")
+    assert await soon(store.threads.clear("t", owner="ann")) == 2
+    assert await soon(store.threads.clear("t", owner="ann")) == 0
+    known = await soon(store.conversations.get("t", owner="ann"))
+    assert (known.length, known.name, await loaded(store)) == (0, "Kept", [])
+    await soon(store.conversations.append("t", user(), owner="ann", after=0))
+
+
+# Reading.
+
+
+async def test_entries_have_their_times_and_results_are_one_each(store: SqliteStore, clock: Clock) -> None:
+    await made(store)
+    for message in (user("a"), *ROUND, says("b")):
+        await soon(store.conversations.append("t", message, owner="ann"))
+        clock.now += 1
+    entries = await soon(store.threads.entries("t", owner="ann"))
+    began = clock.now - 4
+    assert [(entry.seq, entry.place, entry.at - began) for entry in entries] == [
+        (1, None, 0),
+        (2, None, 1),
+        (3, 0, 2),
+        (3, 1, 2),
+        (4, None, 3),
+    ]
+    assert [entry.call and entry.call.id for entry in entries] == [None, None, "one", "two", None]
+    assert await soon(store.threads.find("t", 3, owner="ann")) == entries[2:4]
+    assert await soon(store.threads.find("t", 1, owner="ann")) == entries[:1]
+
+
+async def test_any_part_is_what_it_is_of_the_whole(store: SqliteStore) -> None:
+    await made(store, user("a"), *ROUND, says("b"), user("c"), asks("three"), answers("three"), says("d"))
+    whole = await soon(store.threads.entries("t", owner="ann"))
+    assert len(whole) == 9
+    for offset in range(11):
+        for limit in (*range(1, 11), None):
+            part = await soon(store.threads.entries("t", owner="ann", offset=offset, limit=limit))
+            assert part == whole[offset:][:limit], (offset, limit)
+
+
+async def test_the_list_is_searched_by_name_and_id_in_any_script(store: SqliteStore, clock: Clock) -> None:
+    for thread, name in (("one", "ÄPFEL und 100%"), ("two", "東京 trip"), ("three_x", ""), ("threeAx", "")):
+        await made(store, user(), thread=thread, name=name)
+        clock.now += 1
+    await made(store, user(), thread="theirs", owner="bob", name="äpfel")
+    for search, expected in (
+        ("", ["threeAx", "three_x", "two", "one"]),
+        ("äpfel", ["one"]),
+        ("東京", ["two"]),
+        ("100%", ["one"]),
+        ("%", ["one"]),
+        ("E_X", ["three_x"]),
+        ("TWO", ["two"]),
+        ("theirs", []),
+        ("half \ud800", []),
+    ):
+        found = await soon(store.threads.page(owner="ann", search=search))
+        assert [session.id for session in found] == expected, search
+
+
+async def test_the_list_is_read_in_parts(store: SqliteStore, clock: Clock) -> None:
+    for number in range(25):
+        await soon(store.conversations.create(owner="ann", session=f"s{number:02}"))
+        clock.now += 1
+    wanted = [f"s{number:02}" for number in reversed(range(25))]
+    found = []
+    for offset in accumulate([10] * 3, initial=0):
+        found += await soon(store.threads.page(owner="ann", offset=offset, limit=10))
+    assert [session.id for session in found] == wanted
+
+
+async def test_the_tools_that_were_called_come_in_the_order_of_their_last_call(store: SqliteStore) -> None:
+    other = type(WRITES)(WRITES.origin, "2.0.0", read_only=False)
+    for tool, at in ((WRITES, 1.0), (other, 2.0), (WRITES, 3.0)):
+        await started(store.ledger, call(tool=tool, session="t", at=at))
+    await started(store.ledger, call(tool=other, session="another", at=4.0))
+    assert await soon(store.threads.tools_called("t", owner="ann")) == [other, WRITES]

@@ -1,0 +1,69 @@
+"""The short way for requests lets nothing through that the long one refuses, and gives the same."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handspan.core.values import JsonObject
+from handspan.wire.plain_requests import plain_request
+from handspan.wire.ws import decode_server, encode
+from handspan.wire.ws_frames import Request
+
+ID = "550e8400-e29b-41d4-a716-446655440000"
+
+
+def frame(args: str = '{"a":1}', *more: str) -> bytes:
+    keys = ('"type":"tool_call_request"', f'"id":"{ID}"', '"name":"say"', f'"args":{args}', *more)
+    return ("{" + ",".join(keys) + "}").encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b'{"type":"tool_call_request"}',
+        b'{"type":"result_acknowledged","id":"a"}',
+        frame('{"a":1,"a":2}'),
+        frame('{"a":{"b":1,"b":1}}'),
+        frame('{"a":1}', '"args":{}'),
+        frame('{"a":1}', f'"id":"{ID}"'),
+        frame('{"a":1}', '"\\u0069d":"other"'),
+        frame('{"a":"\\ud800"}'),
+        frame('{"a":"\xff"}').replace("\xff".encode(), b"\xff"),
+        frame('{"a":1e999}'),
+        frame('{"a":NaN}'),
+        frame("[1]"),
+        frame("7"),
+        frame('{"a":' + "[" * 64 + "]" * 64 + "}"),
+        frame('{"a":1}') + b"x",
+        frame('{"a":1}', '"timeout_ms":"soon"'),
+        frame('{"a":1}', '"later":"fields"'),
+        frame('{"a": 1}'),
+    ],
+)
+def test_whatever_is_odd_is_left_to_the_long_way(data: bytes) -> None:
+    assert plain_request(data) is None
+
+
+@pytest.mark.parametrize("more", [(), ('"timeout_ms":30000',), ('"again":true',), ('"timeout_ms":1', '"again":true')])
+def test_a_request_as_the_gateway_writes_it_is_read(more: tuple[str, ...]) -> None:
+    data = frame('{"text":"x: y","n":[1,{"b":null}]}', *more)
+    assert plain_request(data) == decode_server(data)
+    assert isinstance(plain_request(data), Request)
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(max_size=10), json, max_size=4), st.none() | st.integers(1, 10**9), st.booleans())
+def test_whatever_the_gateway_asks_for_is_read_as_by_the_long_way(
+    args: JsonObject, timeout_ms: int | None, again: bool
+) -> None:
+    data = encode(Request("c1", "say", args, timeout_ms, again))
+    assert plain_request(data) == decode_server(data)
