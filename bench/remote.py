@@ -2,7 +2,8 @@
 
 This process is the gateway, so its CPU time is the gateway's; devices are a process of their own. For latency both are
 pinned to one core: what is measured is software, not how fast a machine wakes its other core. The ratios are against
-the plain echo of uvicorn's websockets-sansio; `remote_call_seam` is against the echo behind the gateway's own seam.
+the plain echo of uvicorn's websockets-sansio; `remote_call_seam` is against the echo behind the gateway's own seam. The
+device is as lean as can be (`fast_device.py`); for `remote_call_sdk` it is a program with our SDK (`sdk_device.py`).
 """
 
 import asyncio
@@ -39,6 +40,15 @@ WINDOW_S = 0.5
 IN_FLIGHT = 64
 BATCHED, EACH_ACKED, RETURNS = "ack_batch,deadline", "deadline", "ack_batch,deadline,resume"
 """What devices say that they can."""
+TOOL_OF = {
+    "lean": "d0__tool_0",
+    "acked": "acked0__tool_0",
+    "sdk": "sdk__say",
+    "sdk thread": "sdk__say_aside",
+    "sdk asyncio": "plain__say",
+    "sdk asyncio thread": "plain__say_aside",
+}
+"""What is called in each case of latency."""
 DEVICES = 10_000
 RETURNING = 5_000
 TOOLS = 3
@@ -98,11 +108,18 @@ class DeviceProcess:
 async def devices(
     url: str, token: str, count: int, tools: int = 1, can: str = BATCHED, label: str = "d"
 ) -> AsyncIterator[DeviceProcess]:
-    """So many devices, all there; without a token they only echo."""
+    """So many lean devices, all there; without a token they only echo."""
+    arguments = (url, token or "-", str(count), str(tools), can, label)
+    async with other_process("bench.fast_device", *arguments) as process:
+        yield process
+
+
+@contextlib.asynccontextmanager
+async def other_process(*arguments: str) -> AsyncIterator[DeviceProcess]:
+    """A process of this module, all its devices there; it ends with its standard input."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.fast_device", url, token or "-", str(count), str(tools), can, label,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable, "-m", *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
     assert process.stdin and process.stdout
     try:
         assert (await process.stdout.readline()).strip() == b"ready"
@@ -127,21 +144,29 @@ async def latency(folder: Path) -> list[Figure]:
             await enter(devices(seam_url, "", 1)),
             await enter(devices(house.url, token, 1)),
             await enter(devices(house.url, token, 1, can=EACH_ACKED, label="acked")),
+            await enter(other_process("bench.sdk_device", house.url, token, "sdk", "uvloop")),
+            await enter(other_process("bench.sdk_device", house.url, token, "plain", "asyncio")),
         ]
         in_memory = Engine(FolderArtifacts(folder / "a"), folder, finished=house.gateway.finished)
         caller = house.caller()
 
-        async def call(tool: str = "d0__tool_0") -> None:
-            result = await in_memory.call(ToolCall(tool, ARGUMENTS, new_call_id()), caller)
-            assert type(result) is Success, result
+        def calling(tool: str) -> Case:
+            async def call() -> None:
+                result = await in_memory.call(ToolCall(tool, ARGUMENTS, new_call_id()), caller)
+                assert type(result) is Success, result
 
-        async def call_acked() -> None:
-            await call("acked0__tool_0")
+            return call
 
-        cases = {"plain": plain.call, "ours": call, "seam": seam.call, "acked": call_acked}
+        ours = {name: calling(tool) for name, tool in TOOL_OF.items()}
+        cases = {"plain": plain.call, "seam": seam.call, **ours}
         taken = await _by_turns(cases, [os.getpid(), *(other.pid for other in others)])
         await in_memory.close()
-    floor, seam_floor, ours, acked = taken["plain"], taken["seam"], taken["ours"], taken["acked"]
+    return [*_lean(taken), *_sdk(taken)]
+
+
+def _lean(taken: "Mapping[str, Taken]") -> list[Figure]:
+    """With as little as can be at the other end: what the gateway costs."""
+    floor, seam_floor, ours, acked = taken["plain"], taken["seam"], taken["lean"], taken["acked"]
     return [
         Figure("remote_call", ours.p50 / floor.p50, "x echo, same stack, p50", target=1.3, line=1.5),
         Figure("remote_call_us", ours.p50 * 1e6, "µs, p50, one core"),
@@ -151,6 +176,19 @@ async def latency(folder: Path) -> list[Figure]:
         Figure("remote_cpu_us", ours.cpu * 1e6, "µs of gateway CPU a call"),
         Figure("remote_throughput", ours.rate / floor.rate, "x echo, 64 in flight", target=0.7, more_is_better=True),
         Figure("remote_calls_per_s", ours.rate, "one device, 64 in flight", more_is_better=True),
+    ]
+
+
+def _sdk(taken: "Mapping[str, Taken]") -> list[Figure]:
+    """With our Python SDK at the other end, as its users have it: what both ends cost."""
+    floor, sdk = taken["plain"], taken["sdk"]
+    return [
+        Figure("remote_call_sdk", sdk.p50 / floor.p50, "x echo, our SDK as device, p50"),
+        Figure("remote_call_sdk_us", sdk.p50 * 1e6, "µs, p50, one core, uvloop", target=145),
+        Figure("remote_call_sdk_asyncio_us", taken["sdk asyncio"].p50 * 1e6, "µs, device on asyncio's loop"),
+        Figure("remote_call_sdk_thread_us", taken["sdk thread"].p50 * 1e6, "µs, device's tool is a plain def"),
+        Figure("remote_call_sdk_slowest_us", taken["sdk asyncio thread"].p50 * 1e6, "µs, plain def, asyncio's loop"),
+        Figure("remote_sdk_calls_per_s", sdk.rate, "our SDK, 64 in flight", more_is_better=True),
     ]
 
 

@@ -2,7 +2,8 @@
 
 Taken as our `remote_call_us` is: one call after another, both processes on one core, the best of several rounds, the
 same arguments and an answer of a few characters. Each peer runs with the defaults of its packages, its log off, and its
-own library at both ends; ours has the lean device of `bench/fast_device.py` at the other end.
+own library at both ends. `bench/remote.py` measures ours twice: with our SDK at the other end (`remote_call_sdk_us`),
+which is the fair comparison, and with as little as can be there (`remote_call_us`), which is the gateway's own share.
 """
 
 import asyncio

@@ -27,8 +27,10 @@ INSTALL_S: Final = 900
 RUN_S: Final = 300
 """Longest waits: for the packages of one peer, for one script."""
 TIMES_FASTER: Final = {"socketio": 2.5, "mcp_stdio": 6.0, "mcp_http": 10.0, "fastmcp_http": 10.0}
-"""How many times faster than these a call of ours to another process has to be: `remote_vs_…`. The other end of theirs
-is their own client or server; that of ours is the lean device of `bench/fast_device.py`, not our SDK."""
+"""How many times faster than these a call of ours to another process has to be: `remote_sdk_vs_…` with our SDK at the
+other end, as theirs have their own client or server there; `remote_vs_…` with the lean device of `fast_device.py`."""
+DEVICES: Final = {"remote_call_us": ("remote_vs_", "lean device"), "remote_call_sdk_us": ("remote_sdk_vs_", "our SDK")}
+"""Our figures that stand beside the peers' remote calls: how the comparison is called, and what our other end is."""
 
 
 class Comparison(Struct, frozen=True):
@@ -60,7 +62,7 @@ COMPARISONS: Final = (
     Comparison(
         "bench.peers.remote",
         {"socketio": "socketio", "mcp_stdio": "mcp", "mcp_http": "mcp", "fastmcp_http": "fastmcp"},
-        {"remote_call_us": "us"},
+        {"remote_call_us": "us", "remote_call_sdk_us": "us"},
     ),
 )
 
@@ -77,13 +79,14 @@ def beside(figures: list[Figure]) -> list[Figure]:
 
 def _times_faster(figure: Figure) -> list[Figure]:
     """How many times faster than each peer a remote call is; nothing for other figures."""
-    if figure.name != "remote_call_us":
+    if figure.name not in DEVICES:
         return []
+    name, device = DEVICES[figure.name]
     return [
         Figure(
-            f"remote_vs_{peer}",
+            f"{name}{peer}",
             figure.peers[peer] / figure.value,
-            "x faster, p50, lean device",
+            f"x faster, p50, {device}",
             target,
             more_is_better=True,
         )

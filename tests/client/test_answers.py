@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from handspan.client.address import Address
-from handspan.client.answers import MOST_INLINE, Answers
+from handspan.client.answers import MOST_INLINE, Answers, plain_answer
 from handspan.client.results import Image, ToolCallResult
 from handspan.client.upload import upload
 from handspan.core.artifacts import ArtifactRef
@@ -52,6 +52,29 @@ def test_what_is_nested_too_deeply_is_an_error_here_and_not_silence_there() -> N
     with pytest.raises(ToolError, match="flatter form"):
         frame(deep)
     assert isinstance(frame([[1]]), Result)
+
+
+@pytest.mark.parametrize(
+    "value", ["x", "\ud800", {"a": [1, {"b": None}]}, {1: 2}, 7, 1.5, float("nan"), True, None, {"a": "[{" * 40}]
+)
+def test_plain_data_is_answered_at_once_just_as_it_would_be_otherwise(value: Any) -> None:
+    assert plain_answer("c1", value, CAN, Limits()) in (None, frame(value))
+    assert plain_answer("c1", value, frozenset(), Limits()) is None  # a gateway of the seed's
+
+
+@pytest.mark.parametrize("value", ["x" * 2_000_000, {"a": "[{" * 40}, [1], b"x", Image(b"x"), Failure("busy", "no")])
+def test_what_may_be_too_much_for_a_message_or_is_not_plain_takes_longer(value: Any) -> None:
+    assert plain_answer("c1", value, CAN, Limits()) is None
+
+
+def test_what_is_nested_too_deeply_is_not_answered_at_once() -> None:
+    deep: Any = {}
+    for _ in range(62):
+        deep = {"a": deep}
+    assert plain_answer("c1", deep, CAN, Limits()) == frame(deep)
+    assert plain_answer("c1", {"a": deep}, CAN, Limits()) is None
+    with pytest.raises(ToolError, match="flatter form"):
+        frame({"a": deep})
 
 
 def test_what_is_too_large_without_parts_is_an_error() -> None:

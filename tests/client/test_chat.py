@@ -94,6 +94,18 @@ async def test_a_server_that_does_not_answer_is_no_gateway(monkeypatch: pytest.M
                 raise AssertionError("nobody answers")
 
 
+async def test_what_is_broken_in_the_chat_itself_ends_it_and_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(event: Event, is_own: bool) -> None:
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        async with talking() as (chat, link, _):
+            monkeypatch.setattr(chat, "happen", breaks)
+            watching = chat.watch()
+            await happens(link, 1, "text", text="from elsewhere")
+            assert await rest(watching) == []
+
+
 async def test_a_turn_is_its_events_up_to_its_end() -> None:
     async with talking(session="mine", agent="Clerk") as (chat, link, _):
         assert link.path == "/ws/chat?session_id=mine&persona=Clerk"

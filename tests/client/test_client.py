@@ -1,6 +1,7 @@
 """A client and its tools, over real sockets."""
 
 import asyncio
+import contextvars
 import subprocess
 import sys
 import threading
@@ -9,7 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from websockets.protocol import Protocol
 
 from handspan.client import Backoff, CallContext, Client, Image
 from handspan.core.errors import ConfigError, ToolError
@@ -539,6 +542,106 @@ async def test_a_flood_of_progress_is_thinned_and_never_blocks() -> None:
                         break
                     count += 1
     assert 0 < count < 5000
+
+
+async def test_a_call_that_is_cancelled_with_the_same_breath_never_runs_when_it_has_not_begun() -> None:
+    ran: list[str] = []
+    async with gate() as there:
+        client = device(there, concurrency=2)
+
+        @client.tool
+        async def note(text: str) -> str:
+            """Remembers it, and waits a little."""
+            ran.append(text)
+            await asyncio.sleep(0)
+            return "done"
+
+        async with linked(client, there) as link:
+            for frame in (
+                {"type": "tool_call_request", "id": "c1", "name": "note", "args": {"text": "first"}},
+                {"type": "tool_call_request", "id": "c2", "name": "note", "args": {"text": "never"}},
+                {"type": "tool_cancel", "id": "c2", "reason": "enough"},
+            ):
+                Protocol.send_text(link.socket.protocol, msgspec.json.encode(frame))
+            link.socket.transport.write(b"".join(link.socket.protocol.data_to_send()))
+            assert (await link.hears("tool_result"))["id"] == "c1"
+            await link.asks("c3", "note", text="then")
+            assert (await link.hears("tool_result"))["id"] == "c3"
+    assert ran == ["first", "then"]
+
+
+async def test_a_tool_that_runs_on_a_thread_can_offer_another_one() -> None:
+    async with gate() as there:
+        client = device(there)
+
+        @client.tool
+        def learn() -> str:
+            """Offers one more."""
+            client.register({"name": "more", "description": "One more.", "parameters": {}}, lambda arguments: "more")
+            return "done"
+
+        async with linked(client, there) as link:
+            await link.asks("c1", "learn")
+            told = [await link.hears_any(), await link.hears_any()]
+            assert sorted(frame["type"] for frame in told) == ["register_tools", "tool_result"]
+            await link.asks("c2", "more")
+            assert (await link.hears("tool_result"))["output"] == "more"
+
+
+async def test_answers_come_whole_and_in_order_to_a_gateway_that_reads_slowly() -> None:
+    async with gate() as there:
+        client = device(there, concurrency=20)
+
+        @client.tool
+        async def large(number: int) -> str:
+            """Says much."""
+            return f"{number} " + "x" * 500_000
+
+        async with linked(client, there) as link:
+            link.socket.transport.pause_reading()
+            for number in range(20):
+                await link.asks(f"c{number}", "large", number=number)
+            connection = client._connection
+            assert connection is not None
+            async with asyncio.timeout(10):
+                while len(connection._lane) < 5:  # they wait for the gateway
+                    await asyncio.sleep(0)
+            link.socket.transport.resume_reading()
+            told = [await link.hears("tool_result") for _ in range(20)]
+    assert [one["output"].partition(" ")[0] for one in told] == [str(number) for number in range(20)]
+
+
+async def test_an_on_state_that_fails_ends_it_with_what_it_raised() -> None:
+    def fails(state: str) -> None:
+        if state == "connected":
+            raise ValueError("who is there?")
+
+    async with gate() as there:
+        client = device(there, on_state=fails)
+        running = asyncio.create_task(client.run())
+        await (await there.link()).greets(tools=False)
+        with pytest.raises(ValueError, match="who is there"):
+            await asyncio.wait_for(running, 10)
+
+
+async def test_calls_do_not_see_what_others_have_set() -> None:
+    word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="nothing")
+    async with gate() as there:
+        client = device(there)
+
+        @client.tool
+        async def swap(text: str) -> str:
+            """Sets it, and says what was there."""
+            before = word.get()
+            word.set(text)
+            return before
+
+        async with linked(client, there) as link:
+            told = []
+            for number in range(2):
+                await link.asks(f"c{number}", "swap", text="mine")
+                told.append((await link.hears("tool_result"))["output"])
+    assert told == ["nothing", "nothing"]
 
 
 def test_importing_it_loads_no_socket_library() -> None:

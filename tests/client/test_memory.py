@@ -93,6 +93,16 @@ def test_every_change_makes_a_new_version() -> None:
     assert versions == sorted(set(versions))
 
 
+def test_what_nobody_keeps_does_not_note_what_runs_but_all_that_has_ended() -> None:
+    memory = Memory(is_kept=False)
+    memory.start("a", NOW)
+    assert memory.stage("a") is None
+    memory.answer(Result(id="a", output="x"), NOW)
+    assert memory.stage("a") == "answered"
+    memory.close("a", NOW)
+    assert memory.stage("a") == "over"
+
+
 # The file.
 
 

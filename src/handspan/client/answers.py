@@ -23,6 +23,21 @@ Upload: TypeAlias = Callable[[bytes, str, str], Awaitable[str]]
 """Bytes, media type and name → the id of the artifact."""
 
 
+_PLAIN: Final = frozenset((str, dict, int, float, bool, type(None)))
+
+
+def plain_answer(call_id: str, value: Any, agreed: frozenset[str], limits: Limits) -> Result | None:
+    """The answer of a tool that gave plain data, as nearly all do, at once; None: it takes `Answers` to make it."""
+    if type(value) not in _PLAIN or not agreed:
+        return None
+    success = succeed(value)
+    if len(success.encoded) > limits.message_bytes - _ROOM:
+        return None
+    # Each level has its bracket; that of the frame and that of the envelope which was encoded here count the same.
+    is_flat = success.encoded.count(b"{") + success.encoded.count(b"[") <= limits.depth
+    return Result(id=call_id, output=success.value) if is_flat else None
+
+
 class Answers:
     """Makes frames of results."""
 

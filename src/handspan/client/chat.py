@@ -81,7 +81,7 @@ class Chat:
         self._agent = agent
         self._name = name
         hello = Connect(device_name=options.device_name, capabilities=capabilities)
-        self._peer = Peer(hello, tools, Memory(), options.concurrency, self._talk)
+        self._peer = Peer(hello, tools, Memory(is_kept=False), options.concurrency, self._talk)
         self._connection = Connection(options, self._peer, tools, None, self)
         self._state: State = "disconnected"
         self._listeners: list[Events] = []

@@ -137,7 +137,7 @@ class Client:
             raise RuntimeError("this client runs already: one `run` at a time")
         self._loop = asyncio.get_running_loop()
         self._end = None
-        memory = Memory() if self._kept is None else self._kept.open(time.time())
+        memory = Memory(is_kept=False) if self._kept is None else self._kept.open(time.time())
         try:
             self._peer = Peer(self._introduction, self._tools, memory, self._options.concurrency)
             self._connection = Connection(self._options, self._peer, self._tools, self._kept, self)

@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-import inspect
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Sequence
@@ -15,16 +15,18 @@ from handspan.client.actions import Action, Ask, Happened, Keep, Run, Send, Stop
 from handspan.client.address import Address
 from handspan.client.answers import Answers
 from handspan.client.faults import GatewayRefused
+from handspan.client.functions import is_async
 from handspan.client.kept import Kept
 from handspan.client.peer import Peer
 from handspan.client.running import AskPermission, Running
-from handspan.client.threads import run_aside
+from handspan.client.threads import Threads
 from handspan.client.tools import Tools
 from handspan.client.upload import upload
 from handspan.client.ws import Backoff, Link
 from handspan.core.errors import WireError
 from handspan.core.events import Event
 from handspan.core.values import Json
+from handspan.wire.plain_requests import plain_request
 from handspan.wire.ws import decode_server, encode
 from handspan.wire.ws_frames import ClientFrame, Connected, Decision, Error, Fault, Limits, Result, ServerFrame
 
@@ -99,24 +101,35 @@ class Connection:
         self._kept = kept
         self._owner = owner
         self._written = self._synced = peer.memory.version
-        self._running = Running(tools, Answers(self._upload), options.ask_permission, self)
+        self._threads = Threads()
+        self._running = Running(tools, Answers(self._upload), self._threads, options.ask_permission, self)
         self._link = Link(owner.url, options.token, options.address.is_local, options.backoff, self, options.tls)
         self._state: State = "disconnected"
         self._flushing: asyncio.TimerHandle | None = None
         self._lane: deque[_Step] = deque()
         self._unsent: list[ClientFrame] = []
-        self._more = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = 0
+        self._is_acting = False
+        """The lane is being worked on: what is added now is done when it is its turn."""
+        self._slow = asyncio.Event()
+        """The next step takes time."""
+        self._hears_slowly = is_async(owner.hear)
+        self._failure: Exception | None = None
         self._was_connected = False
         self._refusal: GatewayRefused | None = None
 
     async def serve(self, *, is_patient: bool = True) -> None:
         """Be there until `close`. Raises what makes coming back pointless."""
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._tools.changed.append(self._changed)
-        acting = asyncio.create_task(self._act())
+        self._running.open()
+        acting = asyncio.create_task(self._act_slowly())
         linked = asyncio.create_task(self._link.serve(is_patient=is_patient))
         try:
             await asyncio.wait((acting, linked), return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._is_acting = True  # from here on nothing is done but what follows
             self._tools.changed.remove(self._changed)
             if self._flushing is not None:
                 self._flushing.cancel()
@@ -124,6 +137,7 @@ class Connection:
                 task.cancel()
             ends = await asyncio.gather(linked, acting, return_exceptions=True)
             await self._running.close()
+            self._threads.close()
             await self._tell_the_rest()
             with contextlib.suppress(OSError):
                 await self._keep(is_synced=False)
@@ -148,9 +162,9 @@ class Connection:
 
     async def _tell_the_rest(self) -> None:
         """Let nobody miss how it ended."""
-        for step in self._lane:
-            if isinstance(step, Tell | Happened | _Gone):
-                await self._act_once(step)
+        for step in tuple(self._lane):
+            if isinstance(step, Tell | Happened | _Gone) and not self._at_once(step):
+                await self._in_time(step)
 
     # What the link says.
 
@@ -162,32 +176,34 @@ class Connection:
         """It is up."""
         self._do(self._peer.opened())
 
-    def on_message(self, data: str) -> None:
+    def on_message(self, data: bytes) -> None:
         """The gateway says something."""
         try:
-            frame = decode_server(data, _DEPTH)
+            frame = plain_request(data, _DEPTH) or decode_server(data, _DEPTH)
         except WireError as error:
             _log.warning("the gateway said what can't be read: %s", error)
             return
         if frame is None:
             return
+        steps = self._peer.heard(frame, time.time())
         if type(frame) is Error and frame.code in _FATAL:
             self._refusal = GatewayRefused(0, frame.message)
-        self._do(self._peer.heard(frame, time.time()))
-        if type(frame) is Connected:
+        elif type(frame) is Connected:
             self._was_connected = True
             self._link.settled()
             self._became("connected")
+        self._do(steps)
 
     def dropped(self, comes_back: bool) -> None:
         """It is gone, with what was not sent yet."""
-        waiting = [action for action in self._lane if not isinstance(action, Send)]
-        unsent = [*self._unsent, *(action.frame for action in self._lane if isinstance(action, Send))]
+        waiting = [step for step in self._lane if not isinstance(step, Send)]
+        unsent = [*self._unsent, *(step.frame for step in self._lane if isinstance(step, Send))]
         self._lane, self._unsent = deque(waiting), []
         was_connected = self._peer.is_connected
-        self._do([*self._peer.dropped(unsent), *([_Gone()] if was_connected else [])])
+        steps = [*self._peer.dropped(unsent), *([_Gone()] if was_connected else [])]
         if comes_back:
             self._became("reconnecting" if self._was_connected else "connecting")
+        self._do(steps)
 
     # What the running calls say.
 
@@ -208,7 +224,7 @@ class Connection:
     def progressed(self, call_id: str, value: Json) -> None:
         """It reports. What comes faster than it can be sent is left out."""
         if len(self._lane) < _MOST_WAITING:
-            self._do(self._peer.progressed(call_id, value))
+            self._do_soon(self._peer.progressed(call_id, value))
 
     def expired(self, call_id: str) -> None:
         """Its time is over."""
@@ -218,7 +234,7 @@ class Connection:
         """The person has answered."""
         self._do(self._peer.permitted(question_id, decision, how_to_enable))
 
-    # The lane: one task does everything, in order.
+    # The lane: everything is done in order. What takes no time is done at once; a task does the rest.
 
     def _became(self, state: State) -> None:
         if state != self._state:
@@ -226,29 +242,68 @@ class Connection:
             self._owner.became(state)
 
     def _changed(self, name: str) -> None:
+        """A tool is new, or changed, or gone. A tool's own code may do that, and it may run on a thread."""
+        if threading.get_ident() == self._thread:
+            self._change(name)
+        else:
+            self._loop.call_soon_threadsafe(self._change, name)
+
+    def _change(self, name: str) -> None:
         self._do(self._peer.changed(name))
 
-    def _do(self, actions: Sequence[_Step]) -> None:
-        self._lane.extend(actions)
-        if self._lane:
-            self._more.set()
+    def _do(self, steps: Sequence[_Step]) -> None:
+        self._lane.extend(steps)
+        if not self._is_acting:
+            self._act()
 
-    async def _act(self) -> None:
-        while True:
+    def _do_soon(self, steps: Sequence[_Step]) -> None:
+        """When the loop comes round: what is said in one go can be counted until then."""
+        self._lane.extend(steps)
+        if self._lane and not self._is_acting:
+            self._is_acting = True
+            self._slow.set()
+
+    def _act(self) -> None:
+        """Do what takes no time, up to the first step that does. A step may add others: they come after it."""
+        self._is_acting = True
+        try:
             while self._lane:
-                await self._act_once(self._lane.popleft())
-            self._more.clear()
-            await self._more.wait()
+                step = self._lane.popleft()
+                if not self._at_once(step):
+                    self._lane.appendleft(step)
+                    self._slow.set()
+                    return
+        except Exception as error:  # whoever caused the step can't help it: it ends `serve`
+            self._failure = error
+            self._slow.set()
+            return
+        self._is_acting = False
 
-    async def _act_once(self, action: _Step) -> None:
-        match action:
+    async def _act_slowly(self) -> None:
+        while True:
+            await self._slow.wait()
+            self._slow.clear()
+            if self._failure is not None:
+                raise self._failure
+            while self._lane:
+                step = self._lane.popleft()
+                if not self._at_once(step):
+                    await self._in_time(step)
+            self._is_acting = False
+
+    def _at_once(self, step: _Step) -> bool:
+        """Do this. False, and nothing is done: it takes time."""
+        match step:
             case Send(frame=frame):
-                if not await self._link.send(encode(frame)):
-                    self._unsent.append(frame)
+                if self._link.is_choked:
+                    return False
+                self._send(frame)
             case Keep():
-                await self._keep_if_possible()
-            case Run():
-                await self._run(action)
+                return self._kept is None
+            case Run(is_recorded=is_recorded):
+                if is_recorded and self._kept is not None:
+                    return False
+                self._running.start(step)
             case Watch(call_id=call_id, seconds=seconds):
                 self._running.watch(call_id, seconds)
             case Stop(call_id=call_id):
@@ -256,24 +311,45 @@ class Connection:
             case Ask(request=request):
                 self._running.ask(request)
             case Tell(frame=told):
-                heard = self._owner.hear(told)
-                if inspect.isawaitable(heard):
-                    await heard
+                if self._hears_slowly:
+                    return False
+                self._owner.hear(told)
             case Happened(event=event, is_own=is_own):
                 self._owner.happen(event, is_own)
             case _Gone():
-                await self._owner.gone()
+                return False
             case _Close():
                 self._link.close()
+        return True
+
+    async def _in_time(self, step: _Step) -> None:
+        match step:
+            case Send(frame=frame):
+                await self._link.drained()
+                self._send(frame)
+            case Keep():
+                await self._keep_if_possible()
+            case Run():
+                await self._run(step)
+            case Tell(frame=told):
+                heard = self._owner.hear(told)
+                if heard is not None:
+                    await heard
+            case _Gone():
+                await self._owner.gone()
+
+    def _send(self, frame: ClientFrame) -> None:
+        if not self._link.send(encode(frame)):
+            self._unsent.append(frame)
 
     async def _run(self, run: Run) -> None:
-        if run.is_recorded and self._kept is not None:
-            try:
-                await self._keep(is_synced=True)
-            except OSError as error:
-                text = f"Nothing was run: this device can't write its state file ({error})."
-                self.finished(run.request.id, Fault(id=run.request.id, error=text, code="execution_failed"))
-                return
+        """Run it when it is written down that it was begun."""
+        try:
+            await self._keep(is_synced=True)
+        except OSError as error:
+            text = f"Nothing was run: this device can't write its state file ({error})."
+            self.finished(run.request.id, Fault(id=run.request.id, error=text, code="execution_failed"))
+            return
         self._running.start(run)
 
     async def _keep_if_possible(self) -> None:
@@ -294,5 +370,5 @@ class Connection:
 
     async def _upload(self, data: bytes, media_type: str, name: str) -> str:
         to = self._options
-        artifact: str = await run_aside(upload, to.address, to.token, data, media_type, name, to.tls)
+        artifact: str = await self._threads.run(upload, to.address, to.token, data, media_type, name, to.tls)
         return artifact

@@ -14,7 +14,7 @@ Deadlines: TypeAlias = Callable[[], Deadline | None]
 class CallContext:
     """One call, as its code sees it."""
 
-    __slots__ = ("_deadline", "arguments", "call_id", "cancelled", "progress", "tool")
+    __slots__ = ("_cancelled", "_deadline", "_making", "arguments", "call_id", "progress", "tool")
 
     def __init__(self, call_id: str, tool: str, arguments: Arguments, progress: Progress, deadline: Deadlines) -> None:
         self.call_id = call_id
@@ -23,9 +23,17 @@ class CallContext:
         self.arguments = arguments
         self.progress = progress
         """Shows a value to whoever watches, and lets the call's time begin anew. From any thread; never blocks."""
-        self.cancelled = threading.Event()
-        """Set when nobody waits any more. Async code is cancelled besides; code on a thread has to look."""
         self._deadline = deadline
+        self._cancelled: threading.Event | None = None
+        self._making = threading.Lock()
+
+    @property
+    def cancelled(self) -> threading.Event:
+        """Set when nobody waits any more. Async code is cancelled besides; code on a thread has to look."""
+        with self._making:  # by whoever asks first: most calls end before anybody does, and it is not cheap
+            if self._cancelled is None:
+                self._cancelled = threading.Event()
+            return self._cancelled
 
     @property
     def deadline(self) -> Deadline | None:

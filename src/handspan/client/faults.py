@@ -14,3 +14,13 @@ class GatewayRefused(HandspanError):
 
 class GatewayUnreachable(HandspanError):
     """Nobody answered at the gateway's address."""
+
+
+class NotOpened(Exception):
+    """This attempt to open a connection came to nothing; perhaps the next one does."""
+
+    def __init__(self, why: str, status: int = 0, body: bytes = b"") -> None:
+        super().__init__(why)
+        self.status = status
+        """The HTTP status with which it was refused; 0 when nobody answered."""
+        self.body = body

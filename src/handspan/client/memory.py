@@ -1,5 +1,6 @@
 """Which calls a client has seen, and which answers nobody has acknowledged yet (ws.md 6). No file, no clock."""
 
+from collections import OrderedDict
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -17,7 +18,7 @@ Stage: TypeAlias = Literal["started", "answered", "over"]
 """`answered`: not acknowledged yet. `over`: acknowledged, or nobody waits for an answer."""
 
 
-class Seen(Struct):
+class Seen(Struct, gc=False):
     """One call."""
 
     id: str
@@ -25,7 +26,7 @@ class Seen(Struct):
     """When it last changed, in seconds since 1970."""
     stage: Stage
     answer: str = ""
-    """The frame that answered it, as JSON text, until it is acknowledged."""
+    """The frame that answered it, as JSON text, until it is acknowledged. Written when it is kept."""
 
 
 class _Kept(Struct):
@@ -39,11 +40,14 @@ class _Kept(Struct):
 class Memory:
     """What a client must not forget, at most 1,000 calls of the last hour."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_kept: bool = True) -> None:
+        """`is_kept`: another life reads it. In this one the peer itself knows which calls run."""
+        self._is_kept = is_kept
         self.version = 0
         """Grows with every change."""
         self._resume_token = ""
-        self._seen: dict[str, Seen] = {}
+        self._seen: OrderedDict[str, Seen] = OrderedDict()
+        """The order is that of the last change."""
         self._unacknowledged: dict[str, Result | Fault] = {}
 
     @classmethod
@@ -64,6 +68,9 @@ class Memory:
 
     def encode(self) -> bytes:
         """Everything, for the next life."""
+        for call_id, frame in self._unacknowledged.items():
+            seen = self._seen[call_id]
+            seen.answer = seen.answer or encode(frame).decode()
         return msgspec.json.encode(_Kept(1, self._resume_token, list(self._seen.values())))
 
     @property
@@ -83,33 +90,42 @@ class Memory:
 
     def start(self, call_id: str, now: float) -> None:
         """Its code is about to run."""
-        self._put(Seen(call_id, now, "started"), now)
+        if self._is_kept:
+            self._note(call_id, "started", now)
 
     def answer(self, frame: Result | Fault, now: float) -> None:
         """It has its answer."""
-        self._unacknowledged[frame.call] = frame
-        self._put(Seen(frame.call, now, "answered", encode(frame).decode()), now)
+        call_id = frame.call
+        self._unacknowledged[call_id] = frame
+        self._note(call_id, "answered", now)
 
     def close(self, call_id: str, now: float) -> None:
         """Its answer is acknowledged, or not needed. The id stays, so that it does not run again."""
         self._unacknowledged.pop(call_id, None)
-        self._put(Seen(call_id, now, "over"), now)
+        self._note(call_id, "over", now)
 
     def unacknowledged(self) -> list[Result | Fault]:
         """The answers that have to be sent again, in the order in which they were given."""
         return list(self._unacknowledged.values())
 
-    def _put(self, seen: Seen, now: float) -> None:
-        self._seen.pop(seen.id, None)  # the order is that of the last change
-        self._seen[seen.id] = seen
+    def _note(self, call_id: str, stage: Stage, now: float) -> None:
         self.version += 1
-        while len(self._seen) > MOST_IDS or self._oldest().at < now - LONGEST:
-            oldest = self._oldest()
+        seen = self._seen.get(call_id)
+        if seen is None:
+            self._make_room(now)
+            self._seen[call_id] = Seen(call_id, now, stage)
+        else:
+            seen.at, seen.stage, seen.answer = now, stage, ""
+            self._seen.move_to_end(call_id)
+
+    def _make_room(self, now: float) -> None:
+        """Forget what is too old, or too much, before one more comes."""
+        while self._seen:
+            oldest = next(iter(self._seen.values()))
+            if len(self._seen) < MOST_IDS and oldest.at >= now - LONGEST:
+                break
             del self._seen[oldest.id]
             self._unacknowledged.pop(oldest.id, None)
-
-    def _oldest(self) -> Seen:
-        return next(iter(self._seen.values()))
 
 
 def _answer(seen: Seen) -> Result | Fault:

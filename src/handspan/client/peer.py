@@ -71,9 +71,10 @@ class Peer:
         self._introduction = introduction
         self._tools = tools
         self.memory = memory
-        self._concurrency = concurrency
         self._talk = talk
         self._calls: dict[str, _Call] = {}
+        self._room = concurrency
+        """How many calls may begin now."""
         self._queue: deque[_Call] = deque()
         self._permissions: dict[str, PermissionAnswer | None] = {}
         self._unsent: list[ClientFrame] = []
@@ -180,6 +181,7 @@ class Peer:
     def finished(self, call_id: str, answer: Result | Fault | None, now: float) -> list[Action]:
         """The code of a call has ended, with this answer, or stopped without one."""
         call = self._calls.pop(call_id)
+        self._room += 1
         actions: list[Action] = []
         if not call.is_settled:
             if answer is not None:
@@ -255,10 +257,10 @@ class Peer:
 
     def _requested(self, frame: Request, now: float) -> list[Action]:
         stage = self.memory.stage(frame.id)
-        if frame.id in self._calls or stage in ("answered", "over"):  # ws.md 6.3
+        if frame.id in self._calls or (stage is not None and stage != "started"):  # ws.md 6.3
             return []
         tool = self._tools.find(frame.name)
-        if stage == "started" and not (tool is not None and tool.may_repeat):  # ws.md 6.4: by an earlier life
+        if stage is not None and not (tool is not None and tool.may_repeat):  # ws.md 6.4: started by an earlier life
             text = f"This device was restarted while it ran {frame.name!r}: nobody knows what came of it."
             return self._answer(_fault(frame.id, text, "unknown_outcome"), now)
         if tool is None:
@@ -305,9 +307,8 @@ class Peer:
     def _start(self, now: float) -> list[Action]:
         """Let calls begin while there is room."""
         actions: list[Action] = []
-        room = self._concurrency - sum(call.is_running for call in self._calls.values())
-        while self._queue and room > 0:
-            room -= 1
+        while self._queue and self._room > 0:
+            self._room -= 1
             call = self._queue.popleft()
             call.is_running = True
             self.memory.start(call.request.id, now)

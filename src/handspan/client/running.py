@@ -1,7 +1,6 @@
 """The calls that run on this client: their code on the loop or on threads, stopped in time, each with one end."""
 
 import asyncio
-import functools
 import inspect
 import threading
 import time
@@ -9,10 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeAlias
 
 from handspan.client.actions import Run
-from handspan.client.answers import Answers
+from handspan.client.alarm import Alarm
+from handspan.client.answers import Answers, plain_answer
+from handspan.client.carriers import Carriers
 from handspan.client.context import CallContext
-from handspan.client.functions import is_async
-from handspan.client.threads import run_aside
+from handspan.client.functions import Code, is_async
+from handspan.client.threads import Threads
 from handspan.client.tools import Tools
 from handspan.core.deadlines import Deadline
 from handspan.core.errors import ToolError
@@ -45,28 +46,56 @@ class Boss(Protocol):
     def permitted(self, question_id: str, decision: Decision, how_to_enable: str) -> None: ...
 
 
-class _Running:
-    __slots__ = ("context", "is_stopped", "on_loop", "task")
+class _Call:
+    """One call that runs."""
 
-    def __init__(self, context: CallContext, on_loop: bool) -> None:
-        self.context = context
-        self.on_loop = on_loop
+    __slots__ = ("_room", "context", "has_begun", "is_on_loop", "is_stopped", "request", "task")
+
+    def __init__(self, room: "Running", request: Request, is_on_loop: bool) -> None:
+        self._room = room
+        self.request = request
+        self.is_on_loop = is_on_loop
+        self.has_begun = False
         self.is_stopped = False
-        self.task: asyncio.Task[Result | Fault]
+        self.context = CallContext(request.id, request.name, request.args, self._progress, self._deadline)
+        self.task: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        self.context.cancelled.set()
+
+    def _progress(self, value: Json) -> None:
+        self._room.progressed(self.request.id, succeed(value).value)
+
+    def _deadline(self) -> Deadline | None:
+        return self._room.deadline(self.request.id)
 
 
 class Running:
     """Runs what the peer says."""
 
-    def __init__(self, tools: Tools, answers: Answers, ask_permission: AskPermission | None, boss: Boss) -> None:
+    def __init__(
+        self, tools: Tools, answers: Answers, threads: Threads, ask_permission: AskPermission | None, boss: Boss
+    ) -> None:
         self._tools = tools
         self._answers = answers
+        self._threads = threads
         self._ask_permission = ask_permission
         self._boss = boss
-        self._running: dict[str, _Running] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._calls: dict[str, _Call] = {}
+        self._alarm = Alarm(boss.expired)
+        self._carriers = Carriers()
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = 0
         self._asking: set[asyncio.Task[None]] = set()
         self._is_closed = False
+
+    def open(self) -> None:
+        """Run on this loop, in this thread."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._alarm.open(self._loop)
+        self._carriers.open(self._loop)
 
     def start(self, run: Run) -> None:
         """Run the code of this call."""
@@ -78,25 +107,22 @@ class Running:
             self._boss.finished(request.id, Fault(id=request.id, error=text, code="tool_not_found"))
             return
         permissions = tool.spec.permissions if run.asks else ()
-        running = self._running[request.id] = _Running(self._context(request), is_async(code))
-        running.task = asyncio.create_task(self._serve(request, code, permissions, running))
-        # Not at the end of the task itself: one that is stopped before its first step never gets there.
-        running.task.add_done_callback(functools.partial(self._ended, request.id))
+        call = self._calls[request.id] = _Call(self, request, self._tools.is_on_loop(tool))
+        call.task = self._carriers.start(self._serve(call, code, permissions), request.id)
 
     def stop(self, call_id: str) -> None:
         """Nobody waits any more: async code is cancelled, code on a thread is asked to end."""
-        running = self._running.get(call_id)
-        if running is not None:
-            running.is_stopped = True
-            running.context.cancelled.set()
-            if running.on_loop:
-                running.task.cancel()
+        call = self._calls.get(call_id)
+        if call is not None:
+            call.stop()
+            if call.is_on_loop and call.task is not None:
+                call.task.cancel()
+                if not call.has_begun:  # it never gets to its end
+                    self._ended(call_id, None)
 
     def watch(self, call_id: str, seconds: float) -> None:
         """Say so when this much time has passed."""
-        self._unwatch(call_id)
-        loop = asyncio.get_running_loop()
-        self._timers[call_id] = loop.call_later(seconds, self._expire, call_id)
+        self._alarm.set(call_id, seconds)
 
     def ask(self, request: PermissionRequest) -> None:
         """Ask the person, as long as somebody waits for the answer."""
@@ -110,77 +136,64 @@ class Running:
         Nobody hears of these calls: a client that comes back must still know that they were begun.
         """
         self._is_closed = True
-        for call_id in tuple(self._timers):
-            self._unwatch(call_id)
-        tasks: list[asyncio.Task[Any]] = [*(running.task for running in self._running.values()), *self._asking]
-        for running in self._running.values():
-            running.is_stopped = True
-            running.context.cancelled.set()
+        self._alarm.close()
+        running = (call.task for call in self._calls.values() if call.task is not None)
+        tasks: list[asyncio.Task[Any]] = [*running, *self._asking]
+        for call in self._calls.values():
+            call.stop()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._carriers.close()
 
     # One call.
 
-    async def _serve(
-        self, request: Request, code: Callable[..., Any], permissions: tuple[str, ...], running: _Running
-    ) -> Result | Fault:
+    async def _serve(self, call: _Call, code: Code, permissions: tuple[str, ...]) -> None:
+        call.has_begun = True
+        request, answer = call.request, None
         try:
             for permission in permissions:
                 await self._require(permission, request)
-            value = await self._call(code, request, running)
-            return await self._answers.frame(request.id, value, self._boss.agreed, self._boss.limits)
+            value = await (code(request.args, call.context) if call.is_on_loop else self._aside(call, code))
+            given = (request.id, value, self._boss.agreed, self._boss.limits)
+            answer = plain_answer(*given) or await self._answers.frame(*given)
         except asyncio.CancelledError:
-            if running.is_stopped:
+            if call.is_stopped:
                 raise
-            return Fault(id=request.id, error="The tool was cancelled.", code="cancelled")  # by something of its own
+            answer = Fault(id=request.id, error="The tool was cancelled.", code="cancelled")  # by something of its own
         except ToolError as error:
-            return Fault(id=request.id, error=error.message, code=error.code)
+            answer = Fault(id=request.id, error=error.message, code=error.code)
         except (Exception, SystemExit) as error:  # the tool's own code
-            return Fault(id=request.id, error=str(error) or type(error).__name__)
+            answer = Fault(id=request.id, error=str(error) or type(error).__name__)
+        finally:
+            self._ended(request.id, answer)
 
-    def _ended(self, call_id: str, task: asyncio.Task[Result | Fault]) -> None:
-        del self._running[call_id]
-        self._unwatch(call_id)
-        answer = None if task.cancelled() else task.result()
+    async def _aside(self, call: _Call, code: Code) -> Any:
+        value = await self._threads.run(code, call.request.args, call.context)
+        if not inspect.isawaitable(value):
+            return value
+        call.is_on_loop = True  # a plain function that gave a coroutine
+        return await value
+
+    def _ended(self, call_id: str, answer: Result | Fault | None) -> None:
+        del self._calls[call_id]
+        self._alarm.clear(call_id)
         if not self._is_closed:
             self._boss.finished(call_id, answer)
 
-    async def _call(self, code: Callable[..., Any], request: Request, running: _Running) -> Any:
-        if running.on_loop:
-            return await code(request.args, running.context)
-        value = await run_aside(code, request.args, running.context)
-        if not inspect.isawaitable(value):
-            return value
-        running.on_loop = True  # a plain function that gave a coroutine
-        return await value
+    # What its code may ask and say, from any thread.
 
-    def _context(self, request: Request) -> CallContext:
-        loop, here = asyncio.get_running_loop(), threading.get_ident()
+    def progressed(self, call_id: str, value: Json) -> None:
+        """It reports something."""
+        if threading.get_ident() == self._thread:  # at once: before the answer that may follow
+            self._boss.progressed(call_id, value)
+        else:
+            self._loop.call_soon_threadsafe(self._boss.progressed, call_id, value)
 
-        def progress(value: Json) -> None:
-            plain = succeed(value).value
-            if threading.get_ident() == here:  # at once: before the answer that may follow
-                self._boss.progressed(request.id, plain)
-            else:
-                loop.call_soon_threadsafe(self._boss.progressed, request.id, plain)
-
-        def deadline() -> Deadline | None:
-            timer = self._timers.get(request.id)
-            if timer is None:
-                return None
-            return Deadline(time.monotonic() + timer.when() - loop.time(), "the call's own limit")
-
-        return CallContext(request.id, request.name, request.args, progress, deadline)
-
-    def _expire(self, call_id: str) -> None:
-        self._timers.pop(call_id, None)
-        self._boss.expired(call_id)
-
-    def _unwatch(self, call_id: str) -> None:
-        timer = self._timers.pop(call_id, None)
-        if timer is not None:
-            timer.cancel()
+    def deadline(self, call_id: str) -> Deadline | None:
+        """When it will be given up."""
+        at = self._alarm.ends_at(call_id)
+        return None if at is None else Deadline(time.monotonic() + at - self._loop.time(), "the call's own limit")
 
     # Permissions.
 
@@ -204,9 +217,8 @@ class Running:
         if ask is None:
             return "deny", _NOBODY_TO_ASK
         try:
-            said: Any = (
-                ask(permission, tool, call_id) if is_async(ask) else await run_aside(ask, permission, tool, call_id)
-            )
+            given = (permission, tool, call_id)
+            said: Any = ask(*given) if is_async(ask) else await self._threads.run(ask, *given)
             said = await said if inspect.isawaitable(said) else said
         except Exception as error:  # the program's own code
             return "deny", f"Asking failed: {str(error) or type(error).__name__}"

@@ -41,7 +41,7 @@ class ClientTool(Struct, frozen=True):
     def problem(self, arguments: Arguments) -> str:
         """What is wrong with these arguments; empty when nothing is (ws.md 5.11)."""
         try:
-            self.validator.check(dict(arguments))
+            self.validator.check(arguments if isinstance(arguments, dict) else dict(arguments))
         except ToolError as error:
             return error.message
         return ""
@@ -91,6 +91,10 @@ class Tools:
     def code(self, tool: ClientTool) -> Code | None:
         """What runs for it."""
         return tool.code or self.fallback
+
+    def is_on_loop(self, tool: ClientTool) -> bool:
+        """Whether that runs on the event loop."""
+        return tool.is_async if tool.code is not None else self.fallback is not None and is_async(self.fallback)
 
     @overload
     def tool(self, function: _Function, /) -> _Function: ...

@@ -4,20 +4,18 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 
-from handspan.client.faults import GatewayRefused, GatewayUnreachable
+from handspan.client.faults import GatewayRefused, GatewayUnreachable, NotOpened
 from handspan.core.clean import visible
 
 if TYPE_CHECKING:
     import ssl
 
-    from websockets.asyncio.client import ClientConnection
+    from handspan.client.socket import Socket
 
-_LARGEST: Final = 16 * 1024 * 1024
-_SECONDS_TO_CLOSE: Final = 2.0
 _DELIBERATE: Final = 1000
 _NEVER_HERE: Final = frozenset((400, 404, 405, 426))
 """Statuses that mean a wrong address, if nobody ever answered there."""
@@ -43,7 +41,7 @@ class Ears(Protocol):
 
     def opened(self) -> None: ...
 
-    def on_message(self, data: str) -> None: ...
+    def on_message(self, data: bytes) -> None: ...
 
     def dropped(self, comes_back: bool) -> None: ...
 
@@ -67,7 +65,7 @@ class Link:
         self._backoff = backoff
         self._ears = ears
         self._tls = tls
-        self._socket: ClientConnection | None = None
+        self._socket: Socket | None = None
         self._scope: asyncio.Timeout | None = None
         self._is_closed = False
         self._close_code = 1001
@@ -91,19 +89,19 @@ class Link:
         finally:
             self._scope = None
 
-    async def send(self, data: bytes) -> bool:
+    def send(self, data: bytes) -> bool:
         """Send one text message. False: the link was not there, nothing was sent."""
-        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 - loads with the first connection
-        from websockets.protocol import State  # noqa: PLC0415
+        return self._socket is not None and self._socket.send_text(data)
 
-        socket = self._socket
-        if socket is None or socket.state is not State.OPEN:
-            return False
-        try:
-            await socket.send(data, text=True)
-        except ConnectionClosed:  # it may have been sent
-            _log.debug("the link dropped while something was being sent")
-        return True
+    @property
+    def is_choked(self) -> bool:
+        """The gateway does not take what is sent: wait until it is `drained`."""
+        return self._socket is not None and self._socket.paused
+
+    async def drained(self) -> None:
+        """Wait until the link takes more, or is gone."""
+        if self._socket is not None:
+            await self._socket.drained()
 
     def settled(self) -> None:
         """The gateway has answered: the next drop is a new one."""
@@ -119,51 +117,26 @@ class Link:
 
     async def _once(self, is_patient: bool) -> bool:
         """One link, from its opening to its end; True when the gateway ended it on purpose."""
-        from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus  # noqa: PLC0415 - late
+        from handspan.client.socket import open_socket  # noqa: PLC0415 - its library loads with the first connection
 
         self._ears.opening()
         try:
-            socket = self._socket = await self._open()
-        except InvalidStatus as error:
-            self._refused(error.response.status_code, bytes(error.response.body or b""))
-            return self._failed(f"HTTP {error.response.status_code}", is_patient)
-        except (OSError, InvalidHandshake, ConnectionClosed) as error:
-            return self._failed(str(error) or type(error).__name__, is_patient)
+            socket = self._socket = await open_socket(self._url(), self._token, self._is_local, self._tls)
+        except NotOpened as error:
+            self._refused(error.status, error.body)
+            return self._failed(str(error), is_patient)
         try:
             self._ears.opened()
-            async for message in socket:
-                if isinstance(message, str):  # ws.md 2.3
-                    self._ears.on_message(message)
-        except ConnectionClosed as error:
-            _log.debug("the link dropped: %s", error)
+            socket.listen(self._ears)
+            await socket.over
         finally:
             self._socket = None
             try:
                 await socket.close(self._close_code)
+                _log.debug("the link dropped: %s", socket.close_exc)
             finally:
                 self._ears.dropped(not self._is_closed and socket.close_code != _DELIBERATE)
         return socket.close_code == _DELIBERATE
-
-    async def _open(self) -> "ClientConnection":
-        from websockets.asyncio.client import connect  # noqa: PLC0415 - heavy: loads with the first connection
-        from websockets.typing import Subprotocol  # noqa: PLC0415 - loaded by now
-
-        class Direct(connect):  # a token goes where its owner said, not where somebody sends us on
-            def process_redirect(self, exc: Exception) -> Exception | str:
-                return exc
-
-        options: dict[str, Any] = {"proxy": None} if self._is_local else {}
-        if self._tls is not None and self._url().startswith("wss:"):
-            options["ssl"] = self._tls
-        return await Direct(
-            self._url(),
-            additional_headers={"Authorization": f"Bearer {self._token}"} if self._token else None,
-            subprotocols=[Subprotocol("handspan.v1")],
-            compression=None,
-            max_size=_LARGEST,
-            close_timeout=_SECONDS_TO_CLOSE,
-            **options,
-        )
 
     def _refused(self, status: int, body: bytes) -> None:
         said = visible(body.decode("utf-8", "replace")).strip()[:300]

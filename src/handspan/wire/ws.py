@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from handspan.core.errors import WireError
 from handspan.core.values import Json, JsonObject
@@ -80,7 +80,7 @@ class _PlainResult(Struct, frozen=True, tag="tool_result", forbid_unknown_fields
 
     id: str
     output: Raw
-    success: bool
+    success: bool | UnsetType = UNSET
 
 
 def _plain_result(data: bytes, max_depth: int) -> Result | None:
@@ -88,9 +88,10 @@ def _plain_result(data: bytes, max_depth: int) -> Result | None:
     try:
         plain = _PLAIN_RESULT.decode(data)
         output = bytes(plain.output)
-        if data.count(b":") - output.count(b":") != _PLAIN_KEYS:  # one more than its keys have: is one of them doubled?
+        keys = _PLAIN_KEYS + (plain.success is not UNSET)
+        if data.count(b":") - output.count(b":") != keys:  # one more than its keys have: is one of them doubled?
             return None
-        return Result(plain.id, "", strict_json.parse(output, max_depth=max_depth - 1), plain.success)
+        return Result(plain.id, "", strict_json.parse(output, max_depth=max_depth - 1), plain.success is not False)
     except (WireError, ValueError, RecursionError):
         return None
 
@@ -126,6 +127,7 @@ def _by_tag(frames: Any) -> Mapping[str, type[Any]]:
 
 
 _PLAIN_RESULT: Final = msgspec.json.Decoder(_PlainResult)
-_PLAIN_KEYS: Final = 4
+_PLAIN_KEYS: Final = 3
+"""Without `success`, which most clients leave out: it says nothing new."""
 _CLIENT_FRAMES: Final = _by_tag(ClientFrame)
 _SERVER_FRAMES: Final = _by_tag(ServerFrame)

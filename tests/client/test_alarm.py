@@ -1,0 +1,68 @@
+"""One timer for all calls."""
+
+import asyncio
+
+import pytest
+
+from handspan.client.alarm import Alarm
+
+pytestmark = pytest.mark.anyio
+
+FAR = 1000.0
+
+
+class Rung:
+    """Whose time is up, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.alarm = Alarm(self._ring)
+        self.alarm.open(asyncio.get_running_loop())
+        self._news = asyncio.Event()
+        self.then_clear = ""
+
+    def _ring(self, call_id: str) -> None:
+        self.calls.append(call_id)
+        self.alarm.clear(self.then_clear)
+        self._news.set()
+
+    async def until(self, count: int) -> list[str]:
+        async with asyncio.timeout(10):
+            while len(self.calls) < count:
+                self._news.clear()
+                await self._news.wait()
+        return self.calls
+
+
+async def test_the_sooner_ones_ring_first_whenever_they_were_set() -> None:
+    rung = Rung()
+    rung.alarm.set("far", FAR)
+    rung.alarm.set("second", 0.02)
+    rung.alarm.set("first", 0.01)
+    assert await rung.until(2) == ["first", "second"]
+    rung.alarm.close()
+
+
+async def test_what_is_cleared_or_set_anew_does_not_ring() -> None:
+    rung = Rung()
+    rung.alarm.set("cleared", 0.001)
+    rung.alarm.set("moved", 0.001)
+    rung.alarm.set("last", 0.02)
+    rung.alarm.clear("cleared")
+    rung.alarm.clear("never set")
+    rung.alarm.set("moved", FAR)
+    assert await rung.until(1) == ["last"]
+    assert rung.alarm.ends_at("moved") is not None
+    assert rung.alarm.ends_at("last") is None
+    rung.alarm.close()
+    assert rung.alarm.ends_at("moved") is None
+
+
+async def test_one_that_ends_by_what_another_ones_end_caused_does_not_ring() -> None:
+    rung = Rung()
+    rung.then_clear = "b"
+    rung.alarm.set("a", 0.001)
+    rung.alarm.set("b", 0.001)
+    rung.alarm.set("c", 0.02)
+    assert await rung.until(2) == ["a", "c"]
+    rung.alarm.close()

@@ -1,0 +1,111 @@
+"""Whole text messages past the library, everything else to it, wherever the bytes are cut (RFC 6455, 5.2)."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from websockets.frames import Frame, Opcode
+from websockets.protocol import CLIENT, SERVER, Protocol
+
+from handspan.client.plain_frames import Cutter, masked_text
+from tests.client.raw import frame
+
+LIMIT = 1000
+MASK = b"\x01\x80\xff\x7f"
+
+
+def read_by_library(data: bytes, side: Protocol) -> list[tuple[Opcode, bool, bytes]]:
+    side.receive_data(data)
+    return [(one.opcode, one.fin, bytes(one.data)) for one in side.events_received() if isinstance(one, Frame)]
+
+
+def read(pieces: list[bytes], limit: int = LIMIT) -> tuple[list[tuple[Opcode, bool, bytes]], Protocol]:
+    """What is heard of these bytes: messages from the cutter, the rest from the library behind it."""
+    cutter, library = Cutter(limit), Protocol(CLIENT, max_size=limit)
+    heard: list[tuple[Opcode, bool, bytes]] = []
+    for piece in pieces:
+        for is_message, data in cutter.cut(piece):
+            heard += [(Opcode.TEXT, True, data)] if is_message else read_by_library(data, library)
+    return heard, library
+
+
+frames = st.lists(
+    st.one_of(
+        st.binary(max_size=300).map(frame),
+        st.sampled_from([126, 127, 0x7E81, 0x81]).map(lambda size: frame(b"\x81" * min(size, LIMIT))),
+        st.tuples(st.binary(max_size=20), st.binary(max_size=20), st.binary(max_size=20)).map(
+            lambda three: (
+                frame(three[0], fin=False)
+                + frame(three[1], Opcode.CONT, fin=False)
+                + frame(b"?", Opcode.PING)
+                + frame(three[2], Opcode.CONT)
+            )
+        ),
+        st.binary(max_size=100).map(lambda data: frame(data, Opcode.BINARY)),
+        st.binary(max_size=100).map(lambda data: frame(data, Opcode.PONG)),
+    ),
+    max_size=6,
+)
+
+
+@given(frames=frames, cuts=st.lists(st.integers(0, 3000), max_size=8))
+def test_wherever_the_bytes_are_cut_the_same_is_heard_as_by_the_library_alone(
+    frames: list[bytes], cuts: list[int]
+) -> None:
+    data = b"".join(frames)
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    pieces = [data[begin:end] for begin, end in itertools.pairwise(places)]
+    heard, _ = read(pieces)
+    assert heard == read_by_library(data, Protocol(CLIENT, max_size=LIMIT))
+
+
+def test_a_size_that_looks_like_a_frame_is_not_taken_for_one() -> None:
+    size = 0x8103  # behind a header that came alone, its bytes read like the beginning of another frame
+    data = frame(b"x" * size)
+    heard, _ = read([data[:2], data[2:]], limit=size)
+    assert heard == [(Opcode.TEXT, True, b"x" * size)]
+
+
+def test_byte_by_byte_it_is_the_same() -> None:
+    data = frame(b"one") + frame(b"t" * 200) + frame(b"!", Opcode.PING) + frame(b"") + frame(b"three")
+    heard, library = read([data[at : at + 1] for at in range(len(data))])
+    assert [payload for _, _, payload in heard] == [b"one", b"t" * 200, b"!", b"", b"three"]
+    assert len(library.data_to_send()) == 1  # the pong
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (frame(b"x" * (LIMIT + 1)), 1009),
+        (frame(b"x" * 70_000), 1009),
+        (masked_text(b"masked", MASK), 1002),
+        (frame(b"begun", fin=False) + frame(b"whole"), 1002),
+        (frame(b"goes on", Opcode.CONT), 1002),
+        (b"\xc1\x00", 1002),
+        (b"\x83\x00", 1002),
+    ],
+)
+def test_what_is_wrong_is_left_to_the_library_which_refuses_it(data: bytes, code: int) -> None:
+    heard, library = read([frame(b"before"), data + b"\x81" * 20, frame(b"after")])
+    assert library.close_sent is not None
+    assert library.close_sent.code == code
+    assert heard[0] == (Opcode.TEXT, True, b"before")
+    assert not [one for one in heard if one[2] == b"whole"]
+
+
+def test_nothing_large_is_kept() -> None:
+    cutter = Cutter(1 << 24)
+    data = frame(b"x" * 1_000_000)
+    assert cutter.cut(data[:1000]) == [(False, data[:1000])]
+    assert cutter.cut(data[1000:]) == [(False, data[1000:])]
+    assert cutter.cut(frame(b"next")) == [(True, b"next")]
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 100_000])
+def test_what_is_written_is_read_by_a_server(size: int) -> None:
+    payload = (b"abcdefg" * (size // 7 + 1))[:size]
+    written = masked_text(payload, MASK)
+    assert read_by_library(written, Protocol(SERVER, max_size=None)) == [(Opcode.TEXT, True, payload)]
+    if size > 4:
+        assert payload not in written
