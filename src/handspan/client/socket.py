@@ -16,7 +16,7 @@ from websockets.protocol import Event, State
 from websockets.typing import Subprotocol
 
 from handspan.client.faults import NotOpened
-from handspan.client.plain_frames import Cutter, masked_text
+from handspan.wire.plain_frames import Cutter, masked_text
 
 if TYPE_CHECKING:
     import ssl

@@ -289,3 +289,17 @@ async def test_a_refused_upgrade_is_an_http_answer(place: Place) -> None:
     for path, status in (("refused", 403), ("broken", 500)):
         with pytest.raises(Exception, match=str(status)):
             await connect(place.url + path, compression=None, proxy=None)
+
+
+async def test_a_message_in_pieces_is_heard_whole_wherever_it_is_cut(place: Place) -> None:
+    mask = b"\x81\x84\x00\x01"
+    frame = b"\x81\x84" + mask + bytes(byte ^ mask[at] for at, byte in enumerate(b"once"))
+    for cut in range(1, len(frame)):
+        async with place.met() as (client, echo):
+            client.transport.write(frame[:cut])
+            async with asyncio.timeout(5):
+                while not echo.socket._cutter:  # type: ignore[attr-defined]  # the first piece has come
+                    await asyncio.sleep(0.001)
+            client.transport.write(frame[cut:])
+            assert await asyncio.wait_for(client.recv(), 5) == "once"
+            assert echo.heard == [b"once"]

@@ -15,7 +15,7 @@ from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
 from handspan.gateway.clients.line import EXTENSION, Receiver
-from handspan.gateway.clients.plain_frames import text_frame, whole_texts
+from handspan.wire.plain_frames import Cutter, masked_texts, text_frame
 
 SECONDS_TO_SAY_GOODBYE: Final = 1.0
 _MOST_HELD_BACK: Final = 64 * 1024
@@ -36,6 +36,11 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     _held_back: list[bytes] | None = None
     """What is said while several messages are heard; None: it goes out at once."""
     _held_bytes = 0
+    _cutter: Cutter | None = None
+    """There while a frame has come in part, or a message in fragments; most connections never have one."""
+    _has_shaken_hands = False
+    _is_odd = False
+    """Something came before the handshake was over: the library reads all, since nobody knows where a frame begins."""
 
     def handle_connect(self, event: Any) -> None:
         """Let the application find this connection in its scope."""
@@ -75,10 +80,13 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come: whole text messages are heard at once, the library reads the rest."""
-        receiver, conn = self._receiver, self.conn
-        is_between_messages = not conn.reader.buffer and conn.current_size is None
-        if receiver is not None and is_between_messages and conn.state is _OPEN and not self.close_sent:
-            messages, read = whole_texts(data, self.config.ws_max_size)
+        if self._is_odd or self.close_sent or self.conn.state is not _OPEN:
+            self._is_odd = self._is_odd or self._has_shaken_hands
+            self._has_shaken_hands = True
+            super().data_received(data)
+            return
+        if self._cutter is None and self._receiver is not None:
+            messages, read = masked_texts(data, self.config.ws_max_size)
             if len(messages) > 1:
                 self._hear_all(messages)
             elif messages:
@@ -87,7 +95,19 @@ class SocketProtocol(WebSocketsSansIOProtocol):
                 return
             self._let_go()  # the rest may be a goodbye
             data = data[read:]
-        super().data_received(data)
+        self._cut(data)
+
+    def _cut(self, data: bytes) -> None:
+        """What does not begin with a whole message."""
+        if self._cutter is None:
+            self._cutter = Cutter(self.config.ws_max_size if self._receiver is not None else -1, masked=True)
+        for is_message, piece in self._cutter.cut(data):
+            if is_message:
+                self._hear(piece)
+            else:
+                super().data_received(piece)
+        if self._cutter.is_between_messages:
+            self._cutter = None
 
     def _hear_all(self, messages: list[bytes]) -> None:
         """Several messages at once. What is said in return goes out with one write: each wakes the other end up."""

@@ -1,7 +1,7 @@
 """The plainest WebSocket frames, read and written without ceremony: whole text messages (RFC 6455, 5.2).
 
 Nearly all that the gateway and its clients say to each other are such frames. Everything else, and everything odd, is
-left to the library: fragments, control frames, masks where none belong, sizes above the limit. No sockets here.
+left to the library: fragments, control frames, wrong masks, sizes above the limit. No sockets here.
 """
 
 from typing import Final
@@ -16,6 +16,17 @@ _FINAL: Final = 0x80
 _MASKED: Final = 0x80
 _SHORT: Final = 126
 """Sizes below it stand in the header themselves; this one says that two more bytes have it, the next one eight."""
+_FOR_EVER: Final = 1 << 64
+
+
+def text_frame(data: bytes) -> bytes:
+    """A text message as the gateway sends it."""
+    size = len(data)
+    if size < _SHORT:
+        return bytes((_WHOLE_TEXT, size)) + data
+    if size < 65536:
+        return b"\x81\x7e" + size.to_bytes(2, "big") + data
+    return b"\x81\x7f" + size.to_bytes(8, "big") + data
 
 
 def masked_text(data: bytes, mask: bytes) -> bytes:
@@ -30,22 +41,45 @@ def masked_text(data: bytes, mask: bytes) -> bytes:
     return header + mask + apply_mask(data, mask)
 
 
+def masked_texts(data: bytes, limit: int) -> tuple[list[bytes], int]:
+    """The text messages of a client that these bytes begin with, and where the rest begins: that is for a `Cutter`."""
+    messages: list[bytes] = []
+    at, end = 0, len(data)
+    while end - at >= 6 and data[at] == _WHOLE_TEXT:
+        size, begins = data[at + 1] - _MASKED, at + 6
+        if size == _SHORT:
+            size, begins = int.from_bytes(data[at + 2 : at + 4], "big"), at + 8
+        if not 0 <= size <= limit or begins + size > end or data[at + 1] == 0xFF:
+            break
+        messages.append(apply_mask(data[begins : begins + size], data[begins - 4 : begins]))
+        at = begins + size
+    return messages, at
+
+
 class Cutter:
-    """Cuts what comes from the gateway into whole text messages and what the library has to read.
+    """Cuts what comes from the other end into whole text messages and what the library has to read.
 
     The library gets every frame from its first byte to its last, so it never stands in the middle of one that is read
     here; and of a large one it gets what there is, so nothing large is kept here.
     """
 
-    def __init__(self, limit: int) -> None:
-        """`limit`: bytes of a message; the library refuses larger ones."""
+    __slots__ = ("_begun", "_is_in_message", "_limit", "_mask", "_owed")
+
+    def __init__(self, limit: int, *, masked: bool = False) -> None:
+        """`limit`: bytes of a message; the library judges larger ones. `masked`: the other end is a client."""
         self._limit = limit
+        self._mask = 4 if masked else 0
         self._begun = b""
         """The first bytes of a header that has not come whole."""
         self._owed = 0
         """Bytes that are still missing of the frame that the library reads."""
         self._is_in_message = False
         """A fragmented message has begun, so a whole one would be wrong now."""
+
+    @property
+    def is_between_messages(self) -> bool:
+        """Whether all that came was whole."""
+        return not self._begun and not self._owed and not self._is_in_message
 
     def cut(self, data: bytes) -> list[tuple[bool, bytes]]:
         """The pieces, in order: True with a message, False with bytes for the library."""
@@ -58,16 +92,14 @@ class Cutter:
             self._owed -= at
             pieces.append((False, data[:at]))
         while at < end:
-            size = data[at + 1] if at + 1 < end else _SHORT
-            begins = at + 2
-            if size >= _SHORT:
-                begins, size = _measured(data, at)
-                if not begins:
-                    self._begun = data[at:]
-                    break
+            begins, size = _measured(data, at, self._mask)
+            if not begins:
+                self._begun = data[at:]
+                break
             ends = begins + size
             if data[at] == _WHOLE_TEXT and ends <= end and size <= self._limit and not self._is_in_message:
-                pieces.append((True, data[begins:ends]))
+                payload = data[begins:ends]
+                pieces.append((True, apply_mask(payload, data[begins - 4 : begins]) if self._mask else payload))
             else:
                 pieces.append((False, data[at:ends]))
                 self._owed = max(0, ends - end)
@@ -81,15 +113,21 @@ class Cutter:
             self._is_in_message = not first & _FINAL
 
 
-def _measured(data: bytes, at: int) -> tuple[int, int]:
+def _measured(data: bytes, at: int, mask: int) -> tuple[int, int]:
     """Where the payload of the frame at this place begins, and its size; 0 when the header is not all there.
 
-    A frame with a mask is wrong, and measured as if the rest of the connection belonged to it: the library refuses it.
+    A frame with the wrong kind of mask is measured as if the rest of the connection belonged to it: the library
+    refuses it.
     """
     if at + 1 == len(data):
         return 0, 0
     size = data[at + 1]
-    if size & _MASKED:
-        return at + 2, 1 << 64
-    begins = at + (4 if size == _SHORT else 10)
-    return (begins, int.from_bytes(data[at + 2 : begins], "big")) if begins <= len(data) else (0, 0)
+    if bool(size & _MASKED) is not bool(mask):
+        return at + 2, _FOR_EVER
+    size &= ~_MASKED
+    begins = at + 2
+    if size >= _SHORT:
+        begins = at + (4 if size == _SHORT else 10)
+        size = int.from_bytes(data[at + 2 : begins], "big")
+    begins += mask
+    return (begins, size) if begins <= len(data) else (0, 0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.protocol import CLIENT, SERVER, Protocol
 
-from handspan.client.plain_frames import Cutter, masked_text
+from handspan.wire.plain_frames import Cutter, masked_text, masked_texts, text_frame
 from tests.client.raw import frame
 
 LIMIT = 1000
@@ -109,3 +109,76 @@ def test_what_is_written_is_read_by_a_server(size: int) -> None:
     assert read_by_library(written, Protocol(SERVER, max_size=None)) == [(Opcode.TEXT, True, payload)]
     if size > 4:
         assert payload not in written
+
+
+# The gateway's side: what clients send is masked.
+
+
+def masked(data: bytes, opcode: Opcode = Opcode.TEXT, *, fin: bool = True) -> bytes:
+    """A frame as a client sends it, with a mask that looks like the beginning of a frame."""
+    plain = frame(data, opcode, fin=fin)
+    header = plain[: len(plain) - len(data)]
+    body = bytes(byte ^ MASK_LIKE_A_FRAME[place % 4] for place, byte in enumerate(data))
+    return header[:1] + bytes((header[1] | 0x80,)) + header[2:] + MASK_LIKE_A_FRAME + body
+
+
+MASK_LIKE_A_FRAME = b"\x81\x84\x81\x80"
+
+
+def read_as_gateway(pieces: list[bytes], limit: int = LIMIT) -> tuple[list[tuple[Opcode, bool, bytes]], Protocol]:
+    """As the gateway's connection does it: whole messages first, then a cutter for as long as one is needed."""
+    cutter, library = None, Protocol(SERVER, max_size=limit)
+    heard: list[tuple[Opcode, bool, bytes]] = []
+    for piece in pieces:
+        rest = piece
+        if cutter is None:
+            messages, at = masked_texts(piece, limit)
+            heard += [(Opcode.TEXT, True, message) for message in messages]
+            rest = piece[at:]
+        if rest:
+            cutter = cutter or Cutter(limit, masked=True)
+            for is_message, data in cutter.cut(rest):
+                heard += [(Opcode.TEXT, True, data)] if is_message else read_by_library(data, library)
+            cutter = None if cutter.is_between_messages else cutter
+    return heard, library
+
+
+masked_frames = st.lists(
+    st.one_of(
+        st.binary(max_size=300).map(masked),
+        st.sampled_from([125, 126, 127, 0x81, LIMIT]).map(lambda size: masked(b"\x81" * size)),
+        st.tuples(st.binary(max_size=20), st.binary(max_size=20)).map(
+            lambda two: masked(two[0], fin=False) + masked(b"?", Opcode.PING) + masked(two[1], Opcode.CONT)
+        ),
+        st.binary(max_size=100).map(lambda data: masked(data, Opcode.BINARY)),
+    ),
+    max_size=6,
+)
+
+
+@given(frames=masked_frames, cuts=st.lists(st.integers(0, 3000), max_size=8))
+def test_the_gateway_hears_the_same_wherever_the_bytes_are_cut(frames: list[bytes], cuts: list[int]) -> None:
+    data = b"".join(frames)
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    heard, _ = read_as_gateway([data[begin:end] for begin, end in itertools.pairwise(places)])
+    assert heard == read_by_library(data, Protocol(SERVER, max_size=LIMIT))
+
+
+def test_a_mask_that_looks_like_a_frame_is_not_taken_for_one() -> None:
+    data = masked(b"four") + masked(b"more")
+    for at in range(1, len(data)):
+        heard, _ = read_as_gateway([data[:at], data[at:]])
+        assert [payload for _, _, payload in heard] == [b"four", b"more"]
+
+
+def test_a_frame_without_a_mask_is_refused_by_the_library() -> None:
+    _, library = read_as_gateway([masked(b"before"), frame(b"bare"), masked(b"after")])
+    assert library.close_sent is not None
+    assert library.close_sent.code == 1002
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536])
+def test_what_the_gateway_writes_is_read_by_a_client(size: int) -> None:
+    assert read_by_library(text_frame(b"x" * size), Protocol(CLIENT, max_size=None)) == [
+        (Opcode.TEXT, True, b"x" * size)
+    ]
