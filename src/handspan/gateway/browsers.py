@@ -37,7 +37,7 @@ class BrowserDoors:
             streams=Replays(most=100),
             upload_bytes=settings.upload_bytes,
         )
-        self.http = application(doors)
+        self._http = application(doors)
         self.socket = GraphSocketDoor(
             gateway.auth, self._runs, rules.limits.backlog_bytes, lambda: gateway.peers.is_open
         )
@@ -45,7 +45,7 @@ class BrowserDoors:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        await self.http(scope, receive, send)
+        await self._http(scope, receive, send)
 
     async def close(self) -> None:
         """Let the requests end whose runs have ended."""

@@ -31,6 +31,9 @@ class Toolbox:
         self._version = -1
         self._found: dict[str, Entry | None] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
+        self._lasting: dict[str, ToolSpec] = {}
+        """The usable tools of the owner and of everybody."""
+        self._lasting_version = -1
 
     def find(self, name: str) -> Entry | None:
         """The tool of this name, if this agent may use it."""
@@ -53,7 +56,7 @@ class Toolbox:
         if version != self._version:
             self._forget(version)
         if self._specs is None:
-            self._specs = tuple(entry.spec for entry in self._all() if self._is_usable(entry))
+            self._specs = tuple(self._usable_specs())
         return self._specs
 
     def refusal(self, name: str) -> ToolError:
@@ -99,6 +102,18 @@ class Toolbox:
                 f"Mode {agent.mode!r} " + ("refuses it: it is not read-only." if refused else "permits it."),
             ),
         ]
+
+    def _usable_specs(self) -> list[ToolSpec]:
+        """A session's own tools come and go with its turns: the others need not be judged again for that."""
+        version = self._middle.version + self._far.version
+        if self._lasting_version != version:
+            entries = self._far.entries | self._middle.entries
+            self._lasting = {name: entry.spec for name, entry in entries.items() if self._is_usable(entry)}
+            self._lasting_version = version
+        near = self._near.entries
+        specs = {name: spec for name, spec in self._lasting.items() if name not in near} if near else self._lasting
+        own = {name: entry.spec for name, entry in near.items() if self._is_usable(entry)}
+        return [spec for _, spec in sorted((specs | own).items())]
 
     def _forget(self, version: int) -> None:
         self._version = version

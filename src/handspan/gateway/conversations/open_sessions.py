@@ -82,10 +82,15 @@ class OpenSessions:
         elif name and not known.name:
             known = structs.replace(known, name=short(name, _MOST_NAME))
             await self._conversations.rename(session_id, known.name, owner=owner)
-        session = await self._loaded(known, acting, choice, who or Principal(owner))
-        if who is not None and session.caller.who != who:
-            session.caller = structs.replace(session.caller, who=who)
-        return session, known
+        return await self._loaded(known, acting, choice, owner, who), known
+
+    async def reopen(self, session_id: str, owner: str, who: Principal | None = None) -> Session | None:
+        """The same for a session that has to be there; None when it is not."""
+        known = await self.find(session_id, owner)
+        if known is None:
+            return None
+        acting = await self.agent("", known, owner)
+        return await self._loaded(known, acting, await self._choice(acting.model), owner, who)
 
     async def give_title(self, session: Session, owner: str) -> str:
         """The session's first name, made of what was said and kept; empty when it has one."""
@@ -102,15 +107,19 @@ class OpenSessions:
         except NotYours as error:
             raise SessionRefused("SESSION_OWNER_MISMATCH", error.message) from None
 
-    async def _loaded(self, known: KnownSession, agent: Agent, choice: Choice, who: Principal) -> Session:
+    async def _loaded(
+        self, known: KnownSession, agent: Agent, choice: Choice, owner: str, who: Principal | None
+    ) -> Session:
         session, with_choice = self._open.pop(known.id, (None, None))
         if session is None or (known.state == "idle" and open_calls(session.last)):  # the latter broke off
-            session = await self._conversing.open(agent, choice, known, who)
+            session = await self._conversing.open(agent, choice, known, who or Principal(owner))
         elif session.agent != agent or with_choice is not choice:
             session = await self._conversing.change_agent(session, agent, choice)
         self._open[known.id] = (session, choice)
         if len(self._open) > self._most:
             self._open.popitem(last=False)
+        if who is not None and session.caller.who != who:
+            session.caller = structs.replace(session.caller, who=who)
         return session
 
     async def _choice(self, named: str) -> Choice:

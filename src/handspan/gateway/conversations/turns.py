@@ -148,9 +148,9 @@ class Turns:
         room = self._room(session_id, who.owner)
 
         async def answer(turn: Turn) -> Ended:
-            if await self._sessions.find(session_id, who.owner) is None:
+            session = await self._sessions.reopen(session_id, who.owner, who)
+            if session is None:
                 raise NoUserMessage
-            session, _ = await self._sessions.open(session_id, who.owner, who)
             ended = await self._conversing.regenerate(session, self._begun(room, turn, session))
             if ended is None:
                 raise NoUserMessage
@@ -194,8 +194,8 @@ class Turns:
 
         async def answer(turn: Turn) -> Ended:
             nonlocal has_ended
-            if await self._sessions.find(session_id, who.owner) is not None:
-                session, _ = await self._sessions.open(session_id, who.owner, who)
+            session = await self._sessions.reopen(session_id, who.owner, who)
+            if session is not None:
                 has_ended = await self._conversing.give_up(session, self._begun(room, turn, session))
             return self._end(room, turn, Ended("aborted")) if has_ended else Ended("done")
 
@@ -204,9 +204,9 @@ class Turns:
 
     def _going_on(self, room: Room, who: Principal | None, equip: Equip) -> Answering:
         async def answer(turn: Turn) -> Ended:
-            if await self._sessions.find(room.id, room.owner) is None:
+            session = await self._sessions.reopen(room.id, room.owner, who)
+            if session is None:
                 return _NOTHING_TO_DO
-            session, _ = await self._sessions.open(room.id, room.owner, who)
             turn.id = room.waiting or last_turn(session.messages) or turn.id  # it is the same turn
             with equip(session):
                 return await self._conversing.go_on(session, self._begun(room, turn, session)) or _NOTHING_TO_DO
