@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, cast
 from starlette.types import ASGIApp
 
 from handspan.config.settings import GatewaySettings
+from handspan.gateway.http_protocol import HttpProtocol
 from handspan.gateway.listening import listen, tls_context, url_of
 from handspan.gateway.uvicorn_parts import Config
 from handspan.gateway.uvicorn_parts import Server as UvicornServer
@@ -90,7 +91,7 @@ class Server:
     async def _start(self, tls: Any) -> UvicornServer:
         config = Config(
             cast(Any, self._gateway.asgi),
-            http="httptools",
+            http=cast(Any, HttpProtocol),
             ws=cast(Any, _socket_protocol),
             ws_max_size=self._settings.limits.message_bytes,
             ws_ping_interval=20.0,
