@@ -8,6 +8,7 @@ import asyncio
 import http.client
 import json
 import os
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -36,10 +37,12 @@ def _measure(folder: Path) -> list[Figure]:
     with _gateway(folder / "round") as gateway:
         ours, sizes = _rounds(gateway)
     plain = _plain(*sizes)
+    commit = _commit(folder / "commit.db")
     held, survived = _suspended(folder / "held")
     return [
         Figure("graph_round", ours / plain, "x two plain HTTP requests", target=2),
         Figure("graph_round_us", ours * 1e6, "us, suspended and gone on"),
+        Figure("graph_round_disk_us", 2 * commit * 1e6, "us of it: two commits to the disk"),
         Figure("suspended_1000_mb", held, "MB for 1,000 suspended runs", target=50),
         Figure("suspended_survived", survived, "of 1,000, after kill -9", target=SUSPENDED, more_is_better=True),
     ]
@@ -134,6 +137,19 @@ def _plain(asking: int, answering: int, first: int, last: int) -> float:
     finally:
         process.kill()
         process.wait(20)
+
+
+def _commit(file: Path) -> float:
+    """Seconds until one row is on the disk, as the store writes: a round waits for two of these."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("CREATE TABLE kept (body BLOB)")
+
+        def one() -> None:
+            connection.execute("INSERT INTO kept VALUES (?)", (b"x" * 1000,))
+
+        return _median(one)
 
 
 def _connected(port: int) -> Client:

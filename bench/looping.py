@@ -88,7 +88,7 @@ class LinesLog:
     def __init__(self) -> None:
         self.lines: list[bytes] = []
 
-    def append(self, session: str, message: Message) -> None:
+    def append(self, session: str, message: Message, after: int) -> None:
         """Keep this line."""
         self.lines.append(msgspec.json.encode(message))
 

@@ -133,12 +133,12 @@ class CuttingLog:
         self._left = cut_at
         self._turn = asyncio.current_task()
 
-    def append(self, session: str, message: Message) -> "asyncio.Future[None] | None":
+    def append(self, session: str, message: Message, after: int) -> "asyncio.Future[None] | None":
         self._left -= 1
         if self._left == 0:
             assert self._turn is not None
             self._turn.cancel()
-        return self._log.append(session, message)
+        return self._log.append(session, message, after)
 
 
 @pytest.mark.parametrize("place", range(1, 5))

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.anyio
 HI = UserMessage((Text("hi"),))
 
 
-async def kept(log: StoredLog, session: str, message: Message) -> None:
-    keeping = log.append(session, message)
+async def kept(log: StoredLog, session: str, message: Message, after: int = 0) -> None:
+    keeping = log.append(session, message, after)
     assert keeping is not None  # nothing is gathered here
     await keeping
 
@@ -57,6 +57,8 @@ async def test_what_the_store_refuses_is_refused(store: SqliteStore) -> None:
         await kept(StoredLog(store.conversations, "bob"), session.id, HI)
     with pytest.raises(UnpairedCalls):
         await kept(log, session.id, ResultsMessage((CallResult("c", "t", "{}"),)))
+    with pytest.raises(ToolError, match="has 0 messages and not 1"):  # one before it was not kept
+        await kept(log, session.id, HI, 1)
     assert await store.conversations.load(session.id, owner="ann") == []
 
 
@@ -70,8 +72,8 @@ async def test_every_message_is_there_for_the_next_process(tmp_path: Path) -> No
     async with SqliteStore(tmp_path) as store:
         session = await store.conversations.create(owner="ann")
         log = StoredLog(store.conversations, "ann")
-        for message in messages:
-            await kept(log, session.id, message)
+        for after, message in enumerate(messages):
+            await kept(log, session.id, message, after)
     async with SqliteStore(tmp_path) as store:
         assert await store.conversations.load(session.id, owner="ann") == messages
 
@@ -94,6 +96,6 @@ async def test_a_reply_costs_what_the_settings_or_the_table_say_and_unknown_stay
     session = await store.conversations.create(owner="ann")
     log = StoredLog(store.conversations, "ann", price)
     await kept(log, session.id, HI)
-    await kept(log, session.id, message)
+    await kept(log, session.id, message, 1)
     total = await costs(store, session.id)
     assert (total.known, total.unknown) == (cost if cost is None else pytest.approx(cost), int(cost is None))

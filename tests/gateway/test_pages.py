@@ -74,6 +74,11 @@ async def test_nothing_else_is_there(anybody: httpx2.AsyncClient, path: str) -> 
     assert set(answer.json()) == {"error", "code"}
 
 
+async def test_a_missing_slash_is_added(anybody: httpx2.AsyncClient) -> None:
+    answer = await anybody.get(PAGE.removesuffix("/"), headers=token(anybody))
+    assert (answer.status_code, answer.headers["location"]) == (308, PAGE)
+
+
 async def test_files_can_only_be_read(anybody: httpx2.AsyncClient) -> None:
     assert (await anybody.post("/sdk/handspan.js", headers=token(anybody))).status_code == 405
 

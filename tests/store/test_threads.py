@@ -1,7 +1,9 @@
 """Threads: searched and read in parts, and changed by hand without leaving a conversation that can't stand."""
 
 import asyncio
+import sqlite3
 from itertools import accumulate, pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,12 +12,16 @@ from hypothesis import strategies as st
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Message, ResultsMessage, Text, Usage, UserMessage, check_all
+from handspan.store.database import Database
+from handspan.store.migrations import MIGRATIONS
+from handspan.store.rows import encode
 from handspan.store.store import SqliteStore
 from handspan.store.thread_changes import Kind, Said, taken_along
-from handspan.store.threads import Entry
 from tests.store.things import WRITES, Clock, answers, asks, call, says, soon, started, user
 
 pytestmark = pytest.mark.anyio
+
+ROUND = (asks("one", "two"), answers("one", "two"))
 
 
 async def made(store: SqliteStore, *messages: Message, thread: str = "t", owner: str = "ann", name: str = "") -> str:
@@ -28,10 +34,17 @@ async def loaded(store: SqliteStore) -> list[Message]:
     return await soon(store.conversations.load("t", owner="ann"))
 
 
-async def removed(store: SqliteStore, seq: int) -> int:
-    """How many messages went with the one at this place."""
-    entry = (await soon(store.threads.find("t", seq, owner="ann")))[0]
-    return await soon(store.threads.remove("t", entry, owner="ann"))
+async def removed(store: SqliteStore, number: int) -> int:
+    """How many messages went with this one."""
+    return await soon(store.threads.remove("t", number, owner="ann"))
+
+
+async def numbers(store: SqliteStore) -> list[int]:
+    """By which the messages are known, as both ways of asking tell."""
+    entries = await soon(store.threads.entries("t", owner="ann"))
+    found = list(dict.fromkeys(entry.number for entry in entries))
+    assert await soon(store.threads.numbers("t", owner="ann")) == found
+    return found
 
 
 async def refused(store: SqliteStore, code: str, attempt: object) -> str:
@@ -52,7 +65,8 @@ async def test_another_owner_can_do_nothing_with_a_thread(store: SqliteStore) ->
             store.threads.entries(thread, owner=owner, offset=1, limit=1),
             store.threads.find(thread, 1, owner=owner),
             store.threads.add(thread, [user()], owner=owner),
-            store.threads.remove(thread, Entry(1, 0.0, user()), owner=owner),
+            store.threads.numbers(thread, owner=owner),
+            store.threads.remove(thread, 1, owner=owner),
             store.threads.clear(thread, owner=owner),
         ):
             assert "There is no session" in await refused(store, "file_not_found", attempt)
@@ -102,15 +116,14 @@ async def test_an_assistant_does_not_begin_and_does_not_speak_twice(store: Sqlit
     assert await loaded(store) == [user(), says()]
 
 
-async def test_a_message_that_is_gone_or_has_moved_is_not_removed(store: SqliteStore) -> None:
+async def test_a_message_that_is_gone_is_not_removed_and_no_other_in_its_place(store: SqliteStore) -> None:
     await made(store, *[user(str(number)) for number in range(4)])
-    for seq in (-1, 0, 5, 10**9):
-        assert await soon(store.threads.find("t", seq, owner="ann")) == []
-        assert await soon(store.threads.remove("t", Entry(seq, 0.0, user()), owner="ann")) == 0
-    before = await soon(store.threads.entries("t", owner="ann"))
-    gone = await soon(asyncio.gather(*(store.threads.remove("t", entry, owner="ann") for entry in before)))
-    assert gone == [1, 0, 0, 0]  # the others have moved
-    assert await loaded(store) == [user("1"), user("2"), user("3")]
+    for number in (-1, 0, 5, 10**9):
+        assert await soon(store.threads.find("t", number, owner="ann")) == []
+        assert await removed(store, number) == 0
+    gone = await soon(asyncio.gather(*(store.threads.remove("t", 2, owner="ann") for _ in range(4))))
+    assert gone == [1, 0, 0, 0]
+    assert await loaded(store) == [user("0"), user("2"), user("3")]
 
 
 async def test_a_damaged_message_is_told_in_words(store: SqliteStore) -> None:
@@ -129,11 +142,53 @@ async def test_what_is_added_costs_nothing_and_is_part_of_the_conversation(store
     (used,) = await soon(store.usage.sums("session", owner="ann"))
     assert used.replies == 1
     await soon(store.conversations.append("t", says("f"), owner="ann", after=5))
-    assert [entry.seq for entry in await soon(store.threads.entries("t", owner="ann"))] == [1, 2, 3, 4, 5, 6]
+    assert await numbers(store) == [1, 2, 3, 4, 5, 6]
     assert (await soon(store.conversations.get("t", owner="ann"))).length == 6
 
 
 # Removing.
+
+
+async def test_a_message_keeps_its_number_and_no_other_ever_gets_it(store: SqliteStore) -> None:
+    await made(store, user("a"), says("b"), user("c"), *ROUND, says("d"))
+    assert await numbers(store) == [1, 2, 3, 4, 5, 6]
+    assert await removed(store, 1) == 2
+    assert await numbers(store) == [3, 4, 5, 6]
+    assert [entry.message for entry in await soon(store.threads.find("t", 3, owner="ann"))] == [user("c")]
+    assert len(await soon(store.threads.find("t", 5, owner="ann"))) == 2
+    assert await soon(store.threads.find("t", 1, owner="ann")) == []
+    await soon(store.conversations.rewind("t", 3, owner="ann"))
+    await soon(store.conversations.rewind("t", 3, owner="ann"))  # nothing more to drop
+    await soon(store.conversations.append("t", says("e"), user("f"), owner="ann"))
+    await soon(store.threads.add("t", [user("g")], owner="ann"))
+    assert await numbers(store) == [3, 4, 5, 7, 8, 9]
+    assert await removed(store, 8) == 1
+    assert await numbers(store) == [3, 4, 5, 7, 9]
+    await soon(store.threads.clear("t", owner="ann"))
+    await soon(store.conversations.append("t", user("h"), owner="ann"))
+    assert await numbers(store) == [10]
+    known = await soon(store.conversations.get("t", owner="ann"))
+    assert (known.length, known.removed) == (1, 9)
+
+
+async def test_messages_of_an_older_version_have_their_places_for_numbers(state: Path) -> None:
+    old = Database(state, MIGRATIONS[:5])
+    begin = "INSERT INTO sessions (id, owner, agent, name, created, active) VALUES ('t', 'ann', 'General', '', 1, 1)"
+    add = "INSERT INTO messages (session, seq, at, body) VALUES ('t', ?, 1, ?)"
+
+    def fill(connection: sqlite3.Connection) -> None:
+        connection.execute(begin)
+        for seq, message in enumerate((user("a"), says("b"), user("c")), 1):
+            connection.execute(add, (seq, encode(message)))
+
+    await soon(old.open())
+    await soon(old.write(fill))
+    await soon(old.close())
+    async with SqliteStore(state) as store:
+        assert await numbers(store) == [1, 2, 3]
+        await removed(store, 1)
+        await soon(store.conversations.append("t", says("d"), owner="ann"))
+        assert await numbers(store) == [3, 4]
 
 
 def kinds_of(messages: list[Message]) -> list[Kind]:
@@ -141,9 +196,6 @@ def kinds_of(messages: list[Message]) -> list[Kind]:
         "user" if isinstance(one, UserMessage) else "results" if isinstance(one, ResultsMessage) else "assistant"
         for one in messages
     ]
-
-
-ROUND = (asks("one", "two"), answers("one", "two"))
 
 
 @pytest.mark.parametrize(
@@ -231,7 +283,7 @@ async def test_entries_have_their_times_and_results_are_one_each(store: SqliteSt
         clock.now += 1
     entries = await soon(store.threads.entries("t", owner="ann"))
     began = clock.now - 4
-    assert [(entry.seq, entry.place, entry.at - began) for entry in entries] == [
+    assert [(entry.number, entry.place, entry.at - began) for entry in entries] == [
         (1, None, 0),
         (2, None, 1),
         (3, 0, 2),

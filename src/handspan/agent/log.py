@@ -16,9 +16,9 @@ class StoredLog:
         self._owner = owner
         self._price = price
 
-    def append(self, session: str, message: Message) -> "asyncio.Future[None] | None":
+    def append(self, session: str, message: Message, after: int) -> "asyncio.Future[None] | None":
         """Kept for good when this is done; None when it is done with all else around it."""
         dollars = None
         if type(message) is AssistantMessage:
             dollars = cost(message.usage, price_of(message.model, self._price))
-        return self._conversations.keep(session, message, owner=self._owner, cost=dollars)
+        return self._conversations.keep(session, message, owner=self._owner, after=after, cost=dollars)

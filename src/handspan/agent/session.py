@@ -14,13 +14,15 @@ from handspan.models.model import Model, Projection
 class Log(Protocol):
     """Where messages are kept: at once, or when what it gives was awaited. It is on its way even if nobody waits."""
 
-    def append(self, session: str, message: Message) -> "asyncio.Future[None] | None": ...
+    def append(self, session: str, message: Message, after: int) -> "asyncio.Future[None] | None":
+        """`after`: so many come before it; where there are not so many, it must not be kept."""
+        ...
 
 
 class NoLog:
     """Keeps nothing: a conversation that ends with the process."""
 
-    def append(self, session: str, message: Message) -> None:
+    def append(self, session: str, message: Message, after: int) -> None:
         """Nothing to do."""
 
 
@@ -43,6 +45,8 @@ class Session:
         self.model = model
         self.limits = limits or Limits()
         self.messages = list(messages)
+        self.removed = 0
+        """How many messages it has lost so far. Where the store says another number, it is not the same any more."""
         self.turn = Turn(messages)
         self.agent = caller.agent
         """The agent as it is without skills; `caller` acts as it is with them."""
@@ -71,7 +75,7 @@ class Session:
     async def append(self, message: Message) -> None:
         """Add a message: kept first, then part of every projection. `UnpairedCalls` when it must not stand here."""
         check_next(self.last, message)
-        keeping = self._log.append(self.id, message)
+        keeping = self._log.append(self.id, message, len(self.messages))
         if keeping is not None:
             try:
                 await asyncio.shield(keeping)

@@ -52,6 +52,8 @@ class Session(Struct, frozen=True):
     state: SessionState
     length: int
     """How many messages it has; the sequence number of the last one."""
+    removed: int = 0
+    """How many it had and has no more: a new message's number is its sequence number and this."""
 
 
 class SessionPage(Struct, frozen=True):
@@ -134,7 +136,9 @@ class Conversations(Protocol):
         """
         ...
 
-    def keep(self, session: str, message: Message, *, owner: str, cost: float | None = None) -> Future[None] | None:
+    def keep(
+        self, session: str, message: Message, *, owner: str, after: int, cost: float | None = None
+    ) -> Future[None] | None:
         """`append` for one message that is on its way even if nobody waits; None when `together` acknowledges it."""
         ...
 

@@ -28,7 +28,7 @@ from handspan.gateway.conversations.turn_events import Happening, Titled
 from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth, AuthMiddleware
 from handspan.gateway.entry.pairing import Pairing
-from handspan.gateway.entry.refusals import Refused, send_refusal, send_whole
+from handspan.gateway.entry.refusals import Refused, is_graph, send_refusal, send_whole
 from handspan.gateway.live import Live, Topic
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.open_answers import ANSWERS
@@ -45,8 +45,6 @@ _log = logging.getLogger(__name__)
 _HTTP: Final = ("handspan.gateway.http", "HttpDoors")
 _BROWSERS: Final = ("handspan.gateway.browsers", "BrowserDoors")
 _PAGES: Final = "handspan.gateway.pages"
-_GRAPH: Final = "/v1/"
-_PING: Final = "/ping"
 _FILES: Final = ("/sdk/", "/examples/")
 _OFTEN: Final = 5.0
 """Seconds between two looks at what waited too long."""
@@ -167,7 +165,7 @@ class Gateway:
             await send_whole(send, 200, [(b"content-type", b"application/json")], constant)
             return
         path = _path(scope)
-        if path.startswith(_GRAPH) or path == _PING:
+        if is_graph(scope):
             await self._for_browsers()(scope, receive, send)
             return
         if path.startswith(_FILES):

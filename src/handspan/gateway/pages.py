@@ -16,6 +16,7 @@ from handspan.gateway.entry.places import header_of
 from handspan.gateway.entry.refusals import Header, Refused, send_refusal, send_whole
 
 _ASSETS: Final = Path(__file__).parents[1] / "assets"
+_PAGE: Final = "index.html"
 _KINDS: Final = {".js": b"text/javascript; charset=utf-8", ".html": b"text/html; charset=utf-8"}
 _IS_PATH: Final = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*(/|\.js|\.html)?")
 _INLINE: Final = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
@@ -25,6 +26,10 @@ async def serve_file(path: str, scope: Scope, receive: Receive, send: Send) -> N
     """The file at this path, below the path prefix."""
     if scope["method"] not in ("GET", "HEAD"):
         await send_refusal(Refused(405, "bad_request", "Files can only be read: use GET."), scope, send)
+        return
+    if _is_folder(path):
+        there = f"{scope.get('root_path', '')}{path}/".encode("latin-1")
+        await send_whole(send, 308, [(b"location", there)])
         return
     found = _file(path)
     if found is None:
@@ -38,13 +43,19 @@ async def serve_file(path: str, scope: Scope, receive: Receive, send: Send) -> N
     await send_whole(send, 200, headers, body)
 
 
+def _is_folder(path: str) -> bool:
+    """Whether only a slash is missing: addresses in a page are relative to where it is."""
+    name = path.removeprefix("/")
+    return _IS_PATH.fullmatch(name) is not None and not name.endswith("/") and (_ASSETS / name / _PAGE).is_file()
+
+
 @lru_cache(maxsize=64)
 def _file(path: str) -> tuple[bytes, list[Header]] | None:
     """What is there, with its headers; a folder stands for its page. Names that are no plain names are nothing."""
     name = path.removeprefix("/")
     if not _IS_PATH.fullmatch(name):
         return None
-    file = _ASSETS / (f"{name}index.html" if name.endswith("/") else name)
+    file = _ASSETS / (f"{name}{_PAGE}" if name.endswith("/") else name)
     kind = _KINDS.get(file.suffix)
     if kind is None or not file.is_file():
         return None

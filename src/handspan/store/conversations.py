@@ -29,24 +29,26 @@ from handspan.store.database import Database
 from handspan.store.paging import Mark, page_size
 from handspan.store.rows import Row, encode, plain
 
-SESSION: Final = "id, owner, agent, name, created, active, state, length"
+SESSION: Final = "id, owner, agent, name, created, active, state, length, removed"
 # One statement decides: is it the owner's, do calls and results pair, are there no replies in a row, is it as long as
 # the caller thinks. It lets pass what `check_next` lets pass, and nothing else.
 _APPEND: Final = (
-    "INSERT INTO messages (session, seq, at, opens, body)"
-    " SELECT id, length + 1, ?, ?, ? FROM sessions"
+    "INSERT INTO messages (session, seq, number, at, opens, body)"
+    " SELECT id, length + 1, length + 1 + removed, ?, ?, ? FROM sessions"
     " WHERE id = ? AND owner = ? AND open_calls IS ? AND NOT (ends_with_reply AND ?) AND (? IS NULL OR length = ?)"
 )
 _USE: Final = (
     "INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)"
     " SELECT id, length, owner, ?, ?, ?, ?, ?, ?, ? FROM sessions WHERE id = ?"
 )
-# As the trigger of the messages does it.
+# As the trigger of the messages does it. What was dropped is counted: no number is given twice.
 _REWIND: Final = (
-    "UPDATE sessions SET (length, open_calls, ends_with_reply) = (SELECT COALESCE(MAX(seq), 0), opens,"
+    "UPDATE sessions SET removed = removed + length - ?1,"
+    " (length, open_calls, ends_with_reply) = (SELECT COALESCE(MAX(seq), 0), opens,"
     ' COALESCE(substr(body, 1, 19) = CAST(\'{"type":"assistant"\' AS BLOB), 0)'
-    " FROM messages WHERE session = sessions.id AND seq = ?) WHERE id = ?"
+    " FROM messages WHERE session = sessions.id AND seq = ?1) WHERE id = ?2"
 )
+_FEW: Final = 8
 _MOST_TOKENS: Final = 2**40
 """More than that is no count of tokens, whatever somebody's API says; nor a price."""
 
@@ -83,11 +85,9 @@ class StoredConversations:
         unit = self._database.unit
         if unit is None:
             return await self._database.write(partial(_create, made))
-        known = await self.find(given, owner=owner)
-        if known is None:
-            self._new[given] = known = made
-            unit.add(partial(_create, made), lambda: self._new.pop(given, None))
-        return known
+        self._new[given] = made  # whether it is somebody else's comes out when it is written
+        unit.add(partial(_create, made), lambda: self._new.pop(given, None))
+        return made
 
     async def find(self, session: str, *, owner: str) -> Session | None:
         """This session, for who may also begin one under this id: None where there is none. `NotYours`."""
@@ -116,6 +116,10 @@ class StoredConversations:
         """The messages, or those after this sequence number."""
         if session in self._new:
             return []
+        if after:  # what is new since a turn is a message or two: a thread would cost more than they do
+            newer = self._database.read_now(partial(messages_of, session, owner, after, most=_FEW))
+            if len(newer) < _FEW:
+                return newer
         return await self._database.read(partial(messages_of, session, owner, after))
 
     async def append(
@@ -128,10 +132,10 @@ class StoredConversations:
             await self._database.join(append_work(session, messages, owner, self._clock(), after, cost))
 
     def keep(
-        self, session: str, message: Message, *, owner: str, cost: float | None = None
+        self, session: str, message: Message, *, owner: str, after: int, cost: float | None = None
     ) -> asyncio.Future[None] | None:
         """`append` for one message that is on its way even if nobody waits; None when a unit acknowledges it."""
-        work, unit = append_work(session, (message,), owner, self._clock(), None, cost), self._database.unit
+        work, unit = append_work(session, (message,), owner, self._clock(), after, cost), self._database.unit
         if unit is None:
             return self._database.write(work)
         unit.add(work)
@@ -217,11 +221,11 @@ def session_of(session: str, owner: str, connection: sqlite3.Connection) -> Sess
     return Session(*row)
 
 
-def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connection) -> list[Message]:
-    """The messages of the owner's session, paired throughout."""
+def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connection, most: int = -1) -> list[Message]:
+    """The messages of the owner's session, paired throughout; or at most so many."""
     session_of(session, owner, connection)
-    sql = "SELECT body FROM messages WHERE session = ? AND seq > ? ORDER BY seq"
-    bodies = [body for (body,) in connection.execute(sql, (plain(session), after))]
+    sql = "SELECT body FROM messages WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+    bodies = [body for (body,) in connection.execute(sql, (plain(session), after, most))]
     try:
         messages = _decoder().decode(b"[%b]" % b",".join(bodies)) if bodies else []
         # What comes first in a part may be the answer to what is not part of it.
@@ -234,7 +238,7 @@ def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connec
 
 
 def _create(session: Session, connection: sqlite3.Connection) -> Session:
-    sql = f"INSERT OR IGNORE INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    sql = f"INSERT OR IGNORE INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     connection.execute(sql, msgspec.structs.astuple(session))
     return _found(session.id, session.owner, connection) or session
 
@@ -257,7 +261,7 @@ def _rewind(session: str, length: int, owner: str, connection: sqlite3.Connectio
 
 def drop_messages(session: str, first: int, last: int, connection: sqlite3.Connection) -> None:
     """Delete these messages; what their replies cost still counts. Then `end_at`, in the same transaction."""
-    # The numbers are given again: what the dropped replies cost moves below all that were moved before.
+    # The places are given again: what the dropped replies cost moves below all that were moved before.
     lowest = connection.execute("SELECT MIN(0, MIN(seq)) FROM usage WHERE session = ?", (session,)).fetchone()[0]
     these = (session, first, last)
     connection.execute("UPDATE usage SET seq = ? - seq WHERE session = ? AND seq BETWEEN ? AND ?", (lowest, *these))
@@ -265,7 +269,7 @@ def drop_messages(session: str, first: int, last: int, connection: sqlite3.Conne
 
 
 def end_at(session: str, length: int, connection: sqlite3.Connection) -> None:
-    """Let the session have so many messages, and what the last one of them opens."""
+    """Let the session have only so many messages, and what the last one of them opens."""
     connection.execute(_REWIND, (length, session))
 
 

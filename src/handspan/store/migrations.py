@@ -197,6 +197,11 @@ CREATE TABLE memories (                       -- what clients ask to remember (h
     metadata BLOB NOT NULL                    -- a JSON object
 );
 CREATE INDEX memories_by_owner ON memories (owner, at, id);
+
+-- Places move up when messages are removed; a message's number stays, and is never another's (http.md 8.3).
+ALTER TABLE sessions ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE messages ADD COLUMN number INTEGER NOT NULL DEFAULT 0;  -- seq + sessions.removed when it was added
+UPDATE messages SET number = seq;
 """
 
 MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM, _NO_REPLIES_IN_A_ROW, _DEVICES_AND_NOTES, _JOURNAL, _BROWSERS)

@@ -41,8 +41,8 @@ def add(thread: str, owner: str, messages: tuple[Said, ...], at: float, connecti
         if before == kind == "assistant":
             text = "An assistant's message has to follow a person's: put a message of 'user' before it."
             raise ToolError("invalid_arguments", text)
-        sql = "INSERT INTO messages (session, seq, at, opens, body) VALUES (?, ?, ?, NULL, ?)"
-        connection.execute(sql, (found.id, seq, at, encode(message)))
+        sql = "INSERT INTO messages (session, seq, number, at, opens, body) VALUES (?, ?, ?, ?, NULL, ?)"
+        connection.execute(sql, (found.id, seq, seq + found.removed, at, encode(message)))
 
 
 def remove(thread: str, owner: str, seq: int, connection: sqlite3.Connection) -> int:
@@ -80,7 +80,7 @@ def taken_along(kinds: Sequence[Kind], seq: int) -> tuple[int, int]:
 
 
 def _take_out(session: Session, first: int, last: int, connection: sqlite3.Connection) -> None:
-    """Remove these messages; those behind them move up: a conversation has no gaps."""
+    """Remove these messages; those behind them move up, since a conversation has no gaps, and keep their numbers."""
     if last == session.length:
         _last(session, connection)
     count = last - first + 1

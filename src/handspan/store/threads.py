@@ -28,7 +28,8 @@ _PAGE: Final = (
 class Entry(Struct, frozen=True):
     """What clients see as one message: a message, or of the results of a round each one."""
 
-    seq: int
+    number: int
+    """By which it is known as long as it is there, and nothing else ever."""
     at: float
     """Seconds since 1970."""
     message: Message
@@ -60,12 +61,22 @@ class StoredThreads:
         """What was said in it, the first one first; or so much of it."""
         return await self._database.read(partial(_part, thread, owner, offset, limit))
 
-    async def find(self, thread: str, seq: int, *, owner: str) -> list[Entry]:
+    async def find(self, thread: str, number: int, *, owner: str) -> list[Entry]:
         """The entries of one message; none when there is no such message."""
 
         def work(connection: sqlite3.Connection) -> list[Entry]:
-            session_of(thread, owner, connection)
-            return list(_entries(thread, seq, seq, connection))
+            seq = _place(session_of(thread, owner, connection), number, connection)
+            return list(_entries(thread, seq, seq, connection)) if seq is not None else []
+
+        return await self._database.read(work)
+
+    async def numbers(self, thread: str, *, owner: str) -> list[int]:
+        """The numbers of its messages, in their order."""
+        sql = "SELECT number FROM messages WHERE session = ? ORDER BY seq"
+
+        def work(connection: sqlite3.Connection) -> list[int]:
+            session = session_of(thread, owner, connection)
+            return [number for (number,) in connection.execute(sql, (session.id,))]
 
         return await self._database.read(work)
 
@@ -84,22 +95,28 @@ class StoredThreads:
         """
         await self._database.write(partial(add, thread, owner, tuple(messages), self._clock()))
 
-    async def remove(self, thread: str, entry: Entry, *, owner: str) -> int:
+    async def remove(self, thread: str, number: int, *, owner: str) -> int:
         """Remove this message with those that can't stand without it; how many they were. `ToolError` (`busy`).
 
-        Those behind it move up, and are known by other numbers then. 0: it is gone, or has moved itself.
+        0: it is gone already.
         """
 
         def work(connection: sqlite3.Connection) -> int:
-            session_of(thread, owner, connection)
-            is_there = entry in _entries(thread, entry.seq, entry.seq, connection)
-            return remove(thread, owner, entry.seq, connection) if is_there else 0
+            seq = _place(session_of(thread, owner, connection), number, connection)
+            return remove(thread, owner, seq, connection) if seq is not None else 0
 
         return await self._database.write(work)
 
     async def clear(self, thread: str, *, owner: str) -> int:
         """Remove all messages; how many they were. `ToolError` (`busy`) while it is at work, or waits for calls."""
         return await self._database.write(partial(clear, thread, owner))
+
+
+def _place(session: Session, number: int, connection: sqlite3.Connection) -> int | None:
+    """Where the message of this number stands now: it may have moved up by as many as were removed."""
+    sql = "SELECT seq FROM messages WHERE session = ? AND seq BETWEEN ? AND ? AND number = ?"
+    row = connection.execute(sql, (session.id, number - session.removed, number, number)).fetchone()
+    return None if row is None else row[0]
 
 
 def _part(thread: str, owner: str, offset: int, limit: int | None, connection: sqlite3.Connection) -> list[Entry]:
@@ -125,21 +142,23 @@ def _sizes(thread: str, connection: sqlite3.Connection) -> Iterator[int]:
 
 
 def _entries(thread: str, first: int, last: int, connection: sqlite3.Connection) -> Iterator[Entry]:
-    sql = "SELECT seq, at, body FROM messages WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"
+    sql = "SELECT seq, number, at, body FROM messages WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"
     calls: tuple[CallPart, ...] = ()
-    for seq, at, body in connection.execute(sql, (plain(thread), first - 1, last)):  # one more: results need its calls
+    for seq, number, at, body in connection.execute(
+        sql, (plain(thread), first - 1, last)
+    ):  # one more: results need its calls
         message = _decoded(thread, body)
         if seq >= first:
-            yield from _of_message(seq, at, message, calls)
+            yield from _of_message(number, at, message, calls)
         calls = message.calls if type(message) is AssistantMessage else ()
 
 
-def _of_message(seq: int, at: float, message: Message, calls: tuple[CallPart, ...]) -> Iterator[Entry]:
+def _of_message(number: int, at: float, message: Message, calls: tuple[CallPart, ...]) -> Iterator[Entry]:
     if type(message) is ResultsMessage:
         for place, call in enumerate(calls):
-            yield Entry(seq, at, message, place, call)
+            yield Entry(number, at, message, place, call)
     else:
-        yield Entry(seq, at, message)
+        yield Entry(number, at, message)
 
 
 def _decoded(thread: str, body: bytes) -> Message:

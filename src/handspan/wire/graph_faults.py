@@ -19,15 +19,13 @@ MOST_DETAILS: Final = 50
 
 
 _BY_STATUS: Final[dict[int, str]] = {
-    400: "VALIDATION_ERROR",
     401: "AUTHENTICATION_ERROR",
     403: "PERMISSION_ERROR",
     404: "RESOURCE_NOT_FOUND",
     405: "METHOD_NOT_ALLOWED",
+    408: "REQUEST_TIMEOUT",
     409: "GRAPH_BUSY",
     413: "REQUEST_TOO_LARGE",
-    415: "VALIDATION_ERROR",
-    422: "VALIDATION_ERROR",
     429: "RATE_LIMIT_EXCEEDED",
     503: "STORAGE_ERROR",
     504: "GRAPH_TIMEOUT",
@@ -36,7 +34,7 @@ _BY_STATUS: Final[dict[int, str]] = {
 
 def code_of(status: int) -> str:
     """The code of an error that has none of its own (http.md 1.3)."""
-    return _BY_STATUS.get(status, "GRAPH_ERROR")
+    return _BY_STATUS.get(status, "VALIDATION_ERROR" if status < 500 else "GRAPH_ERROR")
 
 
 class Detail(Struct, frozen=True):

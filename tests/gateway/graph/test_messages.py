@@ -22,6 +22,10 @@ async def shown(page: Page, query: str = "", thread: str = "t") -> list[dict[str
     return (await page.ask("GET", f"/v1/threads/{thread}/messages{query}")).messages
 
 
+def ids(messages: list[dict[str, Any]]) -> list[str]:
+    return [message["message_id"] for message in messages]
+
+
 def words(messages: list[dict[str, Any]]) -> list[str]:
     return [block.get("text", block["type"]) for message in messages for block in message["content"]]
 
@@ -187,8 +191,55 @@ async def test_what_was_taken_away_is_told_to_no_model_any_more(page: Page) -> N
     assert words(await shown(page)) == ["kept", "kept"]
     answer = await page.say("and now?", "t", response_granularity="full")
     assert words(answer.data["context"]) == ["kept", "kept", "and now?", "and now?"]
-    assert [message["message_id"] for message in await shown(page)] == ["t:1", "t:2", "t:3", "t:4"]
+    assert ids(await shown(page)) == ids(answer.data["context"]) == ["t:3", "t:4", "t:5", "t:6"]
     assert "secret" not in json.dumps(await shown(page))
+
+
+async def test_an_id_stays_with_its_message_and_is_never_anothers(page: Page) -> None:
+    for number in range(3):
+        await page.say(f"number {number}", "t")
+    assert (await delete(page, "t:1")).status == 200
+    for gone in ("t:1", "t:2"):
+        assert (await page.ask("GET", f"/v1/threads/t/messages/{gone}")).status == 404
+        assert (await delete(page, gone)).status == 404
+    assert (await page.ask("GET", "/v1/threads/t/messages/t:5")).data["content"][0]["text"] == "number 2"
+    assert (await delete(page, "t:6")).status == 200  # the last one: its id is not given to the next one
+    said = await page.say("more", "t")
+    assert ids(said.messages) == ["t:7", "t:8"]
+    streamed = await page.stream([text("user", "and more")], config={"thread_id": "t"})
+    assert {chunk["message"]["message_id"] for chunk in streamed.chunks} == {"t:9", "t:10"}
+    assert ids(await shown(page)) == ["t:3", "t:4", "t:5", "t:7", "t:8", "t:9", "t:10"]
+
+
+async def test_a_run_that_goes_on_calls_its_messages_what_the_thread_calls_them(page: Page) -> None:
+    await page.set_up(ECHO)
+    first = await page.say("call get_current_time\nthen\ncall echo\nthen\nend", "t")
+    assert (await delete(page, "t:3.0")).status == 200  # the first round, while the run waits in its second
+    last = await page.answer(result(first.calls[0]["id"], 1))
+    assert ids(await shown(page)) == ["t:1", "t:4", "t:5.0", "t:6"]
+    assert first.messages[-1]["message_id"] == "t:5.0"
+    assert ids(last.messages) == ["t:1", "t:6", "t:7.0"]  # this model counts rounds: it asks once more
+
+
+async def test_a_name_made_of_what_was_taken_away_goes_with_it(there: House, page: Page) -> None:
+    async def name(thread: str = "t") -> str | None:
+        found = (await page.ask("GET", f"/v1/threads/{thread}")).data["thread_data"]["thread"]["thread_name"]
+        return None if found is None else str(found)
+
+    await page.say("the secret is 42", "t")
+    await page.say("something else", "t")
+    assert (await delete(page, "t:3")).status == 200
+    assert await name() == "the secret is 42"
+    assert (await delete(page, "t:1")).status == 200
+    assert await name() is None
+    await page.say("new words", "t")
+    assert await name() == "new words"
+    assert (await page.ask("DELETE", "/v1/threads/t/state")).status == 200
+    assert await name() is None
+    await page.say("and again", "t")
+    await there.gateway.gateway.store.conversations.rename("t", "Chosen", owner="operator")
+    assert (await page.ask("DELETE", "/v1/threads/t/state")).status == 200
+    assert await name() == "Chosen"
 
 
 async def test_without_a_body_it_is_done_too(page: Page) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from handspan.core.principals import OPERATOR
+from handspan.core.questions import Answer, Decision, Question
 from handspan.core.results import Failure
 from tests.gateway.graph.house import ECHO, House, Page, house, result, said, tool
 
@@ -111,6 +112,19 @@ class TestTheLoop:
         assert len(full["state"]["context"]) == len(full["context"]) == 6
         assert full["state"]["execution_meta"]["status"] == "completed"
 
+    async def test_an_answer_and_the_thread_say_the_same_of_the_state(self, page: Page) -> None:
+        await page.set_up(ECHO)
+        script = 'call echo {"x": 1}\ncall get_current_time\nthen\nend'
+        full = (await page.say(script, "t", response_granularity="full")).data
+        assert full["state"] == (await page.ask("GET", "/v1/threads/t/state")).data["state"]
+        assert full["context"] == full["state"]["context"]
+        assert all(message["timestamp"] > 1e9 for message in full["context"])
+        (call,) = full["state"]["execution_meta"]["interrupt_data"]["open_calls"]
+        assert (call["id"], call["args"]) == (full["meta"]["open_calls"][0], {"x": 1})
+        last = (await page.answer(result(call["id"]), response_granularity="partial")).data
+        assert last["state"] is None
+        assert last["context"] == (await page.ask("GET", "/v1/threads/t/messages")).messages
+
     async def test_the_limit_of_rounds_ends_the_run_over_all_its_requests(self, page: Page) -> None:
         await page.set_up(ECHO)
         first = await page.say("call echo\nthen\ncall echo\nthen\ncall echo\nthen\nnever", recursion_limit=2)
@@ -128,6 +142,18 @@ class TestTheLoop:
 
 
 class TestResults:
+    async def test_open_calls_are_those_that_are_left_and_any_client_of_the_owner_may_close_them(
+        self, there: House, page: Page
+    ) -> None:
+        other = await there.another()
+        await other.set_up(ECHO)
+        waiting = (await other.say("call echo\ncall echo", "t")).meta["open_calls"]
+        assert len(waiting) == 2
+        left = (await other.answer(result(waiting[0]))).meta["open_calls"]
+        assert left == waiting[1:]
+        fixed = (await page.ask("POST", "/v1/graph/fix", {"thread_id": "t"})).data  # whoever's they are
+        assert fixed["removed_count"] == 1
+
     async def test_partial_answers_leave_the_others_open(self, page: Page) -> None:
         await page.set_up(ECHO)
         first = await page.say("call echo\ncall echo\nthen\n{results}")
@@ -317,6 +343,40 @@ class TestTheSameEngine:
         answer = await page.say('call weather {"city": 7}\nthen\n{results}')
         assert answer.calls == []
         assert json.loads(answer.words)[0]["code"] == "invalid_arguments"
+
+    async def test_the_client_is_asked_with_what_a_hook_made_of_the_call(self, tmp_path: Path) -> None:
+        hook = {"type": "path_prefix", "config": {"prefix": "sub", "tools": ["save"]}}
+        async with house(tmp_path, hooks={"chain": [hook]}) as there:
+            page = there.page
+            await page.set_up(tool("save"), ECHO)
+            script = 'call save {"path": "a.txt", "n": 1}\ncall echo {"path": "b.txt"}\ncall save {"path": "/"}'
+            first = await page.say(script, "t", response_granularity="full")
+            assert [call["args"] for call in first.calls] == [{"path": "sub/a.txt", "n": 1}, {"path": "b.txt"}]
+            state = first.data["state"]["execution_meta"]["interrupt_data"]["open_calls"]
+            assert [call["args"] for call in state] == [call["args"] for call in first.calls]
+            streamed = await page.stream([said('call save {"path": "a.txt"}')], response_granularity="full")
+            assert streamed.calls[0]["args"] == {"path": "sub/a.txt"}
+            asking = [chunk for chunk in streamed.chunks if "tool_call_id" in (chunk["data"] or {})][-1]
+            assert asking["data"]["args"] == {"path": "sub/a.txt"}
+
+    async def test_the_client_is_asked_when_a_person_agreed_and_with_what_she_changed(self, tmp_path: Path) -> None:
+        async with house(tmp_path, agents={"General": {"mode": "ask_always"}}) as there, asyncio.timeout(20):
+            questions = there.gateway.gateway.questions
+            asked: asyncio.Queue[Question] = asyncio.Queue()
+            questions.asked.append(asked.put_nowait)
+            await there.page.set_up(ECHO)
+            running = asyncio.create_task(
+                there.page.say('call echo {"x": 1}\ncall echo {"x": 2}\nthen\n{results}', "t")
+            )
+            for _ in range(2):
+                question = await asked.get()
+                decision: Decision = "deny" if question.arguments == {"x": 2} else "allow"
+                answer = Answer(decision, arguments={"x": 7} if decision == "allow" else None)
+                assert await questions.answer(question.id, answer, owner=OPERATOR.owner)
+            first = await running
+            assert [call["args"] for call in first.calls] == [{"x": 7}]
+            last = await there.page.answer(result(first.calls[0]["id"], "done"))
+            assert [one["status"] for one in json.loads(last.words)] == ["success", "error"]
 
     async def test_the_journal_has_the_call_with_its_client(self, there: House, page: Page) -> None:
         await page.set_up(ECHO)

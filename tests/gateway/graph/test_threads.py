@@ -154,6 +154,16 @@ async def test_a_deleted_thread_is_gone_with_all_that_belongs_to_it(there: House
     assert (await page.say("new", "t")).meta["is_new_thread"] is True
 
 
+async def test_who_watches_the_list_hears_that_a_thread_was_deleted(there: House, page: Page) -> None:
+    await page.say("hello", "t")
+    stream = there.gateway.gateway.live.subscribe(OPERATOR.owner)
+    assert (await page.ask("DELETE", "/v1/threads/t")).status == 200
+    heard = await stream.next(5.0)
+    assert heard is not None
+    assert (heard.topic, heard.data) == ("sessions", {"session_id": "t", "change": "deleted"})
+    stream.end()
+
+
 async def test_a_thread_at_work_says_so_and_is_changed_by_nobody(there: House, page: Page) -> None:
     await page.say("before", "t")
     waiting = there.let_it_wait()

@@ -27,6 +27,8 @@ from handspan.engine.engine import Engine
 from handspan.models.choice import Choice
 from handspan.registry.registry import Registry
 
+_UNKNOWN = -1
+"""How much a session has lost when the store could not say what it has kept of it."""
 LAST = "last"
 """In place of an id: the session that was active last."""
 
@@ -63,6 +65,7 @@ class Conversing:
             await kept.choose_agent(known.id, agent.name, owner=who.owner)
         messages = await kept.load(known.id, owner=who.owner)
         session = self._session(known.id, agent, choice, who, messages)
+        session.removed = known.removed
         if known.state == "idle":  # what runs is another process's, what waits gets its results later
             await self._loop.close(session)
         return session
@@ -107,7 +110,8 @@ class Conversing:
             if not said:
                 return None
             await self._store.conversations.rewind(session.id, said[-1], owner=session.caller.who.owner)
-            self._hear(session, session.messages[: said[-1]])
+            removed = session.removed + len(session.messages) - said[-1]
+            self._hear(session, session.messages[: said[-1]], removed)
             return await turn.advance()
 
     async def change_agent(self, session: Session, agent: Agent, choice: Choice) -> Session:
@@ -115,6 +119,7 @@ class Conversing:
         who = session.caller.who
         await self._store.conversations.choose_agent(session.id, agent.name, owner=who.owner)
         changed = self._session(session.id, agent, choice, who, session.messages)
+        changed.removed = session.removed
         if agent == session.agent:  # only the model is another: what a person switched on stays on
             self._act_with(changed, session.skills)
         return changed
@@ -162,12 +167,12 @@ class Conversing:
     async def _turn(self, session: Session, emit: Emit) -> AsyncIterator["_Turn"]:
         """A turn of this process: nobody else runs one in the session meanwhile."""
         owner = session.caller.who.owner
-        await self._begin(session, owner)
+        known = await self._begin(session, owner)
         turn = _Turn(self._loop, session, emit)
         try:
             if not session.knows_skills:  # not when it is opened: reading them takes longer than all the rest
                 self._act_with(session, session.skills)
-            await self._catch_up(session, owner)
+            await self._catch_up(session, known)
             turn.waits = bool(open_calls(session.last))
             yield turn
         finally:
@@ -175,13 +180,17 @@ class Conversing:
                 if session.inbox and not open_calls(session.last):  # the turn broke off: what was said is kept
                     await self._loop.take_inbox(session)
             finally:
-                await self._end(session, owner, waiting=turn.waits)
+                try:
+                    await self._end(session, owner, waiting=turn.waits)
+                except ToolError:
+                    session.removed = _UNKNOWN
+                    raise
 
-    async def _begin(self, session: Session, owner: str) -> None:
+    async def _begin(self, session: Session, owner: str) -> KnownSession:
         """Whoever cancels this leaves no session behind that seems to run."""
         beginning = asyncio.ensure_future(self._store.conversations.begin_turn(session.id, owner=owner))
         try:
-            await asyncio.shield(beginning)
+            return await asyncio.shield(beginning)
         except asyncio.CancelledError:
             await asyncio.wait([beginning])
             if beginning.exception() is None:
@@ -197,18 +206,18 @@ class Conversing:
             await asyncio.wait([ending])
             raise
 
-    async def _catch_up(self, session: Session, owner: str) -> None:
-        """Hear what was said in the session by another process meanwhile; it may also have dropped an answer."""
-        kept, last = self._store.conversations, session.messages[-1:]
-        newer = await kept.load(session.id, owner=owner, after=len(session.messages) - len(last))
-        if newer == last:
-            return
-        is_longer = newer[: len(last)] == last
-        messages = [*session.messages[:-1], *newer] if is_longer else await kept.load(session.id, owner=owner)
-        self._hear(session, messages)
+    async def _catch_up(self, session: Session, known: KnownSession) -> None:
+        """Hear what was said in the session elsewhere meanwhile; something may also have been taken out of it."""
+        kept, length = self._store.conversations, len(session.messages)
+        if known.removed != session.removed or known.length < length:  # the latter: the disk did not take it
+            self._hear(session, await kept.load(session.id, owner=known.owner), known.removed)
+        elif known.length > length:
+            newer = await kept.load(session.id, owner=known.owner, after=length)
+            self._hear(session, [*session.messages, *newer], known.removed)
 
-    def _hear(self, session: Session, messages: list[Message]) -> None:
+    def _hear(self, session: Session, messages: list[Message], removed: int) -> None:
         session.messages = messages
+        session.removed = removed
         session.turn = Turn(messages)
         session.forget_projections()
 

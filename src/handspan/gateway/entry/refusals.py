@@ -67,7 +67,7 @@ async def send_refusal(refused: Refused, scope: Scope, send: Send) -> None:
 def is_graph(scope: Scope) -> bool:
     """Whether this is for the graph API, whose errors have a form of their own (http.md 1.2)."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-    return path.startswith("/v1/") or path == "/ping"
+    return path.startswith("/v1/") or path in ("/v1", "/ping")
 
 
 def _graph_body(refused: Refused) -> bytes:

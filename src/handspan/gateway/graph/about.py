@@ -16,8 +16,7 @@ from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.following import MODEL, TOOLS
 from handspan.gateway.graph.runs import Client
 from handspan.registry.toolbox import Toolbox
-from handspan.sources.browser import BrowserTool, BrowserTools
-from handspan.sources.offers import OfferRules
+from handspan.sources.browser import BrowserTool
 from handspan.wire.graph_answers import (
     EdgeShown,
     GraphAnswer,
@@ -53,7 +52,7 @@ async def about(doors: GraphDoors, client: Client, request: Request) -> GraphAns
         "interrupt_before": [],
         "interrupt_after": [TOOLS],
         "context_type": None,
-        "id_generator": "place in the thread",
+        "id_generator": "number in the thread",
         "id_type": "string",
         "state_type": GraphState.__name__,
         "state_fields": list(GraphState.__struct_fields__),
@@ -87,8 +86,7 @@ def _tools(
     """The tools by node, exactly as a run would have them: they are lent to a thread that nobody else knows."""
     thread = new_call_id()
     nodes: dict[str, list[ToolShown]] = {TOOLS: []}
-    lending = BrowserTools(doors.registry, OfferRules(), 1.0)  # it makes none: these are made
-    with lending.lent(offered, agent.nodes, Origin("browser", client.id, thread), thread) as lent:
+    with doors.tools.lent(offered, agent.nodes, Origin("browser", client.id, thread), thread) as lent:
         box = doors.registry.toolbox(agent, client.who, thread)
         for spec in box.specs():
             own = lent.get(spec.name)

@@ -1,8 +1,9 @@
 """Answers in the envelope of http.md 1: whatever happens, a client gets one that it can read."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -27,18 +28,20 @@ Endpoint: TypeAlias = Callable[[GraphDoors, Client, Request], Awaitable[Struct |
 """What a route does: the data of its answer, or an answer of its own form."""
 
 
-def route(doors: GraphDoors, method: str, path: str, endpoint: Endpoint) -> Route:
-    """A route whose answers, good and bad, are in the envelope."""
+def route(doors: GraphDoors, path: str, **endpoints: Endpoint) -> Route:
+    """A route whose answers, good and bad, are in the envelope; what it does for each method."""
+    if "GET" in endpoints:
+        endpoints["HEAD"] = endpoints["GET"]
 
     async def serve(request: Request) -> Response:
         try:
             client = Client.of(request.state.admitted)
-            data = await endpoint(doors, client, request)
+            data = await endpoints[request.method](doors, client, request)
         except Exception as error:
             return failed(error)
         return data if isinstance(data, Response) else done(data)
 
-    return Route(path, serve, methods=[method])
+    return Route(path, serve, methods=list(endpoints))
 
 
 def done(data: Struct | Json) -> Response:
@@ -55,19 +58,20 @@ def failed(error: Exception) -> Response:
         fault = GraphFault(500, "GRAPH_ERROR", "The gateway failed inside: its log says more. Try again.")
     request_id, at = new_call_id(), now()
     body = graph.failure(fault.code, fault.message, fault.details, request_id, at)
-    return _response(fault.status, body, request_id, at)
+    return _response(fault.status, body, request_id, at, fault.headers)
 
 
 async def not_routed(request: Request, error: Exception) -> Response:
     """What Starlette itself says: no such path, no such method."""
     assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if "Allow" in headers:
+        headers["Allow"] = ", ".join(sorted(headers["Allow"].split(", ")))
     text = {
         404: f"There is nothing at {request.url.path[:200]!r}: protocol/http.md has the paths.",
-        405: f"{request.method} can't be used at {request.url.path[:200]!r}: use {(error.headers or {}).get('Allow')}.",
+        405: f"{request.method} can't be used at {request.url.path[:200]!r}: use {headers.get('Allow')}.",
     }.get(error.status_code, str(error.detail))
-    response = failed(GraphFault(error.status_code, code_of(error.status_code), text))
-    response.headers.update(error.headers or {})
-    return response
+    return failed(GraphFault(error.status_code, code_of(error.status_code), text, headers=headers))
 
 
 def now() -> str:
@@ -75,6 +79,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def _response(status: int, body: bytes, request_id: str, at: str) -> Response:
+def _response(
+    status: int, body: bytes, request_id: str, at: str, more: Mapping[str, str] = MappingProxyType({})
+) -> Response:
     headers = {"x-request-id": request_id, "x-timestamp": at, "cache-control": "no-store"}
-    return Response(body, status, headers, _JSON)
+    return Response(body, status, {**headers, **more}, _JSON)

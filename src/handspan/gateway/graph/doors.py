@@ -2,14 +2,16 @@
 
 from msgspec import Struct
 
-from handspan.core.artifacts import Artifacts
 from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.graph.lines import Lines
 from handspan.gateway.graph.replays import Replays
 from handspan.gateway.graph.runs import Runs
 from handspan.gateway.graph.toolbook import ToolBook
+from handspan.gateway.live import Live
 from handspan.registry.registry import Registry
+from handspan.sources.browser import BrowserTools
+from handspan.store.artifacts import FolderArtifacts
 from handspan.store.store import SqliteStore
 from handspan.wire.graph_answers import InvokeAnswer
 
@@ -24,9 +26,11 @@ class GraphDoors(Struct, frozen=True):
     store: SqliteStore
     registry: Registry
     agents: Agents
-    artifacts: Artifacts
+    artifacts: FolderArtifacts
     turns: Turns
+    live: Live
     runs: Runs
+    tools: BrowserTools
     book: ToolBook
     answers: Replays[InvokeAnswer]
     streams: Replays[Lines]

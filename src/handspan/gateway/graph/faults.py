@@ -1,6 +1,6 @@
 """Why a request is not done, in the codes of http.md 1.3."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from handspan.core.conversations import StoreError
@@ -16,12 +16,21 @@ _REFUSED_TURNS: Final = {"SESSION_BUSY": 409, "SESSION_OWNER_MISMATCH": 403}
 class GraphFault(HandspanError):
     """A request is refused, or could not be done; the message says what to do."""
 
-    def __init__(self, status: int, code: str, message: str, details: Sequence[Detail] = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        details: Sequence[Detail] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
         self.details = list(details)
+        self.headers = headers or {}
+        """What the answer says beside it, such as when to come again."""
 
 
 def fault_of(error: Exception) -> GraphFault | None:
@@ -42,8 +51,11 @@ def fault_of(error: Exception) -> GraphFault | None:
             return GraphFault(409, "GRAPH_BUSY", error.message)
         case ToolError():
             return GraphFault(422, "VALIDATION_ERROR", error.message)
-        case Problem() | Refused():
-            return GraphFault(error.status, code_of(error.status), error.message)
+        case Problem(headers=headers):
+            return GraphFault(error.status, code_of(error.status), error.message, headers=headers)
+        case Refused():
+            told = {name.decode(): value.decode() for name, value in error.headers}
+            return GraphFault(error.status, code_of(error.status), error.message, headers=told)
         case ConfigError():
             return GraphFault(422, "VALIDATION_ERROR", str(error))
         case _:

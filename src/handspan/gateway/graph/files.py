@@ -9,15 +9,12 @@ from starlette.responses import Response
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError, WireError
-from handspan.gateway.graph.answering import failed
 from handspan.gateway.graph.asking import id_of
 from handspan.gateway.graph.doors import BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.faults import GraphFault
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.rest.body import pieces
 from handspan.gateway.rest.downloads import download, file_name, media_type_of
-from handspan.gateway.rest.errors import Problem
-from handspan.store.artifacts import FolderArtifacts
 from handspan.wire.graph_faults import BodyError, Detail
 from handspan.wire.graph_files import FileAnswer, FileUrlAnswer, MultimodalAnswer, UploadAnswer
 from handspan.wire.multipart import Began, Data, Ended, Happening, Multipart
@@ -58,7 +55,7 @@ async def upload(doors: GraphDoors, client: Client, request: Request) -> UploadA
     """Keep a file."""
     coming = await _begun(request, doors.upload_bytes)
     try:
-        ref = await _kept_in(doors).receive(
+        ref = await doors.artifacts.receive(
             coming.bytes(), owner=client.who.owner, media_type=coming.media_type, name=coming.name
         )
     except ToolError as error:
@@ -70,13 +67,7 @@ async def upload(doors: GraphDoors, client: Client, request: Request) -> UploadA
 
 async def file(doors: GraphDoors, client: Client, request: Request) -> Response:
     """The file, or the part of it that `Range` names; never as something that a browser runs."""
-    ref = await _ref(doors, client, request)
-    try:
-        return download(request, doors.artifacts, ref, client.who.owner)
-    except Problem as problem:
-        response = failed(GraphFault(problem.status, "VALIDATION_ERROR", problem.message))
-        response.headers.update(problem.headers)
-        return response
+    return download(request, doors.artifacts, await _ref(doors, client, request), client.who.owner)
 
 
 async def file_info(doors: GraphDoors, client: Client, request: Request) -> FileAnswer:
@@ -98,11 +89,6 @@ async def multimodal(doors: GraphDoors, client: Client, request: Request) -> Mul
 
 async def _ref(doors: GraphDoors, client: Client, request: Request) -> ArtifactRef:
     return await doors.artifacts.get(id_of(request, "file_id"), owner=client.who.owner)
-
-
-def _kept_in(doors: GraphDoors) -> FolderArtifacts:
-    assert isinstance(doors.artifacts, FolderArtifacts), "the gateway keeps artifacts in a folder"
-    return doors.artifacts
 
 
 def _url(ref: ArtifactRef) -> str:

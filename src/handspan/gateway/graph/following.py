@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from handspan.agent.session import Session
+from handspan.core.calls import Ledger
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -18,10 +19,10 @@ from handspan.core.events import (
 from handspan.core.messages import AssistantMessage, CallPart, Message, UserMessage
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.conversations.turn_events import Happening
-from handspan.gateway.graph.shown import Shower
+from handspan.gateway.graph.results import is_of
+from handspan.gateway.graph.shown import Numbers, Shower, arguments_of
 from handspan.sources.browser import BrowserTool
 from handspan.wire.graph_answers import GraphMessage
-from handspan.wire.ws import as_object
 
 MODEL: Final = "MAIN"
 TOOLS: Final = "TOOL"
@@ -50,8 +51,9 @@ class Out(Protocol):
 class Following:
     """Hears the turn of one request."""
 
-    def __init__(self, shower: Shower, out: Out, *, resumes: bool) -> None:
+    def __init__(self, shower: Shower, numbers: Numbers, out: Out, *, resumes: bool) -> None:
         self.shower = shower
+        self._numbers = numbers
         self._out = out
         self._resumes = resumes
         self._session: Session | None = None
@@ -61,7 +63,8 @@ class Following:
         self._finished: set[str] = set()
         self.is_new = False
         self.run = ""
-        self.context: Sequence[Message] = ()
+        self._waits = False
+        """Whether the turn has ended at calls that have no results."""
         self.open: list[str] = []
         """The calls that wait for the client."""
 
@@ -109,18 +112,15 @@ class Following:
             seq = _begin_of_turn(messages) + 1
             said = messages[seq - 1] if seq <= len(messages) else None
             if type(said) is UserMessage:
-                self._out.message(self.shower.said(seq, said, time.time()))
+                self._out.message(self.shower.said(self._numbers.of(seq), said, time.time()))
 
     def _ended(self, reason: EndReason) -> None:
         self._out.end()
         self._catch_up()
         if self._session is None:
             return
-        self.context = tuple(self._session.messages)
-        if reason == "pending":
-            self._suspend(self._session)
-            self._update("graph_invoked", TOOLS, reason=INTERRUPTED)
-        else:
+        self._waits = reason == "pending"  # `suspend` tells the rest
+        if not self._waits:
             self._update("graph_invoked", MODEL, reason=reason)
 
     def _update(self, status: str, node: str, **more: Json) -> None:
@@ -129,8 +129,8 @@ class Following:
 
     def _words(self, text: str, *, thinking: bool) -> None:
         if self._out.streams and self._session is not None:
-            seq = len(self._session.messages) + 1
-            self._out.message(self.shower.delta(seq, text, time.time(), thinking=thinking))
+            number = self._numbers.of(len(self._session.messages) + 1)
+            self._out.message(self.shower.delta(number, text, time.time(), thinking=thinking))
 
     def _has_result(self, finished: CallFinished) -> None:
         if self._session is None:
@@ -141,9 +141,8 @@ class Following:
         self._finished.add(finished.id)
         for place, call in enumerate(_calls(self._session.last)):
             if call.id == finished.id:
-                message = self.shower.outcome(
-                    len(self._session.messages) + 1, place, call, finished.envelope, time.time()
-                )
+                number = self._numbers.of(len(self._session.messages) + 1)
+                message = self.shower.outcome(number, place, call, finished.envelope, time.time())
                 status = "tool_result" if finished.status == "success" else "tool_failed"
                 told: JsonObject = {"status": status, "node": TOOLS, "tool_name": self._own(call.name)}
                 self._out.message(message, told, {"status": "invoking_graph"} if is_echo else None)
@@ -156,28 +155,36 @@ class Following:
         if self._seen is None:
             self._seen = len(messages) if self._resumes else _begin_of_turn(messages)
         for seq in range(self._seen + 1, len(messages) + 1):
-            message = messages[seq - 1]
+            message, number = messages[seq - 1], self._numbers.of(seq)
             if type(message) is UserMessage:
                 echo: JsonObject = {"status": "invoking_graph", "reason": "initial human message"}
-                self._out.message(self.shower.said(seq, message, time.time()), None, echo)
+                self._out.message(self.shower.said(number, message, time.time()), None, echo)
             elif type(message) is AssistantMessage:
-                self._out.message(self.shower.replied(seq, message, time.time()), None, {"node": MODEL})
+                self._out.message(self.shower.replied(number, message, time.time()), None, {"node": MODEL})
         self._seen = len(messages)
 
-    def _suspend(self, session: Session) -> None:
-        """Ask the client, once for each open call (http.md 4.5)."""
-        seq = len(session.messages) + 1
-        for place, call in enumerate(_calls(session.last)):
-            if call.name in self._lent and call.id not in self._finished:
-                self.open.append(call.id)
-                data: JsonObject = {
-                    "status": "tool_result",
-                    "tool_name": self._own(call.name),
-                    "args": as_object(call.arguments),
-                    "tool_call_id": call.id,
-                    "node": TOOLS,
-                }
-                self._out.message(self.shower.asked(seq, place, call, time.time()), data)
+    async def suspend(self, ledger: Ledger, client: str) -> None:
+        """Ask the client, once for each call that waits for it (http.md 4.5); for when the turn is over.
+
+        The ledger has the calls as hooks and persons have left them, and of which nobody has to be asked any more.
+        """
+        if not self._waits or self._session is None:
+            return
+        number = self._numbers.of(len(self._session.messages) + 1)
+        for place, call in enumerate(_calls(self._session.last)):
+            record = None if call.id in self._finished else await ledger.find(call.id)
+            if record is None or record.state != "pending" or not is_of(record, client):
+                continue
+            self.open.append(call.id)
+            data: JsonObject = {
+                "status": "tool_result",
+                "tool_name": self._own(record.name),
+                "args": arguments_of(record),
+                "tool_call_id": call.id,
+                "node": TOOLS,
+            }
+            self._out.message(self.shower.asked(number, place, record, time.time()), data)
+        self._update("graph_invoked", TOOLS, reason=INTERRUPTED)
 
     def _own(self, name: str) -> str:
         return self.shower.names.get(name, name)

@@ -8,12 +8,12 @@ from starlette.requests import Request
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.faults import GraphFault
-from handspan.gateway.graph.runs import Client, Run
-from handspan.gateway.graph.state import context_of, state_of
+from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.state import state_of
 from handspan.gateway.rest.body import read_whole
 from handspan.wire import graph
 from handspan.wire.graph_answers import GraphMessage, InvokeAnswer
-from handspan.wire.graph_requests import Asked, Granularity
+from handspan.wire.graph_requests import Asked
 
 LONGEST: Final = 280.0
 """Seconds: clients give up after 300."""
@@ -55,13 +55,9 @@ async def _answer(doors: GraphDoors, client: Client, asked: Asked) -> InvokeAnsw
     if not running.done():
         text = "The run is still at work: look into its thread later (/v1/threads/…/messages), or stop it."
         raise GraphFault(504, "GRAPH_TIMEOUT", text)
-    run = running.result()
-    return _shown(run, out.messages, asked.response_granularity)
-
-
-def _shown(run: Run, messages: list[GraphMessage], granularity: Granularity) -> InvokeAnswer:
-    if granularity == "low":
-        return InvokeAnswer(messages=messages, meta=run.meta)
-    context = context_of(run)
-    state = state_of(run, context) if granularity == "full" else None
-    return InvokeAnswer(messages=messages, state=state, context=context, meta=run.meta)
+    meta = running.result().meta
+    if asked.response_granularity == "low":
+        return InvokeAnswer(messages=out.messages, meta=meta)
+    state = await state_of(doors, client, meta.thread_id)
+    is_full = asked.response_granularity == "full"
+    return InvokeAnswer(messages=out.messages, state=state if is_full else None, context=state.context, meta=meta)

@@ -17,7 +17,7 @@ from handspan.gateway.graph.own_names import own_names
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Shower
-from handspan.gateway.graph.threads import pass_over_body, refuse_at_work
+from handspan.gateway.graph.threads import forget_name, pass_over_body, refuse_at_work
 from handspan.gateway.rest.body import read_whole
 from handspan.store.threads import Entry
 from handspan.wire import graph
@@ -59,10 +59,12 @@ async def delete_message(doors: GraphDoors, client: Client, request: Request) ->
     """Take a message away, with those that can't stand without it; not while the thread is at work."""
     await pass_over_body(request)
     entry, _ = await _found(doors, client, request)
-    thread_id = id_of(request, "thread_id")
+    thread_id, owner = id_of(request, "thread_id"), client.who.owner
     refuse_at_work(doors, client, thread_id)
-    if not await doors.store.threads.remove(thread_id, entry, owner=client.who.owner):  # meanwhile
+    known = await doors.store.conversations.get(thread_id, owner=owner)
+    if not await doors.store.threads.remove(thread_id, entry.number, owner=owner):  # gone meanwhile
         raise _none(thread_id, id_of(request, "message_id"))
+    await forget_name(doors, known, [entry.message])
     return DoneAnswer(message="Message deleted successfully")
 
 
@@ -90,12 +92,12 @@ def shown(shower: Shower, entries: Iterable[Entry]) -> Iterable[GraphMessage]:
 def _shown(shower: Shower, entry: Entry) -> GraphMessage:
     match entry.message:
         case UserMessage() as said:
-            return shower.said(entry.seq, said, entry.at)
+            return shower.said(entry.number, said, entry.at)
         case AssistantMessage() as reply:
-            return shower.replied(entry.seq, reply, entry.at)
+            return shower.replied(entry.number, reply, entry.at)
         case ResultsMessage(results=results):
             assert entry.place is not None and entry.call is not None, "an entry of results is one of them"
-            return shower.result(entry.seq, entry.place, entry.call, results[entry.place], entry.at)
+            return shower.result(entry.number, entry.place, entry.call, results[entry.place], entry.at)
 
 
 async def _found(doors: GraphDoors, client: Client, request: Request) -> tuple[Entry, GraphMessage]:
@@ -103,8 +105,8 @@ async def _found(doors: GraphDoors, client: Client, request: Request) -> tuple[E
     thread_id, message_id = id_of(request, "thread_id"), id_of(request, "message_id")
     thread, _, numbers = message_id.rpartition(":")
     known = _NUMBERS.fullmatch(numbers)
-    seq = int(known[1]) if known is not None and thread == thread_id else 0
-    entries = await doors.store.threads.find(thread_id, seq, owner=client.who.owner)
+    number = int(known[1]) if known is not None and thread == thread_id else 0
+    entries = await doors.store.threads.find(thread_id, number, owner=client.who.owner)
     shower = Shower(thread_id, await own_names(doors, thread_id, client.who.owner))
     for entry, one in zip(entries, shown(shower, entries), strict=True):
         if one.message_id == message_id:

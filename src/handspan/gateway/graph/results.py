@@ -16,7 +16,7 @@ from handspan.core.values import Json
 from handspan.gateway.graph.faults import GraphFault
 from handspan.sources.ws_outcome import attachment, code_of_client
 from handspan.wire.graph_blocks import ToolResultBlock
-from handspan.wire.graph_faults import Detail
+from handspan.wire.graph_faults import MOST_DETAILS, Detail
 from handspan.wire.graph_requests import Asked
 
 
@@ -46,6 +46,8 @@ class Results:
             if why is not None or record is None:
                 code, text = why or ("GRAPH_UNKNOWN_CALL", "")
                 faults.append((code, Detail([*place, "call_id"], text, "value_error")))
+                if len(faults) == MOST_DETAILS:  # nobody reads more, and nobody looks for more
+                    break
                 continue
             answered.append(Answered(record, await self._outcome(block, record.name, owner)))
         if faults:

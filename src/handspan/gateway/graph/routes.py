@@ -18,8 +18,6 @@ from handspan.gateway.graph.stream import stream
 from handspan.gateway.open_answers import ANSWERS
 
 _THREAD: Final = "/v1/threads/{thread_id}"
-_MESSAGE: Final = f"{_THREAD}/messages/{{message_id}}"
-_MEMORY: Final = "/v1/store/memories/{memory_id}"
 _FILE: Final = "/v1/files/{file_id}"
 
 
@@ -33,36 +31,35 @@ def application(doors: GraphDoors) -> ASGIApp:
     app = Starlette(
         routes=[
             Route("/ping", pong, methods=["GET"]),
-            route(doors, "POST", "/v1/graph/setup", set_up),
-            route(doors, "POST", "/v1/graph/invoke", invoke),
-            route(doors, "POST", "/v1/graph/stream", stream),
-            route(doors, "POST", "/v1/graph/stop", stop),
-            route(doors, "POST", "/v1/graph/fix", fix),
-            route(doors, "GET", "/v1/graph", about.about),
-            route(doors, "GET", "/v1/graph:StateSchema", about.state_schema),
-            route(doors, "GET", "/v1/graph/tools", about.tools),
-            route(doors, "GET", "/v1/threads", threads.threads),
-            route(doors, "GET", _THREAD, threads.thread),
-            route(doors, "DELETE", _THREAD, threads.delete_thread),
-            route(doors, "GET", f"{_THREAD}/state", state.state),
-            route(doors, "PUT", f"{_THREAD}/state", state.put_state),
-            route(doors, "DELETE", f"{_THREAD}/state", state.clear_state),
-            route(doors, "GET", f"{_THREAD}/messages", messages.messages),
-            route(doors, "POST", f"{_THREAD}/messages", messages.add_messages),
-            route(doors, "GET", _MESSAGE, messages.message),
-            route(doors, "DELETE", _MESSAGE, messages.delete_message),
-            route(doors, "POST", "/v1/store/memories", memories.store_memory),
-            route(doors, "POST", "/v1/store/search", memories.search_memories),
-            route(doors, "POST", "/v1/store/memories/list", memories.list_memories),  # these two before any id
-            route(doors, "POST", "/v1/store/memories/forget", memories.forget_memories),
-            route(doors, "POST", _MEMORY, memories.memory),
-            route(doors, "PUT", _MEMORY, memories.update_memory),
-            route(doors, "DELETE", _MEMORY, memories.delete_memory),
-            route(doors, "POST", "/v1/files/upload", files.upload),
-            route(doors, "GET", _FILE, files.file),
-            route(doors, "GET", f"{_FILE}/info", files.file_info),
-            route(doors, "GET", f"{_FILE}/url", files.file_url),
-            route(doors, "GET", "/v1/config/multimodal", files.multimodal),
+            route(doors, "/v1/graph/setup", POST=set_up),
+            route(doors, "/v1/graph/invoke", POST=invoke),
+            route(doors, "/v1/graph/stream", POST=stream),
+            route(doors, "/v1/graph/stop", POST=stop),
+            route(doors, "/v1/graph/fix", POST=fix),
+            route(doors, "/v1/graph", GET=about.about),
+            route(doors, "/v1/graph:StateSchema", GET=about.state_schema),
+            route(doors, "/v1/graph/tools", GET=about.tools),
+            route(doors, "/v1/threads", GET=threads.threads),
+            route(doors, _THREAD, GET=threads.thread, DELETE=threads.delete_thread),
+            route(doors, f"{_THREAD}/state", GET=state.state, PUT=state.put_state, DELETE=state.clear_state),
+            route(doors, f"{_THREAD}/messages", GET=messages.messages, POST=messages.add_messages),
+            route(doors, f"{_THREAD}/messages/{{message_id}}", GET=messages.message, DELETE=messages.delete_message),
+            route(doors, "/v1/store/memories", POST=memories.store_memory),
+            route(doors, "/v1/store/search", POST=memories.search_memories),
+            route(doors, "/v1/store/memories/list", POST=memories.list_memories),  # these two before any id
+            route(doors, "/v1/store/memories/forget", POST=memories.forget_memories),
+            route(
+                doors,
+                "/v1/store/memories/{memory_id}",
+                POST=memories.memory,
+                PUT=memories.update_memory,
+                DELETE=memories.delete_memory,
+            ),
+            route(doors, "/v1/files/upload", POST=files.upload),
+            route(doors, _FILE, GET=files.file),
+            route(doors, f"{_FILE}/info", GET=files.file_info),
+            route(doors, f"{_FILE}/url", GET=files.file_url),
+            route(doors, "/v1/config/multimodal", GET=files.multimodal),
         ],
         exception_handlers={HTTPException: not_routed},
     )

@@ -10,21 +10,21 @@ from msgspec import Struct, structs
 
 from handspan.agent.session import Session
 from handspan.core.artifacts import Artifacts
-from handspan.core.conversations import Store, StoreError
+from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended, EndReason
-from handspan.core.messages import Message
 from handspan.core.principals import Principal
 from handspan.engine.engine import Engine
 from handspan.gateway.conversations.turns import Equip, Turns
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph.faults import GraphFault
 from handspan.gateway.graph.following import Following, Out
-from handspan.gateway.graph.results import Answered, Results
+from handspan.gateway.graph.results import Answered, Results, is_of
 from handspan.gateway.graph.saying import message_of
-from handspan.gateway.graph.shown import Shower
+from handspan.gateway.graph.shown import Numbers, Shower
 from handspan.gateway.graph.toolbook import ToolBook, ToolSet, set_of
 from handspan.sources.browser import BrowserTools
+from handspan.store.store import SqliteStore
 from handspan.wire.graph_answers import Meta, RunStatus
 from handspan.wire.graph_requests import Asked
 
@@ -55,16 +55,19 @@ class Run(Struct, frozen=True):
     """How a run stands when a request is over."""
 
     meta: Meta
-    context: Sequence[Message]
-    """The whole conversation."""
-    shower: Shower
 
 
 class Runs:
     """Begins runs and goes on with them. A run belongs to the gateway: it does not end with its request."""
 
     def __init__(
-        self, store: Store, engine: Engine, artifacts: Artifacts, turns: Turns, tools: BrowserTools, book: ToolBook
+        self,
+        store: SqliteStore,
+        engine: Engine,
+        artifacts: Artifacts,
+        turns: Turns,
+        tools: BrowserTools,
+        book: ToolBook,
     ) -> None:
         self._store = store
         self._engine = engine
@@ -102,20 +105,20 @@ class Runs:
 
     async def stop(self, client: Client, thread: str) -> bool:
         """End what runs or waits in this thread; False when nothing does, or it is not the client's."""
+        if await self._turns.abort(thread, client.who.owner):  # first: what has just begun may not be kept yet
+            return True
         try:
             await self._store.conversations.get(thread, owner=client.who.owner)
         except StoreError:
             raise
         except ToolError:
             return False
-        if await self._turns.abort(thread, client.who.owner):
-            return True
         return await self._turns.give_up(thread, client.who)
 
     async def open_calls(self, client: Client, thread: str) -> list[str]:
         """The ids of the calls that wait for this client in this thread."""
         records = await self._store.ledger.open_calls(owner=client.who.owner, session=thread)
-        return [record.id for record in records if record.tool.is_in_a_browser]
+        return [record.id for record in records if record.state == "pending" and is_of(record, client.id)]
 
     async def _begin(self, client: Client, asked: Asked, out: Out) -> Run:
         who, config = client.who, asked.config
@@ -123,7 +126,8 @@ class Runs:
         bound = await self._turns.bind(config.thread_id or None, who, agent=config.agent)
         thread = bound.session_id
         tools = await self._book.of_run(client.id, asked.tools)
-        following = Following(Shower(thread), out, resumes=False)
+        numbers = await self._numbers(thread, who.owner) if config.thread_id else Numbers()
+        following = Following(Shower(thread), numbers, out, resumes=False)
         following.is_new = bound.message_count == 0
         ended = await self._turns.say(
             thread,
@@ -142,11 +146,17 @@ class Runs:
         begun_with = set_of(answered[0].record.tool.origin)
         tools = await self._book.of_run(client.id, asked.tools, begun_with)
         await self._settle(answered)
-        following = Following(Shower(thread), out, resumes=True)
+        following = Following(Shower(thread), await self._numbers(thread, who.owner), out, resumes=True)
         ended = await self._turns.resume(
             thread, who, following.hear, self._equipment(client, thread, tools, asked, following)
         )
         return await self._run(client, following, ended)
+
+    async def _numbers(self, thread: str, owner: str) -> Numbers:
+        known = await self._store.conversations.find(thread, owner=owner)
+        if known is None or not known.removed:
+            return Numbers()
+        return Numbers(await self._store.threads.numbers(thread, owner=owner), known.removed)
 
     async def _settle(self, answered: Sequence[Answered]) -> None:
         """Give the calls their results, all or none (http.md 5.3)."""
@@ -180,6 +190,7 @@ class Runs:
         if ended.reason == "error":
             raise GraphFault(500, "GRAPH_ERROR", ended.text)
         thread, owner = following.thread, client.who.owner
+        await following.suspend(self._store.ledger, client.id)
         opened = following.open
         if ended.reason == "pending" and not opened:  # some of the round are still missing (http.md 5.4)
             opened = await self.open_calls(client, thread)
@@ -192,7 +203,7 @@ class Runs:
             status=_STATUS.get(ended.reason, "completed"),
             open_calls=opened,
         )
-        return Run(meta, following.context, following.shower)
+        return Run(meta)
 
 
 def _fewer(own: int | None, asked: int) -> int:

@@ -30,6 +30,7 @@ async def stop(doors: GraphDoors, client: Client, request: Request) -> StopAnswe
 async def fix(doors: GraphDoors, client: Client, request: Request) -> FixAnswer:
     """Close the calls that nobody will answer any more."""
     thread = graph.read_stop(await read_whole(request, BODY_BYTES, BODY_SECONDS))
-    waiting = await doors.runs.open_calls(client, thread)
-    closed = len(waiting) if await doors.runs.stop(client, thread) else 0
+    waiting = await doors.store.ledger.open_calls(owner=client.who.owner, session=thread)  # whichever client's
+    count = sum(record.tool.is_in_a_browser for record in waiting)
+    closed = count if await doors.runs.stop(client, thread) else 0
     return FixAnswer(message=f"Closed {closed} open calls.", removed_count=closed)

@@ -1,24 +1,14 @@
 """Conversations in the words of http.md 2: messages, blocks, and the ids by which a client finds them again."""
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from handspan.core.messages import (
-    AssistantMessage,
-    CallPart,
-    CallResult,
-    Media,
-    Message,
-    ResultsMessage,
-    Text,
-    Thinking,
-    Usage,
-    UserMessage,
-)
+from handspan.core.calls import CallRecord
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, Media, Text, Thinking, Usage, UserMessage
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
 from handspan.wire.graph_answers import CallShown, FunctionShown, GraphMessage, Usages
@@ -36,9 +26,6 @@ from handspan.wire.graph_blocks import (
 from handspan.wire.graph_blocks import Media as MediaBlock
 from handspan.wire.ws import as_object
 
-_KEPT_AT: Final = 0.0
-"""The time of a message whose time nobody noted."""
-
 
 class _Envelope(Struct):
     status: str
@@ -50,6 +37,18 @@ class _Envelope(Struct):
 _read_envelope: Final = msgspec.json.Decoder(_Envelope).decode
 
 
+class Numbers(Struct, frozen=True):
+    """The numbers of a thread's messages, by their places: those stay when messages before them are removed."""
+
+    known: Sequence[int] = ()
+    """Of those that were there when it was asked, where numbers and places differ."""
+    removed: int = 0
+
+    def of(self, seq: int) -> int:
+        """The number of the message at this place, now or soon."""
+        return self.known[seq - 1] if seq <= len(self.known) else seq + self.removed
+
+
 class Shower:
     """Shows the messages of one thread. `names` has the client's own names for its tools."""
 
@@ -57,30 +56,16 @@ class Shower:
         self.thread = thread
         self.names: Mapping[str, str] = names or {}
 
-    def id(self, seq: int, place: int | None = None) -> str:
-        """How a message is called: by its place in the thread, and for a result by its own place in the round."""
-        return f"{self.thread}:{seq}" if place is None else f"{self.thread}:{seq}.{place}"
+    def id(self, number: int, place: int | None = None) -> str:
+        """How a message is called: by its number in the thread, and for a result by its place in the round."""
+        return f"{self.thread}:{number}" if place is None else f"{self.thread}:{number}.{place}"
 
-    def all(self, messages: Sequence[Message], times: Sequence[float] = ()) -> Iterator[GraphMessage]:
-        """The whole conversation."""
-        calls: tuple[CallPart, ...] = ()
-        for seq, message in enumerate(messages, 1):
-            at = times[seq - 1] if seq <= len(times) else _KEPT_AT
-            if type(message) is UserMessage:
-                yield self.said(seq, message, at)
-            elif type(message) is AssistantMessage:
-                calls = message.calls
-                yield self.replied(seq, message, at)
-            elif type(message) is ResultsMessage:
-                for place, (call, result) in enumerate(zip(calls, message.results, strict=False)):
-                    yield self.result(seq, place, call, result, at)
-
-    def said(self, seq: int, message: UserMessage, at: float) -> GraphMessage:
+    def said(self, number: int, message: UserMessage, at: float) -> GraphMessage:
         """What a person said."""
         content = [TextBlock(part.text) if type(part) is Text else _medium(part.attachment) for part in message.parts]
-        return GraphMessage(message_id=self.id(seq), role="user", content=content, timestamp=at)
+        return GraphMessage(message_id=self.id(number), role="user", content=content, timestamp=at)
 
-    def replied(self, seq: int, message: AssistantMessage, at: float) -> GraphMessage:
+    def replied(self, number: int, message: AssistantMessage, at: float) -> GraphMessage:
         """What the model said and asked for."""
         content: list[Block] = []
         for part in message.parts:
@@ -93,7 +78,7 @@ class Shower:
             elif type(part) is Media:
                 content.append(_medium(part.attachment))
         return GraphMessage(
-            message_id=self.id(seq),
+            message_id=self.id(number),
             role="assistant",
             content=content,
             tools_calls=[self._call(call) for call in message.calls] or None,
@@ -102,12 +87,12 @@ class Shower:
             usages=_usages(message.usage),
         )
 
-    def result(self, seq: int, place: int, call: CallPart, result: CallResult, at: float) -> GraphMessage:
+    def result(self, number: int, place: int, call: CallPart, result: CallResult, at: float) -> GraphMessage:
         """What came of a call."""
-        message = self.outcome(seq, place, call, result.envelope, at)
+        message = self.outcome(number, place, call, result.envelope, at)
         return msgspec.structs.replace(message, content=[*message.content, *map(_medium, result.attachments)])
 
-    def outcome(self, seq: int, place: int, call: CallPart, envelope: str, at: float) -> GraphMessage:
+    def outcome(self, number: int, place: int, call: CallPart, envelope: str, at: float) -> GraphMessage:
         """The same, of the envelope alone."""
         block = _outcome(call.id, envelope)
         known: JsonObject = {
@@ -115,26 +100,39 @@ class Shower:
             "function_argument": as_object(call.arguments),
             "tool_call_id": call.id,
         }
-        return GraphMessage(message_id=self.id(seq, place), role="tool", content=[block], metadata=known, timestamp=at)
-
-    def asked(self, seq: int, place: int, call: CallPart, at: float) -> GraphMessage:
-        """A call that waits for the client (http.md 4.5)."""
-        block = RemoteToolCallBlock(call.id, self.name(call), as_object(call.arguments))
         return GraphMessage(
-            message_id=self.id(seq, place), role="tool", content=[block], metadata={"is_remote": True}, timestamp=at
+            message_id=self.id(number, place), role="tool", content=[block], metadata=known, timestamp=at
         )
 
-    def delta(self, seq: int, text: str, at: float, *, thinking: bool = False) -> GraphMessage:
+    def asked(self, number: int, place: int, call: CallRecord, at: float) -> GraphMessage:
+        """A call that waits for the client (http.md 4.5), as hooks and persons have left it (5.7)."""
+        block = RemoteToolCallBlock(call.id, self.name(call), arguments_of(call))
+        return GraphMessage(
+            message_id=self.id(number, place), role="tool", content=[block], metadata={"is_remote": True}, timestamp=at
+        )
+
+    def delta(self, number: int, text: str, at: float, *, thinking: bool = False) -> GraphMessage:
         """More of what the model says (http.md 7.3)."""
         block: Block = ReasoningBlock(text) if thinking else TextBlock(text)
-        return GraphMessage(message_id=self.id(seq), role="assistant", content=[block], delta=True, timestamp=at)
+        return GraphMessage(message_id=self.id(number), role="assistant", content=[block], delta=True, timestamp=at)
 
-    def name(self, call: CallPart) -> str:
+    def name(self, call: CallPart | CallRecord) -> str:
         """What the client calls the tool."""
         return self.names.get(call.name, call.name)
 
     def _call(self, call: CallPart) -> CallShown:
         return CallShown(call.id, FunctionShown(self.name(call), call.arguments or "{}"))
+
+
+def arguments_of(record: CallRecord) -> JsonObject:
+    """What a call is made with, as an object in whatever form it was kept."""
+    match record.arguments:
+        case bytes() as raw:
+            return as_object(raw.decode(errors="replace"))
+        case str() as text:
+            return as_object(text)
+        case arguments:
+            return dict(arguments)
 
 
 def _outcome(call_id: str, envelope: str) -> ToolResultBlock:

@@ -6,35 +6,32 @@ from starlette.requests import Request
 
 from handspan.core.calls import CallRecord
 from handspan.core.messages import AssistantMessage, Message, UserMessage
-from handspan.core.values import JsonObject
 from handspan.gateway.graph.asking import id_of
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.following import INTERRUPTED, MODEL, TOOLS
 from handspan.gateway.graph.messages import put, shown
 from handspan.gateway.graph.own_names import own_names
 from handspan.gateway.graph.results import is_of
-from handspan.gateway.graph.runs import Client, Run
-from handspan.gateway.graph.shown import Shower
-from handspan.gateway.graph.threads import pass_over_body, refuse_at_work
+from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.shown import Shower, arguments_of
+from handspan.gateway.graph.threads import forget_name, pass_over_body, refuse_at_work
 from handspan.gateway.rest.body import read_whole
 from handspan.wire import graph
 from handspan.wire.graph_answers import (
     DoneAnswer,
     ExecutionMeta,
-    GraphMessage,
     GraphState,
     InterruptData,
     OpenCall,
     StateAnswer,
 )
-from handspan.wire.ws import as_object
 
 _WAITS_FOR_OTHERS = "The run waits for a person or for another client"
 
 
 async def state(doors: GraphDoors, client: Client, request: Request) -> StateAnswer:
     """How the thread stands: a page that was reloaded finds its open calls here."""
-    return StateAnswer(await _state(doors, client, id_of(request, "thread_id")))
+    return StateAnswer(await state_of(doors, client, id_of(request, "thread_id")))
 
 
 async def put_state(doors: GraphDoors, client: Client, request: Request) -> StateAnswer:
@@ -42,7 +39,7 @@ async def put_state(doors: GraphDoors, client: Client, request: Request) -> Stat
     thread_id = id_of(request, "thread_id")
     added = graph.read_state(await read_whole(request, BODY_BYTES, BODY_SECONDS))
     await put(doors, client, thread_id, added, ["body", "state", "context"])
-    return StateAnswer(await _state(doors, client, thread_id))
+    return StateAnswer(await state_of(doors, client, thread_id))
 
 
 async def clear_state(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
@@ -50,13 +47,17 @@ async def clear_state(doors: GraphDoors, client: Client, request: Request) -> Do
     thread_id, owner = id_of(request, "thread_id"), client.who.owner
     await pass_over_body(request)
     refuse_at_work(doors, client, thread_id)
-    if (await doors.store.conversations.get(thread_id, owner=owner)).state == "waiting":
+    known = await doors.store.conversations.get(thread_id, owner=owner)
+    if known.state == "waiting":
         await doors.turns.give_up(thread_id, client.who)
+    before = await doors.store.conversations.load(thread_id, owner=owner)
     await doors.store.threads.clear(thread_id, owner=owner)
+    await forget_name(doors, known, before)
     return DoneAnswer(message="State cleared successfully")
 
 
-async def _state(doors: GraphDoors, client: Client, thread_id: str) -> GraphState:
+async def state_of(doors: GraphDoors, client: Client, thread_id: str) -> GraphState:
+    """How the thread stands now."""
     owner = client.who.owner
     known = await doors.store.conversations.get(thread_id, owner=owner)
     names = await own_names(doors, thread_id, owner)
@@ -67,7 +68,8 @@ async def _state(doors: GraphDoors, client: Client, thread_id: str) -> GraphStat
         meta = ExecutionMeta(current_node=MODEL, step=step, status="running", thread_id=thread_id)
     elif known.state == "waiting":
         records = await doors.store.ledger.open_calls(owner=owner, session=thread_id)
-        calls = [_open_call(one, names.get(one.name, one.name)) for one in records if is_of(one, client.id)]
+        mine = [one for one in records if one.state == "pending" and is_of(one, client.id)]
+        calls = [_open_call(one, names.get(one.name, one.name)) for one in mine]
         meta = _interrupted(thread_id, step, calls)
     else:
         meta = ExecutionMeta(current_node=MODEL, step=step, status="completed", thread_id=thread_id)
@@ -87,39 +89,7 @@ def _interrupted(thread_id: str, step: int, calls: Sequence[OpenCall]) -> Execut
 
 
 def _open_call(record: CallRecord, name: str) -> OpenCall:
-    return OpenCall(record.id, name, _arguments(record), record.expires_at or 0.0)
-
-
-def _arguments(record: CallRecord) -> JsonObject:
-    match record.arguments:
-        case bytes() as raw:
-            return as_object(raw.decode(errors="replace"))
-        case str() as text:
-            return as_object(text)
-        case arguments:
-            return dict(arguments)
-
-
-# For a request whose run has just ended, or is suspended.
-
-
-def context_of(run: Run) -> list[GraphMessage]:
-    """The whole conversation."""
-    return list(run.shower.all(run.context))
-
-
-def state_of(run: Run, context: Sequence[GraphMessage]) -> GraphState:
-    """How the run stands."""
-    waits = run.meta.status == "interrupted"
-    meta = ExecutionMeta(
-        current_node=TOOLS if waits else MODEL,
-        step=_rounds(run.context),
-        status="interrupted_after" if waits else "completed",
-        interrupted_node=TOOLS if waits else None,
-        interrupt_reason=INTERRUPTED if waits else None,
-        thread_id=run.meta.thread_id,
-    )
-    return GraphState(context=context, execution_meta=meta)
+    return OpenCall(record.id, name, arguments_of(record), record.expires_at or 0.0)
 
 
 def _rounds(messages: Sequence[Message]) -> int:

@@ -1,8 +1,12 @@
 """Threads: the list, one of them, and its end (http.md 8.1)."""
 
+from collections.abc import Iterable
+
 from starlette.requests import Request
 
 from handspan.core.conversations import Session
+from handspan.core.messages import Message
+from handspan.gateway.conversations.titles import title_of
 from handspan.gateway.graph.asking import id_of, paging_of
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.faults import GraphFault
@@ -34,7 +38,15 @@ async def delete_thread(doors: GraphDoors, client: Client, request: Request) -> 
     await pass_over_body(request)
     refuse_at_work(doors, client, thread_id)
     await doors.store.conversations.delete(thread_id, owner=client.who.owner)
+    doors.live.publish(client.who.owner, "sessions", {"session_id": thread_id, "change": "deleted"})
     return DoneAnswer(message="Thread deleted successfully")
+
+
+async def forget_name(doors: GraphDoors, known: Session, removed: Iterable[Message]) -> None:
+    """Take back a name that was made of words which are gone now (http.md 8.3); the next run makes another."""
+    if known.name and known.name == title_of(removed):
+        await doors.store.conversations.rename(known.id, "", owner=known.owner)
+        doors.live.publish(known.owner, "sessions", {"session_id": known.id, "change": "renamed"})
 
 
 def refuse_at_work(doors: GraphDoors, client: Client, thread_id: str) -> None:

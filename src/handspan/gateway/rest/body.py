@@ -44,14 +44,14 @@ async def pieces(request: Request, limit: int, seconds: float) -> AsyncIterator[
     announced = request.headers.get("content-length", "")
     stream = request.stream()
     if len(announced) > _MOST_DIGITS or (announced.isdigit() and int(announced) > limit):
-        await _pass_over(request, stream)
+        await _pass_over(request, stream, limit)
         raise _too_large(limit)
     received = 0
     try:
         while (piece := await _next(stream, seconds)) is not None:
             received += len(piece)
             if received > limit:
-                await _pass_over(request, stream)
+                await _pass_over(request, stream, limit)
                 raise _too_large(limit)
             yield piece
     except ClientDisconnect:
@@ -78,7 +78,7 @@ async def _next(stream: AsyncIterator[bytes], seconds: float) -> bytes | None:
         raise _too_slow(seconds) from None
 
 
-async def _pass_over(request: Request, stream: AsyncIterator[bytes]) -> None:
+async def _pass_over(request: Request, stream: AsyncIterator[bytes], limit: int) -> None:
     """Let some more of it come, and drop it: most clients look for an answer only when they have sent everything."""
     if "expect" in request.headers:  # this one asks first
         return
@@ -87,7 +87,7 @@ async def _pass_over(request: Request, stream: AsyncIterator[bytes]) -> None:
         async with asyncio.timeout(_SECONDS):
             async for chunk in stream:
                 dropped += len(chunk)
-                if dropped > _PASSED_OVER:
+                if dropped > max(_PASSED_OVER, 2 * limit):  # what is only a little too large comes to its end
                     return
 
 

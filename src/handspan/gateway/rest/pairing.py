@@ -27,7 +27,8 @@ _PAGE: Final = """<!doctype html>
 """
 _HOME: Final = _PAGE.format(
     title="Handspan is running",
-    text="Talk to it with <code>handspan chat</code>, bring this computer's tools with <code>handspan device</code>; "
+    text="Talk to it with <code>handspan chat</code>, bring this computer's tools with <code>handspan device</code>, "
+    'or see how the agent <a href="{prefix}/examples/browser_tools/">uses tools of a page</a>; '
     'programs find the contract at <a href="{prefix}/openapi.json">openapi.json</a>.',
 )
 _PAIR: Final = _PAGE.format(
