@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from tests.chaos import hostile, kills, sigterm, storm, walks
+from tests.chaos import hostile, kills, pages, sigterm, storm, walks
 from tests.chaos.figures import Figure, broken, table
 
 SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = {
     "storm": (storm.storm, storm.Scale(), storm.SHORT),
     "kills": (kills.kills, kills.Scale(), kills.SHORT),
+    "pages": (pages.pages, pages.Scale(), pages.SHORT),
     "sigterm": (sigterm.sigterm, sigterm.Scale(), sigterm.SHORT),
     "hostile": (hostile.hostile, hostile.Scale(), hostile.SHORT),
     "walks": (walks.walks, walks.Scale(), walks.SHORT),

@@ -96,7 +96,7 @@ async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
             for _ in range(scale.kills):
                 await asyncio.sleep(0.1 + chance.random())
                 await gateway.kill()
-                ready.append(await _started(gateway))
+                ready.append(await started(gateway))
             load.is_over.set()
         open_left = await _settled(load.caller)
         code = await gateway.terminate()
@@ -129,7 +129,8 @@ async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     ]
 
 
-async def _started(gateway: GatewayProcess) -> float:
+async def started(gateway: GatewayProcess) -> float:
+    """How long it took to start it again."""
     begun = time.monotonic()
     await gateway.start()
     return time.monotonic() - begun

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.chaos import hostile, kills, sigterm, storm, walks
+from tests.chaos import hostile, kills, pages, sigterm, storm, walks
 from tests.chaos.figures import Figure, broken, table
 from tests.chaos.hostile_frames import HOSTILE_REQUESTS, hostile_text
 
@@ -29,6 +29,11 @@ async def test_no_call_is_lost_or_run_twice_in_a_storm(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_nothing_acknowledged_is_lost_when_the_gateway_is_killed(tmp_path: Path) -> None:
     check("kills", await kills.kills(tmp_path, kills.SHORT, _SEED))
+
+
+@pytest.mark.anyio
+async def test_runs_of_pages_go_on_when_the_gateway_was_killed(tmp_path: Path) -> None:
+    check("pages", await pages.pages(tmp_path, pages.SHORT, _SEED))
 
 
 @pytest.mark.anyio

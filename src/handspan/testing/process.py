@@ -20,6 +20,8 @@ from typing import Final, Self
 import msgspec
 from msgspec import Struct
 
+SPOKEN: Final = "spoken"
+
 _SECONDS_TO_START: Final = 30.0
 _SECONDS_TO_END: Final = 15.0
 _BETWEEN_LOOKS: Final = 0.01
@@ -48,7 +50,10 @@ class GatewayProcess:
         model: str = "offline",
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        """`options`: more for `handspan serve`. `environ`: for the process, beside what this one has."""
+        """`options`: more for `handspan serve`. `environ`: for the process, beside what this one has.
+
+        The model `SPOKEN` does what the person's message says (`python -m handspan.testing`, with its options).
+        """
         self._folder = folder
         self._options = options
         self._port = port
@@ -191,8 +196,9 @@ class GatewayProcess:
             "--port": str(self._port),
             "--state": str(self.state),
             "--workspace": str(self._folder / "workspace"),
-            "--model": self._model,
             "--ready-file": str(self._ready_file),
         }
         words = [word for pair in given.items() for word in pair]
-        return [sys.executable, "-m", "handspan.cli.main", "serve", *words, *self._options]
+        if self._model == SPOKEN:
+            return [sys.executable, "-m", "handspan.testing", *words, *self._options]
+        return [sys.executable, "-m", "handspan.cli.main", "serve", *words, "--model", self._model, *self._options]
