@@ -399,6 +399,22 @@ async def test_closing_ends_what_is_open_and_nothing_can_be_said_after_it() -> N
 # Other gateways, and tools.
 
 
+async def test_a_chat_that_is_sent_away_hears_the_end_of_its_turn_and_why() -> None:
+    with pytest.raises(GatewayRefused, match="the token was revoked"):
+        async with talking() as (chat, link, _):
+            turn, watching = asyncio.create_task(rest(chat.send("hello"))), chat.watch()
+            await takes(link, "t1")
+            await happens(link, 1, "text", "t1", text="he")
+            await link.socket.close(1008, "the token was revoked")
+            text, ended = await turn
+            assert text == TextArrived("he")
+            assert isinstance(ended, Ended)
+            assert (ended.reason, "the token was revoked" in ended.text) == ("error", True)
+            assert await rest(watching) == [text, ended]
+            with pytest.raises(HandspanError, match="closed"):
+                await rest(chat.send("more"))
+
+
 async def test_a_gateway_without_events_is_understood() -> None:
     async with talking(can=[]) as (chat, link, _):
         turn = asyncio.create_task(rest(chat.send("hello")))

@@ -23,6 +23,25 @@ async def test_a_wrong_token_is_refused_with_what_to_do(tmp_path: Path) -> None:
             await Client(gateway.url, "wrong", backoff=SOON).run()
 
 
+async def test_a_device_whose_token_is_revoked_ends_with_what_to_do(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        auth = gateway.gateway.auth
+        client = Client(gateway.url, await auth.issue("operator", ("device",), "phone"), label="phone", backoff=SOON)
+        running = asyncio.create_task(client.run())
+        await client.connected()
+        (known,) = [one for one in await gateway.gateway.store.tokens.all(owner="operator") if one.label == "phone"]
+        await auth.revoke(known.hash, "operator")
+        with pytest.raises(GatewayRefused, match=r"the token was revoked.*pair this device anew"):
+            await asyncio.wait_for(running, 10)
+
+
+async def test_a_device_that_was_closed_and_starts_again_has_its_label_again(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        for _ in range(3):
+            async with Client(gateway.url, gateway.token, label="phone", backoff=SOON) as client:
+                assert client.label == "phone"
+
+
 async def test_a_devices_tools_are_called_with_progress_images_and_large_results(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
         client = Client(gateway.url, gateway.token, label="My Phone", backoff=SOON)

@@ -146,6 +146,25 @@ async def test_a_deliberate_close_of_the_gateway_ends_it() -> None:
         await asyncio.wait_for(running, 10)
 
 
+@pytest.mark.parametrize("reason", ["the token was revoked", ""])
+async def test_a_client_that_is_sent_away_stays_away_and_says_why(reason: str) -> None:
+    asked, let_in = refusing(401, times=0)
+    states: list[State] = []
+    async with gate(let_in) as there:  # type: ignore[arg-type] # made above
+        client = Client(there.url, "secret", backoff=SOON, on_state=states.append)
+        running = asyncio.create_task(client.run())
+        link = await there.link()
+        await link.greets(tools=False)
+        await client.connected()
+        await link.socket.close(1008, reason)
+        with pytest.raises(GatewayRefused, match=reason or "no reason was given") as caught:
+            await asyncio.wait_for(running, 10)
+        with pytest.raises(GatewayRefused, match="pair this device anew"):
+            await client.connected()
+    assert (caught.value.status, "secret" in str(caught.value)) == (0, False)
+    assert (len(asked), states) == (1, ["connecting", "connected", "disconnected"])
+
+
 @pytest.mark.parametrize("code", [1001, 1011, 1012, 1013])
 async def test_after_any_other_close_it_comes_back(code: int) -> None:
     async with gate() as there, running(there) as client:

@@ -6,11 +6,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+import uvloop
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
-from handspan.testing.link import Link
+from handspan.testing.link import Link, reset
 from handspan.testing.proxy import FaultProxy
 
 pytestmark = pytest.mark.anyio
@@ -92,6 +93,33 @@ async def test_a_cut_resets_both_ends(proxy: FaultProxy, place: Place) -> None:
         assert isinstance(closed.value.__cause__, ConnectionResetError)
         assert await asyncio.wait_for(place.ended.get(), 5) == 1006
     assert proxy.statistics.cut == 1
+
+
+@pytest.mark.parametrize("loops", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_cut_is_a_reset_on_every_kind_of_loop(loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionResetError):
+            while data := await reader.read(100):
+                writer.write(data)
+        writer.close()
+
+    async def cut() -> None:
+        async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            async with FaultProxy(f"tcp://127.0.0.1:{port}") as proxy, asyncio.timeout(5):
+                host, _, number = proxy.url.removeprefix("tcp://").partition(":")
+                reader, writer = await asyncio.open_connection(host, int(number))
+                writer.write(b"hello")
+                assert await reader.readexactly(5) == b"hello"
+                proxy.cut()
+                with pytest.raises(ConnectionResetError):
+                    await reader.read(1)
+                writer.close()
+                await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+                reset(writer)  # what is gone can't be reset, and that is no error
+
+    with asyncio.Runner(loop_factory=loops) as runner:
+        runner.run(cut())
 
 
 async def test_a_close_is_a_goodbye_of_tcp_alone(proxy: FaultProxy, place: Place) -> None:

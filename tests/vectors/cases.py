@@ -61,7 +61,7 @@ class Matching:
     def matches(self, pattern: Any, value: Any) -> bool:
         """Whether the value is as the pattern says."""
         match pattern:
-            case "$any":
+            case "$any" | "$optional":
                 return True
             case "$text":
                 return isinstance(value, str) and value != ""
@@ -71,7 +71,7 @@ class Matching:
             case {"$has": wanted}:
                 return isinstance(value, list) and all(one in value for one in wanted)
             case dict():
-                pattern = self.filled(pattern)
+                pattern = _without_missing(self.filled(pattern), value)
                 return (
                     isinstance(value, dict)
                     and pattern.keys() == value.keys()
@@ -96,3 +96,8 @@ class Matching:
             case list():
                 return [self.filled(inner) for inner in value]
         return value
+
+
+def _without_missing(pattern: dict[str, Any], value: Any) -> dict[str, Any]:
+    """The pattern without the optional fields that this value does not have."""
+    return {key: inner for key, inner in pattern.items() if inner != "$optional" or key in value}

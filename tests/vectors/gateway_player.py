@@ -62,6 +62,8 @@ class GatewayPlayer:
             case {"link": "drop"}:
                 self._live.transport.abort()
                 await self._live.wait_closed()
+            case {"goodbye": int(code)}:
+                await self._live.close(code)
             case {"link": "up"}:
                 await self._open()
             case {"call": {"as": str(name), "tool": str(tool), "args": dict(args)}}:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from handspan.client.actions import Action, Ask, Happened, Keep, Run, Send, Stop
+from handspan.client.actions import Action, Ask, Happened, Keep, Run, Send, Shrink, Stop
 from handspan.client.answers import Answers
 from handspan.client.client import CAN
 from handspan.client.memory import Memory
@@ -15,8 +15,9 @@ from handspan.client.results import Image
 from handspan.client.talk import Talk
 from handspan.client.tools import Tools
 from handspan.core.calls import new_call_id
+from handspan.core.errors import ToolError
 from handspan.wire.ws import decode_server, encode
-from handspan.wire.ws_frames import Connect, Decision, Fault, Say
+from handspan.wire.ws_frames import Connect, Decision, Fault, Result, Say
 from tests.vectors.cases import Case
 
 NOW = 1_700_000_000.0
@@ -67,6 +68,7 @@ class PureClient:
         self._running: dict[str, str] = {}
         self._stopped: set[str] = set()
         self._asking: dict[str, str | Run] = {}
+        self._large: list[Result] = []
 
     async def up(self) -> None:
         """The link is there."""
@@ -82,6 +84,8 @@ class PureClient:
         read = decode_server(msgspec.json.encode(frame))
         if read is not None:
             self._do(self._peer.heard(read, NOW))
+            while self._large:
+                self._do(self._peer.shrunk(await self._fitting(self._large.pop(0)), NOW))
 
     async def sent(self) -> dict[str, Any]:
         """The next frame."""
@@ -97,9 +101,7 @@ class PureClient:
         assert call_id in self._running, f"{call_id} does not run"
         match how:
             case {"returns": value}:
-                answers = Answers(no_upload)
-                answer = await answers.frame(call_id, value_of(value), self._peer.agreed, self._peer.limits)
-                self._finish(call_id, answer)
+                self._finish(call_id, await self._answer(call_id, value_of(value)))
             case {"raises": str(text)}:
                 self._finish(call_id, Fault(id=call_id, error=text, code=how.get("code", "")))
             case {"progress": value}:
@@ -143,6 +145,18 @@ class PureClient:
         """The events of what it said."""
         return self._events
 
+    async def _answer(self, call_id: str, value: Any) -> Result | Fault:
+        try:
+            return await Answers(no_upload).frame(call_id, value, self._peer.agreed, self._peer.limits)
+        except ToolError as error:
+            return Fault(id=call_id, error=error.message, code=error.code)
+
+    async def _fitting(self, answer: Result) -> Result | Fault:
+        try:
+            return await Answers(no_upload).fitting(answer, self._peer.agreed, self._peer.limits)
+        except ToolError as error:
+            return Fault(id=answer.call, error=error.message, code=error.code)
+
     def _finish(self, call_id: str, answer: Any) -> None:
         del self._running[call_id]
         self._do(self._peer.finished(call_id, answer, NOW))
@@ -160,6 +174,8 @@ class PureClient:
                     self._sent.append(msgspec.json.decode(encode(frame)))
                 case Keep():
                     self._file = self._peer.memory.encode()
+                case Shrink(answer=answer):
+                    self._large.append(answer)
                 case Run(asks=True, request=request):
                     tool = self._tools.find(request.name)
                     assert tool is not None

@@ -18,6 +18,7 @@ GATEWAY_STEPS = frozenset(
         "until",
         "closed",
         "link",
+        "goodbye",
         "call",
         "ends",
         "abort",
@@ -66,3 +67,6 @@ def test_a_pattern_matches_exactly_but_for_its_placeholders() -> None:
     assert not matching.matches({"a": 1}, {"a": True})
     assert not matching.matches({"a": "$text"}, {"a": ""})
     assert not matching.matches([1, 2], [1])
+    assert matching.matches({"a": 1, "b": "$optional"}, {"a": 1})
+    assert matching.matches({"a": 1, "b": "$optional"}, {"a": 1, "b": None})
+    assert not matching.matches({"b": "$optional"}, {"c": 1})

@@ -2,7 +2,11 @@
 
 from typing import Any, Protocol
 
+import msgspec
+
 from tests.vectors.cases import Case, Matching, lean
+
+_MOST = 1024 * 1024
 
 
 class Player(Protocol):
@@ -44,6 +48,7 @@ class Player(Protocol):
 async def walk(case: Case, player: Player) -> None:
     """Do every step; an AssertionError says which one can't be done."""
     matching = Matching()
+    most = _MOST
     for number, step in enumerate(case.steps):
         where = f"step {number}: {step}"
         match step:
@@ -53,10 +58,14 @@ async def walk(case: Case, player: Player) -> None:
                 await player.drop()
             case {"connect": dict(given)}:
                 await _connect(player, given, where)
+                most = _taken(given)
             case {"gateway": dict(frame)}:
                 await player.say(matching.filled(frame))
+                most = _taken(frame) if frame["type"] == "connected" else most
             case {"expect": pattern}:
-                frame = lean(await player.sent(), "client")
+                sent = await player.sent()
+                assert len(msgspec.json.encode(sent)) <= most, f"{where}: too large for this gateway"
+                frame = lean(sent, "client")
                 assert matching.matches(lean(pattern, "client"), frame), f"{where}: got {frame}"
             case {"handler": {"id": str(call_id)}}:
                 await player.end(call_id, step["handler"])
@@ -86,3 +95,8 @@ async def _connect(player: Player, given: dict[str, Any], where: str) -> None:
     assert (hello["type"], tools["type"]) == ("connect", "register_tools"), f"{where}: got {hello}, {tools}"
     fields = {"capabilities": hello["capabilities"], "resume_token": "t1", "grace_ms": 60000, "resumed": False, **given}
     await player.say({"type": "connected", "v": 1, "message": "Connection established", **fields})
+
+
+def _taken(connected: dict[str, Any]) -> int:
+    """How many bytes of a message this gateway takes."""
+    return int((connected.get("limits") or {}).get("message_bytes", _MOST))

@@ -10,7 +10,7 @@ To add:  a frame's meaning in `peer.py` (calls) or `talk.py` (conversation), wit
 from handspan.client.chat import Chat
 from handspan.client.client import Client
 from handspan.client.context import CallContext
-from handspan.client.faults import GatewayRefused, GatewayUnreachable
+from handspan.client.faults import GatewayRefused, GatewayUnreachable, MessageTooLarge
 from handspan.client.results import Image, ToolCallRequest, ToolCallResult
 from handspan.client.ws import Backoff
 
@@ -22,6 +22,7 @@ __all__ = [
     "GatewayRefused",
     "GatewayUnreachable",
     "Image",
+    "MessageTooLarge",
     "ToolCallRequest",
     "ToolCallResult",
 ]

@@ -5,7 +5,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from handspan.core.events import Event
-from handspan.wire.ws_frames import ClientFrame, PermissionRequest, Request, ServerFrame
+from handspan.wire.ws_frames import ClientFrame, PermissionRequest, Request, Result, ServerFrame
 
 
 class Send(Struct, frozen=True):
@@ -16,6 +16,12 @@ class Send(Struct, frozen=True):
 
 class Keep(Struct, frozen=True):
     """Write what has to outlive this process."""
+
+
+class Shrink(Struct, frozen=True):
+    """Give this answer a form that a message can hold, and say `shrunk` then."""
+
+    answer: Result
 
 
 class Run(Struct, frozen=True):
@@ -62,4 +68,4 @@ class Happened(Struct, frozen=True):
     """It belongs to the turn that this client began, or joined; others are of whoever else talks in the session."""
 
 
-Action: TypeAlias = Send | Keep | Run | Watch | Stop | Ask | Tell | Happened
+Action: TypeAlias = Send | Keep | Shrink | Run | Watch | Stop | Ask | Tell | Happened

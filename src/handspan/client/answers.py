@@ -1,12 +1,14 @@
-"""The answer to a call: what its code gave back, as the frame that the gateway takes (ws.md 5.2, 5.10)."""
+"""The answer to a call: what its code gave back, as the frame that the gateway takes (ws.md 5.2, 5.10, 5.12)."""
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from handspan.client.results import Image, ToolCallResult
+from handspan.client.sizes import fits
 from handspan.core.errors import ToolError, WireError
 from handspan.core.results import Attachment, Failure, Pending, Success, succeed
 from handspan.core.values import Json
@@ -15,9 +17,11 @@ from handspan.wire.ws import encode
 from handspan.wire.ws_frames import Fault, Limits, Part, Result
 
 MOST_INLINE: Final = 256 * 1024
-"""Bytes of attachments that come in the frame itself; what is beyond is uploaded."""
-_ROOM: Final = 64 * 1024
-"""Bytes of a message that are left for everything but the output."""
+"""Bytes of attachments that come in the frame itself, where messages are large; what is beyond is uploaded."""
+_SHARE_INLINE: Final = 4
+"""Of smaller messages they take a quarter, and a third when they are base64."""
+_ROOM: Final = 1024
+"""Bytes of a message that are surely enough for everything but the output."""
 
 Upload: TypeAlias = Callable[[bytes, str, str], Awaitable[str]]
 """Bytes, media type and name → the id of the artifact."""
@@ -60,18 +64,30 @@ class Answers:
         if attachments and "parts" not in agreed:
             output = _noted(output, len(attachments))
             attachments = ()
-        parts = await self._parts(attachments)
-        if (size := len(msgspec.json.encode(output))) > limits.message_bytes - _inline(parts) - _ROOM:
-            output, parts = await self._moved_out(output, size, parts, agreed)
-        elif not agreed and not isinstance(output, str):  # a gateway of the seed's reads text alone
+        if not agreed and not isinstance(output, str):  # a gateway of the seed's reads text alone
             output = msgspec.json.encode(output).decode()
-        frame = Result(id=call_id, output=output, parts=parts)
+        frame = Result(id=call_id, output=output, parts=await self._parts(attachments, limits))
+        frame = await self.fitting(frame, agreed, limits)
         _check_depth(frame, limits)
         return frame
 
-    async def _parts(self, attachments: Sequence[Attachment]) -> list[Part]:
+    async def fitting(self, frame: Result, agreed: frozenset[str], limits: Limits) -> Result:
+        """The answer in a form that a message can hold; `ToolError` when it has none."""
+        if fits(frame, limits):
+            return frame
+        size = len(_data(frame.output))
+        if "parts" in agreed:
+            if len(msgspec.json.encode(frame.output)) > limits.message_bytes // 2:
+                frame = await self._moved_out(frame)
+            if not fits(frame, limits):
+                frame = structs.replace(frame, parts=[await self._uploaded(part) for part in frame.parts])
+        if not fits(frame, limits):
+            raise _too_large(size, len(frame.parts), limits)
+        return frame
+
+    async def _parts(self, attachments: Sequence[Attachment], limits: Limits) -> list[Part]:
         parts: list[Part] = []
-        room = MOST_INLINE
+        room = min(MOST_INLINE, limits.message_bytes // _SHARE_INLINE)
         for one in attachments:
             if one.artifact is not None:
                 parts.append(Part(one.kind, one.media_type, artifact=one.artifact.id, name=one.name))
@@ -83,20 +99,21 @@ class Answers:
                 parts.append(Part(one.kind, one.media_type, artifact=artifact, name=one.name))
         return parts
 
-    async def _moved_out(
-        self, output: Json, size: int, parts: list[Part], agreed: frozenset[str]
-    ) -> tuple[Json, list[Part]]:
-        """An output that no message can hold, as a file beside it."""
-        if "parts" not in agreed:
-            raise ToolError(
-                "execution_failed", f"The tool ran, but its result of {size} bytes is too large to be sent."
-            )
-        is_text = isinstance(output, str)
-        data = output.encode() if isinstance(output, str) else msgspec.json.encode(output)
+    async def _moved_out(self, frame: Result) -> Result:
+        """The answer with its output as a file beside it."""
+        data, is_text = _data(frame.output), isinstance(frame.output, str)
         media_type, name = ("text/plain", "result.txt") if is_text else ("application/json", "result.json")
         artifact = await self._upload(data, media_type, name)
         note = f"The result has {len(data)} bytes and came as the file {name!r}."
-        return note, [*parts, Part("file", media_type, artifact=artifact, name=name)]
+        return structs.replace(
+            frame, output=note, parts=[*frame.parts, Part("file", media_type, artifact=artifact, name=name)]
+        )
+
+    async def _uploaded(self, part: Part) -> Part:
+        if not part.data:
+            return part
+        artifact = await self._upload(b64decode(part.data), part.media_type, part.name)
+        return structs.replace(part, data="", artifact=artifact)
 
 
 def _taken_apart(value: Any) -> tuple[Any, tuple[Attachment, ...]]:
@@ -132,8 +149,18 @@ def _noted(output: Json, count: int) -> Json:
     return f"{text}\n{note}" if text else note
 
 
-def _inline(parts: list[Part]) -> int:
-    return sum(len(part.data) for part in parts)
+def _data(output: Json) -> bytes:
+    """The output as a file has it."""
+    return output.encode() if isinstance(output, str) else msgspec.json.encode(output)
+
+
+def _too_large(size: int, parts: int, limits: Limits) -> ToolError:
+    what = f"{size} bytes{f' and {parts} attachments' if parts else ''}"
+    return ToolError(
+        "execution_failed",
+        f"The tool ran, but its result of {what} is too large to be sent: a message to the gateway has at most "
+        f"{limits.message_bytes} bytes. Ask it for a smaller part, or let it return less.",
+    )
 
 
 def _check_depth(frame: Result, limits: Limits) -> None:

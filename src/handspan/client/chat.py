@@ -145,6 +145,8 @@ class Chat:
     def send(self, text: str, *, join: bool = False, debug: bool = False) -> Events:
         """Say something; what is iterated over is the turn that comes of it, up to its `Ended`.
 
+        `MessageTooLarge` comes in place of the first event when the gateway takes less in one message.
+
         One turn at a time: a second one begins when the first has ended. With `join` the text becomes part of the turn
         that runs, if one does, and the events from then on are those of that turn.
         """
@@ -180,6 +182,7 @@ class Chat:
                 await self._idle.wait()
         if self._serving.done():
             raise HandspanError(_CLOSED)
+        self._connection.check(opening)
         self._idle.clear()
         self._listeners.append(listener)
         self._connection.say(opening)

@@ -190,7 +190,10 @@ class Client:
         return Chat(self._options, [*CAN, "events", "questions"], tools, session or "", agent or "", name)
 
     def send_message(self, content: str, debug: bool = False) -> None:
-        """Say something in the session of a client that is a chat. The answer comes by the callbacks."""
+        """Say something in the session of a client that is a chat. The answer comes by the callbacks.
+
+        `MessageTooLarge` when the gateway takes less in one message.
+        """
         self._say(Say(content, debug, id=new_call_id()))
 
     def abort(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from handspan.client.actions import Action, Ask, Happened, Keep, Run, Send, Stop, Tell, Watch
+from handspan.client.actions import Action, Ask, Happened, Keep, Run, Send, Shrink, Stop, Tell, Watch
 from handspan.client.address import Address
 from handspan.client.answers import Answers
 from handspan.client.faults import GatewayRefused
@@ -19,6 +19,7 @@ from handspan.client.functions import is_async
 from handspan.client.kept import Kept
 from handspan.client.peer import Peer
 from handspan.client.running import AskPermission, Running
+from handspan.client.sizes import check
 from handspan.client.threads import Threads
 from handspan.client.tools import Tools
 from handspan.client.upload import upload
@@ -135,14 +136,17 @@ class Connection:
                 self._flushing.cancel()
             for task in (linked, acting):
                 task.cancel()
-            ends = await asyncio.gather(linked, acting, return_exceptions=True)
+            ends = [self._refusal, *await asyncio.gather(linked, acting, return_exceptions=True)]
             await self._running.close()
             self._threads.close()
+            for end in ends:
+                if isinstance(end, GatewayRefused):  # nobody comes back to hear how the open turn ended
+                    self._lane.extend(self._peer.give_up(str(end)))
             await self._tell_the_rest()
             with contextlib.suppress(OSError):
                 await self._keep(is_synced=False)
             self._became("disconnected")
-        for end in (self._refusal, *ends):
+        for end in ends:
             if isinstance(end, Exception):
                 raise end
 
@@ -153,8 +157,13 @@ class Connection:
             self._flushing = asyncio.get_running_loop().call_later(_SECONDS_TO_FLUSH, self._link.close)
 
     def say(self, frame: ClientFrame) -> None:
-        """Send this now, or as soon as the gateway is there."""
+        """Send this now, or as soon as the gateway is there; `MessageTooLarge` when it never could be."""
+        self.check(frame)
         self._do(self._peer.say(frame))
+
+    def check(self, frame: ClientFrame) -> None:
+        """Refuse what no message can hold (`MessageTooLarge`)."""
+        check(frame, self._peer.limits)
 
     def give_up(self, why: str) -> None:
         """Let the open turn end: nobody waits for the gateway any longer."""
@@ -220,6 +229,10 @@ class Connection:
     def finished(self, call_id: str, answer: Result | Fault | None) -> None:
         """A call's code has ended."""
         self._do(self._peer.finished(call_id, answer, time.time()))
+
+    def shrunk(self, answer: Result | Fault) -> None:
+        """An answer that no message could hold has another form now."""
+        self._do(self._peer.shrunk(answer, time.time()))
 
     def progressed(self, call_id: str, value: Json) -> None:
         """It reports. What comes faster than it can be sent is left out."""
@@ -304,6 +317,8 @@ class Connection:
                 if is_recorded and self._kept is not None:
                     return False
                 self._running.start(step)
+            case Shrink(answer=answer):
+                self._running.shrink(answer)
             case Watch(call_id=call_id, seconds=seconds):
                 self._running.watch(call_id, seconds)
             case Stop(call_id=call_id):

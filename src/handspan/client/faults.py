@@ -16,6 +16,10 @@ class GatewayUnreachable(HandspanError):
     """Nobody answered at the gateway's address."""
 
 
+class MessageTooLarge(HandspanError):
+    """What was to be said is larger than the gateway takes in one message. Nothing was sent."""
+
+
 class NotOpened(Exception):
     """This attempt to open a connection came to nothing; perhaps the next one does."""
 

@@ -9,13 +9,16 @@ from typing import Final
 
 import msgspec
 
-from handspan.client.actions import Action, Ask, Keep, Run, Send, Stop, Tell, Watch
+from handspan.client.actions import Action, Ask, Keep, Run, Send, Shrink, Stop, Tell, Watch
+from handspan.client.faults import MessageTooLarge
 from handspan.client.memory import MOST_IDS, Memory
+from handspan.client.sizes import AROUND, check, cut, fits, longest_text, short
 from handspan.client.talk import Opening, Talk
 from handspan.client.tools import ClientTool, Tools
 from handspan.core.errors import ErrorCode
 from handspan.core.names import SEPARATOR
 from handspan.core.values import Json
+from handspan.wire.ws import name_of
 from handspan.wire.ws_frames import (
     Abort,
     Acknowledged,
@@ -110,8 +113,7 @@ class Peer:
         ] + self._unsent
         can_resume = "resume" in self.agreed
         if not can_resume:  # ws.md 6.6: the gateway has ended its calls
-            for call in self._calls.values():
-                call.is_settled = True
+            self._end_calls()
             self._unaccepted.clear()
         if self._talk is None:
             return []
@@ -219,8 +221,13 @@ class Peer:
 
     def permitted(self, question_id: str, decision: Decision, how_to_enable: str) -> list[Action]:
         """The person has answered."""
-        answer = self._permissions[question_id] = PermissionAnswer(question_id, decision, how_to_enable)
+        how = cut(how_to_enable, longest_text(self.limits))
+        answer = self._permissions[question_id] = PermissionAnswer(question_id, decision, how)
         return [Send(answer)] if self.is_connected else []
+
+    def shrunk(self, answer: Result | Fault, now: float) -> list[Action]:
+        """An answer that no message could hold has another form now."""
+        return self._answer(answer, now) if self.memory.stage(answer.call) == "answered" else []
 
     # Frames.
 
@@ -236,19 +243,36 @@ class Peer:
             self._unaccepted.clear()
         actions: list[Action] = [Keep(), Tell(frame)]
         for answer in self.memory.unacknowledged():
-            if "resume" in self.agreed:  # ws.md 6.3
-                actions.append(Send(answer))
-            else:  # it was given to a gateway that has ended its call
-                self.memory.close(answer.call, now)
+            actions += self._answer_again(answer, now)
         again: list[ClientFrame] = []
         if self._talk is not None and was_there:
             is_unsent, can_resume = self._is_unsent(self._talk.opening), "resume" in self.agreed
             again, happened = self._talk.come_back(bool(frame.resumed), is_unsent, can_resume)
             actions += happened
-        actions += [Send(one) for one in (*again, *self._maybe_lost(again), *self._unsent)]
+        said = (*again, *self._maybe_lost(again), *self._unsent)
         self._unaccepted.update((one.id, one) for one in self._unsent if isinstance(one, Say) and one.id)
         self._unsent.clear()
+        for one in said:
+            actions += self._said(one, now)
         return actions
+
+    def _answer_again(self, answer: Result | Fault, now: float) -> list[Action]:
+        """Send what an earlier link, or life, did not hear acknowledged (ws.md 6.3)."""
+        if "resume" not in self.agreed:  # it was given to a gateway that has ended its call
+            self.memory.close(answer.call, now)
+            return []
+        if fits(answer, self.limits):
+            return [Send(answer)]
+        # This gateway takes less than the one that it was made for; sent as it is, it would end every link.
+        return self._answer(answer, now) if isinstance(answer, Fault) else [Shrink(answer)]
+
+    def _said(self, frame: ClientFrame, now: float) -> list[Action]:
+        """Send what was said before it was known what this gateway takes, or refuse it in the gateway's place."""
+        try:
+            check(frame, self.limits)
+        except MessageTooLarge as error:
+            return self.heard(Error(str(error), id=frame.id if isinstance(frame, Say) else ""), now)
+        return [Send(frame)]
 
     def _maybe_lost(self, again: list[ClientFrame]) -> list[Say]:
         """The messages that have to be sent again besides these; the gateway takes none of them twice (ws.md 3.1)."""
@@ -304,6 +328,14 @@ class Peer:
 
     # Steps.
 
+    def _end_calls(self) -> None:
+        """Nobody waits for any of them: those that have not begun never do."""
+        self._queue.clear()
+        for call_id, call in tuple(self._calls.items()):
+            call.is_settled = True
+            if not call.is_running:
+                del self._calls[call_id]
+
     def _start(self, now: float) -> list[Action]:
         """Let calls begin while there is room."""
         actions: list[Action] = []
@@ -318,18 +350,25 @@ class Peer:
 
     def _answer(self, frame: Result | Fault, now: float) -> list[Action]:
         """Keep the answer, then send it; when the link is down, it is sent by whoever comes back."""
+        if isinstance(frame, Fault):
+            frame = short(frame, self.limits)
         self.memory.answer(frame, now)
         return [Keep(), Send(frame)] if self.is_connected else [Keep()]
 
     def _offers(self, offers: list[Json]) -> list[Action]:
-        """These tools in as many frames as it takes."""
+        """These tools in as many frames as it takes. What no frame can hold would end every link."""
         frames: list[list[Json]] = []
-        size = _MOST_OFFERED
+        most = min(_MOST_OFFERED, self.limits.message_bytes - AROUND)
+        room = 0
         for offer in offers:
-            size += len(msgspec.json.encode(offer))
-            if size > _MOST_OFFERED:
+            size = len(msgspec.json.encode(offer)) + 1
+            if size > self.limits.message_bytes - AROUND:
+                self.rejected[name_of(offer)] = _too_large(size, self.limits)
+                continue
+            if size > room:
                 frames.append([])
-                size = len(msgspec.json.encode(offer))
+                room = most
+            room -= size
             frames[-1].append(offer)
         return [Send(RegisterTools(tools)) for tools in frames]
 
@@ -340,6 +379,10 @@ class Peer:
 
     def _is_unsent(self, opening: Opening | None) -> bool:
         return opening is not None and any(frame is opening for frame in self._unsent)
+
+
+def _too_large(size: int, limits: Limits) -> str:
+    return f"It has {size} bytes, and the gateway takes {limits.message_bytes} bytes in one message: say less of it."
 
 
 def _fault(call_id: str, text: str, code: ErrorCode | None = None) -> Fault:

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol, TypeAlias
 
 from handspan.client.actions import Run
@@ -13,11 +13,11 @@ from handspan.client.answers import Answers, plain_answer
 from handspan.client.carriers import Carriers
 from handspan.client.context import CallContext
 from handspan.client.functions import Code, is_async
+from handspan.client.sizes import plain_progress
 from handspan.client.threads import Threads
 from handspan.client.tools import Tools
 from handspan.core.deadlines import Deadline
 from handspan.core.errors import ToolError
-from handspan.core.results import succeed
 from handspan.core.values import Json
 from handspan.wire.ws_frames import Decision, Fault, Limits, PermissionRequest, Request, Result
 
@@ -38,6 +38,8 @@ class Boss(Protocol):
     def limits(self) -> Limits: ...
 
     def finished(self, call_id: str, answer: Result | Fault | None) -> None: ...
+
+    def shrunk(self, answer: Result | Fault) -> None: ...
 
     def progressed(self, call_id: str, value: Json) -> None: ...
 
@@ -65,7 +67,7 @@ class _Call:
         self.context.cancelled.set()
 
     def _progress(self, value: Json) -> None:
-        self._room.progressed(self.request.id, succeed(value).value)
+        self._room.progressed(self.request.id, plain_progress(value, self._room.limits))
 
     def _deadline(self) -> Deadline | None:
         return self._room.deadline(self.request.id)
@@ -87,7 +89,9 @@ class Running:
         self._carriers = Carriers()
         self._loop: asyncio.AbstractEventLoop
         self._thread = 0
-        self._asking: set[asyncio.Task[None]] = set()
+        self._beside: set[asyncio.Task[None]] = set()
+        """Questions to the person, and uploads of answers that no message can hold."""
+        self._shrinking: set[str] = set()
         self._is_closed = False
 
     def open(self) -> None:
@@ -126,9 +130,13 @@ class Running:
 
     def ask(self, request: PermissionRequest) -> None:
         """Ask the person, as long as somebody waits for the answer."""
-        task = asyncio.create_task(self._permit(request))
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        self._do_beside(self._permit(request))
+
+    def shrink(self, answer: Result) -> None:
+        """Give this answer a form that a message can hold, once, however many links ask for it meanwhile."""
+        if answer.call not in self._shrinking:
+            self._shrinking.add(answer.call)
+            self._do_beside(self._shrink(answer))
 
     async def close(self) -> None:
         """Stop everything. Threads that do not end are left behind; they do not hold up anything.
@@ -138,7 +146,7 @@ class Running:
         self._is_closed = True
         self._alarm.close()
         running = (call.task for call in self._calls.values() if call.task is not None)
-        tasks: list[asyncio.Task[Any]] = [*running, *self._asking]
+        tasks: list[asyncio.Task[Any]] = [*running, *self._beside]
         for call in self._calls.values():
             call.stop()
         for task in tasks:
@@ -181,7 +189,27 @@ class Running:
         if not self._is_closed:
             self._boss.finished(call_id, answer)
 
+    async def _shrink(self, answer: Result) -> None:
+        small: Result | Fault
+        try:
+            small = await self._answers.fitting(answer, self._boss.agreed, self._boss.limits)
+        except ToolError as error:
+            small = Fault(id=answer.call, error=error.message, code=error.code)
+        finally:
+            self._shrinking.discard(answer.call)
+        self._boss.shrunk(small)
+
+    def _do_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
     # What its code may ask and say, from any thread.
+
+    @property
+    def limits(self) -> Limits:
+        """What the gateway takes."""
+        return self._boss.limits
 
     def progressed(self, call_id: str, value: Json) -> None:
         """It reports something."""

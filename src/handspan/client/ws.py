@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from handspan.client.socket import Socket
 
 _DELIBERATE: Final = 1000
+_SENT_AWAY: Final = 1008
 _NEVER_HERE: Final = frozenset((400, 404, 405, 426))
 """Statuses that mean a wrong address, if nobody ever answered there."""
 _log = logging.getLogger(__name__)
@@ -75,7 +76,8 @@ class Link:
     async def serve(self, *, is_patient: bool = True) -> None:
         """Keep the link up until `close`, or until the gateway ends it for good.
 
-        `GatewayRefused` when it does not let us in; without patience `GatewayUnreachable` when it was never there.
+        `GatewayRefused` when it does not let us in, or sends us away; without patience `GatewayUnreachable` when it was
+        never there.
         """
         try:
             async with asyncio.timeout(None) as self._scope:
@@ -135,8 +137,17 @@ class Link:
                 await socket.close(self._close_code)
                 _log.debug("the link dropped: %s", socket.close_exc)
             finally:
-                self._ears.dropped(not self._is_closed and socket.close_code != _DELIBERATE)
+                comes_back = socket.close_code not in (_DELIBERATE, _SENT_AWAY)
+                self._ears.dropped(comes_back and not self._is_closed)
+        if socket.close_code == _SENT_AWAY and not self._is_closed:
+            raise self._sent_away(socket.close_reason or "")
         return socket.close_code == _DELIBERATE
+
+    def _sent_away(self, reason: str) -> GatewayRefused:
+        """ws.md 9.2: a person has to let this client in again."""
+        said, place = visible(reason) or "no reason was given", self._url().partition("?")[0]
+        hint = "pair this device anew, or give a token that is valid"
+        return GatewayRefused(0, f"The gateway at {place} sent this client away ({said}): {hint}.")
 
     def _refused(self, status: int, body: bytes) -> None:
         said = visible(body.decode("utf-8", "replace")).strip()[:300]

@@ -17,6 +17,11 @@ class RemoteQuestions:
         self._open: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
         self._send: Send | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._open)
+
     async def ask(self, question: Question) -> Answer:
         """What the person at the device says; `expired` when nobody says anything in time."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

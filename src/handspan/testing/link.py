@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
 from collections.abc import Callable
@@ -162,9 +163,13 @@ class Link:
 
 def reset(writer: asyncio.StreamWriter) -> None:
     """Close so that the other end gets an error, and not a goodbye."""
-    made: socket.socket = writer.get_extra_info("socket")
+    made = writer.get_extra_info("socket")
+    # Loops differ in what their sockets can do, and say of one that is gone; its number is all that is asked for.
+    number = -1 if made is None else made.fileno()
     with contextlib.suppress(OSError):
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        if number >= 0:
+            with socket.socket(fileno=os.dup(number)) as same:
+                same.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     writer.transport.abort()
 
 

@@ -183,6 +183,10 @@ class PermissionAnswer(_Frame, frozen=True, tag="permission_answer"):
     how_to_enable: str = ""
 
 
+class Ping(_Frame, frozen=True, tag="ping"):
+    """Are you there? For clients that can't see the pings of WebSocket."""
+
+
 ClientFrame: TypeAlias = (
     Connect
     | Say
@@ -196,6 +200,7 @@ ClientFrame: TypeAlias = (
     | Fault
     | Progress
     | PermissionAnswer
+    | Ping
 )
 
 
@@ -385,6 +390,10 @@ class Acknowledged(_Frame, frozen=True, tag="result_acknowledged"):
     ids: list[str] = []
 
 
+class Pong(_Frame, frozen=True, tag="pong"):
+    """The answer to `ping`."""
+
+
 class Error(_Frame, frozen=True, tag="error"):
     """Something was not taken, or failed."""
 
@@ -418,6 +427,7 @@ ServerFrame: TypeAlias = (
     | Cancel
     | PermissionRequest
     | Acknowledged
+    | Pong
     | Error
 )
 

@@ -1,4 +1,4 @@
-import type { ClientFrame, PermissionRequest, ToolCallRequest, TurnEvent } from './frames.js';
+import type { ClientFrame, PermissionRequest, ToolCallRequest, ToolResultFrame, TurnEvent } from './frames.js';
 import type { OfferedTool } from './tool.js';
 
 /** What the peer wants done. Actions are done in order, one after another. */
@@ -7,6 +7,8 @@ export type Action =
   | { do: 'send'; frame: ClientFrame }
   /** Write what has to outlive this page. */
   | { do: 'keep' }
+  /** Give this answer a form that a message can hold, and say `shrunk` then. */
+  | { do: 'shrink'; answer: ToolResultFrame }
   /**
    * Run this call's code. `isRecorded`: first write that it was begun, so that it does not run twice (ws.md 6.4).
    * `asks`: first ask the person for the tool's permissions, because the gateway did not (ws.md 5.9).

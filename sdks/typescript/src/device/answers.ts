@@ -1,13 +1,14 @@
 import { base64 } from '../messages/media.js';
 import type { Part } from '../messages/part.js';
 import { failed } from '../tools/result.js';
-import { type Answer, type Json, type Limits, toolError } from './frames.js';
+import { type Answer, type Json, type Limits, type ToolResultFrame, toolError } from './frames.js';
+import { fits, sizeOf } from './sizes.js';
 import { plain } from './tool.js';
 
-/** Bytes of Blobs that come in the frame itself; what is beyond is uploaded. */
+/** Bytes of Blobs that come in the frame itself, where messages are large; what is beyond is uploaded. */
 const MOST_INLINE = 256 * 1024;
-/** Bytes of a message that are left for everything but the output. */
-const ROOM = 64 * 1024;
+/** Of smaller messages they take a quarter, and a third when they are base64. */
+const SHARE_INLINE = 4;
 
 /** Keeps a Blob at the gateway, and gives the id of the artifact (ws.md 5.10). */
 export type Upload = (blob: Blob, name: string) => Promise<string>;
@@ -21,27 +22,56 @@ export async function answerOf(
   upload: Upload,
 ): Promise<Answer> {
   let [output, things] = takenApart(value);
-  const takesParts = agreed.has('parts');
-  if (things.length && !takesParts) {
+  if (things.length && !agreed.has('parts')) {
     const note = `(${things.length} attachment(s) could not be sent: this gateway takes text alone.)`;
     output = [textOf(output), note].filter(Boolean).join('\n');
     things = [];
   }
-  const parts = await partsOf(things, upload);
-  const inline = parts.reduce((size, part) => size + (part.data?.length ?? 0), 0);
-  if (new Blob([JSON.stringify(output)]).size > limits.message_bytes - inline - ROOM) {
-    const isText = typeof output === 'string';
-    const file = new Blob([textOf(output)], { type: isText ? 'text/plain' : 'application/json' });
-    if (!takesParts) throw new Error(`The tool ran, but its result of ${file.size} bytes is too large to be sent.`);
-    const name = isText ? 'result.txt' : 'result.json';
-    parts.push({ kind: 'file', media_type: file.type, artifact: await upload(file, name), name });
-    output = `The result has ${file.size} bytes and came as the file '${name}'.`;
-  } else if (depthOf(output) >= limits.depth) {
+  if (!agreed.size) output = textOf(output); // a gateway of the seed's reads text alone
+  const parts = await partsOf(things, limits, upload);
+  const whole: ToolResultFrame = { type: 'tool_result', id, output, parts: parts.length ? parts : undefined };
+  const answer = await fitting(whole, agreed, limits, upload);
+  if (depthOf(answer.output) >= limits.depth) {
     throw new Error(`The tool ran, but its result is nested deeper than ${limits.depth}: give it a flatter form.`);
-  } else if (!agreed.size) {
-    output = textOf(output); // a gateway of the seed's reads text alone
   }
-  return { type: 'tool_result', id, output, parts: parts.length ? parts : undefined };
+  return answer;
+}
+
+/** The answer in a form that a message can hold (ws.md 5.12); rejects when it has none. */
+export async function fitting(
+  answer: ToolResultFrame,
+  agreed: ReadonlySet<string>,
+  limits: Limits,
+  upload: Upload,
+): Promise<ToolResultFrame> {
+  if (fits(answer, limits)) return answer;
+  const isText = typeof answer.output === 'string';
+  const file = new Blob([textOf(answer.output)], { type: isText ? 'text/plain' : 'application/json' });
+  let { output, parts = [] } = answer;
+  if (agreed.has('parts')) {
+    if (sizeOf(output) > limits.message_bytes / 2) {
+      const name = isText ? 'result.txt' : 'result.json';
+      const media_type = isText ? 'text/plain' : 'application/json';
+      parts = [...parts, { kind: 'file', media_type, artifact: await upload(file, name), name }];
+      output = `The result has ${file.size} bytes and came as the file '${name}'.`;
+    }
+    if (!fits({ ...answer, output, parts }, limits)) {
+      parts = await Promise.all(parts.map((part) => uploaded(part, upload)));
+    }
+  }
+  const small = { ...answer, output, parts: parts.length ? parts : undefined };
+  if (fits(small, limits)) return small;
+  const text =
+    `The tool ran, but its result of ${file.size} bytes${parts.length ? ` and ${parts.length} attachments` : ''} is too ` +
+    `large to be sent: a message to the gateway has at most ${limits.message_bytes} bytes. Ask it for a smaller part, ` +
+    'or let it return less.';
+  throw Object.assign(new Error(text), { code: 'execution_failed' });
+}
+
+async function uploaded({ data, ...part }: Part, upload: Upload): Promise<Part> {
+  if (!data) return part;
+  const bytes = Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
+  return { ...part, artifact: await upload(new Blob([bytes], { type: part.media_type }), part.name ?? '') };
 }
 
 /** The answer to a call whose handler threw this: its text, and its code when it has one (ws.md 5.5). */
@@ -73,9 +103,9 @@ function blobOf(value: unknown): Blob | undefined {
   return value instanceof Blob ? value : undefined;
 }
 
-async function partsOf(things: (Blob | Part)[], upload: Upload): Promise<Part[]> {
+async function partsOf(things: (Blob | Part)[], limits: Limits, upload: Upload): Promise<Part[]> {
   const parts: Part[] = [];
-  let room = MOST_INLINE;
+  let room = Math.min(MOST_INLINE, limits.message_bytes / SHARE_INLINE);
   for (const thing of things) {
     if (!(thing instanceof Blob)) {
       parts.push(thing);

@@ -1,7 +1,7 @@
 import { validated } from '../tools/schema.js';
 import type { Action } from './actions.js';
-import { answerOf, faultOf, type Upload } from './answers.js';
-import type { Answer, PermissionRequest } from './frames.js';
+import { answerOf, faultOf, fitting, type Upload } from './answers.js';
+import type { Answer, PermissionRequest, ToolResultFrame } from './frames.js';
 import type { Peer } from './peer.js';
 import { type AskPermission, decide } from './permission.js';
 import { type CallContext, plain } from './tool.js';
@@ -20,6 +20,7 @@ export class Calls {
   /** Calls, and questions to the person. */
   #running = new Map<string, AbortController>();
   #alarms = new Map<string, { at: number; timer: ReturnType<typeof setTimeout> }>();
+  #shrinking = new Set<string>();
   #isOver = false;
 
   constructor(peer: Peer, act: (actions: Action[]) => void, upload: Upload, ask: AskPermission | undefined) {
@@ -65,6 +66,17 @@ export class Calls {
     clearTimeout(timer);
     this.#finish(id);
     if (!signal.aborted) this.#do(this.#peer.permitted(id, decision, howToEnable));
+  }
+
+  /** Give an answer a form that a message can hold, once, however many links ask for it meanwhile. */
+  async shrink(answer: ToolResultFrame): Promise<void> {
+    const { id } = answer;
+    if (this.#shrinking.has(id)) return;
+    this.#shrinking.add(id);
+    const { agreed, limits } = this.#peer;
+    const small = await fitting(answer, agreed, limits, this.#upload).catch((error) => faultOf(id, error));
+    this.#shrinking.delete(id);
+    if (!this.#isOver) this.#do(this.#peer.shrunk(small));
   }
 
   /** Stop everything. The peer does not hear of it: who comes back must still know that these calls were begun. */

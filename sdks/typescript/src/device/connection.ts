@@ -167,6 +167,9 @@ export class Connection implements Ears {
       case 'run':
         void this.#calls.start(action);
         break;
+      case 'shrink':
+        void this.#calls.shrink(action.answer);
+        break;
       case 'watch':
         this.#calls.watch(action.id, action.ms);
         break;

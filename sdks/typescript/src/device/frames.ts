@@ -106,6 +106,7 @@ export type ServerFrame =
   | PermissionRequest
   | { type: 'message_accepted'; id: string; turn: string }
   | { type: 'event'; seq: number; turn?: string; event: TurnEvent }
+  | { type: 'pong' }
   | { type: 'error'; message: string; code?: string; id?: string };
 
 /** The frame in this text; nothing when it is none (ws.md 2.2: types that nobody knows are passed over later). */
@@ -118,9 +119,7 @@ export function readFrame(text: string): ServerFrame | undefined {
   }
 }
 
-const LONGEST_ERROR = 10_000;
-
-/** A `tool_error`, without a code when there is none. Its text is cut: a frame that is too large would end the link. */
+/** A `tool_error`, without a code when there is none. */
 export function toolError(id: string, error: string, code?: string): ToolErrorFrame {
-  return { type: 'tool_error', id, error: error.slice(0, LONGEST_ERROR), code: code || undefined };
+  return { type: 'tool_error', id, error, code: code || undefined };
 }

@@ -126,7 +126,7 @@ export class Link {
           this.#end({ code: 1006, reason: 'the gateway is silent' });
         }
         isSilent = true;
-        this.send('{"type":"ping"}'); // ws.md 2.2: a type that nobody knows is answered
+        this.send('{"type":"ping"}'); // ws.md 2.6; whoever does not know it answers too
       }, this.#heartbeat);
       this.#socket = socket;
       socket.onopen = () => {

@@ -6,6 +6,7 @@ import {
   type Decision,
   type Hello,
   type Json,
+  type MessageFrame,
   type PermissionAnswer,
   type PermissionRequest,
   type ServerFrame,
@@ -14,6 +15,7 @@ import {
 } from './frames.js';
 import type { Memory } from './memory.js';
 import { problemsOf } from './schema.js';
+import { cut, fits, roomIn, short, shown, sizeOf } from './sizes.js';
 import { Talk } from './talk.js';
 import { mayRepeat, type OfferedTool, timeOf } from './tool.js';
 
@@ -136,7 +138,7 @@ export class Peer {
     if (!call || call.isSettled || !this.isConnected || !this.agreed.has('progress')) return [];
     const tool = this.#tools.get(call.request.name);
     const ms = tool ? timeOf(tool) : call.time; // ws.md 5.7: the tool's time begins anew
-    return [send({ type: 'tool_progress', id, value }), { do: 'watch', id, ms }];
+    return [send({ type: 'tool_progress', id, value: shown(value, this.limits) }), { do: 'watch', id, ms }];
   }
 
   /** The time of a call is over. */
@@ -155,10 +157,15 @@ export class Peer {
 
   /** The person has answered. */
   permitted(id: string, decision: Decision, howToEnable: string): Action[] {
-    const how_to_enable = howToEnable || undefined;
+    const how_to_enable = cut(howToEnable, this.limits) || undefined;
     const answer: PermissionAnswer = { type: 'permission_answer', id, decision, how_to_enable };
     this.#permissions.set(id, answer);
     return this.isConnected ? [send(answer)] : [];
+  }
+
+  /** An answer that no message could hold has another form now. */
+  shrunk(answer: Answer): Action[] {
+    return this.#memory.stage(answer.id) === 'answered' ? this.#answer(answer) : [];
   }
 
   // Frames.
@@ -170,17 +177,31 @@ export class Peer {
     this.label = frame.label ?? '';
     this.#memory.resumeToken = frame.resume_token ?? '';
     const actions: Action[] = [{ do: 'keep' }];
-    for (const answer of this.#memory.unacknowledged()) {
-      if (this.agreed.has('resume'))
-        actions.push(send(answer)); // ws.md 6.3
-      else this.#memory.close(answer.id); // it was given to a gateway that has ended its call
-    }
+    for (const answer of this.#memory.unacknowledged()) actions.push(...this.#answerAgain(answer));
     return [...actions, ...this.#said(this.talk.open())]; // ws.md 6.5
   }
 
-  #said(frames: ClientFrame[]): Action[] {
-    if (this.agreed.has('resume') && this.agreed.has('events')) return frames.map(send);
+  /** Send what an earlier link, or life, did not hear acknowledged (ws.md 6.3). */
+  #answerAgain(answer: Answer): Action[] {
+    if (!this.agreed.has('resume')) {
+      this.#memory.close(answer.id); // it was given to a gateway that has ended its call
+      return [];
+    }
+    if (fits(answer, this.limits)) return [send(answer)];
+    // This gateway takes less than the one that it was made for; sent as it is, it would end every link.
+    return answer.type === 'tool_error' ? this.#answer(answer) : [{ do: 'shrink', answer }];
+  }
+
+  #said(frames: MessageFrame[]): Action[] {
+    if (this.agreed.has('resume') && this.agreed.has('events')) {
+      return frames.flatMap((frame) => (fits(frame, this.limits) ? send(frame) : this.#tooLarge(frame)));
+    }
     return this.talk.lose("This gateway can't be talked to here: it has no 'resume' or no 'events' (ws.md 1.9).");
+  }
+
+  #tooLarge(frame: MessageFrame): Action[] {
+    const why = `This has ${sizeOf(frame)} bytes and is too large to be sent: the gateway takes ${this.limits.message_bytes}`;
+    return this.talk.refuse(frame.id, `${why} in one message. Say less, or put it into a file and say where that is.`);
   }
 
   #requested(request: ToolCallRequest): Action[] {
@@ -268,20 +289,26 @@ export class Peer {
   }
 
   /** Keep the answer, then send it; when the link is down, it is sent on the next one. */
-  #answer(answer: Answer): Action[] {
+  #answer(given: Answer): Action[] {
+    const answer = short(given, this.limits);
     this.#memory.answer(answer);
     return [{ do: 'keep' }, ...(this.isConnected ? [send(answer)] : [])];
   }
 
-  /** These tools in as many frames as it takes. */
+  /** These tools in as many frames as it takes. What no frame can hold would end every link. */
   #offers(tools: Iterable<OfferedTool>): Action[] {
     const frames: object[][] = [];
     let room = -1;
-    for (const { offer } of tools) {
-      const size = JSON.stringify(offer).length;
+    for (const { name, offer } of tools) {
+      const size = sizeOf(offer) + 1;
+      if (size > roomIn(this.limits)) {
+        this.rejected[name] =
+          `It has ${size} bytes, and the gateway takes ${this.limits.message_bytes} in one message.`;
+        continue;
+      }
       if (size > room) {
         frames.push([]);
-        room = MOST_OFFERED;
+        room = Math.min(MOST_OFFERED, roomIn(this.limits));
       }
       room -= size;
       frames.at(-1)?.push(offer);

@@ -31,6 +31,11 @@ export class Talk {
     return [];
   }
 
+  /** What was said under this id is not sent, for this reason. */
+  refuse(id: string, why: string): Action[] {
+    return this.#happened(id, ended('error', why));
+  }
+
   /** Every answer ends with this error. */
   lose(why: string): Action[] {
     return [...this.#open.keys()].flatMap((id) => this.#happened(id, ended('error', why)));

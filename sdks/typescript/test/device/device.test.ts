@@ -242,11 +242,17 @@ describe('the link', () => {
     await one.until('online');
   });
 
-  test('a gateway that answers is not given up', async () => {
+  test.each<[string, JsonObject]>([
+    ['with a pong', { type: 'pong' }],
+    [
+      'that it does not know it',
+      { type: 'error', message: 'Frames of type ping are not known.', code: 'UNKNOWN_MESSAGE_TYPE' },
+    ],
+  ])('a gateway that answers a ping %s is not given up', async (_, answer) => {
     const [one, link] = await online({ heartbeat: 700 });
     for (let beat = 0; beat < 3; beat++) {
       expect(await link.frames.next('a word')).toEqual({ type: 'ping' });
-      link.send({ type: 'error', message: 'Frames of type ping are not known.', code: 'UNKNOWN_MESSAGE_TYPE' });
+      link.send(answer);
     }
     expect(one.device.state.status).toBe('online');
   });
@@ -310,6 +316,7 @@ describe('answers', () => {
   test('an error with a very long text is cut, so that the link can take it', async () => {
     const answer = await answerTo(() => Promise.reject(new Error('x'.repeat(2_000_000))));
     expect(answer.error).toHaveLength(10_000);
+    expect(answer.error).toContain('(cut: it had 2000000 characters)');
   });
 
   test('nothing is null', async () => {
@@ -546,6 +553,17 @@ describe('a chat', () => {
     await one.close();
     expect(await bounded(events.next(), 'the end')).toMatchObject({ value: { type: 'ended', reason: 'error' } });
     expect(await bounded(events.next(), 'the end')).toMatchObject({ done: true });
+  });
+
+  test('what is too large to be said is an error, and nothing is sent', async () => {
+    const one = start({ role: 'chat' });
+    const link = await greeted(0, { limits: { message_bytes: 4096 } });
+    await one.until('online');
+    const said = await bounded(one.device.say('x'.repeat(5000)).next(), 'the end');
+    expect(said.value).toMatchObject({ type: 'ended', reason: 'error' });
+    expect((said.value as JsonObject).text).toContain('takes 4096 in one message');
+    one.device.say('short');
+    expect(await link.frames.next('message')).toMatchObject({ content: 'short' });
   });
 
   test('says that a gateway without events can not be talked to', async () => {

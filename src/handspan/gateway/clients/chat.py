@@ -121,6 +121,11 @@ class Chat:
             for task in self._running:
                 task.cancel()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn runs that the client began."""
+        return bool(self._running)
+
     def end(self) -> None:
         """The client will not come back: what runs goes on to its end, and is kept; nobody hears it."""
         self._kept.clear()

@@ -21,6 +21,9 @@ from handspan.wire.ws import agreed, encode
 from handspan.wire.ws_frames import Abort, Answer, Connect, Regenerate, Say, ServerFrame
 
 GONE: Final = "The client disconnected"
+_GOODBYES: Final = frozenset((1000, 1001))
+"""Closes by which a client says that it goes (ws.md 6.8); all others are drops."""
+_DROPPED: Final = 1006
 
 
 class Line(Protocol):
@@ -33,6 +36,11 @@ class Line(Protocol):
 
 class Front(Protocol):
     """The conversation of a chat client."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn runs that the client began."""
+        ...
 
     def take(self, frame: Say | Abort | Regenerate | Answer) -> None:
         """What the client says."""
@@ -88,6 +96,15 @@ class Peer:
     def can(self) -> frozenset[str]:
         """The capabilities that were agreed on."""
         return self.calls.can
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for it: a call, a question to its person, a turn that it began."""
+        return (
+            any(not call.outcome.done() for call in self.calls.open.values())
+            or (self.questions is not None and self.questions.is_open)
+            or (self.front is not None and self.front.is_busy)
+        )
 
     def send(self, frame: ServerFrame) -> None:
         """Send this if the link is there."""
@@ -181,16 +198,13 @@ class Peers:
             self._leftovers.adopt(peer_id, peer.calls)
         return Met(peer, peer_id is not None)
 
-    def lose(self, peer: Peer, line: Line) -> None:
-        """Its connection is gone. Who can't come back ends here and now."""
-        if peer.line is not line:  # a newer connection took over: nothing was lost
+    def lose(self, peer: Peer, line: Line, code: int = _DROPPED) -> None:
+        """Its connection is gone, by this close code. Who can't come back, or said goodbye, ends here and now."""
+        if peer.line is not line:  # a newer connection took over, or it was sent away: nothing was lost
             return
-        peer.down()
-        self._told(peer.who.owner, "tools")
-        if peer.role == "device":
-            self._devices.left(peer.who.owner, peer.label)
-            self._told(peer.who.owner, "devices")
-        if "resume" in peer.can and self.is_open:
+        has_left = code in _GOODBYES and not peer.is_awaited
+        self._take_down(peer)
+        if "resume" in peer.can and self.is_open and not has_left:
             peer.grace = asyncio.get_running_loop().call_later(
                 self.grace, self.end, peer, f"{GONE} and did not come back"
             )
@@ -202,7 +216,8 @@ class Peers:
         if peer.grace is not None:
             peer.grace.cancel()
             peer.grace = None
-        if self._peers.pop(peer.id, None) is not None:
+        if self._peers.get(peer.id) is peer:  # its successor has the same id
+            del self._peers[peer.id]
             if peer.role == "device":
                 self._devices.ended(peer.who.owner, peer.label)
             peer.end(why)
@@ -216,6 +231,8 @@ class Peers:
     def dismiss(self, peer: Peer, reason: str = "it was forgotten here") -> None:
         """Send it away."""
         line = peer.line
+        if line is not None:
+            self._take_down(peer)
         self.end(peer, f"The client was sent away ({reason})")
         if line is not None:
             line.close(1008, reason)
@@ -232,6 +249,14 @@ class Peers:
         if peer.role != "device":
             return []
         return self._devices.offers(peer.who.owner, peer.label, peer.tools.fingerprints())
+
+    def _take_down(self, peer: Peer) -> None:
+        """Its link does not count any more, whenever the socket closes."""
+        peer.down()
+        self._told(peer.who.owner, "tools")
+        if peer.role == "device":
+            self._devices.left(peer.who.owner, peer.label)
+            self._told(peer.who.owner, "devices")
 
     def _come_back(self, peer: Peer, token: str) -> None:
         if peer.grace is not None:

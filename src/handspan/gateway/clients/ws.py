@@ -28,6 +28,8 @@ from handspan.wire.ws_frames import (
     GetRegisteredTools,
     Limits,
     PermissionAnswer,
+    Ping,
+    Pong,
     Progress,
     Regenerate,
     RegisteredTools,
@@ -43,6 +45,7 @@ from handspan.wire.ws_frames import (
 # Loaded when the first chat client comes: nobody who only brings a device pays for it.
 _CHAT: Final = ("handspan.gateway.clients.chat", "Chat")
 _GREETING: Final = "Connection established"
+_PONG: Final = encode(Pong())
 
 
 class Late(Protocol):
@@ -173,7 +176,7 @@ class Connection:
         """The connection is gone."""
         self._all.discard(self)
         if self._peer is not None:
-            self._doors.peers.lose(self._peer, self)
+            self._doors.peers.lose(self._peer, self, code)
 
     # The first frame.
 
@@ -248,6 +251,8 @@ class Connection:
                 peer.questions.answered(frame)
             case Say() | Abort() | Regenerate() | Answer() if peer.front is not None:
                 peer.front.take(frame)
+            case Ping():
+                self.send_text(_PONG)
             case _:
                 kind = frame.__struct_config__.tag
                 self.send(Error(f"Frames of type {kind!r} are not taken here and now.", "UNKNOWN_MESSAGE_TYPE"))

@@ -43,7 +43,7 @@ export class Matching {
 
   matches(pattern: Json, value: Json | undefined): boolean {
     if (value === undefined) return false;
-    if (pattern === '$any') return true;
+    if (pattern === '$any' || pattern === '$optional') return true;
     if (pattern === '$text') return typeof value === 'string' && value !== '';
     if (typeof pattern === 'string' && pattern.startsWith('$set:')) {
       this.known.set(pattern.slice(5), value);
@@ -56,8 +56,9 @@ export class Matching {
     }
     if (!isObject(wanted)) return wanted === value;
     if (Array.isArray(wanted.$has)) return Array.isArray(value) && wanted.$has.every((one) => value.includes(one));
-    const keys = Object.keys(wanted);
-    if (!isObject(value) || keys.length !== Object.keys(value).length) return false;
+    if (!isObject(value)) return false;
+    const keys = Object.keys(wanted).filter((key) => wanted[key] !== '$optional' || key in value);
+    if (keys.length !== Object.keys(value).length) return false;
     return keys.every((key) => this.matches(wanted[key] as Json, value[key]));
   }
 

@@ -1,12 +1,13 @@
 // A device that is nothing but its state machine: no socket, no clock, no code that runs.
 import type { Action } from '../../../src/device/actions.js';
-import { answerOf } from '../../../src/device/answers.js';
+import { answerOf, faultOf, fitting } from '../../../src/device/answers.js';
 import {
   type Answer,
   type Decision,
   type Json,
   type JsonObject,
   readFrame,
+  type ToolResultFrame,
   toolError,
 } from '../../../src/device/frames.js';
 import { Memory } from '../../../src/device/memory.js';
@@ -31,6 +32,7 @@ export class PurePlayer implements Player {
   private running = new Set<string>();
   private stopped = new Set<string>();
   private asking = new Map<string, string | Run>();
+  private large: ToolResultFrame[] = [];
 
   constructor(private readonly given: Case) {
     for (const { code = true, ...tool } of given.tools) {
@@ -64,6 +66,11 @@ export class PurePlayer implements Player {
   async say(frame: JsonObject): Promise<void> {
     const read = readFrame(JSON.stringify(frame));
     if (read) this.do(this.peer.heard(read));
+    for (let answer = this.large.shift(); answer; answer = this.large.shift()) {
+      const { id } = answer;
+      const small = await fitting(answer, this.peer.agreed, this.peer.limits, never).catch((why) => faultOf(id, why));
+      this.do(this.peer.shrunk(small));
+    }
   }
 
   async sent(): Promise<JsonObject> {
@@ -80,7 +87,8 @@ export class PurePlayer implements Player {
     if (!this.running.has(callId)) throw new Error(`${callId} does not run`);
     if ('returns' in how) {
       const value = returnedBy(how.returns as Json);
-      this.finish(callId, await answerOf(callId, value, this.peer.agreed, this.peer.limits, never));
+      const answer = answerOf(callId, value, this.peer.agreed, this.peer.limits, never);
+      this.finish(callId, await answer.catch((why) => faultOf(callId, why)));
     } else if ('raises' in how) {
       this.finish(callId, toolError(callId, String(how.raises), String(how.code ?? '')));
     } else if ('progress' in how) {
@@ -140,6 +148,7 @@ export class PurePlayer implements Player {
     for (const action of actions) {
       if (action.do === 'send') this.frames.push(JSON.parse(JSON.stringify(action.frame)));
       else if (action.do === 'keep') this.file = this.memory.encode();
+      else if (action.do === 'shrink') this.large.push(action.answer);
       else if (action.do === 'run' && action.asks) this.asking.set(action.tool.permissions?.[0] ?? '', action);
       else if (action.do === 'run') this.run(action);
       else if (action.do === 'stop') this.stopped.add(action.id);

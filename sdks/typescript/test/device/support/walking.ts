@@ -23,9 +23,12 @@ export interface Player {
   heard(count: number): Promise<Json[]>;
 }
 
+const MOST = 1024 * 1024;
+
 /** Does every step; an error says which one can't be done. */
 export async function walk(one: Case, player: Player): Promise<void> {
   const matching = new Matching();
+  let most = MOST;
   for (const [number, step] of one.steps.entries()) {
     const where = `step ${number}: ${JSON.stringify(step)}`;
     const [kind = ''] = Object.keys(step);
@@ -36,12 +39,16 @@ export async function walk(one: Case, player: Player): Promise<void> {
         break;
       case 'connect':
         await connect(player, given, where);
+        most = takenBy(given);
         break;
       case 'gateway':
         await player.say(matching.filled(given) as JsonObject);
+        if (given.type === 'connected') most = takenBy(given);
         break;
       case 'expect': {
-        const frame = lean(await player.sent());
+        const sent = await player.sent();
+        expect(new TextEncoder().encode(JSON.stringify(sent)).length, where).toBeLessThanOrEqual(most); // ws.md 5.12
+        const frame = lean(sent);
         expect(matching.matches(lean(given), frame), `${where}: got ${JSON.stringify(frame)}`).toBe(true);
         break;
       }
@@ -78,6 +85,11 @@ export async function walk(one: Case, player: Player): Promise<void> {
         throw new Error(`${where}: no such step`);
     }
   }
+}
+
+/** How many bytes of a message this gateway takes. */
+function takenBy({ limits }: JsonObject): number {
+  return Number((limits as JsonObject | undefined)?.message_bytes ?? MOST);
 }
 
 async function connect(player: Player, given: JsonObject, where: string): Promise<void> {
