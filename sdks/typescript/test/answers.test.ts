@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import {
   AnswerError,
   AuthenticationError,
@@ -74,6 +74,22 @@ test.each([
   expect(await thrown(says(502, body as object))).toMatchObject({ name: 'ServerError', status: 502, ...wanted });
 });
 
+test('an error answer that is none of a gateway is quoted, with its address and what to look at', async () => {
+  const error = await thrown(says(404, '<html>Not here</html>'));
+  expect(error.message).toContain(`${server.url}/v1/graph answered with status 404`);
+  expect(error.message).toMatch(/'<html>Not here<\/html>'.*`baseUrl`/);
+  expect((await thrown(says(404, ''))).message).toMatch(/as a gateway does\. Is `baseUrl`/);
+});
+
+test.each(['127.0.0.1:42617', 'localhost:42617', 'ws://127.0.0.1:42617', undefined])(
+  'the address %j is refused at once, with one that is right',
+  (baseUrl) => {
+    expect(() => new HandspanClient({ baseUrl: baseUrl as string })).toThrow(
+      /write it like 'http:\/\/127\.0\.0\.1:42617'/,
+    );
+  },
+);
+
 test.each(['<html>Welcome to the router</html>', '', '[]', 'null', '{"success": true}', '{"data": '])(
   'a good status with %j is no answer of a gateway',
   async (body) => {
@@ -88,7 +104,13 @@ test('a gateway that is not there is a ConnectionError that says where, and what
   const error = await nobody.invoke('hello').catch((error) => error);
   expect(error).toBeInstanceOf(ConnectionError);
   expect(error).toMatchObject({ status: 0, cause: expect.any(TypeError) });
-  expect(error.message).toMatch(/http:\/\/127\.0\.0\.1:9\/v1\/graph\/invoke.*gateway\.origins/);
+  expect(error.message).toMatch(/http:\/\/127\.0\.0\.1:9\/v1\/graph\/invoke.*Does it run there\?$/);
+  vi.stubGlobal('location', { origin: 'https://shop.example' });
+  try {
+    await expect(nobody.invoke('hello')).rejects.toThrow(/gateway\.origins.*https:\/\/shop\.example/);
+  } finally {
+    vi.unstubAllGlobals();
+  }
 });
 
 test('a connection that breaks before the answer is a ConnectionError', async () => {
@@ -101,6 +123,12 @@ test('a gateway that is silent for too long is a TimeoutError', async () => {
   const error = await hasty.ping().catch((error) => error);
   expect(error).toBeInstanceOf(TimeoutError);
   expect(error).toMatchObject({ timeout: 30, status: 0 });
+});
+
+test('a time without end is no time that is over at once', async () => {
+  server.answers(data('pong'));
+  const patient = new HandspanClient({ baseUrl: server.url, timeout: Number.POSITIVE_INFINITY });
+  expect((await patient.ping()).data).toBe('pong');
 });
 
 test('a body that stops in the middle of it is a TimeoutError too', async () => {
@@ -159,4 +187,9 @@ test('a file is sent as a form', async () => {
   await client.uploadFile(new File(['words'], 'note.txt', { type: 'text/plain' }));
   expect(server.received[0]?.headers['content-type']).toMatch(/^multipart\/form-data; boundary=/);
   expect(server.received[0]?.body).toContain('name="file"; filename="note.txt"');
+});
+
+test('an error without a cause shows none', () => {
+  expect(Object.hasOwn(new HandspanError('alone'), 'cause')).toBe(false);
+  expect(new HandspanError('not alone', { cause: 7 }).cause).toBe(7);
 });

@@ -1,6 +1,13 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { AnswerError, ConnectionError, GraphError, HandspanClient, TimeoutError } from '../src/index.js';
-import { chunk, message } from './support/server.js';
+import {
+  AnswerError,
+  AuthenticationError,
+  ConnectionError,
+  GraphError,
+  HandspanClient,
+  TimeoutError,
+} from '../src/index.js';
+import { chunk, fails, lastChunk, message, streams, TestServer } from './support/server.js';
 import { type Peer, SocketServer } from './support/sockets.js';
 
 let server: SocketServer;
@@ -95,6 +102,35 @@ test('a chat that was closed says so', async () => {
   await expect(chat.send('hello').next()).rejects.toThrow(/closed: begin another/);
 });
 
+test('a chat that is closed while a handler runs says so, and connects no more', async () => {
+  const call = { type: 'remote_tool_call', id: 'c-1', name: 'leave', args: {}, tool_type: 'remote' };
+  server.hear = answers(chunk('message', { message: message('tool', [call]) }), done);
+  const chat = client.chat();
+  client.registerTool({ name: 'leave', handler: () => chat.close() });
+  await expect(texts(chat.send('go'))).rejects.toThrow(/closed: begin another/);
+  expect(server.connections).toBe(1);
+});
+
+test('where no WebSocket gets through, the chat goes by HTTP', async () => {
+  const plain = await TestServer.start();
+  const told: string[] = [];
+  const chat = new HandspanClient({ baseUrl: plain.url, token: 'a', debug: (text) => told.push(text) }).chat();
+  plain.answers(streams(lastChunk('by HTTP')));
+  expect(await texts(chat.send('hello'))).toEqual(['by HTTP']);
+  expect(told[0]).toContain('/v1/graph/ws');
+  plain.answers(fails(401, 'AUTHENTICATION_ERROR', 'No valid token.'));
+  await expect(texts(chat.send('again'))).rejects.toBeInstanceOf(AuthenticationError);
+  await plain.close();
+});
+
+test('a WebSocket that can not even be made is no end either', async () => {
+  const plain = await TestServer.start();
+  plain.answers(fails(401, 'AUTHENTICATION_ERROR', 'No valid token.'));
+  const chat = new HandspanClient({ baseUrl: plain.url, token: 'two words' }).chat();
+  await expect(texts(chat.send('hello'))).rejects.toBeInstanceOf(AuthenticationError);
+  await plain.close();
+});
+
 test('an abort while it connects ends the connection', async () => {
   const closed = vi.fn();
   class Slow extends EventTarget {
@@ -140,7 +176,7 @@ test('messages of a chat share a connection and a thread; calls are answered on 
   const chat = client.chat({ config: { agent: 'Math' } });
   expect(chat.threadId).toBeUndefined();
   expect(await texts(chat.send('1+2?'))).toEqual(['', 'ok']);
-  expect(await texts(chat.send('thanks'))).toEqual(['ok']);
+  expect(await texts(chat.send('thanks', { config: { thread_id: undefined, agent: 'Math' } }))).toEqual(['ok']);
   expect(server.connections).toBe(1);
   expect(heard.map((one) => one.invoke_type)).toEqual(['fresh', 'resume', 'fresh']);
   expect(heard[1].tool_result).toEqual([

@@ -125,6 +125,34 @@ test('a callback that throws ends the other calls, and says why', async () => {
   await vi.waitFor(() => expect(signals[0]?.aborted).toBe(true));
 });
 
+test('the page hears of the end of a call that was ended with its run', async () => {
+  const heard: object[] = [];
+  const aborting = new AbortController();
+  const executor = new ToolExecutor([{ name: 'a', handler: () => never }], {
+    onToolCall: (event) => heard.push(event),
+  });
+  const running = executor.executeToolCalls([wanted('a')], aborting.signal);
+  aborting.abort();
+  await expect(running).rejects.toThrow(/abort/);
+  const about = { callId: 'c-a', node: 'tools', name: 'a', args: {} };
+  expect(heard).toEqual([
+    { ...about, status: 'started' },
+    { ...about, status: 'failed' },
+  ]);
+});
+
+test.each([{ name: 'a' }, { name: '', handler: () => 1 }, { handler: () => 1 }, { name: 'a', handler: 'b' }])(
+  'a tool such as %j is refused where it is registered',
+  (tool) => {
+    expect(() => new ToolExecutor([tool as never])).toThrow(/a name and a handler/);
+  },
+);
+
+test('a time without end is no time that is over at once', async () => {
+  const slow = () => new Promise((resolve) => setTimeout(() => resolve('done'), 30));
+  expect(await answered({ timeout: Number.POSITIVE_INFINITY, handler: slow })).toMatchObject({ output: 'done' });
+});
+
 // What handlers return.
 
 test.each([
@@ -340,6 +368,8 @@ test('a schema that can not say itself needs a function that can, and the error 
   expect(executor.getToolsForNode('tools')[0]?.description).toBe('old');
   const able = new ToolExecutor([{ name: 'x', parameters, handler: () => 1 }], { toJSONSchema: mini.toJSONSchema });
   expect(able.remote_tools()[0]?.parameters).toMatchObject({ properties: { a: { type: 'string' } } });
+  able.registerTool({ name: 'x', parameters: mini.object({ a: mini._default(mini.string(), 'b') }), handler: () => 1 });
+  expect(able.remote_tools()[0]?.parameters).not.toHaveProperty('required'); // what has a default may be missing
 });
 
 test('a schema without a path in its complaint is quoted as it is', async () => {

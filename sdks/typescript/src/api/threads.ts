@@ -1,12 +1,12 @@
 import type { Connection } from '../http/connection.js';
 import type { Envelope } from '../http/options.js';
-import type { Message } from '../messages/message.js';
+import { Message, readMessages } from '../messages/message.js';
 
 /** Which part of a list. */
 export interface Page {
-  search?: string;
-  offset?: number;
-  limit?: number;
+  search?: string | undefined;
+  offset?: number | undefined;
+  limit?: number | undefined;
 }
 
 /** A thread as it is listed. http.md 8.1 */
@@ -60,21 +60,28 @@ export const threadDetails = (from: From, id: string): Promise<Envelope<{ thread
 export const deleteThread = (from: From, id: string, config: Config = {}): Promise<Envelope<Changed>> =>
   from.json(at(id), { method: 'DELETE', body: { config } });
 
-export const threadState = (from: From, id: string): Promise<Envelope<{ state: ThreadState }>> =>
-  from.json(at(id, '/state'));
+export const threadState = async (from: From, id: string): Promise<Envelope<{ state: ThreadState }>> =>
+  withState(await from.json(at(id, '/state')));
 
-export const updateThreadState = (
+export const updateThreadState = async (
   from: From,
   id: string,
   config: Config,
   state: Partial<ThreadState>,
-): Promise<Envelope<{ state: ThreadState }>> => from.json(at(id, '/state'), { method: 'PUT', body: { config, state } });
+): Promise<Envelope<{ state: ThreadState }>> =>
+  withState(await from.json(at(id, '/state'), { method: 'PUT', body: { config, state } }));
 
 export const clearThreadState = (from: From, id: string): Promise<Envelope<Changed>> =>
   from.json(at(id, '/state'), { method: 'DELETE' });
 
-export const threadMessages = (from: From, id: string, page?: Page): Promise<Envelope<{ messages: Message[] }>> =>
-  from.json(at(id, '/messages'), { query: page });
+export const threadMessages = async (
+  from: From,
+  id: string,
+  page?: Page,
+): Promise<Envelope<{ messages: Message[] }>> => {
+  const { data, ...rest } = await from.json<{ messages: unknown }>(at(id, '/messages'), { query: page });
+  return { ...rest, data: { ...data, messages: readMessages(data.messages) } };
+};
 
 export const addThreadMessages = (
   from: From,
@@ -84,8 +91,10 @@ export const addThreadMessages = (
   metadata?: Config,
 ): Promise<Envelope<Changed>> => from.json(at(id, '/messages'), { body: { messages, config, metadata } });
 
-export const singleMessage = (from: From, id: string, message: string): Promise<Envelope<Message>> =>
-  from.json(entry(id, message));
+export const singleMessage = async (from: From, id: string, message: string): Promise<Envelope<Message>> => {
+  const { data, ...rest } = await from.json<Partial<Message>>(entry(id, message));
+  return { ...rest, data: Message.read(data) };
+};
 
 export const deleteMessage = (
   from: From,
@@ -93,3 +102,7 @@ export const deleteMessage = (
   message: string,
   config: Config = {},
 ): Promise<Envelope<Changed>> => from.json(entry(id, message), { method: 'DELETE', body: { config } });
+
+function withState({ data, ...rest }: Envelope<{ state: ThreadState }>): Envelope<{ state: ThreadState }> {
+  return { ...rest, data: { ...data, state: { ...data.state, context: readMessages(data.state.context) } } };
+}

@@ -1,3 +1,4 @@
+import { LONGEST } from '../time.js';
 import { validated } from '../tools/schema.js';
 import type { Action } from './actions.js';
 import { answerOf, faultOf, fitting, type Upload } from './answers.js';
@@ -8,8 +9,6 @@ import { type CallContext, plain } from './tool.js';
 
 /** Milliseconds that a handler has to end after its signal; then its place is given to the next call. */
 const GRACE = 2000;
-/** Timers that are set for longer ring at once. */
-const LONGEST = 2 ** 31 - 1;
 
 /** The calls that run here: handlers with their signal, each with one end. What becomes of them goes to the peer. */
 export class Calls {

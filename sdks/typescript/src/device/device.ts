@@ -20,8 +20,7 @@ export class Device {
 
   constructor(options: DeviceOptions) {
     this.#options = options;
-    const url = new URL(options.url, globalThis.location?.href);
-    if (!/^(http|ws)s?:$/.test(url.protocol) || url.username || url.search || url.hash) {
+    if (!isAddress(options.url)) {
       throw new TypeError(`'${options.url}' is no gateway's address: write it like 'http://127.0.0.1:42617'.`);
     }
     if (!(options.webSocket ?? globalThis.WebSocket)) {
@@ -120,5 +119,14 @@ export class Device {
     if (status === this.#state.status && reason === this.#state.reason) return;
     this.#state = { status, reason };
     this.#options.onState?.(this.#state);
+  }
+}
+
+function isAddress(text: string): boolean {
+  try {
+    const { protocol, username, search, hash } = new URL(text, globalThis.location?.href);
+    return /^(http|ws)s?:$/.test(protocol) && !username && !search && !hash;
+  } catch {
+    return false;
   }
 }

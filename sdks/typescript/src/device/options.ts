@@ -17,18 +17,18 @@ export interface DeviceOptions {
   /** Under which the tools are known: `{label}__{tool}`. The gateway may change it: see `device.label`. */
   label?: string | undefined;
   /** A device's tools are for every session of its owner, a chat's for its own session. */
-  role?: 'device' | 'chat';
+  role?: 'device' | 'chat' | undefined;
   /** The session of a chat, to go on with or to begin under this id. */
   session?: string | undefined;
   /** False: the tools of a device are known under their own names. */
-  prefix?: boolean;
+  prefix?: boolean | undefined;
   /** With which the device comes back after it was killed or reloaded: `localState()` in a page. */
   state?: StateStore | undefined;
   /** How many calls run at once; 1 when it is missing. */
-  concurrency?: number;
-  backoff?: Backoff;
+  concurrency?: number | undefined;
+  backoff?: Backoff | undefined;
   /** Milliseconds of silence after which the gateway is asked for a word; after twice as many the link is given up. */
-  heartbeat?: number;
+  heartbeat?: number | undefined;
   /** In place of the global one, which Node has from version 22: `webSocket: WebSocket` of the package `ws`. */
   webSocket?: (new (url: string, protocols: string[]) => WebSocketLike) | undefined;
   /** Hears of every change of `device.state`. */

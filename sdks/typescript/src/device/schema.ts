@@ -23,7 +23,7 @@ const RULES: Record<string, (rule: never, value: Json, fits: Fits) => boolean> =
   maxLength: (rule: number, value) => !(length(value) > rule),
   minItems: (rule: number, value) => !(count(value) < rule),
   maxItems: (rule: number, value) => !(count(value) > rule),
-  pattern: (rule: string, value) => typeof value !== 'string' || new RegExp(rule, 'u').test(value),
+  pattern: (rule: string, value) => typeof value !== 'string' || (matches(rule, value) ?? true),
   required: (rule: string[], value) => !isObject(value) || rule.every((key) => Object.hasOwn(value, key)),
 };
 
@@ -59,9 +59,22 @@ function schemasOf(schema: JsonObject, value: Json, key: string): Schema[] {
   const known = own && Object.hasOwn(own as object, key) ? [(own as JsonObject)[key]] : [];
   if (Array.isArray(value)) return (known.length ? known : [items ?? true]) as Schema[];
   for (const [pattern, inner] of Object.entries(patternProperties ?? {})) {
-    if (new RegExp(pattern, 'u').test(key)) known.push(inner as Json);
+    const isFor = matches(pattern, key);
+    if (isFor !== false) known.push(isFor ? (inner as Json) : true);
   }
   return (known.length ? known : [additionalProperties ?? true]) as Schema[];
+}
+
+/** Whether the text has the pattern; undefined for one that is not of this language, as the gateway's may be. */
+function matches(pattern: string, text: string): boolean | undefined {
+  for (const flags of ['u', '']) {
+    try {
+      return new RegExp(pattern, flags).test(text);
+    } catch {
+      // the other way, or none
+    }
+  }
+  return undefined;
 }
 
 /** The schema at a place of the same document: `#/$defs/x`. */

@@ -16,6 +16,7 @@ export class Turns {
     const turn = this.#open.get(id);
     turn?.events.push(event);
     turn?.wake();
+    if (isEnd(event)) this.#open.delete(id); // also when nobody listens
   }
 
   async *#events(id: string, turn: { events: TurnEvent[]; wake: () => void }): AsyncGenerator<TurnEvent, void> {

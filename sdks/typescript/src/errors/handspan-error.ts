@@ -28,7 +28,7 @@ export class HandspanError extends Error {
   readonly threadId: string;
 
   constructor(message: string, facts: ErrorFacts = {}) {
-    super(message, { cause: facts.cause });
+    super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
     this.status = facts.status ?? 0;
     this.code = facts.code ?? '';
     this.details = facts.details ?? [];

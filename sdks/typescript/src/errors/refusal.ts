@@ -17,9 +17,9 @@ const KINDS: Record<number, typeof HandspanError> = {
 };
 
 /** The error that an answer with this status means, whatever its body is: our envelope, half of it, or a proxy's page. */
-export function refusal(status: number, headers: Headers, body: string): HandspanError {
+export function refusal(url: string, status: number, headers: Headers, body: string): HandspanError {
   const { error, metadata } = envelope(body);
-  const said = typeof error?.message === 'string' ? error.message : `The gateway answered with status ${status}.`;
+  const said = typeof error?.message === 'string' ? error.message : strange(url, status, body);
   const facts = {
     status,
     code: typeof error?.code === 'string' ? error.code : '',
@@ -30,6 +30,12 @@ export function refusal(status: number, headers: Headers, body: string): Handspa
   if (status === 429) return new RateLimitError(said, seconds(headers.get('retry-after')), facts);
   const Kind = KINDS[status] ?? (status >= 500 ? ServerError : HandspanError);
   return new Kind(said, facts);
+}
+
+/** What came from a proxy, from another server, or from a gateway that has its API elsewhere. */
+function strange(url: string, status: number, body: string): string {
+  const quoted = body && `: '${body.slice(0, 200)}'`;
+  return `${url} answered with status ${status}, and not as a gateway does${quoted}. Is \`baseUrl\` the gateway's address?`;
 }
 
 type Fields = Record<string, unknown> | undefined;

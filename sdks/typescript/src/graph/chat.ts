@@ -10,7 +10,10 @@ import type { Answer, RunOptions, RunRequest, RunResult, StreamChunk } from './t
 /** Characters from which on a request is too much for the WebSocket. */
 const LARGE = 256 * 1024;
 
-/** A conversation over one WebSocket, in one thread; it connects when something is said, and again when it has to. */
+/**
+ * A conversation over one WebSocket, in one thread; it connects when something is said, and again when it has to.
+ * Where no WebSocket gets through, it goes by HTTP.
+ */
 export class Chat {
   #socket: GraphSocket | undefined;
   #thread: string | undefined;
@@ -32,11 +35,12 @@ export class Chat {
 
   /** Says something; yields what comes, and returns the whole run. One at a time. */
   async *send(said: Messages, options: RunOptions = {}): AsyncGenerator<StreamChunk, RunResult> {
-    if (this.#isClosed) throw new ConnectionError('This chat was closed: begin another one with client.chat().');
+    this.#needOpen();
     if (this.#isBusy) throw new GraphError('A run is at work in this chat: wait for its end.', { code: 'GRAPH_BUSY' });
     this.#isBusy = true;
     const all = { ...this.options, ...options };
-    const config = { ...this.options.config, ...(this.#thread && { thread_id: this.#thread }), ...options.config };
+    const thread_id = options.config?.thread_id ?? this.#thread;
+    const config = { ...this.options.config, ...options.config, ...(thread_id && { thread_id }) };
     try {
       const exchange = (request: RunRequest, signal: AbortSignal) => this.#exchange(request, signal);
       return yield* run(this.parts, exchange, { messages: messageList(said) }, { ...all, config });
@@ -52,26 +56,33 @@ export class Chat {
   }
 
   async *#exchange(request: RunRequest, signal: AbortSignal): AsyncGenerator<StreamChunk, Answer> {
+    this.#needOpen(); // while handlers ran, it may have been closed
     this.#thread = request.config.thread_id;
     const { resumes, messages, ...rest } = request;
     const said = messages.map(({ role, content }) => ({ role, content }));
     const what = resumes ? { invoke_type: 'resume', tool_result: said } : { invoke_type: 'fresh', messages: said };
     const text = JSON.stringify({ ...what, ...rest });
     // The gateway takes more in a request than in one message of a WebSocket, and a run goes on by either. http.md 5.1
-    if (text.length > LARGE) return yield* streamExchange(this.parts.connection)(request, signal);
-    const socket = await this.#open(signal);
+    const socket = text.length > LARGE ? undefined : await this.#open(signal);
+    if (socket === undefined) return yield* streamExchange(this.parts.connection)(request, signal);
     return yield* readChunks(socket.exchange(text, signal), request);
   }
 
-  async #open(signal: AbortSignal): Promise<GraphSocket> {
-    const socket = this.#socket?.isOpen ? this.#socket : new GraphSocket(this.parts.connection, this.webSocket);
-    this.#socket = socket;
+  /** An open socket; none where the gateway, or something before it, takes none. Over HTTP it will say why. */
+  async #open(signal: AbortSignal): Promise<GraphSocket | undefined> {
     try {
-      await socket.ready(signal);
+      if (!this.#socket?.isOpen) this.#socket = new GraphSocket(this.parts.connection, this.webSocket);
+      await this.#socket.ready(signal);
+      return this.#socket;
     } catch (error) {
-      socket.close();
-      throw error;
+      this.#socket?.close();
+      if (this.#isClosed || !(error instanceof ConnectionError)) throw error;
+      this.parts.connection.debug(error.message);
+      return undefined;
     }
-    return socket;
+  }
+
+  #needOpen(): void {
+    if (this.#isClosed) throw new ConnectionError('This chat was closed: begin another one with client.chat().');
   }
 }

@@ -1,7 +1,8 @@
 import { ConnectionError } from '../errors/connection-error.js';
 import { HandspanError } from '../errors/handspan-error.js';
 import type { Connection } from '../http/connection.js';
-import { readMessages, readMeta } from './answers.js';
+import { readMessages } from '../messages/message.js';
+import { readMeta } from './answers.js';
 import { readChunks } from './chunks.js';
 import { newId } from './ids.js';
 import type { Answer, Exchange, RunRequest } from './types.js';

@@ -169,7 +169,8 @@ class Progress {
 /** The results that a refusal does not name; none when it is about something else. http.md 5.3, 5.5 */
 function inTime(results: Message[], refusal: GraphError): Message[] {
   if (refusal.code !== 'GRAPH_EXPIRED_CALL') return [];
-  const late = new Set(refusal.details.map((detail) => detail.loc[2])); // ["body", "results", place, "call_id"]
+  // ["body", "messages", place, …]: each result is a message of its own
+  const late = new Set(refusal.details.map((detail) => detail.loc[2]));
   return results.filter((_, place) => !late.has(String(place)));
 }
 

@@ -37,7 +37,11 @@ export class GraphSocket {
     this.#connection = connection;
     // The token can't stand in a header: pages have no say in those of a WebSocket. http.md 7.1
     const { token } = connection;
-    this.#socket = token ? new Socket(this.#url, ['agentflow-bearer', token]) : new Socket(this.#url);
+    try {
+      this.#socket = token ? new Socket(this.#url, ['agentflow-bearer', token]) : new Socket(this.#url);
+    } catch (cause) {
+      throw new ConnectionError(`A WebSocket to ${this.#url} can't be made: ${(cause as Error).message}`, { cause });
+    }
     this.#opened = new Promise((resolve, reject) => {
       this.#socket.addEventListener('open', () => resolve());
       this.#socket.addEventListener('close', ({ code, reason }) => {

@@ -7,15 +7,15 @@ export interface Meta {
   thread_id: string;
   thread_name?: string | null;
   run_id?: string;
-  status?: 'completed' | 'interrupted' | 'limit' | 'error';
+  status?: 'completed' | 'interrupted' | 'limit' | 'stopped';
   open_calls?: string[];
   [more: string]: unknown;
 }
 
 /** Which thread and which agent; more keys are passed on. */
 export interface RunConfig {
-  thread_id?: string;
-  agent?: string;
+  thread_id?: string | undefined;
+  agent?: string | undefined;
   [more: string]: unknown;
 }
 

@@ -11,8 +11,11 @@ export class Connection {
   readonly timeout: number;
 
   constructor(options: ConnectionOptions) {
+    if (!/^(https?:\/\/|\.{0,2}\/|$)/i.test(options.baseUrl)) {
+      throw new TypeError(`'${options.baseUrl}' is no gateway's address: write it like 'http://127.0.0.1:42617'.`);
+    }
     this.#options = options;
-    this.token = options.token ?? options.authToken ?? '';
+    this.token = (options.token ?? options.authToken ?? '').trim(); // of a file it may have a line's end
     this.timeout = options.timeout ?? 300_000;
   }
 
@@ -74,7 +77,7 @@ export class Connection {
     const response = await fetch(this.url(path, call.query), request);
     this.debug(`${request.method} ${path} ${response.status} ${Date.now() - began} ms`);
     if (response.ok) return response;
-    throw refusal(response.status, response.headers, await response.text());
+    throw refusal(this.url(path), response.status, response.headers, await response.text());
   }
 
   #request({ body, method, headers }: Call, signal: AbortSignal): RequestInit {

@@ -9,7 +9,7 @@ export interface ConnectionOptions {
   /** More headers for every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Of `fetch`; by default the cookie goes to the page's own origin alone. */
-  readonly credentials?: RequestCredentials | undefined;
+  readonly credentials?: 'include' | 'omit' | 'same-origin' | undefined;
   /** Milliseconds of silence after which a request is given up; 300000 when it is missing. */
   readonly timeout?: number | undefined;
   /** In place of the platform's. */

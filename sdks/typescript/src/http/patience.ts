@@ -1,5 +1,6 @@
 import { ConnectionError } from '../errors/connection-error.js';
 import { TimeoutError } from '../errors/timeout-error.js';
+import { LONGEST } from '../time.js';
 
 /** How long one request is waited for: until its caller aborts it, or the gateway is silent for too long. */
 export class Patience {
@@ -24,7 +25,8 @@ export class Patience {
   /** What the promise gives. The time of silence is that of this wait. */
   async wait<Value>(promise: Promise<Value>): Promise<Value> {
     const said = `${this.url} was silent for ${this.timeout} ms.`;
-    this.#timer = setTimeout(() => this.#ending.abort(new TimeoutError(said, this.timeout)), this.timeout);
+    const late = () => this.#ending.abort(new TimeoutError(said, this.timeout));
+    this.#timer = setTimeout(late, Math.min(this.timeout, LONGEST));
     try {
       return await promise;
     } catch (error) {
@@ -38,7 +40,8 @@ export class Patience {
   /** The error for an answer that did not come, or not to its end. */
   lost(cause?: unknown): ConnectionError {
     const why = cause instanceof Error && cause.cause instanceof Error ? ` (${cause.cause.message})` : '';
-    const remedy = 'Does it run there, and do its settings name this origin (`gateway.origins`)?';
+    const origin = globalThis.location?.origin;
+    const remedy = `Does it run there${origin ? `, and do its settings (\`gateway.origins\`) name ${origin}` : ''}?`;
     return new ConnectionError(`The gateway did not answer at ${this.url}${why}. ${remedy}`, { cause });
   }
 

@@ -55,6 +55,11 @@ export class Message {
   }
 }
 
+/** The messages of an answer. */
+export function readMessages(messages: unknown): Message[] {
+  return Array.isArray(messages) ? messages.map((message) => Message.read(message)) : [];
+}
+
 /** What can be said to the agent. */
 export type Messages = string | Message | ReadonlyArray<string | Message>;
 

@@ -1,5 +1,6 @@
 import { type RemoteToolCallBlock, ToolResultBlock } from '../messages/blocks.js';
 import type { Upload } from '../messages/part.js';
+import { LONGEST } from '../time.js';
 import type { ToolDefinition } from './registration.js';
 import { completed, failed } from './result.js';
 import { validated } from './schema.js';
@@ -11,7 +12,7 @@ export interface ToolCallEvent {
   readonly name: string;
   readonly args: Record<string, unknown>;
   readonly status: 'started' | 'completed' | 'failed';
-  /** What goes to the gateway; undefined while it runs. */
+  /** What goes to the gateway; undefined while it runs, and when the run was ended: then nothing goes there. */
   readonly output?: unknown;
 }
 
@@ -37,7 +38,7 @@ export interface CallRules {
 
 /** Milliseconds that this tool's handler may take. */
 export function milliseconds(tool: { readonly timeout?: number | undefined }, rules: CallRules): number {
-  return tool.timeout === undefined ? rules.toolTimeout : tool.timeout * 1000;
+  return Math.min(tool.timeout === undefined ? rules.toolTimeout : tool.timeout * 1000, LONGEST);
 }
 
 /** Runs one call; its result, always. Rejects only when `signal` is aborted, and then without waiting for the handler. */
@@ -49,10 +50,14 @@ export async function runCall(
 ): Promise<ToolResultBlock> {
   const about = { callId: call.id, node: tool?.node ?? '', name: call.name };
   rules.onToolCall?.({ ...about, args: call.args, status: 'started' });
-  const block = tool === undefined ? notFound(call) : await answered(call, tool, rules, signal);
-  const status = block.is_error ? 'failed' : 'completed';
-  rules.onToolCall?.({ ...about, args: call.args, status, output: block.output });
-  return block;
+  let block: ToolResultBlock | undefined;
+  try {
+    block = tool === undefined ? notFound(call) : await answered(call, tool, rules, signal);
+    return block;
+  } finally {
+    const status = !block || block.is_error ? 'failed' : 'completed';
+    rules.onToolCall?.({ ...about, args: call.args, status, ...(block && { output: block.output }) });
+  }
 }
 
 async function answered(

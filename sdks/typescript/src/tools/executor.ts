@@ -31,6 +31,9 @@ export class ToolExecutor {
   /** Adds a tool, in place of the one of that name on the same node. */
   registerTool<Parameters extends object>(registration: ToolRegistration<Parameters>): void {
     const tool = { ...registration, node: registration.node ?? NODE } as unknown as ToolDefinition;
+    if (typeof tool.handler !== 'function' || !tool.name) {
+      throw new TypeError(`A tool needs a name and a handler, a function: '${tool.name}' has not both.`);
+    }
     const schema = jsonSchema(tool.parameters ?? {}, this.#convert); // first: one that can't be used changes nothing
     this.unregisterTool(tool.name, tool.node);
     this.#tools.push(tool);

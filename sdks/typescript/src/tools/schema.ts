@@ -17,8 +17,8 @@ type Validated<Output> =
   | { readonly issues: readonly Issue[] };
 
 /** Makes JSON Schema of a library's own schema, as `z.toJSONSchema` does. */
-// biome-ignore lint/suspicious/noExplicitAny: each library's function takes its own kind of schema
-export type ToJsonSchema = (schema: any) => object;
+// biome-ignore lint/suspicious/noExplicitAny: each library's function takes its own kinds of schema and options
+export type ToJsonSchema = (schema: any, options?: any) => object;
 
 /** What a handler's arguments are: known for a schema of a library, anything for JSON Schema. */
 export type ArgumentsOf<Parameters> = Parameters extends { '~standard': { types?: infer Types } }
@@ -37,10 +37,11 @@ export function isStandard(parameters: object): parameters is StandardSchema {
 /** The JSON Schema of a tool's parameters. */
 export function jsonSchema(parameters: object, convert?: ToJsonSchema): object {
   if (!isStandard(parameters)) return parameters;
-  if (convert !== undefined) return convert(parameters);
+  // `input`, since that is what the model writes: there a field with a default may be missing.
+  if (convert !== undefined) return convert(parameters, { io: 'input' });
   const standard = parameters['~standard'].jsonSchema;
   if (standard !== undefined) return standard.input({ target: 'draft-2020-12' });
-  // zod before 4.2 has only a method of its own; `input`, since that is what the model writes.
+  // zod before 4.2 has only a method of its own.
   const own = (parameters as { toJSONSchema?: (options: object) => object }).toJSONSchema;
   if (typeof own === 'function') return own.call(parameters, { io: 'input' });
   throw new TypeError(

@@ -24,6 +24,7 @@ describe('what does not fit is named with the rule that it breaks', () => {
     [{ minLength: 2 }, '😀', 'minLength'],
     [{ maxLength: 1 }, 'ab', 'maxLength'],
     [{ pattern: '^a' }, 'b', 'pattern'],
+    [{ pattern: '^\\d\\-\\d$' }, '12', 'pattern'],
     [{ minItems: 1 }, [], 'minItems'],
     [{ maxItems: 1 }, [1, 2], 'maxItems'],
     [{ items: { type: 'number' } }, [1, 'two'], `'1' must fit {"type":"number"}`],
@@ -66,6 +67,9 @@ describe('what fits has no problems', () => {
     [{ properties: { toString: { type: 'string' } } }, { a: 1 }],
     [{ additionalProperties: { type: 'number' } }, { a: 1 }],
     [{ format: 'email', unknownWord: 1 }, 'anything'],
+    [{ pattern: '^\\d\\-\\d$' }, '1-2'], // which JavaScript has only without `u`
+    [{ pattern: '(?P<a>b)' }, 'anything'], // and this not at all: the gateway has checked it
+    [{ patternProperties: { '(?P<a>b)': false }, additionalProperties: false }, { b: 1 }],
   ])('%j and %j', (schema, value) => {
     expect(of(schema, value)).toBe('');
   });

@@ -10,6 +10,7 @@ export const pageTitle: BrowserTool<'page_title'> = {
   annotations: READ_ONLY,
   handler: async () => {
     needPage('The page');
-    return { title: bounded(document.title, 1000).text, url: bounded(location.href, 2000).text };
+    const url = `${location.origin}${location.pathname}`; // without what may be a secret: query and fragment
+    return { title: bounded(document.title, 1000).text, url: bounded(url, 2000).text };
   },
 };
