@@ -71,3 +71,18 @@ async def test_a_body_does_not_count(gateway: RunningGateway) -> None:
     answer = await said(gateway, post, body[:100_000], body[100_000:], head(gateway, b"connection: close", b"", b""))
     assert b"431" not in answer
     assert answer.startswith(b"HTTP/1.1 4")
+
+
+async def test_trailers_without_end_are_refused_too(gateway: RunningGateway) -> None:
+    host = gateway.url.removeprefix("http://").encode()
+    post = b"POST /pair HTTP/1.1\r\nhost: %b\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" % host
+    answer = await said(gateway, post, *([b"b: c\r\n" * 4096] * 40))
+    assert b"HTTP/1.1 431 " in answer or answer == b""
+
+
+async def test_a_body_in_many_small_pieces_does_not_count(gateway: RunningGateway) -> None:
+    host = gateway.url.removeprefix("http://").encode()
+    post = b"POST /pair HTTP/1.1\r\nhost: %b\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n" % host
+    answer = await said(gateway, post, *([b"1\r\nx\r\n" * 4096] * 20), b"0\r\n\r\n")
+    assert b"431" not in answer
+    assert answer.startswith(b"HTTP/1.1 4")

@@ -37,9 +37,11 @@ async def test_the_sdk_is_a_module_that_everybody_may_load(anybody: httpx2.Async
     assert "export{" in answer.text
 
 
-async def test_the_example_needs_a_token(anybody: httpx2.AsyncClient) -> None:
-    assert (await anybody.get(PAGE)).status_code == 401
-    assert (await anybody.get(PAGE, headers=token(anybody))).status_code == 200
+async def test_the_example_says_by_itself_that_one_has_to_sign_in(anybody: httpx2.AsyncClient) -> None:
+    page = await anybody.get(PAGE)
+    assert page.status_code == 200
+    assert "Please sign in first" in page.text
+    assert (await anybody.post("/v1/graph/invoke", json={})).status_code == 401
 
 
 async def test_only_the_scripts_of_the_page_and_of_the_gateway_may_run(anybody: httpx2.AsyncClient) -> None:

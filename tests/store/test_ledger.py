@@ -389,3 +389,16 @@ async def test_a_result_in_a_unit_is_the_first_one_for_everybody(store: SqliteSt
     over.set()
     await soon(task)
     assert isinstance((await known(store.ledger, record.id)).result, Success)
+
+
+async def test_a_call_that_is_suspended_in_a_block_is_found_and_finished_in_it(store: SqliteStore) -> None:
+    record = call("c1", tool=WRITES)
+    async with store.together():
+        await soon(store.ledger.suspend(record))
+        found = await known(store.ledger, "c1")
+        assert (found.state, found.result) == ("pending", UNSET)
+        assert await finished(store.ledger, structs.replace(found), DONE)
+        assert not await finished(store.ledger, structs.replace(found), LATE)
+        assert (await known(store.ledger, "c1")).state == "done"
+    assert (await known(store.ledger, "c1")).result == DONE
+    assert await soon(store.ledger.open_calls(owner="ann")) == []

@@ -63,7 +63,10 @@ class Loop:
                     known = {} if was_asked_here else await self._begun_before(calls)
                     results = await self._answer(session, calls, known, emit)
                     if results is None:
-                        return self._end(emit, "pending")
+                        if not await self.can_go_on(session):
+                            return self._end(emit, "pending")
+                        was_asked_here = False  # those that waited have expired while others of the round ran
+                        continue
                     await session.append(ResultsMessage(results))
                 elif session.inbox:
                     await self.take_inbox(session)
@@ -76,6 +79,7 @@ class Loop:
         except ModelError as error:
             return self._end(emit, "error", str(error))
         except asyncio.CancelledError:
+            await self._take_back(session)
             await self.close(session)  # A4: what arrived is kept, and every call has its result
             self._end(emit, "aborted")
             raise
@@ -102,6 +106,14 @@ class Loop:
         for record in waiting:
             await self._engine.settle(record.id, _GIVEN_UP)
         await self.close(session)
+
+    async def _take_back(self, session: Session) -> None:
+        """End the calls of a round that wait already for a client over HTTP: nobody will ask it any more."""
+        last = session.last
+        calls = last.calls if type(last) is AssistantMessage else ()
+        for record in (await self._begun_before(calls)).values():
+            if record.state == "pending" and record.tool.is_in_a_browser:
+                await self._engine.settle(record.id, _NEVER_RAN)
 
     async def can_go_on(self, session: Session) -> bool:
         """Whether the session stopped at calls that all have their results now."""

@@ -1,5 +1,6 @@
 """The door for browsers and other clients over HTTP (http.md). Loaded when the first request for it comes."""
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
@@ -35,8 +36,8 @@ class BrowserDoors:
             runs=self._runs,
             tools=tools,
             book=book,
-            answers=Replays(),
-            streams=Replays(most=100),
+            answers=Replays(len),
+            streams=Replays(attrgetter("size"), most=100),
             upload_bytes=settings.upload_bytes,
         )
         self._http = application(doors)

@@ -1,4 +1,4 @@
-"""One HTTP connection: uvicorn's, with a bound on what comes before the body. Nobody has shown a token by then."""
+"""One HTTP connection: uvicorn's, with a bound on what comes around the body. Nobody has shown a token by then."""
 
 from typing import Final
 
@@ -7,7 +7,8 @@ import msgspec
 from handspan.gateway.uvicorn_parts import HttpToolsProtocol
 
 MOST_HEAD_BYTES: Final = 64 * 1024
-"""Of a request's line and headers together; what came with their last bytes is not counted."""
+"""Of a request's line and headers together, and of the trailers behind a body; what came with their last bytes, or with
+bytes of the body, is not counted."""
 
 _TOLD: Final = msgspec.json.encode(
     {"error": f"The headers have more than {MOST_HEAD_BYTES} bytes. Send less.", "code": "too_large"}
@@ -21,26 +22,28 @@ _REFUSAL: Final = (
 class HttpProtocol(HttpToolsProtocol):
     """uvicorn's connection, which does not collect headers without end."""
 
-    _is_in_head = True
     _head_bytes = 0
+    """That have come since the last ones which were of a body, or ended a head or a request."""
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
         self._head_bytes += len(data)
         super().data_received(data)
-        if not self._is_in_head:
-            self._head_bytes = 0
-        elif self._head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
+        if self._head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
             self.transport.write(_REFUSAL)
             self.transport.close()
 
     def on_headers_complete(self) -> None:
         """The head is there."""
-        self._is_in_head = False
+        self._head_bytes = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """More of the body is there."""
+        self._head_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The request is there; the next one may begin."""
-        self._is_in_head = True
         self._head_bytes = 0
         super().on_message_complete()

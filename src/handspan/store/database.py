@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
 from functools import partial
@@ -20,6 +21,7 @@ from handspan.store.writer import Job, Work, Writer
 _T = TypeVar("_T")
 
 _BUSY_SECONDS: Final = 10.0
+_BETWEEN_TRIES: Final = 0.01
 _LARGEST_LOG: Final = 64 * 1024 * 1024
 
 
@@ -59,9 +61,12 @@ class Unit:
     async def flush(self) -> None:
         """Wait until all of it is committed. Raises what kept it from that; whoever cancels this changes nothing."""
         self.hand_over()
+        while waiting := [one for one in self._written if not one.done()]:
+            await asyncio.wait(waiting)
         written, self._written = self._written, []
-        for one in written:
-            await asyncio.shield(one)
+        failures = [error for one in written if (error := one.exception()) is not None]
+        if failures:
+            raise failures[0]
 
 
 def _run_all(works: Sequence[Work], connection: sqlite3.Connection) -> None:
@@ -207,7 +212,7 @@ class Database:
             ) from None
         connection = sqlite3.connect(self.file, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = ON")  # SPEC S6: deleted is deleted
             connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
@@ -247,6 +252,19 @@ class Database:
 
     def _closed(self) -> StoreError:
         return StoreError(f"The database {str(self.file)!r} is closed: nothing can be kept or read any more.")
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Let it write ahead. While somebody else does that to a new file, SQLite does not wait: it is tried again."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_BETWEEN_TRIES)
 
 
 def _at_one_moment(work: Callable[[sqlite3.Connection], _T], connection: sqlite3.Connection) -> _T:

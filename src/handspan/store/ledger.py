@@ -19,6 +19,7 @@ from handspan.store.journal import CallStatus, Wanted, page_query
 from handspan.store.notes import add_note, notes_of
 from handspan.store.paging import Mark, page_size
 from handspan.store.rows import ENTRY, OUTCOME, RECORD, Row, entry, outcome, plain, record_of
+from handspan.store.writer import Work
 
 _log = logging.getLogger(__name__)
 
@@ -67,10 +68,11 @@ class StoredLedger:
         self._entering: dict[str, asyncio.Future[None]] = {}
         """Calls of read-only tools that are on their way into the database; who asks for one waits for that."""
         self._gathered: dict[str, CallRecord] = {}
-        """Finished in a unit that is not committed yet."""
+        """Suspended or finished in a unit that is not committed yet."""
 
     async def accept(self, record: CallRecord) -> None:
         """Know this call; no tool was touched. `ToolError` for a used id."""
+        self._hand_over()
         written = self._database.write(self._enter(record, "accepted"))
         record.state = "accepted"  # whoever cancels from here on ends a call that is known
         await self._known(written, record, None)
@@ -85,8 +87,7 @@ class StoredLedger:
         if before is None and needs_no_disk:
             self._refuse_used(record.id)
         work = self._enter(record, "started") if before is None else partial(_start, record, self._run, entry(record))
-        if (unit := self._database.unit) is not None:
-            unit.hand_over()  # what made somebody call the tool comes first
+        self._hand_over()
         written = self._database.write(work)
         record.state = "started"
         if not needs_no_disk:
@@ -102,7 +103,11 @@ class StoredLedger:
             work = self._enter(record, "pending")
         else:
             work = partial(_suspend, record.expires_at, plain(record.id))
-        await self._database.join(work)
+        unit = self._database.unit
+        if unit is None:
+            await self._database.write(work)
+        else:
+            self._gather(unit, work, structs.replace(record, state="pending"))
         record.state = "pending"
         self._at_work.pop(record.id, None)
 
@@ -113,10 +118,9 @@ class StoredLedger:
         unit = self._database.unit
         if unit is not None and not record.tool.is_elsewhere:  # a client is told only what is kept (ws.md 5.3)
             return self._finish_with(unit, record, result)
-        if unit is not None:
-            unit.hand_over()
-        if record.id in self._gathered:
+        if self._has_gathered_result(record.id):
             return False
+        self._hand_over()
         written = self._database.write(self._finish(record, result))
         written.add_done_callback(partial(_finished, record, result))
         return written
@@ -236,14 +240,32 @@ class StoredLedger:
             _log.error("The start of the call %s was not kept: %s", call_id, error)
 
     def _finish_with(self, unit: Unit, record: CallRecord, result: ToolResult) -> bool:
-        if record.id in self._gathered:
+        if self._has_gathered_result(record.id):
             return False
         work = self._finish(record, result)
         record.state = "done"
         record.result = result
-        self._gathered[record.id] = structs.replace(record)
-        unit.add(partial(_must_be_first, work, record.id), lambda: self._gathered.pop(record.id, None))
+        self._gather(unit, partial(_must_be_first, work, record.id), structs.replace(record))
         return True
+
+    def _hand_over(self) -> None:
+        """What made somebody call the tool comes first."""
+        if (unit := self._database.unit) is not None:
+            unit.hand_over()
+
+    def _has_gathered_result(self, call_id: str) -> bool:
+        gathered = self._gathered.get(call_id)
+        return gathered is not None and gathered.state == "done"
+
+    def _gather(self, unit: Unit, work: Work, record: CallRecord) -> None:
+        """Let this be written with the unit; until then the record is found here, as it will be."""
+        self._gathered[record.id] = record
+
+        def written() -> None:
+            if self._gathered.get(record.id) is record:  # else there is something newer to know of it
+                del self._gathered[record.id]
+
+        unit.add(work, written)
 
 
 def _needs_no_disk(record: CallRecord) -> bool:

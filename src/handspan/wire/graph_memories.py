@@ -11,7 +11,9 @@ from msgspec import Meta, Struct
 from handspan.core.values import JsonObject
 
 MemoryType: TypeAlias = Literal["episodic", "semantic", "procedural", "entity", "relationship", "custom", "declarative"]
-Words: TypeAlias = Annotated[str, Meta(min_length=1, pattern=r"\S")]
+Words: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100_000, pattern=r"\S")]
+Query: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"\S")]
+"""Short: every word of it is looked for in every memory."""
 
 
 class StoreBody(Struct, frozen=True):
@@ -26,7 +28,7 @@ class StoreBody(Struct, frozen=True):
 class SearchBody(Struct, frozen=True):
     """What to look for."""
 
-    query: Words
+    query: Query
     memory_type: MemoryType | None = None
     category: str | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 10

@@ -150,6 +150,21 @@ class Waiting:
         await asyncio.Event().wait()
 
 
+class Held:
+    """A tool of the gateway that is at work until the test lets it end."""
+
+    spec = ToolSpec("hold", "Holds.", {"type": "object", "properties": {}}, timeout=60)
+
+    def __init__(self) -> None:
+        self.is_at_work = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> str:
+        self.is_at_work.set()
+        await self.may_end.wait()
+        return "held"
+
+
 class House:
     """A gateway and its clients."""
 
@@ -170,6 +185,12 @@ class House:
         waiting = Waiting()
         self.gateway.gateway.app.registry.register(waiting, Origin("plugin", "tests"))
         return waiting
+
+    def let_it_hold(self) -> Held:
+        """Give the gateway a tool that ends when it may."""
+        held = Held()
+        self.gateway.gateway.app.registry.register(held, Origin("plugin", "tests"))
+        return held
 
     async def close(self) -> None:
         for page in self._pages:

@@ -143,3 +143,10 @@ async def test_they_are_there_after_a_restart(there: House, page: Page) -> None:
     await there.gateway.restart()
     assert (await ask(page, f"memories/{kept}")).data["memory"]["content"] == "for ever"
     assert await contents(page, "search", "results", query="EVER") == ["for ever"]
+
+
+async def test_what_would_keep_the_gateway_busy_is_refused(page: Page) -> None:
+    query = " ".join(f"w{number}" for number in range(1000))
+    assert (await ask(page, "search", query=query)).error["details"][0]["loc"] == ["body", "query"]
+    assert (await ask(page, "memories", content="x" * 100_001)).error["details"][0]["loc"] == ["body", "content"]
+    await keep(page, "x" * 100_000)

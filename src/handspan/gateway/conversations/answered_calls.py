@@ -17,7 +17,6 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.conversing import Conversing
-from handspan.gateway.conversations.turn_refusals import TurnRefused
 from handspan.gateway.conversations.turns import Turns
 
 _log = logging.getLogger(__name__)
@@ -76,9 +75,9 @@ class AnsweredCalls:
     async def _end_run(self, record: CallRecord) -> None:
         """Its client does not come any more, and no model is asked for nobody; unless others of the round are open."""
         if not await self._store.ledger.open_calls(owner=record.owner, session=record.session):
-            try:
-                await self._turns.give_up(record.session, Principal(record.owner))
-            except TurnRefused as refused:
+            try:  # another run may be at work by now, and have calls of its own when it lets us in
+                await self._turns.give_up(record.session, Principal(record.owner), expired=True)
+            except HandspanError as refused:
                 _log.warning("The run in %s could not be ended: %s", record.session, refused)
 
     async def _is_asked(self, record: CallRecord) -> bool:

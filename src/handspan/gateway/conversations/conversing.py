@@ -83,11 +83,15 @@ class Conversing:
             await session.append(message)
             return await turn.advance()
 
-    async def give_up(self, session: Session, emit: Emit) -> bool:
-        """End a turn that waited for a client over HTTP; False when there was none. `ToolError` (`busy`)."""
+    async def give_up(self, session: Session, emit: Emit, *, expired: bool = False) -> bool:
+        """End a turn that waited for a client over HTTP; False when there was none. `ToolError` (`busy`).
+
+        `expired`: only one none of whose calls is open any more (http.md 5.5).
+        """
         async with self._turn(session, emit) as turn:
-            waited = bool(open_calls(session.last))
-            await turn.give_up()
+            waited = await self._loop.can_go_on(session) if expired else bool(open_calls(session.last))
+            if waited:
+                await turn.give_up()
             return waited
 
     async def go_on(self, session: Session, emit: Emit) -> Ended | None:

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from handspan.agent.session import Session
 from handspan.core.calls import new_call_id
+from handspan.core.errors import ToolError
 from handspan.core.events import Ended
 from handspan.core.messages import Message, UserMessage
 from handspan.gateway.conversations.past_turns import how_answered
@@ -37,6 +38,8 @@ class Turn:
         self.was_heard = False
         """Whether somebody was told of it."""
         self.is_over = False
+        self.failure: ToolError | None = None
+        """What ended it, where that is nothing of the model's."""
         self._session: Session | None = None
         self._early: list[UserMessage] = []
         self._said: dict[str, tuple[UserMessage, list[Emit]]] = {}

@@ -54,7 +54,7 @@ _SAFE: Final = frozenset({"GET", "HEAD"})
 _OPEN: Final = frozenset(
     {("GET", "/health"), ("GET", "/ping"), ("POST", "/pair"), ("GET", "/pair"), ("GET", "/signin"), ("GET", "/")}
 )
-_OPEN_FOLDERS: Final = ("/assets/", "/sdk/")
+_OPEN_FOLDERS: Final = ("/assets/", "/sdk/", "/examples/")
 _RENEWED_AFTER: Final = 60.0
 _LONGEST_LABEL: Final = 64
 _HEADERS: Final[tuple[Header, ...]] = (

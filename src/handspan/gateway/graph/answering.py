@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 _JSON = "application/json"
 
-Endpoint: TypeAlias = Callable[[GraphDoors, Client, Request], Awaitable[Struct | Json | Response]]
+Endpoint: TypeAlias = Callable[[GraphDoors, Client, Request], Awaitable[Struct | Json | Raw | Response]]
 """What a route does: the data of its answer, or an answer of its own form."""
 
 
@@ -44,7 +44,7 @@ def route(doors: GraphDoors, path: str, **endpoints: Endpoint) -> Route:
     return Route(path, serve, methods=list(endpoints))
 
 
-def done(data: Struct | Json) -> Response:
+def done(data: Struct | Json | Raw) -> Response:
     """A success (http.md 1.1)."""
     request_id, at = new_call_id(), now()
     return _response(200, graph.success(data, request_id, at), request_id, at)

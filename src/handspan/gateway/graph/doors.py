@@ -13,7 +13,6 @@ from handspan.registry.registry import Registry
 from handspan.sources.browser import BrowserTools
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.store import SqliteStore
-from handspan.wire.graph_answers import InvokeAnswer
 
 BODY_BYTES = 10 * 1024 * 1024
 """The size of a body: pictures are in it."""
@@ -32,6 +31,6 @@ class GraphDoors(Struct, frozen=True):
     runs: Runs
     tools: BrowserTools
     book: ToolBook
-    answers: Replays[InvokeAnswer]
+    answers: Replays[bytes]
     streams: Replays[Lines]
     upload_bytes: int

@@ -18,6 +18,7 @@ from handspan.core.events import (
 )
 from handspan.core.messages import AssistantMessage, CallPart, Message, UserMessage
 from handspan.core.values import Json, JsonObject
+from handspan.gateway.conversations.past_turns import last_turn
 from handspan.gateway.conversations.turn_events import Happening
 from handspan.gateway.graph.results import is_of
 from handspan.gateway.graph.shown import Numbers, Shower, arguments_of
@@ -63,6 +64,8 @@ class Following:
         self._finished: set[str] = set()
         self.is_new = False
         self.run = ""
+        self.waited = ""
+        """The run that goes on, if this request goes on with one."""
         self._waits = False
         """Whether the turn has ended at calls that have no results."""
         self.open: list[str] = []
@@ -78,6 +81,7 @@ class Following:
         self._session, self._lent = session, lent
         self.shower.names = {name: tool.own_name for name, tool in lent.items()}
         if self._resumes:  # what the last answer has shown is not shown again
+            self.waited = last_turn(session.messages)
             self._finished = {call.id for call in _calls(session.last)}
 
     def hear(self, happening: Happening, turn: str) -> None:

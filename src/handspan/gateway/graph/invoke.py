@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+import msgspec
 from starlette.requests import Request
 
 from handspan.core.values import Json, JsonObject
@@ -17,6 +18,9 @@ from handspan.wire.graph_requests import Asked
 
 LONGEST: Final = 280.0
 """Seconds: clients give up after 300."""
+
+
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 class Collected:
@@ -41,11 +45,16 @@ class Collected:
         """Nothing to do."""
 
 
-async def invoke(doors: GraphDoors, client: Client, request: Request) -> InvokeAnswer:
+async def invoke(doors: GraphDoors, client: Client, request: Request) -> msgspec.Raw:
     """What came of it, when the run has ended or waits for the client."""
     body = await read_whole(request, BODY_BYTES, BODY_SECONDS)
     key = request.headers.get("idempotency-key", "")[:200]
-    return await doors.answers.answer(client.id, key, body, lambda: _answer(doors, client, graph.read_asked(body)))
+    answer = await doors.answers.answer(client.id, key, body, lambda: _encoded(doors, client, graph.read_asked(body)))
+    return msgspec.Raw(answer)
+
+
+async def _encoded(doors: GraphDoors, client: Client, asked: Asked) -> bytes:
+    return _ENCODER.encode(await _answer(doors, client, asked))
 
 
 async def _answer(doors: GraphDoors, client: Client, asked: Asked) -> InvokeAnswer:

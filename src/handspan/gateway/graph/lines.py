@@ -11,12 +11,15 @@ class Lines:
         self._lines: list[bytes] = []
         self._is_over = False
         self._more = asyncio.Event()
+        self.size = 0
+        """Bytes of all lines so far."""
         self.error: Exception | None = None
         """What went wrong before there was a line."""
 
     def put(self, line: bytes) -> None:
         """One more."""
         self._lines.append(line + b"\n")
+        self.size += len(line) + 1
         self._wake()
 
     def end(self) -> None:

@@ -5,10 +5,12 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from handspan.core.conversations import StoreError
 from handspan.gateway.graph.faults import GraphFault
 
 SECONDS: Final = 600.0
@@ -22,10 +24,18 @@ class _Kept(Struct, Generic[_T]):
 
 
 class Replays(Generic[_T]):
-    """Answers by client and key, bounded in number and age."""
+    """Answers by client and key, bounded in number, size and age."""
 
-    def __init__(self, most: int = 1000, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        size_of: Callable[[_T], int],
+        most: int = 1000,
+        most_bytes: int = 64 * 1024 * 1024,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._size_of = size_of
         self._most = most
+        self._most_bytes = most_bytes
         self._clock = clock
         self._kept: OrderedDict[tuple[str, str], _Kept[_T]] = OrderedDict()
 
@@ -39,14 +49,25 @@ class Replays(Generic[_T]):
         if kept is None:
             answer = asyncio.ensure_future(begin())
             kept = self._kept[client, key] = _Kept(asked, answer, self._clock() + SECONDS)
+            answer.add_done_callback(partial(self._answered, (client, key), kept))
         elif kept.asked != asked:
             raise GraphFault(409, "GRAPH_BUSY", "This Idempotency-Key was used for another request: choose a new one.")
         return await asyncio.shield(kept.answer)
 
+    def _answered(self, key: tuple[str, str], kept: _Kept[_T], answer: "asyncio.Future[_T]") -> None:
+        """What the disk did not take was not done: who asks again is heard again."""
+        if (answer.cancelled() or isinstance(answer.exception(), StoreError)) and self._kept.get(key) is kept:
+            del self._kept[key]
+
     def _tidy(self) -> None:
-        now = self._clock()
+        now, size = self._clock(), sum(map(self._size, self._kept.values()))
         while self._kept:
             key, oldest = next(iter(self._kept.items()))
-            if oldest.until > now and len(self._kept) < self._most:
+            if oldest.until > now and len(self._kept) < self._most and size <= self._most_bytes:
                 return
+            size -= self._size(oldest)
             del self._kept[key]
+
+    def _size(self, kept: _Kept[_T]) -> int:
+        answer = kept.answer
+        return self._size_of(answer.result()) if answer.done() and not answer.exception() else 0

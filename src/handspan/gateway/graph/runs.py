@@ -10,12 +10,11 @@ from msgspec import Struct, structs
 
 from handspan.agent.session import Session
 from handspan.core.artifacts import Artifacts
-from handspan.core.conversations import StoreError
-from handspan.core.errors import ToolError
+from handspan.core.conversations import NotYours
 from handspan.core.events import Ended, EndReason
 from handspan.core.principals import Principal
 from handspan.engine.engine import Engine
-from handspan.gateway.conversations.turns import Equip, Turns
+from handspan.gateway.conversations.turns import NOTHING_TO_DO, Equip, SessionBusy, Turns
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph.faults import GraphFault
 from handspan.gateway.graph.following import Following, Out
@@ -92,8 +91,12 @@ class Runs:
 
     async def close(self) -> None:
         """Wait until those are over whose turns have ended."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=1.0)
+        left = set(self._tasks)
+        if left:
+            _, left = await asyncio.wait(left, timeout=1.0)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def run(self, client: Client, asked: Asked, out: Out) -> Run:
         """Do what a request asks, and show it; how the run stands then. `GraphFault`, `TurnRefused`, `BodyError`.
@@ -101,26 +104,32 @@ class Runs:
         What a run writes is committed as one where it can be: a request then waits for the disk once, at its end.
         """
         async with self._store.together(_WITHIN):
-            return await (self._go_on(client, asked, out) if asked.results else self._begin(client, asked, out))
+            following, ended = await (
+                self._go_on(client, asked, out) if asked.results else self._begin(client, asked, out)
+            )
+        return await self._run(client, following, ended)
 
     async def stop(self, client: Client, thread: str) -> bool:
-        """End what runs or waits in this thread; False when nothing does, or it is not the client's."""
-        if await self._turns.abort(thread, client.who.owner):  # first: what has just begun may not be kept yet
-            return True
+        """End what runs or waits in this thread; False when nothing does, or it is not the owner's. Then it is over."""
+        was_running = await self._turns.abort(thread, client.who.owner)
         try:
-            await self._store.conversations.get(thread, owner=client.who.owner)
-        except StoreError:
-            raise
-        except ToolError:
+            if await self._store.conversations.find(thread, owner=client.who.owner) is None:
+                return was_running
+        except NotYours:
             return False
-        return await self._turns.give_up(thread, client.who)
+        try:  # what was stopped before it had begun to go on still waits
+            return await self._turns.give_up(thread, client.who) or was_running
+        except SessionBusy:
+            if was_running:
+                return True
+            raise
 
     async def open_calls(self, client: Client, thread: str) -> list[str]:
         """The ids of the calls that wait for this client in this thread."""
         records = await self._store.ledger.open_calls(owner=client.who.owner, session=thread)
         return [record.id for record in records if record.state == "pending" and is_of(record, client.id)]
 
-    async def _begin(self, client: Client, asked: Asked, out: Out) -> Run:
+    async def _begin(self, client: Client, asked: Asked, out: Out) -> tuple[Following, Ended]:
         who, config = client.who, asked.config
         message = await message_of(asked.said, self._artifacts, who.owner)
         bound = await self._turns.bind(config.thread_id or None, who, agent=config.agent)
@@ -138,19 +147,28 @@ class Runs:
             equip=self._equipment(client, thread, tools, asked, following),
             gives_up=True,
         )
-        return await self._run(client, following, ended)
+        return following, ended
 
-    async def _go_on(self, client: Client, asked: Asked, out: Out) -> Run:
+    async def _go_on(self, client: Client, asked: Asked, out: Out) -> tuple[Following, Ended]:
         who = client.who
         thread, answered = await self._results.read(asked, owner=who.owner, client=client.id)
         begun_with = set_of(answered[0].record.tool.origin)
         tools = await self._book.of_run(client.id, asked.tools, begun_with)
-        await self._settle(answered)
         following = Following(Shower(thread), await self._numbers(thread, who.owner), out, resumes=True)
-        ended = await self._turns.resume(
-            thread, who, following.hear, self._equipment(client, thread, tools, asked, following)
-        )
-        return await self._run(client, following, ended)
+        equipment = self._equipment(client, thread, tools, asked, following)
+        are_taken = False
+
+        async def take() -> bool:
+            nonlocal are_taken
+            are_taken = await self._settle(answered)
+            return are_taken
+
+        ended = await self._turns.resume(thread, who, following.hear, equipment, take)
+        if ended is NOTHING_TO_DO and not are_taken:
+            await self._results.read(asked, owner=who.owner, client=client.id)  # it tells which, and why
+            text = "Another request has answered one of these calls meanwhile: each can be answered only once."
+            raise GraphFault(422, "GRAPH_ANSWERED_CALL", text)
+        return following, ended
 
     async def _numbers(self, thread: str, owner: str) -> Numbers:
         known = await self._store.conversations.find(thread, owner=owner)
@@ -158,17 +176,14 @@ class Runs:
             return Numbers()
         return Numbers(await self._store.threads.numbers(thread, owner=owner), known.removed)
 
-    async def _settle(self, answered: Sequence[Answered]) -> None:
-        """Give the calls their results, all or none (http.md 5.3)."""
-        try:
-            for one in answered:
-                if await self._engine.settle(one.record.id, one.outcome) is None:
-                    raise ToolError("busy", "")
-        except ToolError as error:
-            if error.code != "busy":
-                raise
-            text = "Another request has answered one of these calls meanwhile: each can be answered only once."
-            raise GraphFault(422, "GRAPH_ANSWERED_CALL", text) from None
+    async def _settle(self, answered: Sequence[Answered]) -> bool:
+        """Give the calls their results, all or none (http.md 5.3); False when one of them waits no more."""
+        for one in answered:
+            record = await self._store.ledger.find(one.record.id)
+            if record is None or record.state != "pending":
+                return False
+        results = [await self._engine.settle(one.record.id, one.outcome) for one in answered]
+        return None not in results
 
     def _equipment(self, client: Client, thread: str, has: ToolSet, asked: Asked, following: Following) -> Equip:
         origin = has.origin(client.id, thread)
@@ -195,12 +210,15 @@ class Runs:
         if ended.reason == "pending" and not opened:  # some of the round are still missing (http.md 5.4)
             opened = await self.open_calls(client, thread)
         known = await self._store.conversations.find(thread, owner=owner)
+        status = _STATUS.get(ended.reason, "completed")
+        if ended is NOTHING_TO_DO and (known is None or known.state != "waiting"):
+            status = "stopped"  # somebody ended the run before it could go on
         meta = Meta(
             is_new_thread=following.is_new,
             thread_id=thread,
             thread_name=(known.name or None) if known else None,
-            run_id=following.run,
-            status=_STATUS.get(ended.reason, "completed"),
+            run_id=following.run or following.waited,
+            status=status,
             open_calls=opened,
         )
         return Run(meta)

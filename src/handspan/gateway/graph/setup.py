@@ -30,6 +30,8 @@ async def stop(doors: GraphDoors, client: Client, request: Request) -> StopAnswe
 async def fix(doors: GraphDoors, client: Client, request: Request) -> FixAnswer:
     """Close the calls that nobody will answer any more."""
     thread = graph.read_stop(await read_whole(request, BODY_BYTES, BODY_SECONDS))
+    if doors.turns.state(thread, client.who.owner) is not None:
+        return FixAnswer(message="A run is at work in this thread: stop it, or wait for its end.", removed_count=0)
     waiting = await doors.store.ledger.open_calls(owner=client.who.owner, session=thread)  # whichever client's
     count = sum(record.tool.is_in_a_browser for record in waiting)
     closed = count if await doors.runs.stop(client, thread) else 0

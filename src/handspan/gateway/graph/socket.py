@@ -70,6 +70,9 @@ class GraphConnection:
         self._all = among
         self._running: asyncio.Task[None] | None = None
         self._thread = ""
+        """Of its run, while that is at work or suspended."""
+        self._is_stopped = False
+        """Its run is to be stopped as soon as its thread is known."""
         self.token = token
 
     def on_message(self, data: bytes) -> None:
@@ -81,13 +84,13 @@ class GraphConnection:
             self._socket.pause(_PAUSE)
             return
         if isinstance(request, Stop):
-            if self._running is not None and self._thread:
-                self._runs.start(self._runs.stop(self._client, self._thread))
+            self._stop()
         elif self._running is not None:
             text = "A run is at work on this connection: wait for its end, or use another connection."
             self._chunks("low").failed(GraphFault(409, "GRAPH_BUSY", text))
         else:
-            self._running = self._runs.start(self._run(request.asked))
+            suspended, self._thread, self._is_stopped = self._thread, "", False
+            self._running = self._runs.start(self._run(request.asked, suspended))
 
     def on_close(self, code: int) -> None:
         """It is gone; a run goes on, and is in its thread (http.md 4.7)."""
@@ -97,18 +100,22 @@ class GraphConnection:
         """Say goodbye."""
         self._socket.close(code, reason)
 
-    async def _run(self, asked: Asked) -> None:
+    async def _run(self, asked: Asked, suspended: str) -> None:
         chunks = self._chunks(asked.response_granularity)
         meta: Json = None
         try:
             run = await self._runs.run(self._client, asked, chunks)
             chunks.ended(run)
             meta = msgspec.to_builtins(run.meta)
+            self._thread = run.meta.thread_id if run.meta.status == "interrupted" else ""
         except Exception as error:  # whatever it was: the client hears of it, and that it is over
+            self._thread = "" if self._thread else suspended  # nothing has begun: it is as it was
             chunks.failed(error)
         finally:
             self._running = None
             self._done(meta)
+            if self._is_stopped:  # it may wait now, and nobody was told its thread before
+                self._stop()
 
     def _refuse(self, error: BodyError) -> None:
         chunks = self._chunks("low")
@@ -121,6 +128,13 @@ class GraphConnection:
 
     def _began(self, thread: str) -> None:
         self._thread = thread
+        if self._is_stopped:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._is_stopped = self._running is not None
+        if self._thread:
+            self._runs.start(self._runs.stop(self._client, self._thread))
 
     def _done(self, meta: Json) -> None:
         """Always: clients wait for it (http.md 7.7)."""

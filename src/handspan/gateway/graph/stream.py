@@ -129,13 +129,13 @@ async def stream(doors: GraphDoors, client: Client, request: Request) -> Respons
     body = await read_whole(request, BODY_BYTES, BODY_SECONDS)
     key = request.headers.get("idempotency-key", "")[:200]
     lines = await doors.streams.answer(client.id, key, body, lambda: _begin(doors, client, graph.read_asked(body)))
-    await lines.begun()
     return StreamingResponse(aiter(lines), headers=_HEADERS, media_type="application/x-ndjson")
 
 
 async def _begin(doors: GraphDoors, client: Client, asked: Asked) -> Lines:
     lines = Lines()
     doors.runs.start(_run(doors, client, asked, lines))
+    await lines.begun()
     return lines
 
 

@@ -1,5 +1,6 @@
 """The tools of clients: what each has set up, and what its requests brought (http.md 3)."""
 
+import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -43,17 +44,19 @@ class ToolBook:
         self._most = most
         self._made: OrderedDict[bytes, tuple[BrowserTool, ...]] = OrderedDict()
         self._known: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._setting_up = asyncio.Lock()
 
     async def set_up(self, client: str, offered: Sequence[OfferedTool]) -> Sequence[OfferedTool]:
         """Keep these for the client, in place of what its nodes had; all that it has now. `BodyError`."""
         nodes = {tool.node_name for tool in offered}
-        before = _read(await self._of(client, "") or b"[]")
-        others = [tool for tool in before if tool.node_name not in nodes]
-        all_tools = [*others, *offered]
-        encoded = msgspec.json.encode(all_tools)
-        self._make(encoded, all_tools, len(others))
-        if offered:
-            await self._save(client, "", encoded)
+        async with self._setting_up:  # two pages of one client that load at once: what both bring is kept
+            before = _read(await self._of(client, "") or b"[]")
+            others = [tool for tool in before if tool.node_name not in nodes]
+            all_tools = [*others, *offered]
+            encoded = msgspec.json.encode(all_tools)
+            self._make(encoded, all_tools, len(others))
+            if offered:
+                await self._save(client, "", encoded)
         return all_tools
 
     async def of_client(self, client: str) -> Sequence[BrowserTool]:
@@ -86,9 +89,9 @@ class ToolBook:
         return kept
 
     async def _save(self, client: str, set_id: str, encoded: bytes) -> None:
-        if self._known.get((client, set_id)) != encoded:
+        if await self._of(client, set_id) != encoded:
             await self._kept.save(client, set_id, encoded)
-            self._remember((client, set_id), encoded)
+            self._known.pop((client, set_id), None)  # it may yet not be committed: who needs it looks
 
     def _remember(self, key: tuple[str, str], encoded: bytes) -> None:
         self._known[key] = encoded
@@ -116,7 +119,8 @@ class ToolBook:
             self._made.move_to_end(encoded)
             return self._made[encoded]
         if len(offered) > self._most:
-            raise BodyError([Detail(["body", "tools"], f"A client may have {self._most} tools here.", "value_error")])
+            text = f"A client may have {self._most} tools here: send fewer."
+            raise BodyError([Detail(["body", "tools"], text, "value_error")])
         tools: list[BrowserTool] = []
         details: list[Detail] = []
         for place, one in enumerate(offered):
