@@ -33,7 +33,7 @@ class Threads:
             value, error = None, None
             try:
                 value = context.run(function, *args)
-            except Exception as raised:
+            except Exception as raised:  # the program's own code: who waits for it hears of it
                 error = raised
             except BaseException as raised:  # SystemExit ends a program, not this one
                 error = RuntimeError(f"{type(raised).__name__}: {raised}")

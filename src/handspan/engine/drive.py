@@ -305,7 +305,7 @@ def _let_the_loop_judge(wanted: Any, wait: _Wait) -> Generator[Any, Any, BaseExc
     except asyncio.CancelledError as error:
         wait.hear(error)
         return error
-    except Exception as error:
+    except Exception as error:  # what the loop refuses goes back into the tool, which waited for it
         return error
     wait.look_at_the_clock()
     return None

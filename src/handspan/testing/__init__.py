@@ -2,7 +2,8 @@
 
 Holds:   a gateway in this process (`running_gateway`) or in one of its own that can be killed (`GatewayProcess`);
          devices under full control (`FakeDevice`, `Answering`); a proxy that breaks connections (`FaultProxy`).
-         The model that plays a script is `handspan.models.scripted.Scripted`.
+         Models: `Spoken` does what the person's message says (`python -m handspan.testing` serves it);
+         `handspan.models.scripted.Scripted` plays a script.
 Imports: everything but the command line.
 To add:  one file a double, with tests of its own; it must be usable by somebody who has only the wheel.
 """
@@ -12,6 +13,7 @@ from handspan.testing.device import FakeDevice, NotSaid, offer
 from handspan.testing.gateway import RunningGateway, running_gateway
 from handspan.testing.process import GatewayProcess
 from handspan.testing.proxy import FaultProxy
+from handspan.testing.spoken import Spoken
 
 __all__ = [
     "Answering",
@@ -24,6 +26,7 @@ __all__ = [
     "Repeated",
     "RunningGateway",
     "Silence",
+    "Spoken",
     "offer",
     "running_gateway",
 ]

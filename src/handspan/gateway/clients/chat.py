@@ -234,7 +234,7 @@ class Chat:
             self._fail(Error(str(error), error.code, message_id))
         except HandspanError as error:
             self._fail(Error(str(error), "AGENT_ERROR", message_id))
-        except Exception:
+        except Exception:  # whatever it was: the client waits for a word
             _log.exception("A turn failed")
             self._fail(Error("The turn failed inside the gateway; its log says more.", "AGENT_ERROR", message_id))
         finally:

@@ -70,7 +70,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """The application; when it has handed the connection over, the connection stays."""
         try:
             await self.app(self.scope, self.receive, self.send)
-        except Exception:
+        except Exception:  # the application's own code: the connection is answered and closed below
             _log.exception("A WebSocket connection could not be opened")
         if self._receiver is None:
             self.send_500_response()

@@ -72,7 +72,7 @@ def is_graph(scope: Scope) -> bool:
 
 def _graph_body(refused: Refused) -> bytes:
     from handspan.wire.graph import failure  # noqa: PLC0415 - the start needs none of it
-    from handspan.wire.graph_faults import code_of  # noqa: PLC0415
+    from handspan.wire.graph_faults import code_of  # noqa: PLC0415 - as above
 
     at = datetime.now(UTC).isoformat()
     return failure(code_of(refused.status), refused.message, [], new_call_id(), at)
