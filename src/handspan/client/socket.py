@@ -16,7 +16,7 @@ from websockets.protocol import Event, State
 from websockets.typing import Subprotocol
 
 from handspan.client.faults import NotOpened
-from handspan.wire.plain_frames import Cutter, masked_text
+from handspan.wire.plain_frames import Cutter, is_utf8, masked_text
 
 if TYPE_CHECKING:
     import ssl
@@ -124,7 +124,7 @@ class Socket(ClientConnection, asyncio.BufferedProtocol):
             self._early.append(message)
         elif self.over.done():
             return
-        elif not message.isascii() and not _is_utf8(message):
+        elif not message.isascii() and not is_utf8(message):
             self._refuse(CloseCode.INVALID_DATA, "text must be UTF-8")
         else:
             try:
@@ -199,11 +199,3 @@ def _fresh_masks() -> list[bytes]:
     """Masks for the next frames (RFC 6455, 5.3): a system call for each would cost more than masking."""
     random = os.urandom(4 * 64)
     return [random[at : at + 4] for at in range(0, len(random), 4)]
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        str(data, "utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

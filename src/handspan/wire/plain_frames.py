@@ -19,6 +19,15 @@ _SHORT: Final = 126
 _FOR_EVER: Final = 1 << 64
 
 
+def is_utf8(data: bytes) -> bool:
+    """Whether this can be a text."""
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def text_frame(data: bytes) -> bytes:
     """A text message as the gateway sends it."""
     size = len(data)

@@ -15,7 +15,7 @@ from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
 from handspan.gateway.clients.line import EXTENSION, Receiver
-from handspan.wire.plain_frames import Cutter, masked_texts, text_frame
+from handspan.wire.plain_frames import Cutter, is_utf8, masked_texts, text_frame
 
 SECONDS_TO_SAY_GOODBYE: Final = 1.0
 _MOST_HELD_BACK: Final = 64 * 1024
@@ -123,7 +123,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         receiver = self._receiver
         if receiver is None or self.close_sent:
             return
-        if not data.isascii() and not _is_utf8(data):
+        if not data.isascii() and not is_utf8(data):
             self.close(CloseCode.INVALID_DATA, "text must be UTF-8")
             return
         receiver.on_message(data)
@@ -237,11 +237,3 @@ class _Nobody:
 
 
 _NOBODY: Final = _Nobody()
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        str(data, "utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
