@@ -11,6 +11,7 @@ from handspan.core.names import check_own_name, is_outside_name, matches, matche
 from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
 from handspan.core.tool import Tool, ToolSpec
 from handspan.registry.entry import Entry
+from handspan.registry.selection import Selection
 from handspan.registry.shelf import Shelf
 from handspan.registry.toolbox import Toolbox
 
@@ -35,6 +36,7 @@ class Registry:
         self._global = self._shelf(GLOBAL)
         self._by_origin: dict[Origin, dict[tuple[Scope, str], Shelf]] = {}
         self._toolboxes: WeakValueDictionary[tuple[Agent, str, str], Toolbox] = WeakValueDictionary()
+        self._selections: WeakValueDictionary[tuple[Agent, str], Selection] = WeakValueDictionary()
 
     def register(self, tool: Tool, origin: Origin = BUILTIN, scope: Scope = GLOBAL) -> Entry:
         """Keep this tool; `NameTaken` when the scope has one of that name, `DefinitionError` when it can't be kept."""
@@ -95,6 +97,8 @@ class Registry:
 
     def disabled_by(self, entry: Entry) -> str | None:
         """The pattern that switches this tool off, if one does."""
+        if not self._disabled:
+            return None
         return next((pattern for pattern in sorted(self._disabled) if is_named_by(pattern, entry)), None)
 
     def toolbox(self, agent: Agent, who: Principal, session: str = "") -> Toolbox:
@@ -103,9 +107,16 @@ class Registry:
         box = self._toolboxes.get(key)
         if box is None:
             # A global change touches every box, an owner's change that owner's, a session's change its own.
-            shelves = (self._shelf(Scope("session", session)), self._shelf(Scope("owner", who.owner)), self._global)
-            box = self._toolboxes[key] = Toolbox(agent, shelves, self.disabled_by)
+            shelf = self._shelf(Scope("session", session))
+            box = self._toolboxes[key] = Toolbox(shelf, self._selection(agent, who.owner))
         return box
+
+    def _selection(self, agent: Agent, owner: str) -> Selection:
+        selection = self._selections.get((agent, owner))
+        if selection is None:
+            shelf = self._shelf(Scope("owner", owner))
+            selection = self._selections[agent, owner] = Selection(agent, shelf, self._global, self.disabled_by)
+        return selection
 
     def schemas_for_tools(self, patterns: Iterable[str]) -> list[ToolSpec]:
         """The specs of all global tools that one of these globs names and nobody switched off, by name (R3)."""

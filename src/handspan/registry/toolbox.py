@@ -1,6 +1,6 @@
 """One session's view of the tools: what it lists is what it can call (SPEC R4, R7, R8)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -9,6 +9,7 @@ from handspan.core.errors import ToolError
 from handspan.core.names import did_you_mean, matches, matches_any
 from handspan.core.tool import ToolSpec
 from handspan.registry.entry import Entry
+from handspan.registry.selection import Selection
 from handspan.registry.shelf import Shelf
 
 
@@ -22,18 +23,14 @@ class Reason(Struct, frozen=True):
 class Toolbox:
     """What one agent may use in one session. Nothing is worked out before it is asked for, nothing twice."""
 
-    def __init__(
-        self, agent: Agent, shelves: tuple[Shelf, Shelf, Shelf], disabled_by: Callable[[Entry], str | None]
-    ) -> None:
-        self._agent = agent
-        self._near, self._middle, self._far = shelves
-        self._disabled_by = disabled_by
+    def __init__(self, near: Shelf, selection: Selection) -> None:
+        """`near`: the session's own tools; they come and go with its turns, what else is selected lasts."""
+        self._selection = selection
+        self._agent = selection.agent
+        self._near, self._middle, self._far = near, selection.owners, selection.everybodys
         self._version = -1
         self._found: dict[str, Entry | None] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
-        self._lasting: dict[str, ToolSpec] = {}
-        """The usable tools of the owner and of everybody."""
-        self._lasting_version = -1
 
     def find(self, name: str) -> Entry | None:
         """The tool of this name, if this agent may use it."""
@@ -45,7 +42,7 @@ class Toolbox:
             return self._found[name]
         except KeyError:
             entry = self._nearest(name)
-            usable = entry if entry is not None and self._is_usable(entry) else None
+            usable = entry if entry is not None and self._selection.allows(entry) else None
             if len(self._found) < 2 * len(self._far.entries) + 1000:  # a model may invent names without end
                 self._found[name] = usable
             return usable
@@ -67,9 +64,9 @@ class Toolbox:
             return ToolError(
                 "tool_not_found", f"Tool {_clipped(name)!r} is not available: there is no such tool.{hint}"
             )
-        if not self._is_chosen(entry):
+        if not self._selection.names(entry):
             return ToolError("tool_not_available", f"Tool {name!r} is not available to the agent {self._agent.name!r}.")
-        pattern = self._disabled_by(entry)
+        pattern = self._selection.disabled_by(entry)
         if pattern is None:
             return ToolError(
                 "policy_denied",
@@ -86,7 +83,7 @@ class Toolbox:
         if entry is None:
             hint = did_you_mean(name, (entry.spec.name for entry in self._all()))
             return [Reason(False, f"There is no tool {_clipped(name)!r} in any scope of this session.{hint}")]
-        agent, pattern = self._agent, self._disabled_by(entry)
+        agent, pattern = self._agent, self._selection.disabled_by(entry)
         denied = [glob for glob in agent.deny if matches(glob, name)]
         refused = mode_refuses(agent.mode, entry.spec.annotations)
         return [
@@ -104,16 +101,12 @@ class Toolbox:
         ]
 
     def _usable_specs(self) -> list[ToolSpec]:
-        """A session's own tools come and go with its turns: the others need not be judged again for that."""
-        version = self._middle.version + self._far.version
-        if self._lasting_version != version:
-            entries = self._far.entries | self._middle.entries
-            self._lasting = {name: entry.spec for name, entry in entries.items() if self._is_usable(entry)}
-            self._lasting_version = version
-        near = self._near.entries
-        specs = {name: spec for name, spec in self._lasting.items() if name not in near} if near else self._lasting
-        own = {name: entry.spec for name, entry in near.items() if self._is_usable(entry)}
-        return [spec for _, spec in sorted((specs | own).items())]
+        near, lasting = self._near.entries, self._selection.specs()
+        if not near:
+            return [lasting[name] for name in sorted(lasting)]
+        specs = {name: spec for name, spec in lasting.items() if name not in near}
+        specs |= {name: entry.spec for name, entry in near.items() if self._selection.allows(entry)}
+        return [specs[name] for name in sorted(specs)]
 
     def _forget(self, version: int) -> None:
         self._version = version
@@ -126,14 +119,6 @@ class Toolbox:
     def _all(self) -> Iterator[Entry]:
         nearest = self._far.entries | self._middle.entries | self._near.entries
         return (nearest[name] for name in sorted(nearest))
-
-    def _is_usable(self, entry: Entry) -> bool:
-        refused = mode_refuses(self._agent.mode, entry.spec.annotations)  # R4: what can't be called is not shown
-        return not refused and self._is_chosen(entry) and self._disabled_by(entry) is None
-
-    def _is_chosen(self, entry: Entry) -> bool:
-        tools, name = self._agent.tools, entry.spec.name
-        return (tools is None or matches_any(tools, name)) and not matches_any(self._agent.deny, name)
 
 
 def _chosen_by(agent: Agent, name: str) -> Reason:
