@@ -39,16 +39,31 @@ async def read_leniently(request: Request, limit: int, seconds: float) -> Json:
         return None
 
 
-async def pieces(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
+def pieces(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
     """The body as it comes; `Problem` when there are more than `limit` bytes, or no more for so many seconds."""
+    return _limited(request, _timed(request.stream(), seconds), limit)
+
+
+async def read_whole(request: Request, limit: int, seconds: float) -> bytes:
+    """The whole body; `Problem` when it is larger than the limit, or not there in that time."""
+    whole = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in _limited(request, request.stream(), limit):
+                whole += piece
+    except TimeoutError:
+        raise _too_slow(seconds) from None
+    return bytes(whole)
+
+
+async def _limited(request: Request, stream: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     announced = request.headers.get("content-length", "")
-    stream = request.stream()
     if len(announced) > _MOST_DIGITS or (announced.isdigit() and int(announced) > limit):
         await _pass_over(request, stream, limit)
         raise _too_large(limit)
     received = 0
     try:
-        while (piece := await _next(stream, seconds)) is not None:
+        async for piece in stream:
             received += len(piece)
             if received > limit:
                 await _pass_over(request, stream, limit)
@@ -58,24 +73,17 @@ async def pieces(request: Request, limit: int, seconds: float) -> AsyncIterator[
         raise Problem(400, "cut_off", "The connection ended before the body did. Send it again.") from None
 
 
-async def read_whole(request: Request, limit: int, seconds: float) -> bytes:
-    """The whole body; `Problem` when it is larger than the limit, or not there in that time."""
-    whole = bytearray()
-    try:
-        async with asyncio.timeout(seconds):
-            async for piece in pieces(request, limit, seconds):
-                whole += piece
-    except TimeoutError:
-        raise _too_slow(seconds) from None
-    return bytes(whole)
-
-
-async def _next(stream: AsyncIterator[bytes], seconds: float) -> bytes | None:
-    try:
-        async with asyncio.timeout(seconds):
-            return await anext(stream, None)
-    except TimeoutError:
-        raise _too_slow(seconds) from None
+async def _timed(stream: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """The same pieces, each of them in that time."""
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                piece = await anext(stream, None)
+        except TimeoutError:
+            raise _too_slow(seconds) from None
+        if piece is None:
+            return
+        yield piece
 
 
 async def _pass_over(request: Request, stream: AsyncIterator[bytes], limit: int) -> None:
