@@ -17,7 +17,7 @@ CLERK = Agent(
 
 async def test_the_built_in_agent_is_always_there_and_stays(store: SqliteStore) -> None:
     assert await soon(store.agents.all(owner="ann")) == [GENERAL]
-    assert await soon(store.agents.get("General", owner="ann")) == GENERAL
+    assert await soon(store.agents.find("General", owner="ann")) == GENERAL
     with pytest.raises(ToolError, match="is built in and can't be removed"):
         await soon(store.agents.delete("General", owner="ann"))
     with pytest.raises(ToolError, match="is built in and keeps its name: clone it instead"):
@@ -30,14 +30,14 @@ async def test_the_built_in_agent_is_always_there_and_stays(store: SqliteStore) 
 async def test_the_built_in_agent_can_be_edited_by_each_for_themselves(store: SqliteStore) -> None:
     mine = structs.replace(GENERAL, instructions="Speak German.")
     await soon(store.agents.edit("General", mine, owner="ann"))
-    assert await soon(store.agents.get("General", owner="ann")) == mine
-    assert await soon(store.agents.get("General", owner="bob")) == GENERAL
+    assert await soon(store.agents.find("General", owner="ann")) == mine
+    assert await soon(store.agents.find("General", owner="bob")) == GENERAL
+    assert await soon(store.agents.find("Clerk", owner="bob")) is None
 
 
 async def test_an_agent_of_somebody_else_is_not_there(store: SqliteStore) -> None:
     await soon(store.agents.create(CLERK, owner="ann"))
     for attempt in (
-        store.agents.get("Clerk", owner="bob"),
         store.agents.clone("Clerk", "Copy", owner="bob"),
         store.agents.edit("Clerk", CLERK, owner="bob"),
         store.agents.delete("Clerk", owner="bob"),

@@ -219,8 +219,8 @@ class AgentBook(Protocol):
         """The owner's agents by name; the built-in one first."""
         ...
 
-    async def get(self, name: str, *, owner: str) -> Agent:
-        """The agent of this name."""
+    async def find(self, name: str, *, owner: str) -> Agent | None:
+        """The agent of this name; None when there is none."""
         ...
 
     async def create(self, agent: Agent, *, owner: str) -> None:

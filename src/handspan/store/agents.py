@@ -28,9 +28,9 @@ class StoredAgents:
         found = self._database.read_now(partial(_all, plain(owner)))  # a handful: a thread would cost more
         return [found.pop(GENERAL.name), *(found[name] for name in sorted(found))]
 
-    async def get(self, name: str, *, owner: str) -> Agent:
-        """The agent of this name."""
-        return self._database.read_now(partial(_get, name, plain(owner)))
+    async def find(self, name: str, *, owner: str) -> Agent | None:
+        """The agent of this name; None when there is none."""
+        return self._database.read_now(partial(_find, name, plain(owner)))
 
     async def create(self, agent: Agent, *, owner: str) -> None:
         """Keep a new agent."""
@@ -58,6 +58,14 @@ class StoredAgents:
 def _all(owner: str, connection: sqlite3.Connection) -> dict[str, Agent]:
     rows = connection.execute("SELECT name, body FROM agents WHERE owner = ?", (owner,))
     return {GENERAL.name: GENERAL} | {name: _decoder.decode(body) for name, body in rows}
+
+
+def _find(name: str, owner: str, connection: sqlite3.Connection) -> Agent | None:
+    sql = "SELECT body FROM agents WHERE owner = ? AND name = ?"
+    row = connection.execute(sql, (owner, plain(name))).fetchone()
+    if row is None:
+        return GENERAL if name == GENERAL.name else None
+    return _decoder.decode(row[0])
 
 
 def _get(name: str, owner: str, connection: sqlite3.Connection) -> Agent:

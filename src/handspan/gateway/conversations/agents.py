@@ -1,6 +1,6 @@
 """The agents that there are: those of the settings, which are changed there, and those that people keep (SPEC A1)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
@@ -49,11 +49,14 @@ class Agents:
 
     async def find(self, name: str | None = None, *, owner: str = _OWNER) -> KnownAgent:
         """The agent of this name, or the default one; `ConfigError` when there is none."""
-        known = {one.agent.name: one for one in await self.all(owner=owner)}
         wanted = name or self._settings.default_agent
-        if wanted not in known:
-            raise _unknown(name, wanted, known)
-        return known[wanted]
+        if self._is_of_settings(wanted):
+            return KnownAgent(self.of_settings(wanted), True)
+        if self._book is None and wanted == GENERAL.name:
+            return KnownAgent(self.of_settings(wanted), False)
+        if self._book is not None and (kept := await self._book.find(wanted, owner=owner)) is not None:
+            return KnownAgent(kept, False)
+        raise _unknown(name, wanted, [one.agent.name for one in await self.all(owner=owner)])
 
     async def create(self, agent: Agent, *, owner: str = _OWNER) -> None:
         """Keep a new agent; its name has to be free."""
@@ -123,9 +126,7 @@ def unticked(agent: Agent, tool: str) -> Agent:
     return structs.replace(agent, deny=(*agent.deny, tool)) if selects(agent, tool) else agent
 
 
-def _unknown(
-    name: str | None, wanted: str, known: Sequence[str] | dict[str, AgentSettings] | dict[str, KnownAgent]
-) -> ConfigError:
+def _unknown(name: str | None, wanted: str, known: Iterable[str]) -> ConfigError:
     shown = wanted if len(wanted) <= 60 else f"{wanted[:59]}…"
     there_are = f"{did_you_mean(wanted, known)} There are: {', '.join(sorted(known))}."
     if name:

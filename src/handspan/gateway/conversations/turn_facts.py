@@ -15,6 +15,8 @@ class Bound(Struct, frozen=True):
     """The agent that was named, or that the session has; empty for the default one."""
     persona: str = ""
     """Only the one that was named: for `say`. The session's own may change while a client is bound."""
+    removed: int = 0
+    """How many messages it has lost so far."""
 
 
 class RunningTurn(Struct, frozen=True):

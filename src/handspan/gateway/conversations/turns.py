@@ -92,7 +92,7 @@ class Turns:
         await self._sessions.agent(agent, known, who.owner)
         if known is None:
             return Bound(session_id, 0, name, agent, agent)
-        return Bound(session_id, known.length, known.name or name, agent or known.agent, agent)
+        return Bound(session_id, known.length, known.name or name, agent or known.agent, agent, known.removed)
 
     async def say(
         self,

@@ -135,8 +135,8 @@ class Runs:
         bound = await self._turns.bind(config.thread_id or None, who, agent=config.agent)
         thread = bound.session_id
         tools = await self._book.of_run(client.id, asked.tools)
-        numbers = await self._numbers(thread, who.owner) if config.thread_id else Numbers()
-        following = Following(Shower(thread), numbers, out, resumes=False)
+        numbers = await self._numbers(thread, who.owner, bound.removed)
+        following = Following(Shower(thread), numbers, out, resumes=False, name=bound.name)
         following.is_new = bound.message_count == 0
         ended = await self._turns.say(
             thread,
@@ -154,7 +154,9 @@ class Runs:
         thread, answered = await self._results.read(asked, owner=who.owner, client=client.id)
         begun_with = set_of(answered[0].record.tool.origin)
         tools = await self._book.of_run(client.id, asked.tools, begun_with)
-        following = Following(Shower(thread), await self._numbers(thread, who.owner), out, resumes=True)
+        known = await self._store.conversations.get(thread, owner=who.owner)
+        numbers = await self._numbers(thread, who.owner, known.removed)
+        following = Following(Shower(thread), numbers, out, resumes=True, name=known.name)
         equipment = self._equipment(client, thread, tools, asked, following)
         are_taken = False
 
@@ -170,18 +172,16 @@ class Runs:
             raise GraphFault(422, "GRAPH_ANSWERED_CALL", text)
         return following, ended
 
-    async def _numbers(self, thread: str, owner: str) -> Numbers:
-        known = await self._store.conversations.find(thread, owner=owner)
-        if known is None or not known.removed:
-            return Numbers()
-        return Numbers(await self._store.threads.numbers(thread, owner=owner), known.removed)
+    async def _numbers(self, thread: str, owner: str, removed: int) -> Numbers:
+        return Numbers(await self._store.threads.numbers(thread, owner=owner), removed) if removed else Numbers()
 
     async def _settle(self, answered: Sequence[Answered]) -> bool:
         """Give the calls their results, all or none (http.md 5.3); False when one of them waits no more."""
-        for one in answered:
-            record = await self._store.ledger.find(one.record.id)
-            if record is None or record.state != "pending":
-                return False
+        if len(answered) > 1:  # one alone is refused by the engine
+            for one in answered:
+                record = await self._store.ledger.find(one.record.id)
+                if record is None or record.state != "pending":
+                    return False
         results = [await self._engine.settle(one.record.id, one.outcome) for one in answered]
         return None not in results
 
@@ -209,19 +209,22 @@ class Runs:
         opened = following.open
         if ended.reason == "pending" and not opened:  # some of the round are still missing (http.md 5.4)
             opened = await self.open_calls(client, thread)
-        known = await self._store.conversations.find(thread, owner=owner)
         status = _STATUS.get(ended.reason, "completed")
-        if ended is NOTHING_TO_DO and (known is None or known.state != "waiting"):
+        if ended is NOTHING_TO_DO and not await self._is_waiting(thread, owner):
             status = "stopped"  # somebody ended the run before it could go on
         meta = Meta(
             is_new_thread=following.is_new,
             thread_id=thread,
-            thread_name=(known.name or None) if known else None,
+            thread_name=following.name or None,
             run_id=following.run or following.waited,
             status=status,
             open_calls=opened,
         )
         return Run(meta)
+
+    async def _is_waiting(self, thread: str, owner: str) -> bool:
+        known = await self._store.conversations.find(thread, owner=owner)
+        return known is not None and known.state == "waiting"
 
 
 def _fewer(own: int | None, asked: int) -> int:
