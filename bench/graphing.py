@@ -36,11 +36,13 @@ async def measure(folder: Path) -> Iterable[Figure]:
 def _measure(folder: Path) -> list[Figure]:
     with _gateway(folder / "round") as gateway:
         ours, sizes = _rounds(gateway)
+        own = _own(gateway)
     plain = _plain(*sizes)
     commit = _commit(folder / "commit.db")
     held, survived = _suspended(folder / "held")
     return [
         Figure("graph_round", ours / plain, "x two plain HTTP requests", target=2),
+        Figure("graph_round_own", ours / own, "x two requests of the gateway that only read who asks"),
         Figure("graph_round_us", ours * 1e6, "us, suspended and gone on"),
         Figure("graph_round_disk_us", 2 * commit * 1e6, "us of it: two commits to the disk"),
         Figure("suspended_1000_mb", held, "MB for 1,000 suspended runs", target=50),
@@ -57,7 +59,14 @@ class Client:
 
     def post(self, path: str, body: bytes) -> bytes:
         """The answer's body."""
-        self._connection.request("POST", path, body, self._headers)
+        return self._answer("POST", path, body)
+
+    def get(self, path: str) -> bytes:
+        """The same without a body of its own."""
+        return self._answer("GET", path, None)
+
+    def _answer(self, method: str, path: str, body: bytes | None) -> bytes:
+        self._connection.request(method, path, body, self._headers)
         response = self._connection.getresponse()
         answer = response.read()
         assert response.status == 200, answer
@@ -123,6 +132,12 @@ def _rounds(gateway: Gateway) -> tuple[float, tuple[int, int, int, int]]:
 
     with _one_core(gateway.process.pid):
         return _median(one), sizes
+
+
+def _own(gateway: Gateway) -> float:
+    """Seconds for two requests of the same gateway that pass its door, and say what it knows by heart."""
+    with _one_core(gateway.process.pid):
+        return _median(lambda: [json.loads(gateway.client.get("/v1/graph")) for _ in range(2)])
 
 
 def _plain(asking: int, answering: int, first: int, last: int) -> float:
