@@ -7,12 +7,16 @@ from typing import Final
 from handspan.store.database import Database
 
 MOST_SETS: Final = 200
-"""Sets of tools that a client may have; those go first that it brought longest ago."""
+"""Sets of tools that a client may have; those go first that it brought longest ago, and no open call is of."""
 
 _SAVE: Final = "INSERT OR REPLACE INTO browser_tools (client, set_id, tools, at) VALUES (?, ?, ?, ?)"
 _TIDY: Final = (
     "DELETE FROM browser_tools WHERE client = ?1 AND set_id <> '' AND set_id NOT IN"
     " (SELECT set_id FROM browser_tools WHERE client = ?1 AND set_id <> '' ORDER BY at DESC LIMIT ?2)"
+    # A run that waits goes on with what it began with, after a restart too: its calls name the set at their end.
+    " AND NOT EXISTS (SELECT 1 FROM calls WHERE state <> 'done'"
+    " AND json_extract(CAST(tool AS TEXT), '$.origin.name') = ?1"
+    " AND json_extract(CAST(tool AS TEXT), '$.origin.connection') LIKE '%:' || browser_tools.set_id)"
 )
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.graph.house import ECHO, House, Page, tool
+from handspan.store.browser import MOST_SETS
+from tests.gateway.graph.house import ECHO, House, Page, result, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -93,3 +94,14 @@ class TestSettingUp:
         await page.set_up(tool("größe.messen!"))
         (shown,) = [name for name in await names(page) if name.startswith("gr")]
         assert (await page.say(f"call {shown}")).calls[0]["name"] == "größe.messen!"
+
+
+class TestSetsThatRequestsBring:
+    async def test_a_set_that_had_to_go_is_kept_again_when_it_is_brought_again(self, there: House, page: Page) -> None:
+        first = [tool("mine", description="first")]
+        for tools in (first, first, *([tool(f"t{number}")] for number in range(MOST_SETS))):
+            assert (await page.say("hello", tools=tools)).meta["status"] == "completed"
+        (call,) = (await page.say("call mine\nthen\n{tools}", tools=first)).calls
+        await there.gateway.restart()
+        gone_on = await page.answer(result(call["id"], "ok"))  # with what the run began with: it brings none
+        assert "mine" in json.loads(gone_on.words)

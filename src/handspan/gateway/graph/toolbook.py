@@ -91,7 +91,9 @@ class ToolBook:
     async def _save(self, client: str, set_id: str, encoded: bytes) -> None:
         if await self._of(client, set_id) != encoded:
             await self._kept.save(client, set_id, encoded)
-            self._known.pop((client, set_id), None)  # it may yet not be committed: who needs it looks
+            # It may yet not be committed, and others of this client may have gone for it: who needs one looks.
+            for key in [key for key in self._known if key[0] == client]:
+                del self._known[key]
 
     def _remember(self, key: tuple[str, str], encoded: bytes) -> None:
         self._known[key] = encoded
