@@ -20,9 +20,11 @@ COMMANDS: Final = {
     "device": ("handspan.cli.device", "Make this computer a device whose tools agents can use."),
     "doctor": ("handspan.cli.doctor", "See whether everything works here, and what to do where it does not."),
     "model": ("handspan.cli.model", "See which model answers, and exactly what it would be sent."),
+    "pair": ("handspan.cli.pair", "Let a device, a program or a browser in: a new code or link."),
     "schema": ("handspan.cli.schema", "Check JSON Schemas, and see how model APIs get them."),
     "serve": ("handspan.cli.serve", "Serve agents to people, and tools of any device to agents."),
     "skills": ("handspan.cli.skills", "List skills, and let those of the workspace be used."),
+    "tokens": ("handspan.cli.tokens", "List tokens, make one for a page or a program, revoke one."),
     "tools": ("handspan.cli.tools", "List the tools, say why one can't be used, switch them on and off."),
 }
 

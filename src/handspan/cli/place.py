@@ -71,7 +71,7 @@ def find_gateway(*, says: bool = True) -> "Remote | None":
             raise click.UsageError("--embedded, or --url and --token: one of the two.")
         _say("(embedded)", says)
         return None
-    remote = named_gateway() or running_gateway(read_settings())
+    remote = named_gateway() or running_gateway(read_settings(), may_embed=True)
     if remote is None:
         if given.get("token"):
             raise click.UsageError("No gateway is running that --token could be for: name one with --url.")
@@ -107,7 +107,7 @@ def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None) -> "Rem
     return remote
 
 
-def running_gateway(settings: Settings) -> "Remote | None":
+def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote | None":
     """The gateway that serves the state folder; None when there is none."""
     running = find_running(settings.state)
     if running is None:
@@ -115,8 +115,8 @@ def running_gateway(settings: Settings) -> "Remote | None":
     token = _token() or running.token
     if not token:
         raise ConfigError(
-            f"A gateway runs at {running.url}, but its token is not in {str(settings.state)!r}: give one with --token, "
-            "or use --embedded."
+            f"A gateway runs at {running.url}, but its token is not in {str(settings.state)!r}: give one with --token"
+            f"{', or use --embedded' if may_embed else ''}."
         )
     try:
         tls = own_tls(settings.gateway.tls_cert)

@@ -31,6 +31,7 @@ async def test_a_token_is_made_shown_once_used_and_revoked(knocking: Knocking) -
     listing = await knocking.get("/api/tokens")
     assert token not in listing.text
     shown = next(one for one in listing.json()["tokens"] if one["label"] == "script")
+    assert shown["id"] == made.json()["id"]
     assert shown["revoked"] is None and shown["current"] is False and shown["scopes"] == ["chat"]
     assert [one["label"] for one in listing.json()["tokens"] if one["current"]] == ["operator"]
     assert (await knocking.ask("DELETE", f"/api/tokens/{shown['id']}")).json() == {"revoked": True, "id": shown["id"]}
@@ -43,6 +44,7 @@ async def test_a_token_is_made_shown_once_used_and_revoked(knocking: Knocking) -
 async def test_a_pairing_code_becomes_a_token(knocking: Knocking) -> None:
     made = await knocking.post("/api/pairing", {"scopes": ["device"]})
     assert made.status_code == 201 and made.json()["scopes"] == ["device"] and made.json()["expires_in"] == 300
+    assert made.json()["url"] is None  # nobody else reaches a gateway that listens to this computer alone
     token = await knocking.house.doors.pairing.pair(made.json()["code"], "phone", "127.0.0.1")
     assert (await knocking.post("/api/artifacts", content=b"x", token=token)).status_code == 201
     assert is_error(await knocking.get("/api/sessions", token=token), 403, "forbidden")

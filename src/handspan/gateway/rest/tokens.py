@@ -6,6 +6,8 @@ from msgspec import Meta, Struct
 
 from handspan.gateway.entry.auth import TokenScope
 from handspan.gateway.entry.pairing import DEVICE_SCOPES
+from handspan.gateway.entry.tokens import hash_of
+from handspan.gateway.listening import url_for_others
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import moment
@@ -49,6 +51,8 @@ class MadeToken(Struct, frozen=True):
     """The token, shown this once."""
 
     token: str
+    id: str
+    """By which it is listed, and revoked."""
     scopes: tuple[str, ...]
     label: str
 
@@ -72,6 +76,9 @@ class MadeCode(Struct, frozen=True):
     code: str
     scopes: tuple[str, ...]
     expires_in: float
+    """Seconds."""
+    url: str | None
+    """Where another computer or a phone reaches this gateway; null when only this computer does."""
 
 
 @family.get("/api/tokens", "admin")
@@ -87,7 +94,7 @@ async def create_token(visit: Visit, body: NewToken) -> MadeToken:
     scopes = tuple(dict.fromkeys(body.scopes))
     token = await visit.doors.auth.issue(visit.owner, scopes, body.label)
     visit.tell("tokens", change="created")
-    return MadeToken(token, scopes, body.label)
+    return MadeToken(token, hash_of(token)[:_SHOWN], scopes, body.label)
 
 
 @family.delete("/api/tokens/{token_id}", "admin")
@@ -104,7 +111,9 @@ async def revoke_token(visit: Visit, token_id: str) -> RevokedToken:
 async def create_code(visit: Visit, body: NewCode) -> MadeCode:
     """A code that lets one device in (`POST /pair`), once and soon."""
     made = visit.doors.pairing.new_code(visit.who, tuple(dict.fromkeys(body.scopes)))
-    return MadeCode(made.code, made.scopes, made.expires_in)
+    settings = visit.doors.app.settings.gateway
+    _, port = visit.request.scope.get("server") or ("", None)
+    return MadeCode(made.code, made.scopes, made.expires_in, url_for_others(settings, port or settings.port))
 
 
 def _shown(visit: Visit, token: Token) -> ShownToken:

@@ -1,0 +1,67 @@
+"""The gateway as its operator asks it: found, or said how to find it; who is not the operator is told so."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from handspan.cli.options import read_settings
+from handspan.cli.place import named_gateway, running_gateway
+from handspan.cli.remote import Remote, RemoteRefused
+from handspan.config.settings import Settings
+from handspan.core.errors import ConfigError
+from handspan.gateway.entry.auth import ADMIN
+from handspan.gateway.entry.operator_token import read_operator_token
+
+_OR_NONE: Final = (
+    "On the computer that the gateway runs on, its operator needs none: leave out --token, --url and the "
+    "variables HANDSPAN_TOKEN and HANDSPAN_URL."
+)
+
+
+@contextlib.contextmanager
+def operated(*, says: bool) -> Iterator[Remote]:
+    """The gateway, for a block that needs the scope `admin`. `says`: on standard error, which it is."""
+    settings = read_settings()
+    remote = named_gateway() or running_gateway(settings)
+    if remote is None:
+        raise ConfigError(
+            f"No gateway serves the state folder {str(settings.state)!r}: start one with `handspan serve`, or name one "
+            "with --url and --token."
+        )
+    if says:
+        click.echo(f"(gateway {remote.url})", err=True)
+    try:
+        yield remote
+    except RemoteRefused as refused:
+        raise RemoteRefused(refused.status, _in_words(refused, remote, settings)) from None
+    finally:
+        remote.close()
+
+
+def _in_words(refused: RemoteRefused, remote: Remote, settings: Settings) -> str:
+    """What the gateway said, for somebody who typed a command: about tokens its own words are for programs."""
+    if refused.status == 401 and remote.token == _operators(settings):
+        return (
+            f"The gateway at {remote.url} does not take the operator's token of {str(settings.state)!r} any more: it "
+            "was revoked, or is another gateway's. If it was revoked, start the gateway again: it makes a new one."
+        )
+    if refused.status == 401:
+        return (
+            f"The gateway at {remote.url} does not know this token: it is wrong, or was revoked. "
+            f"Give one with the scope {ADMIN!r}. {_OR_NONE}"
+        )
+    if refused.status == 403 and repr(ADMIN) in str(refused):
+        return (
+            f"Only the operator may do this, and this token is not the operator's: it lacks the scope {ADMIN!r}. "
+            f"Give one that has it. {_OR_NONE}"
+        )
+    return str(refused)
+
+
+def _operators(settings: Settings) -> str | None:
+    try:
+        return read_operator_token(settings.state)
+    except ConfigError:  # then it was not this one
+        return None

@@ -1,0 +1,113 @@
+"""`handspan pair`: a new pairing code for a device or a program, or a link for a browser (SPEC S5, U1, U2)."""
+
+import importlib
+import sys
+from datetime import datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+from msgspec import Struct
+
+from handspan.cli.operating import operated
+from handspan.cli.options import settings_options
+from handspan.cli.place import gateway_options
+from handspan.cli.remote import Remote
+from handspan.core.values import JsonObject
+from handspan.gateway.entry.auth import SCOPES
+from handspan.gateway.entry.pairing import DEVICE_SCOPES, pairing_url
+from handspan.gateway.entry.places import LOOPBACK
+
+_QR: Final = "handspan.gateway.entry.qr"
+
+
+class _MadeCode(Struct, frozen=True):
+    code: str
+    scopes: tuple[str, ...]
+    expires_in: float
+    url: str | None
+
+
+class _MadeLink(Struct, frozen=True):
+    url: str
+    expires_in: float
+
+
+@click.command("pair")
+@click.option("--browser", is_flag=True, help="Show a link that signs a browser in as you, in place of a code.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(SCOPES),
+    help=f"What the device may do; default: {' and '.join(DEVICE_SCOPES)}. May be given several times.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@settings_options
+@gateway_options
+def command(browser: bool, scopes: tuple[str, ...], as_json: bool) -> None:
+    """Let a device or a program in: show a new pairing code of the gateway, good once and for some minutes.
+
+    The gateway is the one that serves the state folder, or the one at --url.
+    """
+    if browser and scopes:
+        raise click.UsageError("--browser, or --scope: a browser that signs in may do all that you may.")
+    with operated(says=not as_json) as remote:
+        if browser:
+            _link(remote, as_json)
+        else:
+            _code(remote, tuple(dict.fromkeys(scopes)) or DEVICE_SCOPES, as_json)
+
+
+def _link(remote: Remote, as_json: bool) -> None:
+    made = remote.change("POST", "/api/signin", _MadeLink)
+    if as_json:
+        _print_json({"url": made.url, **_until(made.expires_in)})
+        return
+    click.echo(f"Page     {made.url}")
+    click.echo(f"         signs one browser in as you, {_in_words(made.expires_in)}")
+
+
+def _code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
+    made = remote.change("POST", "/api/pairing", _MadeCode, {"scopes": scopes})
+    others = made.url if _is_loopback(remote.url) else remote.url  # what was named led here from elsewhere already
+    place = others or remote.url
+    if as_json:
+        where: JsonObject = {"url": place, "link": pairing_url(place, made.code), "reachable_by_others": bool(others)}
+        _print_json({"code": made.code, "scopes": made.scopes, **where, **_until(made.expires_in)})
+        return
+    who = "another computer or phone" if others else "another program of this computer"
+    click.echo(f"Device   {who} pairs at {place} with the code {made.code}")
+    click.echo(f"         once, {_in_words(made.expires_in)}; its scopes: {', '.join(made.scopes)}")
+    if others is None:
+        click.echo(f'         a program: POST {place}/pair with {{"code": "{made.code}"}} answers with its token')
+        click.echo("         phones can't reach this address: start the gateway with --host 0.0.0.0 to let them")
+        return
+    click.echo(f"         a computer: handspan device --url {place} --pair {made.code}")
+    click.echo(f"         a phone: {pairing_url(place, made.code)}")
+    if sys.stdout.isatty():
+        show: Any = importlib.import_module(_QR).qr_text
+        click.echo(show(pairing_url(place, made.code)))
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in LOOPBACK or host.startswith("127.")
+
+
+def _until(seconds: float) -> JsonObject:
+    return {"expires_in": seconds, "expires": _end(seconds).isoformat(timespec="seconds")}
+
+
+def _in_words(seconds: float) -> str:
+    return f"within {round(seconds / 60)} minutes (until {_end(seconds):%H:%M:%S})"
+
+
+def _end(seconds: float) -> datetime:
+    """By the clock of this computer, which the person looks at."""
+    return datetime.now().astimezone() + timedelta(seconds=seconds)
+
+
+def _print_json(value: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
