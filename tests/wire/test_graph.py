@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from handspan.wire import graph
+from handspan.wire import graph, graph_bodies, strict_json
 from handspan.wire.graph import BodyError, Config, Fresh, Resume, Stop, read_asked, read_ws
 from handspan.wire.graph_answers import GraphMessage, InvokeAnswer, Meta
 from handspan.wire.graph_blocks import (
@@ -17,7 +17,8 @@ from handspan.wire.graph_blocks import (
     ToolResultBlock,
 )
 from handspan.wire.graph_faults import MOST_DETAILS, Detail, code_of
-from handspan.wire.graph_requests import AddedMessage
+from handspan.wire.graph_requests import MOST_ENTRIES, AddedMessage
+from handspan.wire.json_size import MOST_VALUES
 from handspan.wire.ws_frames import Part
 
 HELLO = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
@@ -431,3 +432,78 @@ def test_every_field_of_a_message_is_sent() -> None:
             "open_calls": [],
         },
     }
+
+
+PART = {"kind": "file", "media_type": "a/b", "data": ""}
+ANSWERED: dict[str, Any] = RESULT["content"][0]  # type: ignore[assignment]  # it has one block
+
+
+@pytest.mark.parametrize(
+    ("messages", "what"),
+    [
+        ([{}] * (MOST_ENTRIES + 1), "messages"),
+        ([{"role": "user", "content": [1] * (MOST_ENTRIES + 1)}], "blocks"),
+        ([{"role": "user", "content": [{"type": "text"}] * 501}] * 10, "blocks"),
+        ([{"role": "tool", "content": [ANSWERED] * (MOST_ENTRIES + 1)}], "blocks"),
+        ([{"role": "tool", "content": [{**ANSWERED, "parts": [PART] * (MOST_ENTRIES + 1)}]}], "parts"),
+        ([{"role": "tool", "content": [{**ANSWERED, "parts": [1] * 501}] * 10}], "parts"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_more_than_a_request_may_bring_is_refused_and_none_of_it_is_read(
+    messages: Any, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for reads in ("judge_asked", "judge_blocks", "read_messages", "InvokeBody", "ResumeBody"):
+        monkeypatch.delattr(graph, reads)
+    monkeypatch.setattr(graph, "_BODIES", {})
+    for place, data, read in (
+        ("body.messages", body(*messages), graph.read_asked),
+        ("body.messages", body(*messages), graph.read_added),
+        ("body.state.context", msgspec.json.encode({"state": {"context": messages}}), graph.read_state),
+        ("body.messages", body(*messages, invoke_type="fresh"), graph.read_ws),
+        ("body.tool_result", msgspec.json.encode({"tool_result": messages, "invoke_type": "resume"}), graph.read_ws),
+    ):
+        assert places(data, read) == {place: "value_error"}
+        assert f" {what}, and 5,000 is the most: send fewer in one request." in words(data, read)
+
+
+def test_thousands_of_blocks_are_taken() -> None:
+    blocks = [{"type": "text", "text": f"word {number}, and more"} for number in range(MOST_ENTRIES)]
+    assert len(read_asked(said(*blocks)).said) == MOST_ENTRIES
+    assert len(read_asked(body(*[HELLO] * 4000)).said) == 4000
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        graph.read_asked,
+        graph.read_setup,
+        graph.read_stop,
+        graph.read_added,
+        graph.read_state,
+        graph.read_ws,
+        lambda data: graph_bodies.read_body(data, Config),
+    ],
+)
+def test_a_body_of_very_many_values_is_refused_by_all_who_read_one(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(strict_json, "_decode")
+    data = said({"type": "text", "text": "hello"}, initial_state=[[]] * MOST_VALUES)
+    assert places(data, read) == {"body": "value_error"}
+    assert "more than 50,000 values and keys" in words(data, read)
+
+
+def test_a_picture_is_one_value_however_large_it_is() -> None:
+    data = "iVBORw0KGgo9" * 700_000
+    picture = {"type": "image", "media": {"kind": "data", "data_base64": data, "mime_type": "image/png"}}
+    assert read_asked(said(picture)).said == [ImageBlock(Media("data", data_base64=data, mime_type="image/png"))]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [("x" * 61, "'" + "x" * 59 + "…"), ([[]] * 1000, "[…]"), ({"a": [1]}, "{…}"), ("\x00" * 60, "'" + "\\x00" * 14)],
+)
+def test_of_a_large_value_that_is_wrong_only_a_little_is_told(given: Any, told: str) -> None:
+    assert f"There is no role {told}" in words(body({**HELLO, "role": given}))
+    assert f"There is no {told}" in words(body(HELLO, response_granularity=given))
+    media = {"kind": "data" + "`" * 100_000}
+    assert len(words(said({"type": "image", "media": media}))) < 400

@@ -5,8 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from handspan.wire import graph_tools
 from handspan.wire.graph import BodyError, OfferedTool, read_asked, read_setup
+from handspan.wire.graph_requests import MOST_ENTRIES
 
+FEW = {"function": {"name": "echo"}}
+HELLO = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
 TOOL = {"node_name": "TOOL", "name": "echo", "description": "Echo", "parameters": {"type": "object"}}
 
 
@@ -117,3 +121,14 @@ def test_a_request_may_carry_tools_of_its_own() -> None:
     asked = read_asked(msgspec.json.encode({"messages": [message], "tools": [TOOL]}))
     assert asked.tools == [OfferedTool("TOOL", "echo", "Echo", {"type": "object"})]
     assert read_asked(msgspec.json.encode({"messages": [message], "tools": []})).tools == []
+
+
+def test_more_tools_than_a_request_may_bring_are_refused_and_none_of_them_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert len(read_setup(setup(*[FEW] * MOST_ENTRIES))) == MOST_ENTRIES
+    monkeypatch.delattr(graph_tools, "_read_tool")
+    too_many = [FEW] * (MOST_ENTRIES + 1)
+    assert places(setup(*too_many)) == {"body.tools": "value_error"}
+    with pytest.raises(BodyError, match=r"It has 5,001 tools, and 5,000 is the most: send fewer in one request"):
+        read_asked(msgspec.json.encode({"messages": [HELLO], "tools": too_many}))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from handspan.core.errors import WireError
 from handspan.core.values import Json
+from handspan.wire import strict_json
 from handspan.wire.strict_json import parse, parse_slowly
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpora" / "jsontestsuite" / "cases.json"
@@ -23,7 +24,9 @@ values = st.recursive(
 # Texts that are nearly JSON: tokens in any order, so that doubled keys, colons in strings and bad grammar abound.
 tokens = (
     st.sampled_from("{}[],:1\t\x00é\ufeff\ud800")
-    | st.sampled_from(['"a"', '"b:"', '"\\u003a"', '"\\u003A:"', '"\\ud800"', "-0", "1e400", "NaN", "null"])
+    | st.sampled_from(
+        ['"a"', '"b:"', '"\\u003a"', '"\\u003A:"', '"\\\\u003a"', '"\\ud800"', "-0", "1e400", "NaN", "null"]
+    )
     | st.sampled_from(['{"a":', '"a":1', '"\\u0061":2', '"a:":":"'])
 )
 
@@ -86,6 +89,8 @@ def test_what_is_not_strict_json_is_refused_with_reason_and_place(raw: bytes | s
         '{"a": 1, "a": "\\u003a"}',
         '{"a": 1, "a": "\\u003A"}',
         '{"a": {"b": 1}, "a": "\\u003a\\u003a"}',
+        '{"a": "\\u003a", "a": "\\\\u003a"}',
+        '{"a": "\\\\u003a", "a": "\\\\\\u003a"}',
     ],
 )
 def test_a_doubled_key_is_refused_wherever_it_stands(raw: str) -> None:
@@ -140,6 +145,14 @@ def test_brackets_in_strings_and_side_by_side_are_no_depth() -> None:
 def test_good_json_is_read_alike_as_bytes_and_as_text_by_both_parsers(raw: bytes) -> None:
     expected = json.loads(raw)
     assert parse(raw) == parse(raw.decode()) == parse_slowly(raw) == expected
+
+
+@pytest.mark.parametrize("text", ["\\u003a", "\\\\u003a", "\\\\\\u003A:", ":\\u003a\\\\", "\\u003b:"])
+def test_colons_that_are_escaped_are_counted_and_need_no_arbiter(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = f'{{"a": "{text}", "{text}": {{"b:": ["{text}", ":"]}}}}'
+    expected = parse_slowly(raw)
+    monkeypatch.delattr(strict_json, "parse_slowly")
+    assert parse(raw) == parse(raw.encode()) == expected
 
 
 def test_large_integers_stay_exact() -> None:

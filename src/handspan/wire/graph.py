@@ -12,7 +12,7 @@ from msgspec import Struct
 from handspan.core.values import Json, JsonObject
 from handspan.wire.graph_bodies import BODY, read_object
 from handspan.wire.graph_faults import BodyError, Detail, Faults, Place, kind_of, shown
-from handspan.wire.graph_messages import judge_asked, judge_blocks, read_messages
+from handspan.wire.graph_messages import judge_asked, judge_blocks, read_messages, refuse_many
 from handspan.wire.graph_requests import (
     MOST_ROUNDS,
     AddedMessage,
@@ -148,6 +148,7 @@ def failure(code: str, message: str, details: list[Detail], request_id: str, at:
 
 def _asked(value: JsonObject, key: str) -> Asked:
     """A request whose messages stand under this key."""
+    refuse_many(value.get(key), (*BODY, key))
     faults = Faults()
     try:
         body: InvokeBody | ResumeBody = msgspec.convert(value, _BODIES[key])
@@ -220,6 +221,7 @@ def _granularity(value: Json, faults: Faults) -> Granularity:
 
 
 def _added(value: Json, place: Place) -> list[AddedMessage]:
+    refuse_many(value, place)
     faults = Faults()
     messages = read_messages(value, place, faults, AddedMessage)
     faults.refuse()

@@ -8,6 +8,7 @@ from handspan.core.errors import WireError
 from handspan.core.values import JsonObject
 from handspan.wire import strict_json
 from handspan.wire.graph_faults import BodyError, Detail, Faults, Kind, Place, kind_of
+from handspan.wire.json_size import MOST_VALUES, CrowdError
 
 BODY: Final[Place] = ("body",)
 
@@ -15,7 +16,9 @@ BODY: Final[Place] = ("body",)
 def read_object(body: bytes | str) -> JsonObject:
     """The object that a body holds; `BodyError` when it is none."""
     try:
-        value = strict_json.parse(body)
+        value = strict_json.parse(body, max_values=MOST_VALUES)
+    except CrowdError as error:
+        raise BodyError([Detail(list(BODY), str(error), "value_error")]) from None
     except WireError as error:
         raise BodyError([Detail(list(BODY), str(error), "json_invalid")]) from None
     if not isinstance(value, dict):

@@ -16,7 +16,8 @@ Kind = TypeVar("Kind", bound=Struct)
 
 MOST_DETAILS: Final = 50
 """A body can be wrong in a million places; nobody reads more."""
-
+_LONGEST: Final = 200
+_SHOWN: Final = 60
 
 _BY_STATUS: Final[dict[int, str]] = {
     401: "AUTHENTICATION_ERROR",
@@ -105,13 +106,14 @@ class Faults:
 def detail_of(error: msgspec.ValidationError, place: Place) -> Detail:
     """What msgspec says, with the place in our form."""
     said, _, path = str(error).partition(" - at `$")
+    said = said[:_LONGEST]  # it quotes what was sent, however long that is
     loc = [*place, *re.findall(r"[^.\[\]`]+", path)]
     if missing := re.search(r"missing required field `([^`]+)`", said):
         return Detail([*loc, missing[1]], "It is missing.", "missing")
     if "matching regex" in said:  # the one pattern there is: not blank
         return Detail(loc, "It is blank: send some text.", "value_error")
     kind = "type_error" if re.match(r"Expected `[^`]+`, got ", said) else "value_error"
-    return Detail(loc, f"{re.sub(r'`([^`]+)`', _in_words, said[:200])}.", kind)
+    return Detail(loc, f"{re.sub(r'`([^`]+)`', _in_words, said)}.", kind)
 
 
 def kind_of(value: Json) -> str:
@@ -120,9 +122,11 @@ def kind_of(value: Json) -> str:
 
 
 def shown(value: Any) -> str:
-    """The value, short enough to be told."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
+    """The value, short enough to be told; of one that holds others only that it does."""
+    if isinstance(value, dict | list):
+        return "{…}" if isinstance(value, dict) else "[…]"
+    text = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _field_by_field(value: dict[str, Json], kind: type[Struct], place: Place) -> list[Detail]:

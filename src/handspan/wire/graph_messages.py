@@ -19,8 +19,8 @@ from handspan.wire.graph_blocks import (
     ToolResultBlock,
     VideoBlock,
 )
-from handspan.wire.graph_faults import Faults, Place, shown
-from handspan.wire.graph_requests import AddedMessage, AskedMessage
+from handspan.wire.graph_faults import BodyError, Detail, Faults, Place, shown
+from handspan.wire.graph_requests import MOST_ENTRIES, AddedMessage, AskedMessage
 
 AnyMessage = TypeVar("AnyMessage", AskedMessage, AddedMessage)
 
@@ -37,6 +37,15 @@ _NOT_HERE: Final = (
     "Messages of the role {role!r} are not taken here: the agent has its own instructions and the thread its own "
     "memory. Send messages of 'user', or results as 'tool'."
 )
+
+
+def refuse_many(value: Json, place: Place) -> None:
+    """`BodyError` for more messages, blocks or parts than one request may bring; for before any of them is read."""
+    messages = value if isinstance(value, list) else []
+    _refuse_more("messages", len(messages), place)
+    contents = [_list_in(message, "content") for message in messages]
+    _refuse_more("blocks", sum(map(len, contents)), place)
+    _refuse_more("parts", sum([len(_list_in(block, "parts")) for content in contents for block in content]), place)
 
 
 def read_messages(value: Json, place: Place, faults: Faults, kind: type[AnyMessage]) -> list[AnyMessage]:
@@ -63,6 +72,17 @@ def judge_blocks(messages: Sequence[AskedMessage | AddedMessage], place: Place, 
         if faults.is_full:
             return
         _judge_message(message, (*place, str(index), "content"), faults)
+
+
+def _list_in(entry: Json, key: str) -> Sequence[Json]:
+    found = entry.get(key) if isinstance(entry, dict) else None
+    return found if isinstance(found, list) else ()
+
+
+def _refuse_more(what: str, count: int, place: Place) -> None:
+    if count > MOST_ENTRIES:
+        text = f"It has {count:,} {what}, and {MOST_ENTRIES:,} is the most: send fewer in one request."
+        raise BodyError([Detail(list(place), text, "value_error")])
 
 
 def _judge_message(message: AskedMessage | AddedMessage, place: Place, faults: Faults) -> None:

@@ -11,6 +11,9 @@ Granularity: TypeAlias = Literal["full", "partial", "low"]
 MOST_ROUNDS: Final = 100
 Rounds: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
 
+MOST_ENTRIES: Final = 5_000
+"""Of one request, of each kind: messages, blocks, parts of results, tools (http.md 4.9)."""
+
 DEFAULT_NODE: Final = "tools"
 """Where a tool without a node belongs (http.md 3.1)."""
 

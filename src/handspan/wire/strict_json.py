@@ -8,24 +8,28 @@ needed, the slow parser of the standard library is the arbiter.
 """
 
 import json
-import re
 from typing import Final, NoReturn
 
 import msgspec
 
 from handspan.core.errors import WireError
 from handspan.core.values import Json, JsonObject
+from handspan.wire.json_size import refuse_crowd
 
 DEFAULT_MAX_DEPTH: Final = 64
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 _BOM: Final = "\ufeff"
-_LONE_SURROGATE: Final = r"[\ud800-\udfff]"
 
 
-def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Json:
-    """The value of one JSON text; `WireError` says what is wrong with it and, where known, at which place."""
+def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: int | None = None) -> Json:
+    """The value of one JSON text; `WireError` says what is wrong with it and, where known, at which place.
+
+    `max_values`: how many it may hold, keys too; with more it is refused before any of it is read. None: any number.
+    """
+    if max_values is not None:
+        refuse_crowd(raw, max_values)
     try:
         value: Json = _decode(raw)
     except (ValueError, RecursionError) as error:  # msgspec.DecodeError and UnicodeDecodeError are ValueErrors
@@ -78,14 +82,17 @@ def _accounts_for(colons: int, raw: bytes | str, value: Json) -> bool:
             items += item.values()
         elif type(item) is list:
             items += item
-    return not colons or (not _escapes_a_colon(raw) and colons == _colons_in_strings(items))
+    return not colons or colons + _escaped_colons(raw) == _colons_in_strings(items)
 
 
-def _escapes_a_colon(raw: bytes | str) -> bool:
-    """Whether the value may hold a colon that its text does not show: then counting proves nothing."""
+def _escaped_colons(raw: bytes | str) -> int:
+    """How many colons its strings hold that its text does not show."""
     if isinstance(raw, bytes):
-        return b"\\u003a" in raw or b"\\u003A" in raw
-    return "\\u003a" in raw or "\\u003A" in raw
+        if b"\\u003" not in raw:
+            return 0
+        plain = raw.replace(b"\\\\", b"")  # a backslash that is escaped itself escapes nothing
+        return plain.count(b"\\u003a") + plain.count(b"\\u003A")
+    return _escaped_colons(raw.encode()) if "\\u003" in raw else 0
 
 
 def _colons_in_strings(items: list[Json]) -> int:
@@ -100,20 +107,25 @@ def _refuse_depth(value: Json, max_depth: int) -> None:
         nested = [item for item in level if type(item) is dict or type(item) is list]
         if not nested:
             return
-        level = [below for item in nested for below in (item.values() if isinstance(item, dict) else item)]
+        level = [below for item in nested for below in (item.values() if type(item) is dict else item)]
     raise _too_deep(max_depth)
 
 
 def _refuse_lone_surrogates(value: Json) -> None:
-    items = [value]
+    items, texts = [value], []
     for item in items:  # grows while it is read
         if isinstance(item, dict):
             items.extend(item)
             items.extend(item.values())
         elif isinstance(item, list):
             items.extend(item)
-        elif isinstance(item, str) and (lone := re.search(_LONE_SURROGATE, item)):
-            raise WireError(f"Not acceptable JSON: half of a surrogate pair, {lone[0]!a}, stands alone in a string.")
+        elif isinstance(item, str):
+            texts.append(item)
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError as error:
+        lone = error.object[error.start]
+        raise WireError(f"Not acceptable JSON: half of a surrogate pair, {lone!a}, stands alone in a string.") from None
 
 
 def _refuse(raw: bytes | str, max_depth: int, error: Exception) -> NoReturn:

@@ -155,13 +155,13 @@ async def test_an_id_in_a_path_leads_nowhere(page: Page, given: str) -> None:
     assert len((await page.ask("GET", "/v1/threads/t/messages")).messages) == 2
 
 
-async def test_ten_megabytes_of_tiny_blocks_are_answered_in_time(page: Page) -> None:
-    for words, status in (("", 422), ("a", 200)):
+async def test_ten_megabytes_of_tiny_blocks_are_refused_in_time(page: Page) -> None:
+    for words in ("", "a"):
         block = f'{{"type":"text","text":"{words}"}},'
         blocks = (block * (10 * 1024 * 1024 // len(block) - 10))[:-1]
         body = f'{{"messages":[{{"role":"user","content":[{blocks}]}}]}}'.encode()
         assert len(body) > 10_000_000
-        assert (await answered(page, "POST", "/v1/graph/invoke", body)).status == status
+        assert (await refused(page, "POST", "/v1/graph/invoke", body)).status == 422
 
 
 @pytest.mark.parametrize("piece", ["{}", "null", '{"role":"user"}', '{"type":"text"}', "[]", "1"])
@@ -177,13 +177,13 @@ async def test_ten_megabytes_of_nothing_that_makes_sense_are_refused_in_time(pag
 
 
 async def test_thousands_of_unknown_calls_are_refused_without_looking_for_each(page: Page) -> None:
-    many = [result(f"call{number}", 1) for number in range(50_000)]
+    many = [result(f"call{number}", 1) for number in range(2_000)]
     answer = await refused(page, "POST", "/v1/graph/invoke", {"messages": many})
     assert answer.error["code"] == "GRAPH_UNKNOWN_CALL"
     assert len(answer.error["details"]) == 50
     await page.set_up(ECHO)
     call = (await page.say("call echo\nthen\nend")).calls[0]["id"]
-    again = await refused(page, "POST", "/v1/graph/invoke", {"messages": [result(call)] * 50_000})
+    again = await refused(page, "POST", "/v1/graph/invoke", {"messages": [result(call)] * 2_000})
     assert again.error["code"] == "GRAPH_ANSWERED_CALL"
     assert (await page.answer(result(call))).words == "end"
 

@@ -11,6 +11,7 @@ from handspan.core.errors import WireError
 from handspan.core.values import Json
 from handspan.gateway.rest.errors import JSON, Problem
 from handspan.wire import strict_json
+from handspan.wire.json_size import MOST_VALUES
 
 _MOST_DIGITS: Final = 18
 _PASSED_OVER: Final = 4 * 1024 * 1024
@@ -25,7 +26,7 @@ async def read_json(request: Request, limit: int, seconds: float) -> Json:
             415, "unsupported_media_type", f"The body must be JSON, not {kind[:60]!r}: send Content-Type: {JSON}."
         )
     try:
-        return strict_json.parse(await read_whole(request, limit, seconds))
+        return strict_json.parse(await read_whole(request, limit, seconds), max_values=MOST_VALUES)
     except WireError as error:
         raise Problem(400, "invalid_json", f"The body can't be read. {error}") from None
 
