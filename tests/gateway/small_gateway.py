@@ -33,7 +33,7 @@ class Echo:
 
 
 class SmallGateway:
-    """Servable. Paths: /health, /who, /work (ends when it drains), /hang (ends when it is cut off), /ws/chat."""
+    """Servable. Paths: /health, /who, /work (ends when it drains), /hang (ends when it is cut off), /fail, /ws/chat."""
 
     def __init__(self, state: Path, gateway: GatewaySettings, *, hangs: bool = False) -> None:
         self._store = SqliteStore(state)
@@ -73,8 +73,12 @@ class SmallGateway:
                 await send({"type": "http.response.start", "status": 200, "headers": []})
                 await send({"type": "http.response.body", "body": b"begun", "more_body": True})
                 await asyncio.Event().wait()
-            case "/fail":
+            case "/fail" | "/v1/fail":
                 raise RuntimeError("a fault")
+            case "/fail/late":
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+                await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+                raise RuntimeError("a late fault")
             case _:
                 await send_whole(send, 200, [], b"hello")
 

@@ -1,14 +1,18 @@
-"""What comes before the body of a request is bounded: nobody has shown a token by then (SPEC S5)."""
+"""What comes before the body of a request is bounded: nobody has shown a token by then (SPEC S5). Refusals are JSON."""
 
 import asyncio
 import contextlib
+import json
+from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from handspan.gateway.http_protocol import MOST_HEAD_BYTES
 from handspan.testing.gateway import RunningGateway, running_gateway
+from tests.gateway.test_server import ask, served
 
 pytestmark = pytest.mark.anyio
 
@@ -19,22 +23,46 @@ async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
         yield gateway
 
 
-async def said(gateway: RunningGateway, *pieces: bytes) -> bytes:
-    """All that it answers to these bytes, until it closes the connection."""
-    port = int(gateway.url.rpartition(":")[2])
+@contextlib.asynccontextmanager
+async def connection(gateway: RunningGateway) -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
+    port = int(gateway.url.rpartition(":")[2].partition("/")[0])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
+        async with asyncio.timeout(10):
+            yield reader, writer
+    finally:
+        writer.close()
+
+
+async def said(gateway: RunningGateway, *pieces: bytes) -> bytes:
+    """All that it answers to these bytes, until it closes the connection."""
+    async with connection(gateway) as (reader, writer):
         with contextlib.suppress(ConnectionError):
             for piece in pieces:
                 writer.write(piece)
                 await writer.drain()
-        async with asyncio.timeout(10):
-            try:
-                return await reader.read()
-            except ConnectionResetError:  # it was cut off while it still sent
-                return b""
-    finally:
-        writer.close()
+        try:
+            return await reader.read()
+        except ConnectionResetError:  # it was cut off while it still sent
+            return b""
+
+
+async def one_after_the_other(gateway: RunningGateway, first: bytes, second: bytes) -> tuple[bytes, bytes]:
+    """The answer to the first, which has a length, and all that comes after the second."""
+    async with connection(gateway) as (reader, writer):
+        writer.write(first)
+        top = await reader.readuntil(b"\r\n\r\n")
+        (length,) = [line for line in top.split(b"\r\n") if line.startswith(b"content-length: ")]
+        answer = top + await reader.readexactly(int(length.partition(b": ")[2]))
+        writer.write(second)
+        return answer, await reader.read()
+
+
+def request(gateway: RunningGateway, path: bytes, *headers: bytes, method: bytes = b"GET") -> bytes:
+    """A request up to its body."""
+    host = gateway.url.removeprefix("http://").encode()
+    lines = (b"%b %b HTTP/1.1" % (method, path), b"host: " + host, *headers)
+    return b"\r\n".join((*lines, b"", b""))
 
 
 def head(gateway: RunningGateway, *more: bytes) -> bytes:
@@ -86,3 +114,158 @@ async def test_a_body_in_many_small_pieces_does_not_count(gateway: RunningGatewa
     answer = await said(gateway, post, *([b"1\r\nx\r\n" * 4096] * 20), b"0\r\n\r\n")
     assert b"431" not in answer
     assert answer.startswith(b"HTTP/1.1 4")
+
+
+# What the server itself refuses has a body that programs can read (http.md 1.2, 1.6).
+
+
+def told(answer: bytes) -> dict[str, Any]:
+    """The JSON of the one answer in this; it says its length and kind."""
+    top, _, body = answer.partition(b"\r\n\r\n")
+    headers = dict(line.split(b": ", 1) for line in top.split(b"\r\n")[1:])
+    assert headers[b"content-type"] == b"application/json"
+    assert int(headers[b"content-length"]) == len(body)
+    assert headers[b"connection"] == b"close"
+    found: dict[str, Any] = json.loads(body)
+    return found
+
+
+def code_of(answer: bytes) -> str:
+    """The code, in the one form or the other; nothing may be missing of it."""
+    found = told(answer)
+    if "metadata" not in found:
+        assert set(found) == {"error", "code"}
+        assert found["error"]
+        return str(found["code"])
+    assert set(found) == {"error", "metadata"}
+    assert set(found["error"]) == {"code", "message", "details"}
+    assert set(found["metadata"]) == {"request_id", "timestamp", "message"}
+    assert found["error"]["message"]
+    return str(found["error"]["code"])
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (b"\x16\x03\x01\x02\x00", "bad_request"),
+        (b"nonsense\r\n\r\n", "bad_request"),
+        (b"GET /health\x01 HTTP/1.1\r\n\r\n", "bad_request"),
+        (b"GET /health HTTP/1.1\r\nno header\r\n\r\n", "bad_request"),
+        (b"GET /v1x HTTP/1.1\r\nno header\r\n\r\n", "bad_request"),
+        (b"GET http://[ HTTP/1.1\r\nhost: a\r\n\r\n", "bad_request"),
+        (b"GET /v1 HTTP/1.1\r\nno header\r\n\r\n", "VALIDATION_ERROR"),
+        (b"GET /ping?a=b HTTP/1.1\r\nno header\r\n\r\n", "VALIDATION_ERROR"),
+        (b"GET /v1/threads HTTP/9.9\r\nhost: a\r\n\r\n", "VALIDATION_ERROR"),
+        (b"GET /%761/threads HTTP/1.1\r\nno header\r\n\r\n", "VALIDATION_ERROR"),
+        (b"GET http://a.example/v1/threads HTTP/1.1\r\nno header\r\n\r\n", "VALIDATION_ERROR"),
+        (b"POST /v1/graph/invoke HTTP/1.1\r\nhost: a\r\ncontent-length: x\r\n\r\n", "VALIDATION_ERROR"),
+    ],
+)
+async def test_what_is_no_http_is_refused_in_json(gateway: RunningGateway, request_: bytes, code: str) -> None:
+    answer = await said(gateway, request_)
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert code_of(answer) == code
+
+
+@pytest.mark.parametrize(
+    ("begin", "code"),
+    [
+        (b"GET /health HTTP/1.1\r\nx-a: ", "too_large"),
+        (b"GET /", "too_large"),
+        (b"GET /v1/threads HTTP/1.1\r\nx-a: ", "VALIDATION_ERROR"),
+        (b"GET /v1/threads?search=", "VALIDATION_ERROR"),
+    ],
+)
+async def test_a_head_that_is_too_large_is_refused_in_json(gateway: RunningGateway, begin: bytes, code: str) -> None:
+    answer = await said(gateway, begin + b"a" * (MOST_HEAD_BYTES + 1000))
+    assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+    assert code_of(answer) == code
+
+
+async def test_below_a_prefix_it_is_the_path_behind_it_that_counts(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path, gateway={"path_prefix": "/here"}) as gateway:
+        for path, code in (("/here/v1/threads", "VALIDATION_ERROR"), ("/here/v1x", "bad_request")):
+            answer = await said(gateway, f"GET {path} HTTP/1.1\r\nno header\r\n\r\n".encode())
+            assert code_of(answer) == code, path
+
+
+async def test_a_second_request_is_judged_by_its_own_path(gateway: RunningGateway) -> None:
+    first = request(gateway, b"/v1/threads")
+    for second, code in ((b"nonsense\r\n\r\n", "bad_request"), (b"GET /v1 HTTP/1.1\r\nx\r\n\r\n", "VALIDATION_ERROR")):
+        _, answer = await one_after_the_other(gateway, first, second)
+        assert code_of(answer) == code
+
+
+async def test_a_body_that_is_no_body_is_told_in_place_of_the_answer(gateway: RunningGateway) -> None:
+    token = f"authorization: Bearer {gateway.token}".encode()
+    post = request(gateway, b"/v1/graph/invoke", token, b"transfer-encoding: chunked", method=b"POST")
+    answer = await said(gateway, post + b"zz\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert code_of(answer) == "VALIDATION_ERROR"
+
+
+async def test_a_body_that_is_no_body_behind_its_answer_only_ends_the_connection(gateway: RunningGateway) -> None:
+    post = request(gateway, b"/v1/graph/invoke", b"transfer-encoding: chunked", method=b"POST")
+    first, rest = await one_after_the_other(gateway, post, b"zz\r\n")
+    assert first.startswith(b"HTTP/1.1 401 ")
+    assert rest == b""
+
+
+@pytest.mark.parametrize("garbage", [b"nonsense\r\n\r\n", b"x: " + b"a" * (MOST_HEAD_BYTES + 1000)])
+async def test_garbage_behind_a_request_does_not_spoil_its_answer(gateway: RunningGateway, garbage: bytes) -> None:
+    token = f"authorization: Bearer {gateway.token}".encode()
+    answer = await said(gateway, request(gateway, b"/v1/threads", token) + garbage)
+    top, _, body = answer.partition(b"\r\n\r\n")
+    assert top.startswith(b"HTTP/1.1 200 ")
+    assert json.loads(body)["data"] == {"threads": []}
+
+
+async def test_more_garbage_does_not_either_while_the_answer_takes_its_time(tmp_path: Path) -> None:
+    async with served(tmp_path / "state") as (small, server), asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        token = small.auth.operator_token
+        writer.write(
+            f"GET /work HTTP/1.1\r\nhost: 127.0.0.1:{server.port}\r\nauthorization: Bearer {token}\r\n\r\n".encode()
+        )
+        for _ in range(20):
+            writer.write(b"nonsense\r\n\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.005)  # so that they come one by one; nothing waits for it
+        await small.drain(0)
+        answer = await reader.read()
+        writer.close()
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert answer.endswith(b"\r\n\r\ndone")
+
+
+async def test_an_application_that_fails_is_told_in_json(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with served(tmp_path / "state") as (small, server):
+        token = f"Authorization: Bearer {small.auth.operator_token}"
+        for path, code in (("/fail", "internal_error"), ("/v1/fail", "GRAPH_ERROR")):
+            status, answer = await ask(server.port, f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{server.port}", token)
+            assert status == 500
+            assert code_of(answer.encode("latin-1")) == code
+    assert "a fault" in caplog.text
+
+
+async def test_an_application_that_fails_in_its_answer_ends_the_connection(tmp_path: Path) -> None:
+    async with served(tmp_path / "state") as (small, server):
+        token = f"Authorization: Bearer {small.auth.operator_token}"
+        status, answer = await ask(server.port, "GET /fail/late HTTP/1.1", f"Host: 127.0.0.1:{server.port}", token)
+        assert status == 200
+        assert answer.endswith("begun\r\n")
+
+
+async def test_who_still_sends_when_the_gateway_ends_hears_why(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        token = f"authorization: Bearer {gateway.token}".encode()
+        post = request(
+            gateway, b"/v1/graph/invoke", token, b"content-length: 100", b"expect: 100-continue", method=b"POST"
+        )
+        async with connection(gateway) as (reader, writer):
+            writer.write(post)
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"  # it waits for the body
+            await gateway.close()
+            answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert code_of(answer) == "STORAGE_ERROR"

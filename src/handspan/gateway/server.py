@@ -8,12 +8,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Protocol, cast
 
 from starlette.types import ASGIApp
 
 from handspan.config.settings import GatewaySettings
-from handspan.gateway.http_protocol import HttpProtocol
+from handspan.gateway.http_protocol import Answering, HttpProtocol
 from handspan.gateway.listening import listen, tls_context, url_of
 from handspan.gateway.uvicorn_parts import Config
 from handspan.gateway.uvicorn_parts import Server as UvicornServer
@@ -22,6 +23,7 @@ DRAIN_SECONDS: Final = 10.0
 _END_SECONDS: Final = 11.8
 """From the first signal to the end, whatever hangs: it has to be over within 12 s."""
 _GOODBYE_SECONDS: Final = 0.5
+_LAST_WORD_SECONDS: Final = 0.1
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SOCKET: Final = "handspan.gateway.clients.socket"
 _log = logging.getLogger(__name__)
@@ -89,9 +91,10 @@ class Server:
         return self.url
 
     async def _start(self, tls: Any) -> UvicornServer:
+        prefix = self._settings.path_prefix
         config = Config(
-            cast(Any, self._gateway.asgi),
-            http=cast(Any, HttpProtocol),
+            cast(Any, Answering(self._gateway.asgi, prefix)),
+            http=cast(Any, partial(HttpProtocol, prefix)),
             ws=cast(Any, _socket_protocol),
             ws_max_size=self._settings.limits.message_bytes,
             ws_ping_interval=20.0,
@@ -142,6 +145,8 @@ class Server:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # that some had to be cut off is no error
         left = set(server.server_state.tasks)
         await server.shutdown(sockets=self._sockets)
+        if left:
+            await asyncio.wait(left, timeout=_LAST_WORD_SECONDS)  # those that were cut off say so to who waits
         for client in list(server.server_state.connections):
             client.transport.abort()
         if left:

@@ -25,6 +25,8 @@ RefusalCode: TypeAlias = Literal[
     "not_found",
     "stopping",
     "unavailable",
+    "too_large",
+    "internal_error",
 ]
 
 
@@ -60,14 +62,18 @@ class Refused(HandspanError):
 async def send_refusal(refused: Refused, scope: Scope, send: Send) -> None:
     """Answer with it; over WebSocket before the upgrade, so that no message is ever read."""
     kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
-    body = _graph_body(refused) if is_graph(scope) else refused.body()
-    await send_whole(send, refused.status, [JSON, *refused.headers], body, kind)
+    await send_whole(send, refused.status, [JSON, *refused.headers], body_of(refused, scope), kind)
+
+
+def body_of(refused: Refused, scope: Scope) -> bytes:
+    """What it says, in the form of the API that was asked."""
+    return _graph_body(refused) if is_graph(scope) else refused.body()
 
 
 def is_graph(scope: Scope) -> bool:
     """Whether this is for the graph API, whose errors have a form of their own (http.md 1.2)."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-    return path.startswith("/v1/") or path in ("/v1", "/ping")
+    return path.startswith(("/v1/", "//v1/")) or path in ("/v1", "/ping")  # http.md 1.8
 
 
 def _graph_body(refused: Refused) -> bytes:
