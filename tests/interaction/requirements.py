@@ -436,7 +436,7 @@ REQUIREMENTS: Final = {
         (
             "gateway/graph/test_setup.py::test_what_the_unmodified_client_sends_is_taken",
             "gateway/graph/test_runs.py::"
-            "test_a_name_of_the_gateway_is_shown_with_its_node_and_keeps_its_own_on_the_wire",
+            "test_a_name_of_a_built_in_tool_is_shown_with_its_node_and_keeps_its_own_on_the_wire",
             "gateway/graph/test_runs.py::test_the_limit_of_rounds_ends_the_run_over_all_its_requests",
         ),
     ),
@@ -464,6 +464,7 @@ REQUIREMENTS: Final = {
     "H5": Requirement(
         "A client's tools are its own: nobody else's run can call them.",
         (
+            "gateway/graph/test_ownership.py::test_while_the_run_is_at_work_nobody_else_has_its_tools",
             "gateway/graph/test_runs.py::test_another_client_in_the_same_thread_does_not_have_them",
             "gateway/graph/test_runs.py::test_nobody_else_can_answer",
         ),

@@ -153,6 +153,9 @@ class TestResults:
         assert left == waiting[1:]
         fixed = (await page.ask("POST", "/v1/graph/fix", {"thread_id": "t"})).data  # whoever's they are
         assert fixed["removed_count"] == 1
+        assert fixed["state"] == (await page.ask("GET", "/v1/threads/t/state")).data["state"]
+        nothing = (await page.ask("POST", "/v1/graph/fix", {"thread_id": "never"})).data
+        assert (nothing["removed_count"], nothing["state"]) == (0, None)
 
     async def test_partial_answers_leave_the_others_open(self, page: Page) -> None:
         await page.set_up(ECHO)
@@ -300,12 +303,21 @@ class TestWhoseToolsTheyAre:
         assert "other" in names
         assert "echo" not in names
 
-    async def test_a_name_of_the_gateway_is_shown_with_its_node_and_keeps_its_own_on_the_wire(self, page: Page) -> None:
+    async def test_a_name_of_a_built_in_tool_is_shown_with_its_node_and_keeps_its_own_on_the_wire(
+        self, page: Page
+    ) -> None:
         await page.set_up(tool("read_file", node="page"))
         first = await page.say("call page__read_file\nthen\n{tools}")
         assert [call["name"] for call in first.calls] == ["read_file"]
         names = json.loads((await page.answer(result(first.calls[0]["id"]))).words)
         assert {"read_file", "page__read_file"} <= set(names)
+
+    async def test_a_name_of_another_tool_of_the_gateway_is_the_clients_in_its_runs(
+        self, there: House, page: Page
+    ) -> None:
+        there.let_it_hold()  # a plugin's
+        (call,) = (await page.say("call hold", tools=[tool("hold")])).calls
+        assert call["name"] == "hold"
 
     async def test_an_agent_has_the_tools_of_its_nodes(self, tmp_path: Path) -> None:
         async with house(tmp_path, agents={"General": {}, "Searcher": {"nodes": ["search"]}}) as there:

@@ -134,8 +134,8 @@ class Conversing:
         return usage_lines(sums)
 
     def caller(self, agent: Agent, who: Principal, session_id: str, progress: Progress = no_progress) -> Caller:
-        """Somebody to make calls for, in this session or in none."""
-        return Caller(who, agent, self._registry.toolbox(agent, who, session_id), session_id, progress)
+        """Somebody to make calls for, in turns of this session."""
+        return Caller(who, agent, self._registry.toolbox(agent, who, session_id), session_id, progress, in_turn=True)
 
     def _session(
         self, session_id: str, agent: Agent, choice: Choice, who: Principal, messages: list[Message]

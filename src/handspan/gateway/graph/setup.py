@@ -2,11 +2,13 @@
 
 from starlette.requests import Request
 
+from handspan.core.errors import ToolError
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.state import state_of
 from handspan.gateway.rest.body import read_whole
 from handspan.wire import graph
-from handspan.wire.graph_answers import FixAnswer, SetupAnswer, StopAnswer
+from handspan.wire.graph_answers import FixAnswer, GraphState, SetupAnswer, StopAnswer
 
 
 async def set_up(doors: GraphDoors, client: Client, request: Request) -> SetupAnswer:
@@ -31,8 +33,20 @@ async def fix(doors: GraphDoors, client: Client, request: Request) -> FixAnswer:
     """Close the calls that nobody will answer any more."""
     thread = graph.read_stop(await read_whole(request, BODY_BYTES, BODY_SECONDS))
     if doors.turns.state(thread, client.who.owner) is not None:
-        return FixAnswer(message="A run is at work in this thread: stop it, or wait for its end.", removed_count=0)
+        text = "A run is at work in this thread: stop it, or wait for its end."
+        return FixAnswer(message=text, removed_count=0, state=await _state(doors, client, thread))
     waiting = await doors.store.ledger.open_calls(owner=client.who.owner, session=thread)  # whichever client's
     count = sum(record.tool.is_in_a_browser for record in waiting)
     closed = count if await doors.runs.stop(client, thread) else 0
-    return FixAnswer(message=f"Closed {closed} open calls.", removed_count=closed)
+    state = await _state(doors, client, thread)
+    return FixAnswer(message=f"Closed {closed} open calls.", removed_count=closed, state=state)
+
+
+async def _state(doors: GraphDoors, client: Client, thread: str) -> GraphState | None:
+    """How the thread stands now; None where the owner has no such thread."""
+    try:
+        return await state_of(doors, client, thread)
+    except ToolError as error:
+        if error.code == "file_not_found":
+            return None
+        raise

@@ -1,0 +1,106 @@
+"""A client's tools are its own, at whatever door somebody else comes in, and while its run is at work (SPEC H5)."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.gateway.graph.house import ECHO, House, Page, result, said, tool
+
+pytestmark = pytest.mark.anyio
+
+
+async def listed(page: Page) -> set[str]:
+    """What `/api/tools` shows to this client."""
+    return {one["name"] for one in (await page.ask("GET", "/api/tools")).json["tools"]}
+
+
+async def soon(event: asyncio.Event) -> None:
+    async with asyncio.timeout(10):
+        await event.wait()
+
+
+async def test_while_the_run_is_at_work_nobody_else_has_its_tools(there: House, page: Page) -> None:
+    held = there.let_it_hold()
+    running = asyncio.create_task(page.say("call hold\nthen\ncall echo\nthen\nend", "t", tools=[ECHO]))
+    await soon(held.is_at_work)
+    stranger, other = await there.another("somebody else"), await there.another()
+    assert "echo" not in await listed(stranger)
+    refused = await stranger.ask("POST", "/api/tools/echo/call", {"args": {}, "session": "t"})
+    assert refused.status == 404
+    for who in (other, page):  # of the same owner, even the page itself: it is the run's
+        assert "echo" not in await listed(who)
+        refused = await who.ask("POST", "/api/tools/echo/call", {"args": {}, "session": "t"})
+        assert refused.json["code"] == "tool_not_available"
+    for who in (stranger, other):  # in a thread of their own, at the same time
+        answer = await who.say("{tools}\ncall echo\nthen\n{results}")
+        assert answer.calls == []
+        assert json.loads(answer.words)[0]["code"] == "tool_not_found"
+    held.may_end.set()
+    (call,) = (await running).calls
+    assert (await page.answer(result(call["id"]))).words == "end"
+
+
+async def test_two_runs_of_one_client_at_once_have_the_tools_of_their_own_requests(there: House, page: Page) -> None:
+    held = there.let_it_hold()
+    first = asyncio.create_task(page.say("call hold\nthen\n{tools}", "one", tools=[tool("left")]))
+    await soon(held.is_at_work)
+    second = json.loads((await page.say("{tools}", "two", tools=[tool("right")])).words)
+    held.may_end.set()
+    has = json.loads((await first).words)
+    assert ("left" in has, "right" in has) == (True, False)
+    assert ("left" in second, "right" in second) == (False, True)
+
+
+async def test_when_the_run_waits_or_is_over_the_gateway_lists_them_to_nobody(there: House, page: Page) -> None:
+    await page.set_up(ECHO)
+    first = await page.say("call echo\nthen\nend", "t")
+    for who in (page, await there.another(), await there.another("somebody else")):
+        assert "echo" not in await listed(who)
+    envelope = (await page.ask("POST", "/api/tools/echo/call", {"args": {}, "session": "t"})).json
+    assert envelope["code"] == "tool_not_found"
+    assert (await page.answer(result(first.calls[0]["id"]))).words == "end"
+    assert "echo" not in await listed(page)
+
+
+async def test_a_client_can_not_take_anothers_calls_by_offering_the_same_tools(there: House, page: Page) -> None:
+    call = (await page.say("call echo\nthen\nend", "t", tools=[ECHO])).calls[0]["id"]
+    other = await there.another()
+    took = await other.answer(result(call, "mine"), thread="t", tools=[ECHO])
+    assert (took.status, took.error["code"]) == (422, "GRAPH_UNKNOWN_CALL")
+    assert (await page.answer(result(call, "mine"))).words == "end"
+
+
+@pytest.mark.parametrize(
+    "spoof", [{"user_id": "somebody else"}, {"user": {"user_id": "somebody else"}}, {"authz": "*"}]
+)
+async def test_who_one_is_can_not_be_said_in_the_configuration(there: House, page: Page, spoof: dict[str, Any]) -> None:
+    stranger = await there.another("somebody else")
+    await stranger.set_up(ECHO)
+    await stranger.say("a secret", "theirs")
+    config: dict[str, Any] = {"thread_id": "mine", "remote_tools": ["echo"], **spoof}
+    body: dict[str, Any] = {
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "{tools}"}]}],
+        "config": config,
+    }
+    answer = await page.ask("POST", "/v1/graph/invoke", body)
+    assert "echo" not in json.loads(answer.words)
+    thread = (await page.ask("GET", "/v1/threads/mine")).data["thread_data"]["thread"]
+    assert thread["user_id"] == "operator"
+    body["config"] = {**config, "thread_id": "theirs"}
+    assert (await page.ask("POST", "/v1/graph/invoke", body)).status == 403
+
+
+async def test_the_answer_under_a_key_is_told_again_only_to_the_client_whose_key_it_was(
+    there: House, page: Page
+) -> None:
+    key = {"idempotency-key": "k"}
+    mine = await page.say("a secret of mine", headers=key)
+    for other in (await there.another(), await there.another("somebody else")):
+        theirs = await other.say("a secret of mine", headers=key)
+        assert theirs.meta["thread_id"] != mine.meta["thread_id"]
+        body = {"messages": [said("a secret of mine")]}
+        streamed = await other.ask("POST", "/v1/graph/stream", body, headers=key)
+        assert streamed.chunks[0]["thread_id"] not in (mine.meta["thread_id"], theirs.meta["thread_id"])
+    assert (await page.say("a secret of mine", headers=key)).meta == mine.meta
