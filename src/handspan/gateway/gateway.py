@@ -32,7 +32,7 @@ from handspan.gateway.entry.refusals import Refused, is_graph, send_refusal, sen
 from handspan.gateway.live import Live, Topic
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.open_answers import ANSWERS
-from handspan.gateway.prefix import PathPrefix
+from handspan.gateway.prefix import PathPrefix, with_one_slash
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
@@ -147,6 +147,7 @@ class Gateway:
         return PathPrefix(self._enter, prefix) if prefix else self._enter
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope = with_one_slash(scope)
         if scope["type"] == "http":
             await self._admitting(scope, receive, send)
         elif _path(scope) == "/ws/chat":

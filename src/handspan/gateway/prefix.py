@@ -1,4 +1,4 @@
-"""The path that everything is below, for a gateway behind a reverse proxy."""
+"""The path that everything is below, for a gateway behind a reverse proxy; and one slash where clients put two."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,3 +20,11 @@ class PathPrefix:
             await send_refusal(Refused(404, "not_found", text), scope, send)
             return
         await self._app({**scope, "root_path": self._prefix}, receive, send)
+
+
+def with_one_slash(scope: Scope) -> Scope:
+    """The same, for a client whose base address ends with a slash: it asks for `//v1/…`, and means `/v1/…`."""
+    root, path = scope.get("root_path", ""), scope["path"]
+    if not path.startswith(f"{root}//"):
+        return scope
+    return {**scope, "path": f"{root}/{path.removeprefix(root).lstrip('/')}"}

@@ -6,7 +6,7 @@ from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.graph.answering import failed
 from handspan.gateway.rest.errors import Problem
 from handspan.wire.graph_faults import code_of
-from tests.gateway.graph.house import Page
+from tests.gateway.graph.house import Page, said
 
 pytestmark = pytest.mark.anyio
 
@@ -75,3 +75,11 @@ def test_a_refusal_keeps_what_its_headers_say() -> None:
 )
 def test_every_status_has_a_code(status: int, code: str) -> None:
     assert code_of(status) == code
+
+
+async def test_a_base_address_may_end_with_a_slash(page: Page) -> None:
+    assert (await page.ask("GET", f"{page.url}//ping")).data == "pong"
+    assert (await page.ask("POST", f"{page.url}///v1/graph/invoke", {"messages": [said("hello")]})).words == "hello"
+    page.http.headers["authorization"] = "Bearer nonsense"
+    refused = await page.ask("GET", f"{page.url}//v1/graph")
+    assert (refused.status, refused.error["code"]) == (401, "AUTHENTICATION_ERROR")
