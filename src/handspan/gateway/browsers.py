@@ -41,10 +41,8 @@ class BrowserDoors:
             upload_bytes=settings.upload_bytes,
         )
         self._http = application(doors)
-        self.socket = GraphSocketDoor(
-            gateway.auth, self._runs, rules.limits.backlog_bytes, lambda: gateway.peers.is_open
-        )
-        gateway.auth.revoked.append(self.socket.revoke)
+        self.socket = GraphSocketDoor(gateway.auth, doors, rules.limits.backlog_bytes, lambda: gateway.peers.is_open)
+        gateway.auth.revoked += [self.socket.revoke, doors.open_streams.revoke]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""

@@ -49,3 +49,13 @@ async def test_what_is_too_old_is_done_again() -> None:
         now[0] = moment
         await replays.answer("page", "key", b"", doing)
     assert doing.count == 2
+
+
+async def test_what_was_not_kept_after_all_is_done_again() -> None:
+    replays, doing = Replays(len), Doing()
+    for _ in range(2):
+        await replays.answer("page", "key", b"", doing)
+    replays.forget("page", "key")
+    replays.forget("page", "no such key")
+    await replays.answer("page", "key", b"", doing)
+    assert doing.count == 2

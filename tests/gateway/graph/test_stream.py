@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from handspan.core.principals import OPERATOR
+from handspan.gateway.graph.chunks import Place, error_chunk
 from tests.gateway.graph.house import ECHO, House, Page, house, result, said, tool
 
 pytestmark = pytest.mark.anyio
@@ -28,6 +29,24 @@ def words(chunks: list[dict[str, Any]], *, delta: bool) -> str:
         for block in message["content"]
         if block["type"] == "text"
     )
+
+
+async def revoke(there: House) -> None:
+    """The token of the one page that is not the operator's."""
+    tokens = await there.gateway.gateway.store.tokens.all(owner=OPERATOR.owner)
+    (token,) = [one for one in tokens if one.label == "a page"]
+    assert await there.gateway.gateway.auth.revoke(token.hash, OPERATOR.owner)
+
+
+async def until_said(page: Page, thread: str, text: str) -> None:
+    """Wait until the model has said this in the thread."""
+    async with asyncio.timeout(10):
+        while True:
+            found = (await page.ask("GET", f"/v1/threads/{thread}/messages")).data["messages"]
+            blocks = [block for message in found if message["role"] == "assistant" for block in message["content"]]
+            if any(block.get("text") == text for block in blocks):
+                return
+            await asyncio.sleep(0.01)
 
 
 class TestTheStream:
@@ -93,9 +112,7 @@ class TestTheStream:
         low = (await page.stream([said("call get_current_time\nthen\nend")])).chunks
         full = (await page.stream([said("call get_current_time\nthen\nend")], response_granularity="full")).chunks
         assert {chunk["event"] for chunk in low} == {"message"}
-        assert {chunk["event"] for chunk in full} == {"message", "updates"}
-        statuses = [chunk["data"]["status"] for chunk in full if chunk["event"] == "updates"]
-        assert statuses == ["invoking_node", "invoking_node", "invoking_node", "graph_invoked"]
+        assert {chunk["event"] for chunk in full} == {"message", "updates", "state"}
 
     async def test_the_pause_is_told_in_the_words_that_clients_look_for(self, page: Page) -> None:
         await page.set_up(ECHO)
@@ -113,18 +130,112 @@ class TestTheStream:
         assert (refused.status, refused.error["code"]) == (422, "GRAPH_UNKNOWN_CALL")
         assert (await page.stream([])).status == 422
 
-    async def test_partial_results_end_the_stream_with_nothing_in_it(self, page: Page) -> None:
+    @pytest.mark.parametrize("granularity", ["low", "partial", "full"])
+    async def test_after_a_partial_answer_its_one_chunk_tells_which_calls_are_open(
+        self, page: Page, granularity: str
+    ) -> None:
         await page.set_up(ECHO)
-        first = await page.stream([said("call echo\ncall echo\nthen\nend")])
-        part = await page.stream([result(first.calls[0]["id"])])
-        assert part.chunks == []
-        assert words((await page.stream([result(first.calls[1]["id"])])).chunks, delta=False) == "end"
+        first = await page.stream([said("call echo\ncall echo\ncall echo\nthen\nend")])
+        one, two, three = (call["id"] for call in first.calls)
+        *states, chunk = (await page.stream([result(two)], response_granularity=granularity)).chunks
+        assert [state["event"] for state in states] == ([] if granularity == "low" else ["state"])
+        assert (chunk["event"], chunk["message"]) == ("updates", None)
+        assert chunk["data"] == {
+            "status": "graph_invoked",
+            "node": "TOOL",
+            "reason": "Remote tool call - graph interrupted",
+        }
+        begun = first.chunks[0]
+        assert (chunk["thread_id"], chunk["run_id"]) == (begun["thread_id"], begun["run_id"])
+        over_invoke = (await page.answer(result(one))).meta
+        assert chunk["metadata"]["meta"] == {**over_invoke, "open_calls": [one, three]}
+        assert words((await page.stream([result(three)])).chunks, delta=False) == "end"
+
+    async def test_a_run_that_is_stopped_tells_that_it_is(self, there: House, page: Page) -> None:
+        waiting = there.let_it_wait()
+        asked = {"messages": [said("call wait")], "config": {"thread_id": "t"}}
+        streaming = asyncio.create_task(page.ask("POST", "/v1/graph/stream", asked))
+        async with asyncio.timeout(10):
+            await waiting.is_at_work.wait()
+            await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
+            last = (await streaming).chunks[-1]
+        assert last["metadata"]["meta"]["status"] == "stopped"
+        assert last["data"] == {"status": "graph_invoked", "node": "MAIN", "reason": "stopped"}
+
+    async def test_an_error_that_nobody_foresaw_has_its_code_and_not_its_story(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        chunk = json.loads(error_chunk(RuntimeError("with a secret"), Place("t", "r")))
+        assert (chunk["event"], chunk["data"]["code"], chunk["thread_id"]) == ("error", "GRAPH_ERROR", "t")
+        assert "secret" not in chunk["data"]["reason"]
+        assert "secret" in caplog.text
 
     async def test_an_error_after_the_first_chunk_is_a_chunk(self, tmp_path: Path) -> None:
         async with house(tmp_path, agents={"General": {"model": "nowhere:none"}}) as there:
             refused = await there.page.stream([said("hello")])
             assert refused.status == 500
             assert refused.error["code"] == "GRAPH_ERROR"
+
+    async def test_a_revoked_token_ends_it_and_the_run_goes_on(self, there: House, page: Page) -> None:
+        held, other = there.let_it_hold(), await there.another()
+        body = {"messages": [said("call hold\nthen\nend")], "config": {"thread_id": "t"}}
+        async with asyncio.timeout(10), other.http.stream("POST", "/v1/graph/stream", json=body) as response:
+            lines = response.aiter_lines()
+            first = json.loads(await anext(lines))
+            await held.is_at_work.wait()
+            await revoke(there)
+            last = [json.loads(line) async for line in lines][-1]
+        assert (last["event"], last["data"]["code"]) == ("error", "AUTHENTICATION_ERROR")
+        assert "revoked" in last["data"]["reason"]
+        assert (last["thread_id"], last["run_id"]) == (first["thread_id"], first["run_id"]) == ("t", first["run_id"])
+        held.may_end.set()
+        await until_said(page, "t", "end")
+
+    async def test_a_revoked_token_ends_it_before_its_first_chunk_too(self, there: House) -> None:
+        held, other = there.let_it_hold(), await there.another()
+        running = asyncio.create_task(other.say("call hold\nthen\nend", "t"))
+        async with asyncio.timeout(10):
+            await held.is_at_work.wait()
+            queued = asyncio.create_task(other.stream([said("me too")], config={"thread_id": "t"}))
+            turns = there.gateway.gateway.turns
+            while not (turn := turns.state("t", OPERATOR.owner)) or not turn.waiting:
+                await asyncio.sleep(0)
+            await revoke(there)
+            refused = await queued
+            assert (refused.status, refused.error["code"]) == (401, "AUTHENTICATION_ERROR")
+            held.may_end.set()
+            await running
+            await until_said(there.page, "t", "me too")
+
+    async def test_a_token_that_is_revoked_while_the_body_comes_begins_no_run(self, there: House) -> None:
+        other = await there.another()
+        body = json.dumps({"messages": [said("hello")], "config": {"thread_id": "t"}}).encode()
+        host = other.url.removeprefix("http://")
+        head = (
+            f"POST /v1/graph/stream HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {other.token}\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\nexpect: 100-continue\r\n\r\n"
+        )
+        async with asyncio.timeout(10):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
+            writer.write(head.encode())
+            await reader.readuntil(b"100 Continue\r\n\r\n")  # it was let in, and waits for the body
+            await revoke(there)
+            writer.write(body)
+            answer = await reader.read()
+            writer.close()
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "AUTHENTICATION_ERROR"
+        assert (await there.page.ask("GET", "/v1/threads/t")).status == 404
+
+    async def test_streams_of_other_tokens_go_on(self, there: House, page: Page) -> None:
+        held = there.let_it_hold()
+        await there.another()
+        streaming = asyncio.create_task(page.stream([said("call hold\nthen\nend")]))
+        async with asyncio.timeout(10):
+            await held.is_at_work.wait()
+            await revoke(there)
+            held.may_end.set()
+            assert words((await streaming).chunks, delta=False) == "end"
 
     async def test_a_client_that_goes_away_does_not_stop_the_run(self, there: House, page: Page) -> None:
         body = {"messages": [said("call echo\nthen\nend")], "tools": [ECHO], "config": {"thread_id": "t"}}
@@ -250,9 +361,7 @@ class TestTheSocket:
         page = await there.another()
         async with socket(page) as connection:
             await run(connection, invoke_type="fresh", messages=[said("hi")])
-            tokens = await there.gateway.gateway.store.tokens.all(owner=OPERATOR.owner)
-            (token,) = [one for one in tokens if one.label == "a page"]
-            await there.gateway.gateway.auth.revoke(token.hash, OPERATOR.owner)
+            await revoke(there)
             with pytest.raises(ConnectionClosed) as closed:
                 async with asyncio.timeout(10):
                     await connection.recv()

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeAlias
 
 from handspan.agent.session import Session
-from handspan.core.conversations import Store
+from handspan.core.conversations import Store, StoreError
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan
 from handspan.core.messages import UserMessage
@@ -51,6 +51,12 @@ NOTHING_TO_DO: Final = Ended("pending")
 def _as_it_is(session: Session) -> AbstractContextManager[None]:
     """A session has what it has."""
     return nullcontext()
+
+
+def _refuse_what_is_not_kept(turn: Turn) -> None:
+    """A client over HTTP hears of the store's failure by its code, not as an end of the turn (http.md 1.7)."""
+    if isinstance(turn.failure, StoreError):
+        raise turn.failure
 
 
 async def _nothing_first() -> bool:
@@ -112,7 +118,7 @@ class Turns:
 
         `join`: become part of the turn that runs, where there is one; cancelling does not abort that. A message with an
         id that the session knows is not said twice: who says it again hears how it is, or was, answered. `gives_up`: a
-        turn that waits for a client over HTTP is ended first (http.md 4.8).
+        turn that waits for a client over HTTP is ended first (http.md 4.8), and a `StoreError` is raised.
         """
         room = self._floor.room(session_id, who.owner)
         running, its_own = room.running, room.turn_of(message.id)
@@ -140,7 +146,10 @@ class Turns:
 
         turn = Turn(emit, debug=debug)
         saying = turn.say(message, emit)
-        return await self._floor.wanted(room, turn, answer)
+        ended = await self._floor.wanted(room, turn, answer)
+        if gives_up:
+            _refuse_what_is_not_kept(turn)
+        return ended
 
     async def regenerate(self, session_id: str, who: Principal, emit: Emit, *, debug: bool = False) -> Ended:
         """The end of another turn that answers the last message, in place of the answer that it had."""
@@ -186,10 +195,13 @@ class Turns:
     ) -> Ended:
         """The end of a turn that waited, for who brings the results of its calls; `pending` while some have none.
 
-        `first` lets the calls have them, when nobody else has the session: what is refused before it took nothing.
+        `first` lets the calls have them, when nobody else has the session: what is refused before it took nothing. A
+        `StoreError` is raised.
         """
-        room = self._floor.room(session_id, who.owner)
-        return await self._floor.wanted(room, Turn(emit), self._going_on(room, who, equip, first))
+        room, turn = self._floor.room(session_id, who.owner), Turn(emit)
+        ended = await self._floor.wanted(room, turn, self._going_on(room, who, equip, first))
+        _refuse_what_is_not_kept(turn)
+        return ended
 
     async def give_up(self, session_id: str, who: Principal, *, expired: bool = False) -> bool:
         """End a turn that waits for a client over HTTP; False when there is none. `SessionBusy`, `StoreError`.

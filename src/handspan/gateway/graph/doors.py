@@ -1,10 +1,10 @@
 """What the routes of the graph API need of the house, and nothing else. `gateway/browsers.py` fills it."""
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.turns import Turns
-from handspan.gateway.graph.lines import Lines
+from handspan.gateway.graph.lines import Lines, OpenStreams
 from handspan.gateway.graph.replays import Replays
 from handspan.gateway.graph.runs import Runs
 from handspan.gateway.graph.toolbook import ToolBook
@@ -34,3 +34,4 @@ class GraphDoors(Struct, frozen=True):
     answers: Replays[bytes]
     streams: Replays[Lines]
     upload_bytes: int
+    open_streams: OpenStreams = field(default_factory=OpenStreams)

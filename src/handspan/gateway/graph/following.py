@@ -64,6 +64,8 @@ class Following:
         self._seen: int | None = None
         """How many messages of the thread need not be shown, or have been."""
         self._finished: set[str] = set()
+        self._is_told = False
+        """Whether it was said that the run begins, or goes on."""
         self.is_new = False
         self.run = ""
         self.waited = ""
@@ -99,15 +101,19 @@ class Following:
                 self._words(text, thinking=True)
             case RoundBegan(number=number):
                 self._catch_up()
+                if not self._is_told:
+                    self._is_told = True
+                    self._update("invoking_graph", MODEL, step=number, max_steps=self._most_rounds)
                 self._update("invoking_node", MODEL, step=number)
             case CallStarted(id=call_id, name=name):
                 self._catch_up()
                 self._update("invoking_node", TOOLS, tool_name=self._own(name), tool_call_id=call_id)
             case CallProgress(id=call_id, name=name, value=value):
                 self._update("tool_progress", TOOLS, tool_name=self._own(name), tool_call_id=call_id, value=value)
-            case CallFinished():
+            case CallFinished(id=call_id, name=name):
                 self._catch_up()
                 self._has_result(happening)
+                self._update("node_invoked", TOOLS, tool_name=self._own(name), tool_call_id=call_id)
             case Ended(reason=reason):
                 self._ended(reason)
             case Titled(title=title):
@@ -169,6 +175,7 @@ class Following:
                 self._out.message(self.shower.said(number, message, time.time()), None, echo)
             elif type(message) is AssistantMessage:
                 self._out.message(self.shower.replied(number, message, time.time()), None, {"node": MODEL})
+                self._update("node_invoked", MODEL)
         self._seen = len(messages)
 
     async def suspend(self, ledger: Ledger, client: str) -> None:
@@ -193,6 +200,10 @@ class Following:
             }
             self._out.message(self.shower.asked(number, place, record, time.time()), data)
         self._update("graph_invoked", TOOLS, reason=INTERRUPTED)
+
+    @property
+    def _most_rounds(self) -> int | None:
+        return None if self._session is None else self._session.limits.rounds
 
     def _own(self, name: str) -> str:
         return self.shower.names.get(name, name)

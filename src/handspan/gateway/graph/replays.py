@@ -54,6 +54,10 @@ class Replays(Generic[_T]):
             raise GraphFault(409, "GRAPH_BUSY", "This Idempotency-Key was used for another request: choose a new one.")
         return await asyncio.shield(kept.answer)
 
+    def forget(self, client: str, key: str) -> None:
+        """Let who asks again under this key be heard again: what came of it was not kept after all."""
+        self._kept.pop((client, key), None)
+
     def _answered(self, key: tuple[str, str], kept: _Kept[_T], answer: "asyncio.Future[_T]") -> None:
         """What the disk did not take was not done: who asks again is heard again."""
         if (answer.cancelled() or isinstance(answer.exception(), StoreError)) and self._kept.get(key) is kept:

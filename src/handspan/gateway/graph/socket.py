@@ -11,10 +11,11 @@ from handspan.gateway.clients.line import EXTENSION, Socket
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.refusals import Refused, send_refusal
 from handspan.gateway.entry.tokens import AGENTFLOW
-from handspan.gateway.graph.doors import BODY_BYTES
+from handspan.gateway.graph.chunks import Chunks
+from handspan.gateway.graph.doors import BODY_BYTES, GraphDoors
 from handspan.gateway.graph.faults import GraphFault
-from handspan.gateway.graph.runs import Client, Runs
-from handspan.gateway.graph.stream import Chunks
+from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.state import state_of
 from handspan.wire import graph
 from handspan.wire.graph_faults import BodyError
 from handspan.wire.graph_requests import Asked, Granularity, Stop
@@ -26,9 +27,9 @@ _PAUSE: Final = 0.1
 class GraphSocketDoor:
     """The ASGI callable."""
 
-    def __init__(self, auth: Auth, runs: Runs, backlog_bytes: int, is_open: Callable[[], bool]) -> None:
+    def __init__(self, auth: Auth, doors: GraphDoors, backlog_bytes: int, is_open: Callable[[], bool]) -> None:
         self._auth = auth
-        self._runs = runs
+        self._doors = doors
         self._backlog_bytes = backlog_bytes
         self._is_open = is_open
         self._connections: set[GraphConnection] = set()
@@ -55,7 +56,7 @@ class GraphSocketDoor:
         socket: Socket = scope["extensions"][EXTENSION]
         socket.backlog_limit = self._backlog_bytes
         socket.let_in(BODY_BYTES)
-        connection = GraphConnection(self._runs, client, admitted.token, socket, self._connections)
+        connection = GraphConnection(self._doors, client, admitted.token, socket, self._connections)
         self._connections.add(connection)
         socket.take(connection)
 
@@ -63,8 +64,11 @@ class GraphSocketDoor:
 class GraphConnection:
     """One connection: reads requests, and shows the runs that they begin."""
 
-    def __init__(self, runs: Runs, client: Client, token: str, socket: Socket, among: "set[GraphConnection]") -> None:
-        self._runs = runs
+    def __init__(
+        self, doors: GraphDoors, client: Client, token: str, socket: Socket, among: "set[GraphConnection]"
+    ) -> None:
+        self._doors = doors
+        self._runs = doors.runs
         self._client = client
         self._socket = socket
         self._all = among
@@ -105,7 +109,8 @@ class GraphConnection:
         meta: Json = None
         try:
             run = await self._runs.run(self._client, asked, chunks)
-            chunks.ended(run)
+            state = await state_of(self._doors, self._client, run.meta.thread_id) if chunks.wants_state else None
+            chunks.ended(run, state, says_so=False)  # `done` does
             meta = msgspec.to_builtins(run.meta)
             self._thread = run.meta.thread_id if run.meta.status == "interrupted" else ""
         except Exception as error:  # whatever it was: the client hears of it, and that it is over

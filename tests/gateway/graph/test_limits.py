@@ -1,0 +1,57 @@
+"""The figures that the unmodified client counts on: how long, how many rounds, which ids (origins 4.3, 5.2)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handspan.config.settings import GatewaySettings
+from handspan.gateway.graph.invoke import LONGEST
+from tests.gateway.graph.house import ECHO, Page, house, result
+
+pytestmark = pytest.mark.anyio
+
+CLIENT_GIVES_UP = 300.0
+"""Seconds (origins 4.2)."""
+
+
+def test_a_request_is_answered_before_the_client_gives_it_up_and_a_run_waits_for_minutes() -> None:
+    assert 0 < LONGEST < CLIENT_GIVES_UP
+    assert GatewaySettings().browser_call >= 300
+
+
+@pytest.mark.parametrize(("asked", "rounds"), [(None, 25), (1, 1), (27, 27), (100, 30)])
+async def test_a_run_has_25_rounds_unless_it_asks_for_others(tmp_path: Path, asked: int | None, rounds: int) -> None:
+    limits = {"max_tool_iterations": 0}  # of the agent's own: none
+    async with house(tmp_path, agents={"General": limits}) as there:
+        writing = [f'call write_file {{"path": "{number}.txt", "content": ""}}' for number in range(30)]
+        script = "\nthen\n".join([*writing, "end"])
+        more: dict[str, Any] = {} if asked is None else {"recursion_limit": asked}
+        answer = await there.page.say(script, **more)
+        made = [message for message in answer.messages if message["content"][0]["type"] == "tool_result"]
+        assert len(made) == rounds
+        assert answer.meta["status"] == ("completed" if rounds == 30 else "limit")
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 101, 1.5, "5", True])
+async def test_a_limit_that_is_none_begins_nothing(page: Page, wrong: Any) -> None:
+    refused = await page.say("hello", "t", recursion_limit=wrong)
+    assert (refused.status, refused.error["code"]) == (422, "VALIDATION_ERROR")
+    assert refused.error["details"][0]["loc"] == ["body", "recursion_limit"]
+    assert (await page.ask("GET", "/v1/threads/t")).status == 404
+
+
+@pytest.mark.parametrize("given", ["0", 0, None, "t:1", "", "the same again", ...])
+async def test_whatever_id_a_message_comes_with_it_gets_one_of_its_own(page: Page, given: Any) -> None:
+    await page.set_up(ECHO)
+    own = {} if given is ... else {"message_id": given}
+    person = {"role": "user", "content": [{"type": "text", "text": "call echo\nthen\n{results}"}], **own}
+    for number in range(2):  # the same message twice is two messages
+        call = (await page.invoke([person], "t")).calls[0]["id"]
+        answered = {**result(call, number), **own}
+        if given is ...:
+            del answered["message_id"]
+        last = await page.answer(answered, thread="t")
+        assert f'"result":{number}' in last.words
+    ids = [message["message_id"] for message in (await page.ask("GET", "/v1/threads/t/messages")).messages]
+    assert len(set(ids)) == len(ids) == 8

@@ -1,0 +1,118 @@
+"""The lines of a stream, for readers that come late, read slowly, or lose their token (http.md 5.6, 7.9)."""
+
+import asyncio
+import gc
+import json
+import weakref
+
+import pytest
+
+from handspan.gateway.entry.refusals import Refused
+from handspan.gateway.graph.lines import Lines, OpenStreams
+
+pytestmark = pytest.mark.anyio
+
+
+async def all_of(lines: Lines) -> bytes:
+    async with asyncio.timeout(5):
+        return b"".join([piece async for piece in lines])
+
+
+class TestLines:
+    async def test_what_is_put_while_a_reader_is_busy_is_not_lost(self) -> None:
+        lines = Lines()
+        lines.put(b"1")
+        reading = aiter(lines)
+        assert await anext(reading) == b"1\n"
+        lines.put(b"2")  # the reader still sends the first one
+        lines.end()
+        assert await anext(reading) == b"2\n"
+        assert [piece async for piece in reading] == []
+
+    async def test_an_error_before_the_first_line_is_raised(self) -> None:
+        lines = Lines()
+        waiting = asyncio.create_task(lines.begun())
+        await asyncio.sleep(0)
+        lines.error = ValueError("no")
+        lines.end()
+        with pytest.raises(ValueError, match="no"):
+            await waiting
+
+    async def test_who_comes_late_reads_all_of_it(self) -> None:
+        lines = Lines()
+        lines.put(b"1")
+        lines.put(b"2")
+        lines.end()
+        assert await all_of(lines) == await all_of(lines) == b"1\n2\n"
+        assert lines.size == 4
+
+    async def test_a_reader_waits_for_more(self) -> None:
+        lines = Lines()
+        reading = asyncio.create_task(all_of(lines))
+        await asyncio.sleep(0)
+        lines.put(b"1")
+        await asyncio.sleep(0)
+        lines.end()
+        assert await reading == b"1\n"
+
+
+class TestOpenStreams:
+    async def test_a_revoked_token_cuts_off_what_was_not_read(self) -> None:
+        streams = OpenStreams()
+        lines = streams.open("token")
+        lines.place.thread, lines.place.run = "t", "r"
+        lines.put(b"1")
+        reading = aiter(lines)
+        await anext(reading)
+        lines.put(b"2")
+        streams.revoke("token")
+        lines.put(b"3")
+        lines.end()
+        (last,) = [json.loads(piece) async for piece in reading]
+        assert (last["event"], last["data"]["code"]) == ("error", "AUTHENTICATION_ERROR")
+        assert (last["thread_id"], last["run_id"]) == ("t", "r")
+        assert lines.size == 4
+
+    async def test_of_a_stream_that_is_over_too(self) -> None:
+        streams = OpenStreams()
+        lines = streams.open("token")
+        lines.put(b"1")
+        lines.end()
+        streams.revoke("token")
+        assert json.loads(await all_of(lines))["event"] == "error"
+
+    async def test_a_reader_that_waits_is_told_at_once(self) -> None:
+        streams = OpenStreams()
+        lines = streams.open("token")
+        lines.put(b"1")
+        reading = asyncio.create_task(all_of(lines))
+        await asyncio.sleep(0)
+        streams.revoke("token")
+        first, last = (await reading).splitlines()
+        assert first == b"1"
+        assert json.loads(last)["data"]["code"] == "AUTHENTICATION_ERROR"
+
+    async def test_who_waits_for_the_first_line_is_refused(self) -> None:
+        streams = OpenStreams()
+        lines = streams.open("token")
+        waiting = asyncio.create_task(lines.begun())
+        await asyncio.sleep(0)
+        streams.revoke("token")
+        with pytest.raises(Refused) as refused:
+            await waiting
+        assert refused.value.status == 401
+
+    async def test_other_tokens_are_left_alone(self) -> None:
+        streams = OpenStreams()
+        lines = streams.open("token")
+        streams.revoke("another")
+        lines.put(b"1")
+        lines.end()
+        assert await all_of(lines) == b"1\n"
+
+    async def test_what_nobody_has_any_more_is_forgotten(self) -> None:
+        streams = OpenStreams()
+        lines = weakref.ref(streams.open("token"))
+        gc.collect()
+        assert lines() is None
+        streams.revoke("token")
