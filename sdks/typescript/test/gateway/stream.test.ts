@@ -93,7 +93,9 @@ describe.each(ways)('%s', (_, say) => {
 
   test('with full granularity the updates and the state come too', async () => {
     const { chunks } = await watched(say('call add {"a":1,"b":1}', { response_granularity: 'full' }));
-    expect(new Set(chunks.map((one) => one.event))).toContain('updates');
+    const events = new Set(chunks.map((one) => one.event));
+    expect(events).toContain('updates');
+    expect(events).toContain('state');
   });
 
   test('an abort while a handler runs ends it, and stops the run', async () => {
