@@ -48,6 +48,10 @@ _REWIND: Final = (
     ' COALESCE(substr(body, 1, 19) = CAST(\'{"type":"assistant"\' AS BLOB), 0)'
     " FROM messages WHERE session = sessions.id AND seq = ?1) WHERE id = ?2"
 )
+_BEGIN_TURN: Final = (
+    "UPDATE sessions SET state = 'running', run = ?, active = ? WHERE id = ? AND owner = ? AND state <> 'running'"
+    f" RETURNING {SESSION}"
+)
 _FEW: Final = 8
 _MOST_TOKENS: Final = 2**40
 """More than that is no count of tokens, whatever somebody's API says; nor a price."""
@@ -239,7 +243,8 @@ def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connec
 
 def _create(session: Session, connection: sqlite3.Connection) -> Session:
     sql = f"INSERT OR IGNORE INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    connection.execute(sql, msgspec.structs.astuple(session))
+    if connection.execute(sql, msgspec.structs.astuple(session)).rowcount == 1:
+        return session
     return _found(session.id, session.owner, connection) or session
 
 
@@ -274,10 +279,10 @@ def end_at(session: str, length: int, connection: sqlite3.Connection) -> None:
 
 
 def _begin_turn(session: str, owner: str, run: str, now: float, connection: sqlite3.Connection) -> Session:
-    found = session_of(session, owner, connection)
-    refuse_running(found)
-    _update("state = 'running', run = ?, active = ?", (run, now), session, owner, connection)
-    return session_of(session, owner, connection)
+    row = connection.execute(_BEGIN_TURN, (run, now, plain(session), plain(owner))).fetchone()
+    if row is None:
+        refuse_running(session_of(session, owner, connection))
+    return Session(*row)
 
 
 def _update(assignment: str, values: Row, session: str, owner: str, connection: sqlite3.Connection) -> None:
