@@ -42,7 +42,7 @@ class BrowserDoors:
         )
         self._http = application(doors)
         self.socket = GraphSocketDoor(gateway.auth, doors, rules.limits.backlog_bytes, lambda: gateway.peers.is_open)
-        gateway.auth.revoked += [self.socket.revoke, doors.open_streams.revoke]
+        gateway.auth.revoked += [self.socket.revoke, doors.open_streams.revoke, doors.revoked.add]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from handspan.gateway.entry.tokens import hash_of
 from tests.gateway.graph.house import ECHO, House, Page, result, said, tool
 
 pytestmark = pytest.mark.anyio
@@ -104,3 +105,15 @@ async def test_the_answer_under_a_key_is_told_again_only_to_the_client_whose_key
         streamed = await other.ask("POST", "/v1/graph/stream", body, headers=key)
         assert streamed.chunks[0]["thread_id"] not in (mine.meta["thread_id"], theirs.meta["thread_id"])
     assert (await page.say("a secret of mine", headers=key)).meta == mine.meta
+
+
+async def test_a_token_that_is_revoked_while_its_request_is_at_work_gets_no_answer(there: House) -> None:
+    held, page = there.let_it_hold(), await there.another()
+    running = asyncio.create_task(page.say("call hold\nthen\nend", "t"))
+    await soon(held.is_at_work)
+    assert await there.gateway.gateway.auth.revoke(hash_of(page.token), "operator")
+    held.may_end.set()
+    refused = await running
+    assert (refused.status, refused.error["code"]) == (401, "AUTHENTICATION_ERROR")
+    messages = (await there.page.ask("GET", "/v1/threads/t/messages")).messages
+    assert messages[-1]["content"][0]["text"] == "end"  # the run went on in its thread

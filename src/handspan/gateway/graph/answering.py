@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from handspan.core.calls import new_call_id
 from handspan.core.values import Json
+from handspan.gateway.entry.auth import unauthorized
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.faults import GraphFault, fault_of
 from handspan.gateway.graph.runs import Client
@@ -37,6 +38,8 @@ def route(doors: GraphDoors, path: str, **endpoints: Endpoint) -> Route:
         try:
             client = Client.of(request.state.admitted)
             data = await endpoints[request.method](doors, client, request)
+            if request.state.admitted.token in doors.revoked:
+                raise unauthorized()
         except Exception as error:
             return failed(error)
         return data if isinstance(data, Response) else done(data)

@@ -35,3 +35,5 @@ class GraphDoors(Struct, frozen=True):
     streams: Replays[Lines]
     upload_bytes: int
     open_streams: OpenStreams = field(default_factory=OpenStreams)
+    revoked: set[str] = field(default_factory=set)
+    """Tokens that were revoked since this gateway began: requests that came with one before are not answered."""
