@@ -90,7 +90,7 @@ async def _say(gateway: Served, settings: Settings, url: str) -> None:
     await asyncio.sleep(_A_MOMENT)
     link = sign_in_url(url, gateway.pairing.new_link(OPERATOR))
     click.echo(f"Page     {link}")
-    click.echo("         signs one browser in, within 10 minutes; `handspan serve` again shows a new link")
+    click.echo("         signs one browser in, within 10 minutes; `handspan pair --browser` shows a new link")
     report = await gateway.app.sandbox.ready()
     click.echo(f"Sandbox  {'active' if report.active else 'NOT active'}: {report.reason}")
     for more in (report.warning, report.remedy):

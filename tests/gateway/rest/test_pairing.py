@@ -210,7 +210,7 @@ class TestSignInRoute:
     @pytest.mark.parametrize("query", ["", "code=", "code=x", "code=%ff", "other=1"])
     async def test_a_wrong_link_says_what_to_do_and_nothing_else(self, ask: Browser, query: str) -> None:
         answered = await ask("/signin", query=query)
-        assert answered.status == 403 and b"handspan serve" in answered.body
+        assert answered.status == 403 and b"handspan pair --browser" in answered.body
         assert answered.headers["content-security-policy"] == "default-src 'none'"
 
     async def test_a_device_token_in_the_address_does_not_sign_a_browser_in(self, ask: Browser, auth: Auth) -> None:

@@ -37,7 +37,7 @@ _PAIR: Final = _PAGE.format(
 )
 _TOO_LATE: Final = _PAGE.format(
     title="This link does not work any more",
-    text="A sign-in link works once, for ten minutes. Run <code>handspan serve</code> again: it shows a new one.",
+    text="A sign-in link works once, for ten minutes. <code>handspan pair --browser</code> shows a new one.",
 )
 _NOT_YET: Final = _PAGE.format(title="Not yet", text="A sign-in link is opened by a person, not ahead of one.")
 
