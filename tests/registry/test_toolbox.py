@@ -388,3 +388,25 @@ class Changes(RuleBasedStateMachine):
 
 TestChanges = Changes.TestCase
 TestChanges.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+TAB = Origin("browser", "tab", "thread")
+
+
+def test_what_is_for_a_sessions_turns_is_seen_there_and_nowhere_else() -> None:
+    registry = Registry()
+    registry.register(Thing("weather"), PLUGIN)
+    inside, beside = (registry.toolbox(GENERAL, ADA, "one", in_turn=in_turn) for in_turn in (True, False))
+    other = registry.toolbox(GENERAL, ADA, "two", in_turn=True)
+    registry.register(Thing("weather"), TAB, Scope("turn", "one"))
+    registry.register(Thing("look"), TAB, Scope("turn", "one"))
+    found = inside.find("weather")
+    assert found is not None and found.origin == TAB
+    assert [spec.name for spec in inside.specs()] == ["look", "weather"]
+    for box in (beside, other):
+        found = box.find("weather")
+        assert found is not None and found.origin == PLUGIN
+        assert box.find("look") is None
+        assert not box.why("look")[0].ok
+    registry.unregister_by_source(TAB)
+    assert [spec.name for spec in inside.specs()] == ["weather"]

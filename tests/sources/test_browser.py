@@ -73,7 +73,7 @@ class TestLending:
     def test_they_are_there_for_the_length_of_a_block_whatever_happens_in_it(
         self, registry: Registry, tools: BrowserTools
     ) -> None:
-        scope = Scope("session", "s1")
+        scope = Scope("turn", "s1")
         with pytest.raises(RuntimeError), tools.lent([tools.make(offered("look"))], None, TAB, "s1"):
             assert registry.holder("look", scope) == TAB
             raise RuntimeError

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 OriginKind: TypeAlias = Literal["builtin", "plugin", "mcp", "remote", "device", "browser"]
-ScopeKind: TypeAlias = Literal["global", "owner", "session"]
+ScopeKind: TypeAlias = Literal["global", "owner", "session", "turn"]
 
 
 class Principal(Struct, frozen=True):
@@ -41,10 +41,11 @@ BUILTIN = Origin("builtin")
 
 
 class Scope(Struct, frozen=True):
-    """Who sees a tool: everybody, one owner's sessions, or one session. Names are unique per scope."""
+    """Who sees a tool: everybody, an owner's sessions, one session, or only the turns in it. Names are unique in it."""
 
     kind: ScopeKind
     id: str = ""
+    """The owner; or the session, for its turns too."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id!r}" if self.id else self.kind

@@ -29,5 +29,3 @@ class Caller(Struct, frozen=True):
     progress: Progress = no_progress
     asked: Asked = nobody_told
     """Hears of every question that a call of this caller puts to a person."""
-    in_turn: bool = False
-    """Whether these calls are of a session's turn, whoever asked for that: it knows how to wait for its client."""

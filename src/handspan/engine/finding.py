@@ -12,9 +12,6 @@ def find(name: str, caller: Caller) -> Entry:
     entry = caller.box.find(name)
     if entry is None:
         raise caller.box.refusal(name)
-    if entry.suspends and not caller.in_turn:  # http.md 3.5: nobody would hand it out, or it would be in another's name
-        text = f"Tool {name!r} is a web page's: only the run that the page began can call it."
-        raise ToolError("tool_not_available", text)
     return entry
 
 

@@ -34,8 +34,9 @@ class Registry:
         self._disabled = set(self._rules.disabled)
         self._shelves: WeakValueDictionary[Scope, Shelf] = WeakValueDictionary()
         self._global = self._shelf(GLOBAL)
+        self._no_turn = Shelf(Scope("turn"))
         self._by_origin: dict[Origin, dict[tuple[Scope, str], Shelf]] = {}
-        self._toolboxes: WeakValueDictionary[tuple[Agent, str, str], Toolbox] = WeakValueDictionary()
+        self._toolboxes: WeakValueDictionary[tuple[Agent, str, str, bool], Toolbox] = WeakValueDictionary()
         self._selections: WeakValueDictionary[tuple[Agent, str], Selection] = WeakValueDictionary()
 
     def register(self, tool: Tool, origin: Origin = BUILTIN, scope: Scope = GLOBAL) -> Entry:
@@ -101,14 +102,18 @@ class Registry:
             return None
         return next((pattern for pattern in sorted(self._disabled) if is_named_by(pattern, entry)), None)
 
-    def toolbox(self, agent: Agent, who: Principal, session: str = "") -> Toolbox:
-        """What this agent may use, for this person, in this session: the nearest scope's tool of each name."""
-        key = (agent, who.owner, session)
+    def toolbox(self, agent: Agent, who: Principal, session: str = "", *, in_turn: bool = False) -> Toolbox:
+        """What this agent may use, for this person, in this session: the nearest scope's tool of each name.
+
+        `in_turn`: in its turns, where tools may be that nobody else has.
+        """
+        key = (agent, who.owner, session, in_turn)
         box = self._toolboxes.get(key)
         if box is None:
             # A global change touches every box, an owner's change that owner's, a session's change its own.
+            turn = self._shelf(Scope("turn", session)) if in_turn else self._no_turn
             shelf = self._shelf(Scope("session", session))
-            box = self._toolboxes[key] = Toolbox(shelf, self._selection(agent, who.owner))
+            box = self._toolboxes[key] = Toolbox(turn, shelf, self._selection(agent, who.owner))
         return box
 
     def _selection(self, agent: Agent, owner: str) -> Selection:

@@ -23,11 +23,12 @@ class Reason(Struct, frozen=True):
 class Toolbox:
     """What one agent may use in one session. Nothing is worked out before it is asked for, nothing twice."""
 
-    def __init__(self, near: Shelf, selection: Selection) -> None:
-        """`near`: the session's own tools; they come and go with its turns, what else is selected lasts."""
+    def __init__(self, turn: Shelf, session: Shelf, selection: Selection) -> None:
+        """`turn`, `session`: what stands there comes and goes; what else is selected lasts."""
         self._selection = selection
         self._agent = selection.agent
-        self._near, self._middle, self._far = near, selection.owners, selection.everybodys
+        self._turn, self._session = turn, session
+        self._owners, self._everybodys = selection.owners, selection.everybodys
         self._version = -1
         self._found: dict[str, Entry | None] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
@@ -35,7 +36,7 @@ class Toolbox:
     def find(self, name: str) -> Entry | None:
         """The tool of this name, if this agent may use it."""
         # Versions only grow, so their sum stays the same only while each of them does.
-        version = self._near.version + self._middle.version + self._far.version
+        version = self._turn.version + self._session.version + self._owners.version + self._everybodys.version
         if version != self._version:
             self._forget(version)
         try:
@@ -43,13 +44,13 @@ class Toolbox:
         except KeyError:
             entry = self._nearest(name)
             usable = entry if entry is not None and self._selection.allows(entry) else None
-            if len(self._found) < 2 * len(self._far.entries) + 1000:  # a model may invent names without end
+            if len(self._found) < 2 * len(self._everybodys.entries) + 1000:  # a model may invent names without end
                 self._found[name] = usable
             return usable
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The specs of all tools that this agent may use, in order of their names."""
-        version = self._near.version + self._middle.version + self._far.version
+        version = self._turn.version + self._session.version + self._owners.version + self._everybodys.version
         if version != self._version:
             self._forget(version)
         if self._specs is None:
@@ -101,7 +102,7 @@ class Toolbox:
         ]
 
     def _usable_specs(self) -> list[ToolSpec]:
-        near, lasting = self._near.entries, self._selection.specs()
+        near, lasting = self._session.entries | self._turn.entries, self._selection.specs()
         if not near:
             return [lasting[name] for name in sorted(lasting)]
         specs = {name: spec for name, spec in lasting.items() if name not in near}
@@ -114,10 +115,11 @@ class Toolbox:
         self._specs = None
 
     def _nearest(self, name: str) -> Entry | None:
-        return self._near.entries.get(name) or self._middle.entries.get(name) or self._far.entries.get(name)
+        shelves = (self._turn, self._session, self._owners, self._everybodys)
+        return next((shelf.entries[name] for shelf in shelves if name in shelf.entries), None)
 
     def _all(self) -> Iterator[Entry]:
-        nearest = self._far.entries | self._middle.entries | self._near.entries
+        nearest = self._everybodys.entries | self._owners.entries | self._session.entries | self._turn.entries
         return (nearest[name] for name in sorted(nearest))
 
 

@@ -85,11 +85,11 @@ class BrowserTools:
     def lent(
         self, tools: Sequence[BrowserTool], nodes: tuple[str, ...] | None, origin: Origin, session: str
     ) -> Iterator[dict[str, BrowserTool]]:
-        """These tools in that session, by the names that models know; all are gone again when the block ends.
+        """These tools in turns of that session, by the names that models know; all are gone when the block ends.
 
         `nodes`: only those of these nodes; None: all. The last one of a name counts (SPEC H1).
         """
-        scope = Scope("session", session)
+        scope = Scope("turn", session)
         last = {tool.own_name: tool for tool in tools if nodes is None or tool.node in nodes}
         lent: dict[str, BrowserTool] = {}
         try:
@@ -103,7 +103,7 @@ class BrowserTools:
     def _put(self, tool: BrowserTool, origin: Origin, scope: Scope) -> BrowserTool:
         try:
             self._registry.register(tool, origin, scope)
-        except NameTaken:  # a built-in's, or a client's over WebSocket in the same session
+        except NameTaken:  # a built-in's, or that of another one of these
             taken = _taken(self._registry, scope)
             tool = tool.named(_prefixed(tool, taken))
             self._registry.register(tool, origin, scope)

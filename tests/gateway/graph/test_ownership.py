@@ -33,7 +33,7 @@ async def test_while_the_run_is_at_work_nobody_else_has_its_tools(there: House, 
     for who in (other, page):  # of the same owner, even the page itself: it is the run's
         assert "echo" not in await listed(who)
         refused = await who.ask("POST", "/api/tools/echo/call", {"args": {}, "session": "t"})
-        assert refused.json["code"] == "tool_not_available"
+        assert refused.json["code"] == "tool_not_found"
     for who in (stranger, other):  # in a thread of their own, at the same time
         answer = await who.say("{tools}\ncall echo\nthen\n{results}")
         assert answer.calls == []
@@ -117,3 +117,18 @@ async def test_a_token_that_is_revoked_while_its_request_is_at_work_gets_no_answ
     assert (refused.status, refused.error["code"]) == (401, "AUTHENTICATION_ERROR")
     messages = (await there.page.ask("GET", "/v1/threads/t/messages")).messages
     assert messages[-1]["content"][0]["text"] == "end"  # the run went on in its thread
+
+
+async def test_beside_the_run_its_tools_hide_no_other_and_are_known_to_nobody(there: House, page: Page) -> None:
+    waiting, held = there.let_it_wait(), there.let_it_hold()
+    held.may_end.set()
+    running = asyncio.create_task(page.say("call wait", "t", tools=[tool("hold"), tool("secret_of_a_page")]))
+    await soon(waiting.is_at_work)
+    called = await page.ask("POST", "/api/tools/hold/call", {"args": {}, "session": "t"})
+    assert called.json["result"] == "held"  # the plugin's
+    why = await page.ask("GET", "/api/tools/secret_of_a_page/why?session=t")
+    near = await page.ask("POST", "/api/tools/secret_of_a_pag/call", {"args": {}, "session": "t"})
+    assert (why.json["usable"], near.json["code"]) == (False, "tool_not_found")
+    assert "browser" not in why.text and "secret_of_a_page" not in near.text
+    await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
+    assert (await running).meta["status"] == "stopped"

@@ -94,4 +94,6 @@ class AnsweredCalls:
         def report(value: Json) -> None:
             self._turns.tell(record.session, record.owner, CallProgress(record.id, record.name, value))
 
-        return self._conversing.caller(agent, Principal(record.owner), record.session, report)
+        # What was not a page's tool when it was called does not become one: another run may be at work by now.
+        in_turn = record.tool.is_in_a_browser
+        return self._conversing.caller(agent, Principal(record.owner), record.session, report, in_turn=in_turn)

@@ -133,9 +133,12 @@ class Conversing:
         sums = await self._store.usage.sums("model", owner=session.caller.who.owner, session=session.id)
         return usage_lines(sums)
 
-    def caller(self, agent: Agent, who: Principal, session_id: str, progress: Progress = no_progress) -> Caller:
-        """Somebody to make calls for, in turns of this session."""
-        return Caller(who, agent, self._registry.toolbox(agent, who, session_id), session_id, progress, in_turn=True)
+    def caller(
+        self, agent: Agent, who: Principal, session_id: str, progress: Progress = no_progress, *, in_turn: bool = True
+    ) -> Caller:
+        """Somebody to make calls for in this session, in its turns or beside them."""
+        box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn)
+        return Caller(who, agent, box, session_id, progress)
 
     def _session(
         self, session_id: str, agent: Agent, choice: Choice, who: Principal, messages: list[Message]

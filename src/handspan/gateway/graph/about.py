@@ -87,7 +87,7 @@ def _tools(
     thread = new_call_id()
     nodes: dict[str, list[ToolShown]] = {TOOLS: []}
     with doors.tools.lent(offered, agent.nodes, Origin("browser", client.id, thread), thread) as lent:
-        box = doors.registry.toolbox(agent, client.who, thread)
+        box = doors.registry.toolbox(agent, client.who, thread, in_turn=True)
         for spec in box.specs():
             own = lent.get(spec.name)
             if own is None:

@@ -178,7 +178,7 @@ def _switched(visit: Visit, pattern: str, changed: bool) -> Switched:
 
 async def _seen(visit: Visit, session: str) -> list[Entry]:
     """What is everybody's, the owner's, or of a session that is the owner's: nothing of anybody else's."""
-    entries = [entry for entry in visit.doors.app.registry if not entry.suspends]  # those are a run's (http.md 3.5)
+    entries = list(visit.doors.app.registry)
     wanted = {session} if session else {entry.scope.id for entry in entries if entry.scope.kind == "session"}
     own = {one for one in wanted if await _is_own(visit, one)}
     if session and not own:
