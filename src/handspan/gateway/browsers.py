@@ -39,10 +39,11 @@ class BrowserDoors:
             answers=Replays(len),
             streams=Replays(attrgetter("size"), most=100),
             upload_bytes=settings.upload_bytes,
+            auth=gateway.auth,
         )
         self._http = application(doors)
         self.socket = GraphSocketDoor(gateway.auth, doors, rules.limits.backlog_bytes, lambda: gateway.peers.is_open)
-        gateway.auth.revoked += [self.socket.revoke, doors.open_streams.revoke, doors.revoked.add]
+        gateway.auth.revoked += [self.socket.revoke, doors.open_streams.revoke]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""

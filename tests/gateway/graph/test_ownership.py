@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -132,3 +133,36 @@ async def test_beside_the_run_its_tools_hide_no_other_and_are_known_to_nobody(th
     assert "browser" not in why.text and "secret_of_a_page" not in near.text
     await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
     assert (await running).meta["status"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "look"),
+    [
+        ("/v1/graph/invoke", {"messages": [said("a trace")]}, ("GET", "/v1/threads")),
+        ("/v1/graph/invoke", {"messages": []}, ("GET", "/v1/threads")),  # 422 else
+        ("/v1/store/memories", {"content": "a trace"}, ("POST", "/v1/store/memories/list")),
+        ("/api/tokens", {"label": "a trace", "scopes": ["admin"]}, ("GET", "/api/tokens")),
+    ],
+)
+async def test_what_was_not_asked_in_full_when_its_token_was_revoked_is_not_done(
+    there: House, path: str, body: dict[str, Any], look: tuple[str, str]
+) -> None:
+    page, auth, whole = await there.another(scopes=("admin",)), there.gateway.gateway.auth, json.dumps(body).encode()
+    has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def halves() -> AsyncIterator[bytes]:
+        yield whole[:5]
+        has_begun.set()
+        await may_end.wait()
+        yield whole[5:]
+
+    headers = {"content-type": "application/json"}
+    asking = asyncio.create_task(page.http.post(path, content=halves(), headers=headers))
+    await soon(has_begun)
+    assert (await page.ask("GET", "/v1/graph")).status == 200  # the head of the other one has been read by now
+    await auth.revoke(hash_of(page.token), "operator")
+    may_end.set()
+    assert (await asking).status_code == 401
+    method, place = look
+    after = await there.page.ask(method, place, {} if method == "POST" else None)
+    assert after.status == 200 and "a trace" not in after.text

@@ -56,6 +56,8 @@ _OPEN: Final = frozenset(
 )
 _OPEN_FOLDERS: Final = ("/assets/", "/sdk/", "/examples/")
 _RENEWED_AFTER: Final = 60.0
+_MOST_REVOKED: Final = 10_000
+"""Of those that were revoked lately: a request that came before more than so many has long been answered."""
 _LONGEST_LABEL: Final = 64
 _HEADERS: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
@@ -117,6 +119,7 @@ class Auth:
         """Called with the hash of every token that is revoked here."""
         self.operator_token = ""
         """The token of the person who runs this gateway; there after `open`."""
+        self._revoked_lately: dict[str, None] = {}
         self._tokens = tokens
         self._state = state
         self._clock = clock
@@ -163,9 +166,17 @@ class Auth:
         """Let this token in no more and close what it opened; False when the owner has no such token."""
         if not await self._tokens.revoke(token_hash, owner=owner):
             return False
+        self._revoked_lately[token_hash] = None
+        if len(self._revoked_lately) > _MOST_REVOKED:
+            del self._revoked_lately[next(iter(self._revoked_lately))]
         for hear in self.revoked:
             hear(token_hash)
         return True
+
+    def refuse_revoked(self, admitted: Admitted) -> None:
+        """Refuse who was let in, and whose token was revoked since: for whatever came or took its time meanwhile."""
+        if admitted.token in self._revoked_lately:
+            raise unauthorized()
 
     def forgive(self, scope: Scope) -> None:
         """Hold no wrong token against this address any more: it has just shown that it is let in."""
@@ -229,12 +240,24 @@ class AuthMiddleware:
             if not is_open(scope):
                 admitted = await self._auth.identify(scope)
                 scope.setdefault("state", {})["admitted"] = admitted
+                receive = self._while_let_in(receive, admitted)
                 if admitted.renews and (shown := shown_token(scope)):
                     more.append((b"set-cookie", page_cookie(scope, shown.token, self._auth.prefix)))
         except Refused as refused:
             await send_refusal(refused, scope, send)
             return
         await self._app(scope, receive, send)
+
+    def _while_let_in(self, receive: Receive, admitted: Admitted) -> Receive:
+        """Receives the body for as long as the token is good: nothing is done that was not asked in full by then."""
+
+        async def receive_more() -> Message:
+            message = await receive()
+            if message["type"] == "http.request":
+                self._auth.refuse_revoked(admitted)
+            return message
+
+        return receive_more
 
 
 def is_open(scope: Scope) -> bool:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from handspan.core.calls import new_call_id
 from handspan.core.values import Json
-from handspan.gateway.entry.auth import unauthorized
+from handspan.gateway.entry.auth import Admitted, Refused
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.faults import GraphFault, fault_of
 from handspan.gateway.graph.runs import Client
@@ -35,16 +35,23 @@ def route(doors: GraphDoors, path: str, **endpoints: Endpoint) -> Route:
         endpoints["HEAD"] = endpoints["GET"]
 
     async def serve(request: Request) -> Response:
+        admitted: Admitted = request.state.admitted
+        answer = await _answer(endpoints[request.method], doors, admitted, request)
         try:
-            client = Client.of(request.state.admitted)
-            data = await endpoints[request.method](doors, client, request)
-            if request.state.admitted.token in doors.revoked:
-                raise unauthorized()
-        except Exception as error:
-            return failed(error)
-        return data if isinstance(data, Response) else done(data)
+            doors.auth.refuse_revoked(admitted)
+        except Refused as refused:  # http.md 7.9: whatever came of it
+            return failed(refused)
+        return answer
 
     return Route(path, serve, methods=list(endpoints))
+
+
+async def _answer(endpoint: Endpoint, doors: GraphDoors, admitted: Admitted, request: Request) -> Response:
+    try:
+        data = await endpoint(doors, Client.of(admitted), request)
+    except Exception as error:
+        return failed(error)
+    return data if isinstance(data, Response) else done(data)
 
 
 def done(data: Struct | Json | Raw) -> Response:

@@ -4,6 +4,7 @@ from msgspec import Struct, field
 
 from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.turns import Turns
+from handspan.gateway.entry.auth import Auth
 from handspan.gateway.graph.lines import Lines, OpenStreams
 from handspan.gateway.graph.replays import Replays
 from handspan.gateway.graph.runs import Runs
@@ -34,6 +35,5 @@ class GraphDoors(Struct, frozen=True):
     answers: Replays[bytes]
     streams: Replays[Lines]
     upload_bytes: int
+    auth: Auth
     open_streams: OpenStreams = field(default_factory=OpenStreams)
-    revoked: set[str] = field(default_factory=set)
-    """Tokens that were revoked since this gateway began: requests that came with one before are not answered."""
