@@ -27,4 +27,8 @@ def with_one_slash(scope: Scope) -> Scope:
     root, path = scope.get("root_path", ""), scope["path"]
     if not path.startswith(f"{root}//"):
         return scope
-    return {**scope, "path": f"{root}/{path.removeprefix(root).lstrip('/')}"}
+    raw: bytes = scope.get("raw_path") or b""
+    begin = root.encode()
+    if raw.startswith(begin + b"//"):  # the routes read this one
+        raw = begin + b"/" + raw.removeprefix(begin).lstrip(b"/")
+    return {**scope, "path": f"{root}/{path.removeprefix(root).lstrip('/')}", "raw_path": raw}

@@ -10,13 +10,14 @@ MOST_SETS: Final = 200
 """Sets of tools that a client may have; those go first that it brought longest ago, and no open call is of."""
 
 _SAVE: Final = "INSERT OR REPLACE INTO browser_tools (client, set_id, tools, at) VALUES (?, ?, ?, ?)"
+_COUNT: Final = "SELECT COUNT(*) FROM browser_tools WHERE client = ?"
+# A run that waits goes on with what it began with, after a restart too: its calls name the set behind their thread.
 _TIDY: Final = (
-    "DELETE FROM browser_tools WHERE client = ?1 AND set_id <> '' AND set_id NOT IN"
+    "WITH open AS (SELECT json_extract(CAST(tool AS TEXT), '$.origin.name') AS client,"
+    " json_extract(CAST(tool AS TEXT), '$.origin.connection') AS place FROM calls WHERE state <> 'done')"
+    " DELETE FROM browser_tools WHERE client = ?1 AND set_id <> '' AND set_id NOT IN"
     " (SELECT set_id FROM browser_tools WHERE client = ?1 AND set_id <> '' ORDER BY at DESC LIMIT ?2)"
-    # A run that waits goes on with what it began with, after a restart too: its calls name the set at their end.
-    " AND NOT EXISTS (SELECT 1 FROM calls WHERE state <> 'done'"
-    " AND json_extract(CAST(tool AS TEXT), '$.origin.name') = ?1"
-    " AND json_extract(CAST(tool AS TEXT), '$.origin.connection') LIKE '%:' || browser_tools.set_id)"
+    " AND set_id NOT IN (SELECT substr(place, instr(place, ':') + 1) FROM open WHERE client = ?1 AND place IS NOT NULL)"
 )
 
 
@@ -37,6 +38,7 @@ class StoredBrowserTools:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(_SAVE, (client, set_id, tools, time.time()))
-            connection.execute(_TIDY, (client, MOST_SETS))
+            if connection.execute(_COUNT, (client,)).fetchone()[0] > MOST_SETS:
+                connection.execute(_TIDY, (client, MOST_SETS))
 
         await self._database.join(work)

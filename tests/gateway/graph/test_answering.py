@@ -78,6 +78,7 @@ def test_every_status_has_a_code(status: int, code: str) -> None:
 
 
 async def test_a_base_address_may_end_with_a_slash(page: Page) -> None:
+    assert (await page.ask("GET", f"{page.url}//api/tools")).json["tools"]
     assert (await page.ask("GET", f"{page.url}//ping")).data == "pong"
     assert (await page.ask("POST", f"{page.url}///v1/graph/invoke", {"messages": [said("hello")]})).words == "hello"
     page.http.headers["authorization"] = "Bearer nonsense"

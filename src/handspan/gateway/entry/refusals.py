@@ -72,8 +72,8 @@ def body_of(refused: Refused, scope: Scope) -> bytes:
 
 def is_graph(scope: Scope) -> bool:
     """Whether this is for the graph API, whose errors have a form of their own (http.md 1.2)."""
-    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-    return path.startswith(("/v1/", "//v1/")) or path in ("/v1", "/ping")  # http.md 1.8
+    path = "/" + scope["path"].removeprefix(scope.get("root_path", "")).lstrip("/")  # http.md 1.8
+    return path.startswith("/v1/") or path in ("/v1", "/ping")
 
 
 def _graph_body(refused: Refused) -> bytes:
