@@ -220,6 +220,16 @@ async def test_garbage_behind_a_request_does_not_spoil_its_answer(gateway: Runni
     assert json.loads(body)["data"] == {"threads": []}
 
 
+async def test_a_body_that_is_no_body_does_not_spoil_the_answers_before_it(gateway: RunningGateway) -> None:
+    token = f"authorization: Bearer {gateway.token}".encode()
+    good = request(gateway, b"/v1/threads", token)
+    bad = request(gateway, b"/v1/graph/stop", token, b"transfer-encoding: chunked", method=b"POST") + b"zz\r\n"
+    for count in (1, 3):
+        answer = await said(gateway, good * count + bad)
+        assert answer.count(b"HTTP/1.1 ") == answer.count(b"HTTP/1.1 200 ") == count
+        assert answer.count(b'"threads":[]') == count
+
+
 async def test_more_garbage_does_not_either_while_the_answer_takes_its_time(tmp_path: Path) -> None:
     async with served(tmp_path / "state") as (small, server), asyncio.timeout(10):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -34,6 +34,8 @@ class HttpProtocol(HttpToolsProtocol):
     """Whether what comes belongs to the request whose head was there last."""
     _is_refused = False
     """What comes is not read any more."""
+    _before: RequestResponseCycle | None = None
+    """The request before the last one that has begun, if it was not answered by then."""
 
     def __init__(self, prefix: str = "", **parts: Any) -> None:
         """`prefix`: the path that everything is below."""
@@ -56,6 +58,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is there."""
         self._head_bytes = 0
+        self._before = self.cycle if self.cycle is not None and not self.cycle.response_complete else None
         super().on_headers_complete()
         self._is_in_body = True
 
@@ -76,8 +79,12 @@ class HttpProtocol(HttpToolsProtocol):
         last: RequestResponseCycle | None = self.cycle
         if last is None:
             self._write(refused)
+        elif self._is_in_body and self.pipeline and self._before is not None:
+            self.pipeline.popleft()  # the last request waits for the one before it, and will never be asked in full
+            self._before.keep_alive = False
+            return
         elif self._is_in_body:  # of the last request: it was not asked in full
-            if not last.response_started and not self.pipeline:
+            if not last.response_started:
                 self._write(refused)
         elif last.response_complete:
             self._write(refused)
