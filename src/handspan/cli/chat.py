@@ -17,10 +17,11 @@ from handspan.cli.shown import JsonLines, Show, Shown
 from handspan.cli.terminal import questions_for
 from handspan.core.agents import Agent
 from handspan.core.errors import ConfigError
-from handspan.core.events import Ended
+from handspan.core.events import Ended, Event
 from handspan.core.messages import Text, UserMessage
 from handspan.gateway.app import App
 from handspan.gateway.conversations.conversing import Conversing
+from handspan.gateway.conversations.turn_events import Titled
 from handspan.models.choice import Choice
 
 if TYPE_CHECKING:
@@ -178,7 +179,11 @@ class Talk:
             if found.model.name != self._session.model.name:
                 await self._act_as(self._session.agent, found)
                 self._show.told(f"Model: {found.why}")
-        return await self._conversing.say(self._session, message, self._show)
+        return await self._conversing.say(self._session, message, self._hear)
+
+    def _hear(self, event: Event | Titled) -> None:
+        if not isinstance(event, Titled):  # nobody looks at the list of sessions meanwhile
+            self._show(event)
 
     async def command(self, name: str, argument: str) -> list[str]:
         """The lines that answer a command."""

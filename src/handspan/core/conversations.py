@@ -158,6 +158,10 @@ class Conversations(Protocol):
         """Give it another name."""
         ...
 
+    async def give_name(self, session: str, name: str, *, owner: str) -> bool:
+        """Give it its first name; False when it has one."""
+        ...
+
     async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
         """Let another agent go on with it."""
         ...

@@ -58,7 +58,8 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is there."""
         self._head_bytes = 0
-        self._before = self.cycle if self.cycle is not None and not self.cycle.response_complete else None
+        before: RequestResponseCycle | None = self.cycle
+        self._before = None if before is None or before.response_complete else before
         super().on_headers_complete()
         self._is_in_body = True
 

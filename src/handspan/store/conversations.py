@@ -173,6 +173,16 @@ class StoredConversations:
         """Give it another name."""
         await self._change("name = ?", (plain(name),), session, owner)
 
+    async def give_name(self, session: str, name: str, *, owner: str) -> bool:
+        """Give it its first name; False when it has one. Inside `together` it is not known yet whether it has."""
+        sql = "UPDATE sessions SET name = ? WHERE id = ? AND owner = ? AND name = ''"
+        values = (plain(name), plain(session), plain(owner))
+        unit = self._database.unit
+        if unit is None:
+            return await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 1
+        unit.add(lambda connection: connection.execute(sql, values))
+        return True
+
     async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
         """Let another agent go on with it."""
         await self._change("agent = ?", (plain(agent),), session, owner)

@@ -28,6 +28,7 @@ from handspan.core.principals import OPERATOR, Origin, Principal
 from handspan.core.results import Success
 from handspan.gateway.app import App
 from handspan.gateway.conversations.conversing import LAST
+from handspan.gateway.conversations.turn_events import Titled
 from handspan.models.choice import Choice
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, ScriptTurn, Turn, call
@@ -201,7 +202,7 @@ async def test_a_session_that_waits_tells_so_and_goes_on_when_the_outcome_is_the
     assert len(await kept(app, session)) == 2
     (open_call,) = (message.calls[0] for message in again.messages if isinstance(message, AssistantMessage))
     await app.engine.settle(open_call.id, Success("clicked"))
-    events: list[Event] = []
+    events: list[Event | Titled] = []
     ended = await app.conversing().say(again, said("are you there?"), events.append)
     assert ended == Ended("done", "and more")
     assert [event.text for event in events if isinstance(event, Ended)] == ["clicked, then", "and more"]

@@ -12,6 +12,7 @@ from handspan.core.errors import ToolError
 from handspan.core.events import Event
 from handspan.core.messages import ResultsMessage, Text, UserMessage
 from handspan.gateway.app import App
+from handspan.gateway.conversations.turn_events import Titled
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn, call
 
@@ -40,8 +41,8 @@ def names(session: Session) -> set[str]:
     return {spec.name for spec in session.caller.box.specs()}
 
 
-async def say(app: App, session: Session, text: str) -> list[Event]:
-    events: list[Event] = []
+async def say(app: App, session: Session, text: str) -> list[Event | Titled]:
+    events: list[Event | Titled] = []
     await app.conversing().say(session, UserMessage((Text(text),)), events.append)
     return events
 

@@ -183,7 +183,7 @@ async def test_a_title_that_can_not_be_kept_disturbs_nothing(house: House, monke
     async def full(*_: Any, **__: Any) -> None:
         raise StoreError("The disk is full.")
 
-    monkeypatch.setattr(house.store.conversations, "rename", full)
+    monkeypatch.setattr(house.store.conversations, "give_name", full)
     front = Front()
     assert (await house.say("hi", front)).reason == "done"
     assert not front.of(Titled)

@@ -170,6 +170,22 @@ class TestResults:
     async def test_the_answer_that_ends_a_first_run_has_the_name_of_its_thread(self, page: Page) -> None:
         assert (await page.say("hello you", "t")).meta["thread_name"] == "hello you"
 
+    async def test_so_has_the_one_that_ends_it_after_calls_of_the_client(self, there: House, page: Page) -> None:
+        first = await page.say("call echo\nthen\nend", "t", tools=[ECHO])
+        assert first.meta["thread_name"] is None
+        before = there.gateway.gateway.store.database.commits
+        assert (await page.answer(result(first.calls[0]["id"]))).meta["thread_name"] == "call echo then end"
+        assert there.gateway.gateway.store.database.commits == before + 1  # the name waits for no disk of its own
+
+    async def test_a_name_that_is_given_meanwhile_stays(self, there: House, page: Page) -> None:
+        held = there.let_it_hold()
+        running = asyncio.create_task(page.say("call hold\nthen\nend", "t"))
+        async with asyncio.timeout(10):
+            await held.is_at_work.wait()
+        assert (await page.ask("PUT", "/api/sessions/t", {"name": "Chosen"})).status == 200
+        held.may_end.set()
+        assert (await running).meta["thread_name"] == "Chosen"
+
     async def test_a_disk_that_refuses_is_not_remembered_under_a_key(
         self, there: House, page: Page, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -1,15 +1,17 @@
 """Sessions that are open in this process: made, loaded, talked to (SPEC A1, A2)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from msgspec import structs
 
 from handspan.agent.limits import Limits, Turn
 from handspan.agent.log import StoredLog
-from handspan.agent.loop import Emit, Loop
+from handspan.agent.loop import Loop
 from handspan.agent.session import Session
 from handspan.agent.skill_file import Skill
 from handspan.agent.skills import Skills, instructions_with, narrowed
@@ -19,14 +21,21 @@ from handspan.core.context import Progress, no_progress
 from handspan.core.conversations import Session as KnownSession
 from handspan.core.conversations import Store, Total, UsageSum
 from handspan.core.errors import ToolError
-from handspan.core.events import Ended
+from handspan.core.events import Ended, Event
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.principals import BUILTIN, OPERATOR, Principal
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
+from handspan.gateway.conversations.titles import title_of
+from handspan.gateway.conversations.turn_events import Titled
 from handspan.models.choice import Choice
 from handspan.registry.registry import Registry
 
+Hear: TypeAlias = Callable[[Event | Titled], None]
+"""Hears what happens in a turn, and the name that the session got of it. Never blocks."""
+
+_NO_NAME_AFTER: Final = ("error", "aborted", "pending")
+_log = logging.getLogger(__name__)
 _UNKNOWN = -1
 """How much a session has lost when the store could not say what it has kept of it."""
 LAST = "last"
@@ -70,7 +79,7 @@ class Conversing:
             await self._loop.close(session)
         return session
 
-    async def say(self, session: Session, message: UserMessage, emit: Emit, *, gives_up: bool = False) -> Ended:
+    async def say(self, session: Session, message: UserMessage, emit: Hear, *, gives_up: bool = False) -> Ended:
         """One turn: from what a person says to the end of the answer.
 
         `gives_up`: a turn that waited for a client over HTTP does not wait any more (http.md 4.8).
@@ -83,7 +92,7 @@ class Conversing:
             await session.append(message)
             return await turn.advance()
 
-    async def give_up(self, session: Session, emit: Emit, *, expired: bool = False) -> bool:
+    async def give_up(self, session: Session, emit: Hear, *, expired: bool = False) -> bool:
         """End a turn that waited for a client over HTTP; False when there was none. `ToolError` (`busy`).
 
         `expired`: only one none of whose calls is open any more (http.md 5.5).
@@ -94,18 +103,18 @@ class Conversing:
                 await turn.give_up()
             return waited
 
-    async def go_on(self, session: Session, emit: Emit) -> Ended | None:
+    async def go_on(self, session: Session, emit: Hear) -> Ended | None:
         """The rest of a turn that waited for outcomes, now that all are there; None when there is nothing to do yet."""
         async with self._turn(session, emit) as turn:
             return await turn.advance() if await self._loop.can_go_on(session) else None
 
-    async def answer(self, session: Session, emit: Emit) -> Ended | None:
+    async def answer(self, session: Session, emit: Hear) -> Ended | None:
         """The rest of a turn that was cut off when its process ended; None when nothing is missing, or not yet."""
         async with self._turn(session, emit) as turn:
             is_cut_off = bool(session.messages) and type(session.last) is not AssistantMessage
             return await turn.advance() if is_cut_off or await self._loop.can_go_on(session) else None
 
-    async def regenerate(self, session: Session, emit: Emit) -> Ended | None:
+    async def regenerate(self, session: Session, emit: Hear) -> Ended | None:
         """Another answer to the last message in place of the last one; None when nobody has said anything."""
         async with self._turn(session, emit) as turn:
             if waited_for := open_calls(session.last):
@@ -171,17 +180,19 @@ class Conversing:
         session.caller = self.caller(agent, session.caller.who, session.id)
 
     @asynccontextmanager
-    async def _turn(self, session: Session, emit: Emit) -> AsyncIterator["_Turn"]:
+    async def _turn(self, session: Session, emit: Hear) -> AsyncIterator["_Turn"]:
         """A turn of this process: nobody else runs one in the session meanwhile."""
         owner = session.caller.who.owner
         known = await self._begin(session, owner)
-        turn = _Turn(self._loop, session, emit)
+        turn, title = _Turn(self._loop, session, emit), ""
         try:
             if not session.knows_skills:  # not when it is opened: reading them takes longer than all the rest
                 self._act_with(session, session.skills)
             await self._catch_up(session, known)
             turn.waits = bool(open_calls(session.last))
             yield turn
+            if not known.name and turn.ended is not None and turn.ended.reason not in _NO_NAME_AFTER:
+                title = await self._name(session, owner)
         finally:
             try:
                 if session.inbox and not open_calls(session.last):  # the turn broke off: what was said is kept
@@ -192,6 +203,18 @@ class Conversing:
                 except ToolError:
                     session.removed = _UNKNOWN
                     raise
+        if title:
+            emit(Titled(title))
+
+    async def _name(self, session: Session, owner: str) -> str:
+        """The session's first name, made of what was said; empty when it has one, or gets none."""
+        title = title_of(session.messages)
+        try:
+            if title and await self._store.conversations.give_name(session.id, title, owner=owner):
+                return title
+        except ToolError as error:  # the turn is kept all the same
+            _log.warning("The session %s got no name: %s", session.id, error.message)
+        return ""
 
     async def _begin(self, session: Session, owner: str) -> KnownSession:
         """Whoever cancels this leaves no session behind that seems to run."""
@@ -232,12 +255,13 @@ class Conversing:
 class _Turn:
     """A turn that this process runs."""
 
-    def __init__(self, loop: Loop, session: Session, emit: Emit) -> None:
+    def __init__(self, loop: Loop, session: Session, emit: Hear) -> None:
         self._loop = loop
         self._session = session
         self._emit = emit
         self.waits = bool(open_calls(session.last))
         """Whether the session waits for the outcome of calls when this is over."""
+        self.ended: Ended | None = None
 
     async def give_up(self) -> None:
         """Wait no more for a client over HTTP."""
@@ -246,8 +270,8 @@ class _Turn:
 
     async def advance(self) -> Ended:
         """Do what is missing, until the turn ends or waits."""
-        self.waits = False
-        ended = await self._loop.advance(self._session, self._emit)
+        self.waits, self.ended = False, None
+        ended = self.ended = await self._loop.advance(self._session, self._emit)
         self.waits = ended.reason == "pending"
         return ended
 

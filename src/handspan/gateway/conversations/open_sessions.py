@@ -16,7 +16,7 @@ from handspan.core.errors import ConfigError, ToolError
 from handspan.core.principals import Principal
 from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.conversing import Conversing, open_calls
-from handspan.gateway.conversations.titles import short, title_of
+from handspan.gateway.conversations.titles import short
 from handspan.gateway.conversations.turn_refusals import SessionRefused
 from handspan.models.choice import Choice
 
@@ -91,14 +91,6 @@ class OpenSessions:
             return None
         acting = await self.agent("", known, owner)
         return await self._loaded(known, acting, await self._choice(acting.model), owner, who)
-
-    async def give_title(self, session: Session, owner: str) -> str:
-        """The session's first name, made of what was said and kept; empty when it has one."""
-        title = title_of(session.messages)
-        if not title or (await self._conversations.get(session.id, owner=owner)).name:
-            return ""
-        await self._conversations.rename(session.id, title, owner=owner)
-        return title
 
     async def _make(self, session_id: str, owner: str, agent: Agent, name: str) -> KnownSession:
         made = short(name, _MOST_NAME)

@@ -13,13 +13,12 @@ from typing import Any, Final, TypeAlias
 
 from handspan.agent.session import Session
 from handspan.core.conversations import Store, StoreError
-from handspan.core.errors import ToolError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan
 from handspan.core.messages import UserMessage
 from handspan.core.principals import Principal
 from handspan.core.questions import Answer, Question
 from handspan.gateway.conversations.agents import Agents
-from handspan.gateway.conversations.conversing import Conversing, open_calls, waits_for
+from handspan.gateway.conversations.conversing import Conversing, Hear, open_calls, waits_for
 from handspan.gateway.conversations.floor import Answering, Floor, end_of
 from handspan.gateway.conversations.open_sessions import ChooseModel, OpenSessions
 from handspan.gateway.conversations.past_turns import last_turn
@@ -43,7 +42,6 @@ First: TypeAlias = Callable[[], Awaitable[bool]]
 
 _log = logging.getLogger(__name__)
 
-_NO_TITLE_AFTER: Final = ("error", "aborted", "pending")
 NOTHING_TO_DO: Final = Ended("pending")
 """There was nothing to go on with, or not yet."""
 
@@ -140,8 +138,6 @@ class Turns:
                     ended = await self._conversing.say(session, saying, hear, gives_up=known.state == "waiting")
                 else:
                     ended = await self._answer(room, turn, session, saying, was_waiting=known.state == "waiting")
-            if not known.name and ended.reason not in _NO_TITLE_AFTER:
-                await self._give_title(room, turn, session)
             return ended
 
         turn = Turn(emit, debug=debug)
@@ -313,11 +309,11 @@ class Turns:
         turn.is_over = True
         return ended
 
-    def _begun(self, room: Room, turn: Turn, session: Session, turn_id: str = "") -> Callable[[Event], None]:
+    def _begun(self, room: Room, turn: Turn, session: Session, turn_id: str = "") -> Hear:
         """What hears the turn's events; with an id, those of another turn that ends before this one begins."""
         turn.begin(session)
 
-        def hear(event: Event) -> None:
+        def hear(event: Event | Titled) -> None:
             kind = type(event)
             turn.was_heard = True
             if kind is QuestionAsked:  # who is to answer hears it when it is kept: `question_asked`
@@ -338,10 +334,3 @@ class Turns:
         if waited_for := open_calls(session.last):
             raise SessionBusy(waits_for(waited_for))
         turn.begin(session)
-
-    async def _give_title(self, room: Room, turn: Turn, session: Session) -> None:
-        try:
-            if title := await self._sessions.give_title(session, room.owner):
-                self._floor.tell(room, Titled(title), turn.id)
-        except ToolError as error:  # the turn is over and kept all the same
-            _log.warning("The session %s got no name: %s", room.id, error.message)

@@ -19,7 +19,7 @@ from handspan.core.events import (
 from handspan.core.messages import AssistantMessage, CallPart, Message, UserMessage
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.conversations.past_turns import last_turn
-from handspan.gateway.conversations.turn_events import Happening, Titled
+from handspan.gateway.conversations.turn_events import Happening
 from handspan.gateway.graph.results import is_of
 from handspan.gateway.graph.shown import Numbers, Shower, arguments_of
 from handspan.sources.browser import BrowserTool
@@ -52,10 +52,8 @@ class Out(Protocol):
 class Following:
     """Hears the turn of one request."""
 
-    def __init__(self, shower: Shower, numbers: Numbers, out: Out, *, resumes: bool, name: str = "") -> None:
+    def __init__(self, shower: Shower, numbers: Numbers, out: Out, *, resumes: bool) -> None:
         self.shower = shower
-        self.name = name
-        """The thread's."""
         self._numbers = numbers
         self._out = out
         self._resumes = resumes
@@ -116,8 +114,6 @@ class Following:
                 self._update("node_invoked", TOOLS, tool_name=self._own(name), tool_call_id=call_id)
             case Ended(reason=reason):
                 self._ended(reason)
-            case Titled(title=title):
-                self.name = title
 
     def _greet(self) -> None:
         """An answer that goes on begins with what the person said last; a stream echoes results instead, below."""

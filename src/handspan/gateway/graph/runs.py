@@ -136,7 +136,7 @@ class Runs:
         thread = bound.session_id
         tools = await self._book.of_run(client.id, asked.tools)
         numbers = await self._numbers(thread, who.owner, bound.removed)
-        following = Following(Shower(thread), numbers, out, resumes=False, name=bound.name)
+        following = Following(Shower(thread), numbers, out, resumes=False)
         following.is_new = bound.message_count == 0
         ended = await self._turns.say(
             thread,
@@ -156,7 +156,7 @@ class Runs:
         tools = await self._book.of_run(client.id, asked.tools, begun_with)
         known = await self._store.conversations.get(thread, owner=who.owner)
         numbers = await self._numbers(thread, who.owner, known.removed)
-        following = Following(Shower(thread), numbers, out, resumes=True, name=known.name)
+        following = Following(Shower(thread), numbers, out, resumes=True)
         equipment = self._equipment(client, thread, tools, asked, following)
         are_taken = False
 
@@ -209,22 +209,19 @@ class Runs:
         opened = following.open
         if ended.reason == "pending" and not opened:  # some of the round are still missing (http.md 5.4)
             opened = await self.open_calls(client, thread)
+        known = await self._store.conversations.find(thread, owner=owner)
         status = _STATUS.get(ended.reason, "completed")
-        if ended is NOTHING_TO_DO and not await self._is_waiting(thread, owner):
+        if ended is NOTHING_TO_DO and (known is None or known.state != "waiting"):
             status = "stopped"  # somebody ended the run before it could go on
         meta = Meta(
             is_new_thread=following.is_new,
             thread_id=thread,
-            thread_name=following.name or None,
+            thread_name=(known.name or None) if known else None,
             run_id=following.run or following.waited,
             status=status,
             open_calls=opened,
         )
         return Run(meta)
-
-    async def _is_waiting(self, thread: str, owner: str) -> bool:
-        known = await self._store.conversations.find(thread, owner=owner)
-        return known is not None and known.state == "waiting"
 
 
 def _fewer(own: int | None, asked: int) -> int:
