@@ -1,6 +1,5 @@
 """Tokens as a terminal shows them: a table, and what to do with a new one."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
@@ -43,12 +42,11 @@ class MadeToken(Struct, frozen=True):
 
 
 def table(tokens: Sequence[ListedToken]) -> str:
-    """One line a token, as wide as the terminal."""
+    """One line a token. None is cut: what stands last says which one not to revoke."""
     lines = [_COLUMNS, *map(_cells, tokens)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    room = shutil.get_terminal_size((120, 24)).columns
     return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True))[:room].rstrip() for line in lines
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
 
 

@@ -83,7 +83,9 @@ class Engine:
         began = time.monotonic()
         entry = record = None
         try:
-            entry = find(call.name, caller)  # find, available, enabled
+            entry = caller.box.find(call.name)  # find, available, enabled
+            if entry is None:
+                raise caller.box.refusal(call.name)
             arguments = valid(entry, call.arguments)
             if self._hooks is not None:
                 call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
