@@ -9,7 +9,6 @@ import pytest
 
 from handspan.core.conversations import StoreError
 from handspan.core.principals import OPERATOR
-from handspan.gateway.conversations.turn_refusals import STOPPING
 from tests.gateway.graph.house import ECHO, House, Page, result, said, tool
 from tests.gateway.graph.test_stream import socket, until_done
 
@@ -146,7 +145,8 @@ class TestResults:
         (call,) = (await page.say("call echo", "t")).calls
         await there.gateway.gateway.turns.drain(0)
         refused = await page.answer(result(call["id"]))
-        assert (refused.status, refused.error["message"]) == (409, STOPPING)
+        assert (refused.status, refused.error["code"]) == (503, "STORAGE_ERROR")
+        assert "being stopped" in refused.error["message"]
         assert await open_calls(there, "t") == [call["id"]]
 
     async def test_a_partial_answer_names_the_run(self, page: Page) -> None:

@@ -10,7 +10,7 @@ from handspan.core.events import Ended
 from handspan.gateway.conversations.rooms import PATIENCE, Room, Turn
 from handspan.gateway.conversations.turn_events import Happening
 from handspan.gateway.conversations.turn_facts import RunningTurn, running_in
-from handspan.gateway.conversations.turn_refusals import STOPPING, SessionBusy, SessionRefused, TurnRefused
+from handspan.gateway.conversations.turn_refusals import GatewayStops, SessionBusy, SessionRefused, TurnRefused
 
 _T = TypeVar("_T")
 Heard: TypeAlias = Callable[[str, str, Happening], None]
@@ -93,7 +93,7 @@ class Floor:
         """Let this turn run when it is its turn; `SessionBusy` when too many wait, or the gateway ends."""
         try:
             if not self._is_open:
-                raise SessionBusy(STOPPING)
+                raise GatewayStops
             room.enter(turn)
         except SessionBusy:
             self.tidy(room)
@@ -122,7 +122,7 @@ class Floor:
     async def _run(self, room: Room, turn: Turn, answer: Answering) -> Ended:
         await room.wait(turn)
         if not self._is_open:
-            raise SessionBusy(STOPPING)
+            raise GatewayStops
         try:
             return await self._ended(room, turn, answer)
         finally:

@@ -1,6 +1,6 @@
 """Why a turn is not begun, in the codes of ws.md 9.1. A turn that has begun ends with an event instead."""
 
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from handspan.core.errors import HandspanError
 
@@ -12,8 +12,6 @@ RefusalCode: TypeAlias = Literal[
     "NO_USER_MESSAGE",
     "INVALID_FRAME",
 ]
-
-STOPPING: Final = "The gateway is being stopped and begins no new turns: say it again in a moment."
 
 
 class TurnRefused(HandspanError):
@@ -29,6 +27,13 @@ class SessionBusy(TurnRefused):
 
     def __init__(self, message: str) -> None:
         super().__init__("SESSION_BUSY", message)
+
+
+class GatewayStops(SessionBusy):
+    """No turn is begun any more."""
+
+    def __init__(self) -> None:
+        super().__init__("The gateway is being stopped and begins no new turns: say it again in a moment.")
 
 
 class SessionRefused(TurnRefused):

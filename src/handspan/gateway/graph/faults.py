@@ -5,7 +5,7 @@ from typing import Final
 
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ConfigError, HandspanError, ToolError
-from handspan.gateway.conversations.turn_refusals import TurnRefused
+from handspan.gateway.conversations.turn_refusals import GatewayStops, TurnRefused
 from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.rest.errors import Problem
 from handspan.wire.graph_faults import BodyError, Detail, code_of
@@ -40,6 +40,8 @@ def fault_of(error: Exception) -> GraphFault | None:
             return error
         case BodyError(details=details):
             return GraphFault(422, "VALIDATION_ERROR", str(error), details)
+        case GatewayStops():
+            return GraphFault(503, code_of(503), str(error))
         case TurnRefused(code=code):
             status = _REFUSED_TURNS.get(code, 422)
             return GraphFault(status, code_of(status), str(error))
