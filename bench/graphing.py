@@ -8,7 +8,6 @@ import asyncio
 import http.client
 import json
 import os
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -37,14 +36,13 @@ def _measure(folder: Path) -> list[Figure]:
     with _gateway(folder / "round") as gateway:
         ours, sizes = _rounds(gateway)
         own = _own(gateway)
-    plain = _plain(*sizes)
-    commit = _commit(folder / "commit.db")
+    plain, durable = _plain(sizes), _plain(sizes, folder / "commit.db")
     held, survived = _suspended(folder / "held")
     return [
         Figure("graph_round", ours / plain, "x two plain HTTP requests", target=2),
         Figure("graph_round_own", ours / own, "x two requests of the gateway that only read who asks"),
         Figure("graph_round_us", ours * 1e6, "us, suspended and gone on"),
-        Figure("graph_round_disk_us", 2 * commit * 1e6, "us of it: two commits to the disk"),
+        Figure("graph_round_least", durable / plain, "x: two plain requests that keep one row each, and no more"),
         Figure("suspended_1000_mb", held, "MB for 1,000 suspended runs", target=50),
         Figure("suspended_survived", survived, "of 1,000, after kill -9", target=SUSPENDED, more_is_better=True),
     ]
@@ -140,10 +138,11 @@ def _own(gateway: Gateway) -> float:
         return _median(lambda: [json.loads(gateway.client.get("/v1/graph")) for _ in range(2)])
 
 
-def _plain(asking: int, answering: int, first: int, last: int) -> float:
-    """Seconds for two plain requests of these sizes."""
+def _plain(sizes: tuple[int, int, int, int], file: Path | None = None) -> float:
+    """Seconds for two plain requests of these sizes; with a file, for two that are kept there."""
+    asking, answering, first, last = sizes
     port = free_port()
-    command = [sys.executable, "-m", "bench.plain_http", str(port), str(first), str(last)]
+    command = [sys.executable, "-m", "bench.plain_http", str(port), str(file or ""), str(first), str(last)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     bodies = [json.dumps({"x": "y" * (size - 9)}).encode() for size in (asking, answering)]
     try:
@@ -152,19 +151,6 @@ def _plain(asking: int, answering: int, first: int, last: int) -> float:
     finally:
         process.kill()
         process.wait(20)
-
-
-def _commit(file: Path) -> float:
-    """Seconds until one row is on the disk, as the store writes: a round waits for two of these."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("CREATE TABLE kept (body BLOB)")
-
-        def one() -> None:
-            connection.execute("INSERT INTO kept VALUES (?)", (b"x" * 1000,))
-
-        return _median(one)
 
 
 def _connected(port: int) -> Client:
