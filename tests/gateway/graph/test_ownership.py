@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from handspan.gateway.entry.tokens import hash_of
-from tests.gateway.graph.house import ECHO, House, Page, result, said, tool
+from tests.gateway.graph.house import ECHO, House, Page, house, result, said, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -133,6 +136,30 @@ async def test_beside_the_run_its_tools_hide_no_other_and_are_known_to_nobody(th
     assert "browser" not in why.text and "secret_of_a_page" not in near.text
     await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
     assert (await running).meta["status"] == "stopped"
+
+
+async def test_a_call_that_waited_for_a_person_does_not_become_one_of_a_pages_tool(tmp_path: Path) -> None:
+    agents = {"General": {}, "Careful": {"mode": "ask_always"}}
+    before, after = tmp_path / "before", tmp_path / "after"
+    async with house(before, agents=agents) as there:
+        there.let_it_hold()
+        await there.page.say("hello", "t")
+        asked = {"args": {}, "session": "t", "agent": "Careful"}
+        call = (await there.page.ask("POST", "/api/tools/hold/call", asked)).json["call_id"]
+        shutil.copytree(before, after)  # what kill -9 leaves
+    async with house(after, agents=agents) as there:
+        there.let_it_hold().may_end.set()
+        waiting = there.let_it_wait()
+        running = asyncio.create_task(there.page.say("call wait", "t", tools=[tool("hold")]))
+        await soon(waiting.is_at_work)
+        (question,) = (await there.page.ask("GET", "/api/questions")).json["questions"]
+        await there.page.ask("POST", f"/api/questions/{quote(question['id'], safe='')}/answer", {"decision": "allow"})
+        async with asyncio.timeout(10):
+            while (found := (await there.page.ask("GET", f"/api/calls/{call}")).json)["state"] != "done":
+                await asyncio.sleep(0.01)
+        assert (found["origin"], found["result"]["result"]) == ("plugin(tests)", "held")
+        await there.page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
+        await running
 
 
 @pytest.mark.parametrize(
