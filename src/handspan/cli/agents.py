@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, get_args
 import click
 from msgspec import Struct, structs
 
-from handspan.cli.agents_shown import ListedAgent, ShownAgent, print_agent, print_json, print_list
+from handspan.cli.agents_shown import ListedAgent, ShownAgent, print_agent, print_list
+from handspan.cli.as_json import print_json
 from handspan.cli.embedded_agents import EmbeddedAgents
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.place import find_gateway, place_options, remote_part

@@ -7,6 +7,7 @@ import click
 import msgspec
 from msgspec import Struct
 
+from handspan.cli.as_json import print_json
 from handspan.core.agents import Agent
 from handspan.core.values import JsonObject
 
@@ -81,11 +82,6 @@ def print_agent(shown: ShownAgent, as_json: bool) -> None:
     click.echo(f"tools:        {_globs(agent)}")
     for box in shown.boxes:
         _print_line(_checkbox(box))
-
-
-def print_json(value: object) -> None:
-    """For programs."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
 def _checkbox(box: Box) -> str:

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
-import msgspec
 
+from handspan.cli.as_json import print_json
 from handspan.cli.doctor_gateway import gateway_findings
 from handspan.cli.findings import Finding
 from handspan.cli.options import config_folder, read_settings, settings_options
@@ -32,7 +32,7 @@ def command(url: str | None, token: str | None, as_json: bool) -> None:
     """See whether everything works here, and what to do where it does not. Exit code 1: something does not."""
     findings = asyncio.run(_collect(url, token))
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(findings)).decode())
+        print_json(findings)
     else:
         for finding in findings:
             click.echo(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.what}: {finding.found}")

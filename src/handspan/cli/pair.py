@@ -7,9 +7,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
-import msgspec
 from msgspec import Struct
 
+from handspan.cli.as_json import print_json
 from handspan.cli.operating import operated
 from handspan.cli.options import settings_options
 from handspan.cli.place import gateway_options
@@ -63,7 +63,7 @@ def command(browser: bool, scopes: tuple[str, ...], as_json: bool) -> None:
 def _link(remote: Remote, as_json: bool) -> None:
     made = remote.change("POST", "/api/signin", _MadeLink)
     if as_json:
-        _print_json({"url": made.url, **_until(made.expires_in)})
+        print_json({"url": made.url, **_until(made.expires_in)})
         return
     click.echo(f"Page     {made.url}")
     click.echo(f"         signs one browser in as you, {_in_words(made.expires_in)}")
@@ -75,7 +75,7 @@ def _code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
     place = others or remote.url
     if as_json:
         where: JsonObject = {"url": place, "link": pairing_url(place, made.code), "reachable_by_others": bool(others)}
-        _print_json({"code": made.code, "scopes": made.scopes, **where, **_until(made.expires_in)})
+        print_json({"code": made.code, "scopes": made.scopes, **where, **_until(made.expires_in)})
         return
     who = "another computer or phone" if others else "another program of this computer"
     click.echo(f"Device   {who} pairs at {place} with the code {made.code}")
@@ -107,7 +107,3 @@ def _in_words(seconds: float) -> str:
 def _end(seconds: float) -> datetime:
     """By the clock of this computer, which the person looks at."""
     return datetime.now().astimezone() + timedelta(seconds=seconds)
-
-
-def _print_json(value: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())

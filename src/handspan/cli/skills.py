@@ -1,11 +1,11 @@
 """`handspan skills`: what skills there are, and which of the workspace's a person lets be used (SPEC A3)."""
 
 import click
-import msgspec
 
 from handspan.agent.skill_folders import skill_folders
 from handspan.agent.skill_switches import SkillSwitches
 from handspan.agent.skills import Skills
+from handspan.cli.as_json import print_json
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.core.errors import ConfigError
 
@@ -20,7 +20,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         return
     listed = _skills().listing()
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(listed)).decode())
+        print_json(listed)
         return
     for skill in listed:
         state = "on " if skill.enabled else "off"

@@ -6,6 +6,7 @@ import click
 import msgspec
 from msgspec import Struct
 
+from handspan.cli.as_json import print_json
 from handspan.cli.operating import operated
 from handspan.cli.options import settings_options
 from handspan.cli.place import gateway_options
@@ -43,7 +44,7 @@ def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
         tokens = _all(remote)
     shown = [token for token in tokens if with_revoked or token.revoked is None]
     if as_json:
-        _print_json(shown)
+        print_json(shown)
         return
     click.echo(table(shown))
     if hidden := len(tokens) - len(shown):
@@ -74,7 +75,7 @@ def new(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
     with operated(says=not as_json) as remote:
         made = remote.change("POST", "/api/tokens", MadeToken, wanted)
     if as_json:
-        _print_json({"url": remote.url, **msgspec.to_builtins(made)})
+        print_json({"url": remote.url, **msgspec.to_builtins(made)})
         return
     click.echo(f"The token of {named(made.label)} ({', '.join(made.scopes)}). It is shown this once:", err=True)
     click.echo(made.token)
@@ -101,7 +102,7 @@ def revoke(token_id: str, yes: bool, as_json: bool) -> None:
                 _confirm(token)
             remote.change("DELETE", f"/api/tokens/{segment(token.id)}", JsonObject)
     if as_json:
-        _print_json({"id": token.id, "label": token.label, "revoked": True, "changed": token.revoked is None})
+        print_json({"id": token.id, "label": token.label, "revoked": True, "changed": token.revoked is None})
     elif token.revoked is None:
         click.echo(f"The token {token} is revoked: it opens nothing any more, and what it had opened is closed.")
     else:
@@ -146,7 +147,3 @@ def _confirm(token: ListedToken) -> None:
     else:
         return
     click.confirm("Revoke it?", abort=True, err=True)
-
-
-def _print_json(value: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
+from handspan.cli.as_json import print_json
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.place import find_gateway, place_options, remote_part
 from handspan.cli.tools_shown import Why, table
@@ -33,7 +33,10 @@ def command(ctx: click.Context, as_json: bool, agent: str | None) -> None:
     if ctx.invoked_subcommand is None:
         remote = find_gateway(says=not as_json)
         rows = asyncio.run(_rows(agent)) if remote is None else remote_part("remote_tools").tool_rows(remote, agent)
-        click.echo(msgspec.json.format(msgspec.json.encode(rows)).decode() if as_json else table(rows))
+        if as_json:
+            print_json(rows)
+        else:
+            click.echo(table(rows))
 
 
 @command.command("why")
@@ -49,7 +52,7 @@ def why(name: str, agent: str | None, as_json: bool) -> None:
         asyncio.run(_why(name, agent)) if remote is None else remote_part("remote_tools").why(remote, name, agent)
     )
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(answer)).decode())
+        print_json(answer)
     else:
         click.echo(f"The agent {answer.agent!r} {'can' if answer.usable else 'can not'} use {name!r}:")
         for reason in answer.reasons:
