@@ -3,16 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from handspan.core.errors import HandspanError, ToolError
 from handspan.core.events import Ended
 from handspan.gateway.conversations.rooms import PATIENCE, Room, Turn
+from handspan.gateway.conversations.tasks import Tasks
 from handspan.gateway.conversations.turn_events import Happening
 from handspan.gateway.conversations.turn_facts import RunningTurn, running_in
 from handspan.gateway.conversations.turn_refusals import GatewayStops, SessionBusy, SessionRefused, TurnRefused
 
-_T = TypeVar("_T")
 Heard: TypeAlias = Callable[[str, str, Happening], None]
 """Hears what happens: owner, session, and what it is. Never blocks, never fails."""
 Answering: TypeAlias = Callable[[Turn], Awaitable[Ended]]
@@ -30,7 +30,7 @@ class Floor:
         """`patience`: seconds that a turn waits for the one before it."""
         self._patience = patience
         self._rooms: dict[str, Room] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks()
         self._is_open = True
         self.heard: list[Heard] = []
         """They hear all that happens in all turns."""
@@ -98,7 +98,7 @@ class Floor:
         except SessionBusy:
             self.tidy(room)
             raise
-        turn.task = self._task(self._run(room, turn, answer))
+        turn.task = self._tasks.start(self._run(room, turn, answer))
         turn.task.add_done_callback(lambda _: self._left(room, turn))
 
     def _left(self, room: Room, turn: Turn) -> None:
@@ -107,17 +107,6 @@ class Floor:
         self.tidy(room)
         if turn.task.cancelled() and not turn.is_over:  # it never began: nobody else has heard of it
             turn.tell(Ended("aborted"))
-
-    def _task(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-        return task
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # who waits for it hears of it; nobody may be left who does
 
     async def _run(self, room: Room, turn: Turn, answer: Answering) -> Ended:
         await room.wait(turn)
@@ -168,7 +157,7 @@ class Floor:
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this work beside the turns; it ends with them. Nobody waits for it: what goes wrong is in the log."""
-        self._task(work).add_done_callback(_log_failure)
+        self._tasks.start(work).add_done_callback(_log_failure)
 
     async def drain(self, seconds: float) -> None:
         """Begin no more turns, let those that run end for so long, then abort them. Nothing is left running."""
@@ -176,9 +165,9 @@ class Floor:
         for room in self._rooms.values():
             for turn in room.turns:
                 turn.may_begin.set()  # those that wait see that it is over
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
-        left = set(self._tasks)
+        if self._tasks.left:
+            await asyncio.wait(self._tasks.left, timeout=seconds)
+        left = set(self._tasks.left)
         for task in left:
             if not task.cancelling():
                 task.cancel()

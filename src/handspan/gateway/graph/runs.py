@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct, structs
 
@@ -14,6 +14,7 @@ from handspan.core.conversations import NotYours
 from handspan.core.events import Ended, EndReason
 from handspan.core.principals import Principal
 from handspan.engine.engine import Engine
+from handspan.gateway.conversations.tasks import Tasks
 from handspan.gateway.conversations.turns import NOTHING_TO_DO, Equip, SessionBusy, Turns
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph.faults import GraphFault
@@ -75,23 +76,13 @@ class Runs:
         self._tools = tools
         self._book = book
         self._results = Results(store.ledger, artifacts)
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    def start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Let this go on whatever becomes of who asked for it."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._over)
-        return task
-
-    def _over(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # who waits for it hears of it; nobody may be left who does
+        self._tasks = Tasks()
+        self.start = self._tasks.start
+        """Lets work go on whatever becomes of who asked for it."""
 
     async def close(self) -> None:
         """Wait until those are over whose turns have ended."""
-        left = set(self._tasks)
+        left = set(self._tasks.left)
         if left:
             _, left = await asyncio.wait(left, timeout=1.0)
         for task in left:
