@@ -31,8 +31,8 @@ put_off("logging.config")  # our logging is not configured by dictionaries
 put_off("uvicorn")  # the package itself only gathers names, and starts and reloads processes
 
 from uvicorn.config import Config  # noqa: E402 - only now, see above
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle  # noqa: E402
-from uvicorn.server import Server  # noqa: E402
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle  # noqa: E402 - as above
+from uvicorn.server import Server  # noqa: E402 - as above
 
 vars(sys.modules["uvicorn"])["Config"] = Config  # its modules take this one from there: it need not run for that
 

@@ -13,9 +13,25 @@ from handspan.core.context import ToolContext
 from handspan.core.principals import Origin
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Arguments
+from handspan.models.model import Model
 from handspan.testing.gateway import RunningGateway, running_gateway
 from handspan.testing.spoken import Spoken
 
+TAKE_JSON = [
+    ("POST", "/v1/graph/setup"),
+    ("POST", "/v1/graph/invoke"),
+    ("POST", "/v1/graph/stream"),
+    ("POST", "/v1/graph/stop"),
+    ("POST", "/v1/graph/fix"),
+    ("PUT", "/v1/threads/t/state"),
+    ("POST", "/v1/threads/t/messages"),
+    ("POST", "/v1/store/memories"),
+    ("POST", "/v1/store/search"),
+    ("POST", "/v1/store/memories/list"),
+    ("POST", "/v1/store/memories/forget"),
+    ("PUT", "/v1/store/memories/m"),
+]
+"""The routes that read a body of JSON."""
 ECHO = {"node_name": "tools", "name": "echo", "description": "", "parameters": {}}
 
 
@@ -198,9 +214,9 @@ class House:
 
 
 @asynccontextmanager
-async def house(folder: Path, **settings: Any) -> AsyncIterator[House]:
-    """A gateway whose model does what it is told."""
-    async with running_gateway(folder, model=Spoken(), **settings) as gateway:
+async def house(folder: Path, model: Model | None = None, **settings: Any) -> AsyncIterator[House]:
+    """A gateway with this model, or with one that does what it is told."""
+    async with running_gateway(folder, model=model or Spoken(), **settings) as gateway:
         there = House(gateway)
         try:
             yield there

@@ -17,9 +17,8 @@ from handspan.core.tool import ToolSpec
 from handspan.gateway.graph import invoke as invoking
 from handspan.models.model import ModelError, ModelEvent, Projection, TextDelta
 from handspan.models.plain import KeptMessages
-from handspan.testing.gateway import running_gateway
 from handspan.testing.spoken import Spoken
-from tests.gateway.graph.house import ECHO, House, Page, result, said
+from tests.gateway.graph.house import ECHO, House, Page, house, result, said
 
 pytestmark = pytest.mark.anyio
 
@@ -66,12 +65,8 @@ def _last_words(messages: Sequence[Message]) -> str:
 @asynccontextmanager
 async def moody(folder: Path) -> AsyncIterator[tuple[House, Moody]]:
     model = Moody()
-    async with running_gateway(folder, model=model) as gateway:
-        there = House(gateway)
-        try:
-            yield there, model
-        finally:
-            await there.close()
+    async with house(folder, model) as there:
+        yield there, model
 
 
 async def roles(page: Page, thread: str) -> list[str]:

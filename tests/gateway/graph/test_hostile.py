@@ -11,26 +11,12 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from handspan.gateway.graph import invoke as invoking
-from tests.gateway.graph.house import ECHO, Answer, House, Page, result, said
+from tests.gateway.graph.house import ECHO, TAKE_JSON, Answer, House, Page, result, said
 
 pytestmark = pytest.mark.anyio
 
 SECONDS = 20.0
-BODIES = [
-    ("POST", "/v1/graph/setup"),
-    ("POST", "/v1/graph/invoke"),
-    ("POST", "/v1/graph/stream"),
-    ("POST", "/v1/graph/stop"),
-    ("POST", "/v1/graph/fix"),
-    ("PUT", "/v1/threads/t/state"),
-    ("POST", "/v1/threads/t/messages"),
-    ("POST", "/v1/store/memories"),
-    ("POST", "/v1/store/search"),
-    ("POST", "/v1/store/memories/list"),
-    ("POST", "/v1/store/memories/forget"),
-    ("PUT", "/v1/store/memories/m"),
-    ("POST", "/v1/files/upload"),
-]
+BODIES = [*TAKE_JSON, ("POST", "/v1/files/upload")]
 NO_JSON = [
     b"{",
     b"\x00",

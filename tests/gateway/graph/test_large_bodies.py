@@ -6,27 +6,13 @@ from typing import Any
 import pytest
 
 from handspan.wire import strict_json
-from tests.gateway.graph.house import Page, result, tool
+from tests.gateway.graph.house import TAKE_JSON, Page, result, tool
 
 pytestmark = pytest.mark.anyio
 
 MEGABYTES = 9_000_000
 TINY: dict[str, Any] = {"type": "text", "text": ""}
-ROUTES = [
-    ("POST", "/v1/graph/setup"),
-    ("POST", "/v1/graph/invoke"),
-    ("POST", "/v1/graph/stream"),
-    ("POST", "/v1/graph/stop"),
-    ("POST", "/v1/graph/fix"),
-    ("PUT", "/v1/threads/t/state"),
-    ("POST", "/v1/threads/t/messages"),
-    ("POST", "/v1/store/memories"),
-    ("POST", "/v1/store/search"),
-    ("POST", "/v1/store/memories/list"),
-    ("POST", "/v1/store/memories/forget"),
-    ("PUT", "/v1/store/memories/m"),
-    ("POST", "/api/tools/echo/call"),
-]
+ROUTES = [*TAKE_JSON, ("POST", "/api/tools/echo/call")]
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)

@@ -9,8 +9,7 @@ import pytest
 
 from handspan.core.messages import ResultsMessage, Thinking, Usage
 from handspan.models.scripted import Scripted, ScriptTurn, Turn, call
-from handspan.testing.gateway import running_gateway
-from tests.gateway.graph.house import ECHO, House, result, said, tool
+from tests.gateway.graph.house import ECHO, House, house, result, said, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -18,12 +17,8 @@ pytestmark = pytest.mark.anyio
 @asynccontextmanager
 async def scripted(folder: Path, *turns: ScriptTurn) -> AsyncIterator[tuple[House, Scripted]]:
     model = Scripted(turns)
-    async with running_gateway(folder, model=model) as gateway:
-        there = House(gateway)
-        try:
-            yield there, model
-        finally:
-            await there.close()
+    async with house(folder, model) as there:
+        yield there, model
 
 
 def got(model: Scripted) -> Sequence[str]:

@@ -49,7 +49,7 @@ def route(doors: GraphDoors, path: str, **endpoints: Endpoint) -> Route:
 async def _answer(endpoint: Endpoint, doors: GraphDoors, admitted: Admitted, request: Request) -> Response:
     try:
         data = await endpoint(doors, Client.of(admitted), request)
-    except Exception as error:
+    except Exception as error:  # a client gets an answer that it can read, whatever the fault
         return failed(error)
     return data if isinstance(data, Response) else done(data)
 

@@ -42,7 +42,7 @@ async def _run(doors: GraphDoors, client: Client, asked: Asked, lines: Lines, ke
     try:
         run = await doors.runs.run(client, asked, chunks)
         chunks.ended(run, await state_of(doors, client, run.meta.thread_id) if chunks.wants_state else None)
-    except Exception as error:
+    except Exception as error:  # whatever it was: who reads hears of it, and that it is over
         if chunks.has_begun:
             chunks.failed(error)
         else:
