@@ -2,8 +2,6 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -23,12 +21,6 @@ from tests.gateway.conversations.talking import Front, House, all_of, said, soon
 pytestmark = pytest.mark.anyio
 
 OWNER = OPERATOR.owner
-
-
-@pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with House(tmp_path) as house:
-        yield house
 
 
 def turn_of(front: Front, message_id: str = "m1") -> str:
