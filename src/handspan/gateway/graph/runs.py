@@ -1,10 +1,9 @@
 """Runs of clients over HTTP: begun, suspended at calls of the client's tools, and gone on with (http.md 4, 5)."""
 
 import asyncio
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -27,9 +26,6 @@ from handspan.sources.browser import BrowserTools
 from handspan.store.store import SqliteStore
 from handspan.wire.graph_answers import Meta, RunStatus
 from handspan.wire.graph_requests import Asked
-
-_log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 _CLIENT: Final = 16
 """So much of a token's hash names its client: enough to tell all apart, and nothing that opens anything."""
