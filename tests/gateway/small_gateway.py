@@ -12,11 +12,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.gateway.clients.line import EXTENSION
 from handspan.gateway.clients.socket import SocketProtocol
-from handspan.gateway.entry.auth import Auth, AuthMiddleware, Refused
-from handspan.gateway.entry.refusals import send_refusal, send_whole
+from handspan.gateway.entry.auth import Auth
+from handspan.gateway.http.refusals import Refusal, send_refusal, send_whole
 from handspan.gateway.prefix import PathPrefix
 from handspan.gateway.server import loop_factory, serve
 from handspan.store.store import SqliteStore
+from tests.gateway.entry.entering import Guarded
 
 
 class Echo:
@@ -38,7 +39,7 @@ class SmallGateway:
     def __init__(self, state: Path, gateway: GatewaySettings, *, hangs: bool = False) -> None:
         self._store = SqliteStore(state)
         self.auth = Auth(Settings(state / "workspace", state, gateway=gateway), self._store.tokens, state)
-        guarded: ASGIApp = AuthMiddleware(self._answer, self.auth)
+        guarded: ASGIApp = Guarded(self._answer, self.auth)
         prefix = gateway.path_prefix
         self.asgi: ASGIApp = PathPrefix(guarded, prefix) if prefix else guarded
         self._draining = asyncio.Event()
@@ -86,7 +87,7 @@ class SmallGateway:
         await receive()
         try:
             await self.auth.admit(scope)
-        except Refused as refused:
+        except Refusal as refused:
             await send_refusal(refused, scope, send)
             return
         await send({"type": "websocket.accept"})

@@ -14,8 +14,9 @@ from handspan.gateway.uvicorn_parts import put_off
 WAIT = 60.0
 LATE = (
     "encodings.idna handspan.gateway.clients.chat handspan.gateway.clients.socket "
-    "handspan.gateway.http handspan.models.offline_answers http.client httpx2 importlib.metadata logging.handlers "
-    "markdownify multiprocessing pydantic rich starlette.applications uvicorn.main websockets"
+    "handspan.gateway.graph handspan.gateway.http.routing handspan.gateway.rest "
+    "handspan.models.offline_answers http.client httpx2 importlib.metadata logging.handlers "
+    "markdownify multiprocessing pydantic rich starlette.requests uvicorn.main websockets"
 )
 FIRST_ANSWER = """
 import asyncio, sys

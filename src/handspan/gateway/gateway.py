@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import logging
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import structs
@@ -26,12 +26,13 @@ from handspan.gateway.conversations.answered_calls import AnsweredCalls
 from handspan.gateway.conversations.questions import AwaitedQuestions
 from handspan.gateway.conversations.turn_events import Happening, Titled
 from handspan.gateway.conversations.turns import Turns
-from handspan.gateway.entry.auth import Auth, AuthMiddleware
+from handspan.gateway.entry.auth import Auth, let_in
 from handspan.gateway.entry.pairing import Pairing
-from handspan.gateway.entry.refusals import Refused, is_graph, send_refusal, send_whole
+from handspan.gateway.http.refusals import JSON_HEADER, Refusal, is_graph, send_refusal, send_whole
 from handspan.gateway.live import Live, Topic
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.open_answers import ANSWERS
+from handspan.gateway.parts import Door, GatewayParts, OpenDoor
 from handspan.gateway.prefix import PathPrefix, with_one_slash
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
@@ -41,10 +42,12 @@ from handspan.wire.ws_frames import Fault, Limits, Result
 
 _log = logging.getLogger(__name__)
 
-# Loaded when the first request comes: nobody who only brings a device pays for it.
-_HTTP: Final = ("handspan.gateway.http", "HttpDoors")
-_BROWSERS: Final = ("handspan.gateway.browsers", "BrowserDoors")
-_PAGES: Final = "handspan.gateway.pages"
+_DOORS: Final = {
+    "rest": "handspan.gateway.rest.door",
+    "graph": "handspan.gateway.graph.door",
+    "pages": "handspan.gateway.pages",
+}
+"""Doors for HTTP, each loaded when its first request comes: a gateway that only serves devices needs none of them."""
 _FILES: Final = ("/sdk/", "/examples/")
 _OFTEN: Final = 5.0
 """Seconds between two looks at what waited too long."""
@@ -70,9 +73,8 @@ class Gateway:
         self._limits = msgspec.convert(structs.asdict(settings.gateway.limits), Limits)
         self._notes: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
-        self._http: Any = None
-        self._browsers: Any = None
-        self._admitting = AuthMiddleware(self._answer, self.auth)
+        self.doors: dict[str, Door] = {}
+        """Those that are open, by their names in `_DOORS`."""
         self.turns: Turns
         self.peers: Peers
         self._leftovers: Leftovers
@@ -114,8 +116,7 @@ class Gateway:
     async def drain(self, seconds: float) -> None:
         """Take no new work; what runs finishes, or gets its result, within so many seconds (SPEC G3)."""
         self.peers.is_open = False
-        http = self._http.drain(seconds) if self._http is not None else asyncio.sleep(0)
-        await asyncio.gather(self.turns.drain(seconds), http)
+        await asyncio.gather(self.turns.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
 
     async def close(self) -> None:
         """Let go of everything."""
@@ -125,8 +126,8 @@ class Gateway:
         await asyncio.gather(*beside, return_exceptions=True)
         await self.drain(0)
         self.peers.close()
-        if self._browsers is not None:
-            await self._browsers.close()
+        for door in self.doors.values():
+            await door.close()
         await self._leftovers.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
         await self.devices.close()
@@ -147,43 +148,54 @@ class Gateway:
         return PathPrefix(self._enter, prefix) if prefix else self._enter
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request or connection."""
         scope = with_one_slash(scope)
-        if scope["type"] == "http":
-            await self._admitting(scope, receive, send)
-        elif _path(scope) == "/ws/chat":
-            await self._ws(scope, receive, send)
-        elif _path(scope) == "/v1/graph/ws":
-            await self._for_browsers().socket(scope, receive, send)
-        else:
-            await receive()
-            text = "WebSockets are at /ws/chat and /v1/graph/ws."
-            await send_refusal(Refused(404, "not_found", text), scope, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """An HTTP request that was let in."""
+        if scope["type"] != "http":
+            await self._connect(scope, receive, send)
+            return
+        admitted = await let_in(self.auth, scope, receive, send)
+        if admitted is None:
+            return
+        receive, send = admitted
         constant = ANSWERS.get(_path(scope)) if scope["method"] == "GET" else None
         if constant is not None:
-            await send_whole(send, 200, [(b"content-type", b"application/json")], constant)
+            await send_whole(send, 200, [JSON_HEADER], constant)
             return
-        path = _path(scope)
-        if is_graph(scope):
-            await self._for_browsers()(scope, receive, send)
-            return
-        if path.startswith(_FILES):
-            await importlib.import_module(_PAGES).serve_file(path, scope, receive, send)
-            return
-        if self._http is None:
-            self._http = self._loaded(_HTTP)
-        await self._http.asgi(scope, receive, send)
+        name = "graph" if is_graph(scope) else "pages" if _path(scope).startswith(_FILES) else "rest"
+        door = self.doors.get(name) or self._open_door(name)
+        await door.answer(scope, receive, send)
 
-    def _for_browsers(self) -> Any:
-        if self._browsers is None:
-            self._browsers = self._loaded(_BROWSERS)
-        return self._browsers
+    async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if _path(scope) == "/ws/chat":
+            await self._ws(scope, receive, send)
+            return
+        door = (self.doors.get("graph") or self._open_door("graph")) if _path(scope) == "/v1/graph/ws" else None
+        if door is not None and door.connect is not None:
+            await door.connect(scope, receive, send)
+            return
+        await receive()
+        await send_refusal(Refusal(404, "not_found", "WebSockets are at /ws/chat and /v1/graph/ws."), scope, send)
 
-    def _loaded(self, door: tuple[str, str]) -> Any:
-        module, name = door
-        return getattr(importlib.import_module(module), name)(self)
+    def _open_door(self, name: str) -> Door:
+        open_door: OpenDoor = importlib.import_module(_DOORS[name]).open_door
+        door = self.doors[name] = open_door(self._parts())
+        return door
+
+    def _parts(self) -> GatewayParts:
+        return GatewayParts(
+            app=self.app,
+            store=self.store,
+            auth=self.auth,
+            pairing=self.pairing,
+            turns=self.turns,
+            questions=self.questions,
+            devices=self.devices,
+            peers=self.peers,
+            live=self.live,
+            metrics=self.metrics,
+            offer_rules=self.offer_rules,
+            model_choice=self.model_choice,
+        )
 
     # What happens, and who has to hear of it.
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handspan.gateway.entry.refusals import JSON, Refused, body_of, send_refusal
+from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
 from handspan.gateway.uvicorn_parts import HttpToolsProtocol, RequestResponseCycle
 
 MOST_HEAD_BYTES: Final = 64 * 1024
@@ -49,11 +49,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
-            self._refuse(Refused(431, "too_large", f"The headers have more than {MOST_HEAD_BYTES} bytes. Send less."))
+            self._refuse(Refusal(431, "too_large", f"The headers have more than {MOST_HEAD_BYTES} bytes. Send less."))
 
     def send_400_response(self, msg: str) -> None:
         """What came is no HTTP."""
-        self._refuse(Refused(400, "bad_request", "This is no HTTP request that can be read. Look at what you send."))
+        self._refuse(Refusal(400, "bad_request", "This is no HTTP request that can be read. Look at what you send."))
 
     def on_headers_complete(self) -> None:
         """The head is there."""
@@ -74,7 +74,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_in_body = False
         super().on_message_complete()
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: Refusal) -> None:
         """End the connection with these words, where they would be heard as the answer to what was wrong."""
         self._is_refused = True
         last: RequestResponseCycle | None = self.cycle
@@ -94,11 +94,11 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.transport.close()
 
-    def _write(self, refused: Refused) -> None:
+    def _write(self, refused: Refusal) -> None:
         path = unquote(_NOT_IN_PATH.sub(b"", self.url).decode("latin-1"))
         body = body_of(refused, {"path": path, "root_path": self._prefix})
         length = (b"content-length", b"%d" % len(body))
-        headers = [*self.server_state.default_headers, JSON, *refused.headers, length, (b"connection", b"close")]
+        headers = [*self.server_state.default_headers, *raw_headers(refused), length, (b"connection", b"close")]
         lines = b"".join(b"%b: %b\r\n" % header for header in headers)
         self.transport.write(_LINES[refused.status] + lines + b"\r\n" + body)
 
@@ -119,13 +119,13 @@ class Answering:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
             text = "The gateway is being stopped, and this request was not done. Ask again in a moment."
-            await self._refuse(Refused(503, "stopping", text), scope, send)
+            await self._refuse(Refusal(503, "stopping", text), scope, send)
             raise
         except Exception:  # whatever the application forgot: it is in the log, and in no answer
             text = "The gateway could not answer because of a fault of its own; its log says more."
-            await self._refuse(Refused(500, "internal_error", text), scope, send)
+            await self._refuse(Refusal(500, "internal_error", text), scope, send)
             raise
 
-    async def _refuse(self, refused: Refused, scope: Scope, send: Send) -> None:
+    async def _refuse(self, refused: Refusal, scope: Scope, send: Send) -> None:
         with contextlib.suppress(RuntimeError):  # uvicorn's, when an answer has begun: then the connection ends
             await send_refusal(refused, {**scope, "root_path": self._prefix}, send)

@@ -13,7 +13,8 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from handspan.gateway.entry.places import header_of
-from handspan.gateway.entry.refusals import Header, Refused, send_refusal, send_whole
+from handspan.gateway.http.refusals import Header, Refusal, send_refusal, send_whole
+from handspan.gateway.parts import Door, GatewayParts
 
 _ASSETS: Final = Path(__file__).parents[1] / "assets"
 _PAGE: Final = "index.html"
@@ -22,10 +23,15 @@ _IS_PATH: Final = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*(/|\.js|\.html)?")
 _INLINE: Final = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
 
 
-async def serve_file(path: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """The file at this path, below the path prefix."""
+def open_door(parts: GatewayParts) -> Door:
+    """The door for files; it needs nothing of the gateway."""
+    return Door(_serve_file)
+
+
+async def _serve_file(scope: Scope, receive: Receive, send: Send) -> None:
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     if scope["method"] not in ("GET", "HEAD"):
-        await send_refusal(Refused(405, "bad_request", "Files can only be read: use GET."), scope, send)
+        await send_refusal(Refusal(405, "bad_request", "Files can only be read: use GET."), scope, send)
         return
     if _is_folder(path):
         there = f"{scope.get('root_path', '')}{path}/".encode("latin-1")
@@ -33,7 +39,7 @@ async def serve_file(path: str, scope: Scope, receive: Receive, send: Send) -> N
         return
     found = _file(path)
     if found is None:
-        await send_refusal(Refused(404, "not_found", f"There is no file {path[:100]!r}."), scope, send)
+        await send_refusal(Refusal(404, "not_found", f"There is no file {path[:100]!r}."), scope, send)
         return
     body, headers = found
     etag = dict(headers)[b"etag"]

@@ -2,7 +2,7 @@
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handspan.gateway.entry.refusals import Refused, send_refusal
+from handspan.gateway.http.refusals import Refusal, send_refusal
 
 
 class PathPrefix:
@@ -17,7 +17,7 @@ class PathPrefix:
         path: str = scope["path"]
         if path != self._prefix and not path.startswith(f"{self._prefix}/"):
             text = f"There is nothing at this address: this gateway is below {self._prefix!r}."
-            await send_refusal(Refused(404, "not_found", text), scope, send)
+            await send_refusal(Refusal(404, "not_found", text), scope, send)
             return
         await self._app({**scope, "root_path": self._prefix}, receive, send)
 

@@ -136,9 +136,9 @@ def read_ws(data: bytes | str) -> Fresh | Resume | Stop:
             raise BodyError([Detail(place, f"{said}: send 'fresh', 'resume' or 'stop'.", kind)])
 
 
-def success(data: Struct | Json | msgspec.Raw, request_id: str, at: str) -> bytes:
-    """The answer to a request that was done (http.md 1.1)."""
-    return _ENCODER.encode(Success(data, Metadata(request_id, at)))  # type: ignore[arg-type]  # Structs become JSON
+def success(data: object, request_id: str, at: str) -> bytes:
+    """The answer to a request that was done (http.md 1.1); `data` is anything that becomes JSON."""
+    return _ENCODER.encode(Success(data, Metadata(request_id, at)))  # type: ignore[arg-type]  # see above
 
 
 def failure(code: str, message: str, details: list[Detail], request_id: str, at: str) -> bytes:

@@ -33,8 +33,20 @@ _BY_STATUS: Final[dict[int, str]] = {
 }
 
 
-def code_of(status: int) -> str:
-    """The code of an error that has none of its own (http.md 1.3)."""
+_CODES: Final = frozenset(_BY_STATUS.values()) | {
+    "GRAPH_ANSWERED_CALL",
+    "GRAPH_ERROR",
+    "GRAPH_EXPIRED_CALL",
+    "GRAPH_UNKNOWN_CALL",
+    "GRAPH_WRONG_THREAD",
+    "VALIDATION_ERROR",
+}
+
+
+def code_of(status: int, own: str = "") -> str:
+    """The error's own code where it is one of http.md 1.3; else the code of its status."""
+    if own in _CODES:
+        return own
     return _BY_STATUS.get(status, "VALIDATION_ERROR" if status < 500 else "GRAPH_ERROR")
 
 

@@ -13,7 +13,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.results import Failure, Pending, ToolResult
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
-from handspan.gateway.http import OwnedDevices
+from handspan.gateway.rest.door import OwnedDevices
 from handspan.models.scripted import Scripted, call
 from tests.gateway.house import WAIT, Client, Place, running
 

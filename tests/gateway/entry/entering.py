@@ -3,7 +3,9 @@
 from typing import Any
 from urllib.parse import quote
 
-from starlette.types import Message
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from handspan.gateway.entry.auth import Auth, let_in
 
 HOST = "127.0.0.1:42617"
 
@@ -67,6 +69,20 @@ class Answer:
     @property
     def body(self) -> bytes:
         return b"".join(message.get("body", b"") for message in self.messages[1:])
+
+
+class Guarded:
+    """An application behind the entry, as the gateway has it: requests are let in, connections pass."""
+
+    def __init__(self, app: ASGIApp, auth: Auth) -> None:
+        self._app = app
+        self._auth = auth
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif admitted := await let_in(self._auth, scope, receive, send):
+            await self._app(scope, *admitted)
 
 
 async def nothing_received() -> Message:

@@ -10,9 +10,10 @@ import pytest
 
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.principals import OPERATOR, Principal
-from handspan.gateway.entry.auth import Auth, Refused
+from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
 from handspan.gateway.entry.qr import qr_svg, qr_text
+from handspan.gateway.http.refusals import Refusal
 from handspan.store.store import SqliteStore
 from tests.gateway.entry.entering import scope
 from tests.store.things import Clock, soon
@@ -51,8 +52,8 @@ def pairing(auth: Auth, clock: Clock) -> Pairing:
     return Pairing(auth, clock)
 
 
-async def refusal(pairing: Pairing, code: str, address: str = PHONE) -> Refused:
-    with pytest.raises(Refused) as refused:
+async def refusal(pairing: Pairing, code: str, address: str = PHONE) -> Refusal:
+    with pytest.raises(Refusal) as refused:
         await soon(pairing.pair(code, "", address))
     return refused.value
 
@@ -120,7 +121,7 @@ class TestCodes:
             (OPERATOR, ("root",), 422),
             (OPERATOR, (), 422),
         ):
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(Refusal) as refused:
                 pairing.new_code(who, scopes)
             assert refused.value.status == status
         assert pairing.new_code(Principal("ann", ("admin",)), ("admin",)).scopes == ("admin",)

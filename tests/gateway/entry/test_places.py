@@ -7,12 +7,12 @@ import pytest
 from handspan.config.settings import GatewaySettings
 from handspan.core.errors import ConfigError
 from handspan.gateway.entry.places import Places, address_of, is_local
-from handspan.gateway.entry.refusals import Refused
+from handspan.gateway.http.refusals import Refusal
 from tests.gateway.entry.entering import scope, socket_scope
 
 
 def refusal(places: Places, asked: dict[str, Any]) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         places.check(asked)
     assert refused.value.status == 403
     return refused.value.code
@@ -114,9 +114,9 @@ class TestHost:
             assert refusal(places, scope(host="evil.example", server=server, client=None)) == "unknown_host"
 
     def test_the_refusal_says_what_to_do(self, places: Places) -> None:
-        with pytest.raises(Refused, match=r"not known as 'box:8080': add that to `gateway.hosts`"):
+        with pytest.raises(Refusal, match=r"not known as 'box:8080': add that to `gateway.hosts`"):
             places.check(scope(host="box:8080"))
-        with pytest.raises(Refused, match="not known as no host"):
+        with pytest.raises(Refusal, match="not known as no host"):
             places.check(scope(host=None))
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from handspan.gateway.entry.refusals import Refused
-from handspan.gateway.graph.answering import failed
-from handspan.gateway.rest.errors import Problem
+from handspan.gateway.graph.envelope import refuse
+from handspan.gateway.http.refusals import Refusal
 from handspan.wire.graph_faults import code_of
 from tests.gateway.graph.house import Page, said
 
@@ -50,11 +49,11 @@ async def test_head_is_answered_as_get_without_a_body(page: Page) -> None:
 
 
 def test_a_refusal_keeps_what_its_headers_say() -> None:
-    slow = failed(Problem(408, "too_slow", "Faster.", {"connection": "close"}))
+    slow = refuse(Refusal(408, "too_slow", "Faster.", headers={"connection": "close"}))
     assert (slow.status_code, slow.headers["connection"]) == (408, "close")
-    wait = failed(Refused(429, "too_many_tries", "Wait.", 2.5))
+    wait = refuse(Refusal(429, "too_many_tries", "Wait.", 2.5))
     assert (wait.status_code, wait.headers["retry-after"]) == (429, "3")
-    who = failed(Refused(401, "unauthorized", "Who?"))
+    who = refuse(Refusal(401, "unauthorized", "Who?"))
     assert who.headers["www-authenticate"] == "Bearer"
     assert who.headers.getlist("cache-control") == ["no-store"]
 

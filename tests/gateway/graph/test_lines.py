@@ -7,27 +7,34 @@ import weakref
 
 import pytest
 
-from handspan.gateway.entry.refusals import Refused
-from handspan.gateway.graph.lines import Lines, OpenStreams
+from handspan.gateway.graph.lines import LineReader, Lines, OpenStreams
+from handspan.gateway.http.refusals import Refusal
 
 pytestmark = pytest.mark.anyio
 
 
 async def all_of(lines: Lines) -> bytes:
+    return b"".join(await rest_of(LineReader(lines)))
+
+
+async def rest_of(reader: LineReader) -> list[bytes]:
+    read = []
     async with asyncio.timeout(5):
-        return b"".join([piece async for piece in lines])
+        while (piece := await reader.next()) is not None:
+            read.append(piece)
+    return read
 
 
 class TestLines:
     async def test_what_is_put_while_a_reader_is_busy_is_not_lost(self) -> None:
         lines = Lines()
         lines.put(b"1")
-        reading = aiter(lines)
-        assert await anext(reading) == b"1\n"
+        reading = LineReader(lines)
+        assert await reading.next() == b"1\n"
         lines.put(b"2")  # the reader still sends the first one
         lines.end()
-        assert await anext(reading) == b"2\n"
-        assert [piece async for piece in reading] == []
+        assert await reading.next() == b"2\n"
+        assert await rest_of(reading) == []
 
     async def test_an_error_before_the_first_line_is_raised(self) -> None:
         lines = Lines()
@@ -46,6 +53,16 @@ class TestLines:
         assert await all_of(lines) == await all_of(lines) == b"1\n2\n"
         assert lines.size == 4
 
+    async def test_a_reader_whose_client_went_away_reads_nothing_more(self) -> None:
+        lines = Lines()
+        gone, other = LineReader(lines), LineReader(lines)
+        waiting = asyncio.create_task(gone.next())
+        await asyncio.sleep(0)
+        gone.end()
+        lines.put(b"1")
+        assert await waiting is None
+        assert await other.next() == b"1\n"
+
     async def test_a_reader_waits_for_more(self) -> None:
         lines = Lines()
         reading = asyncio.create_task(all_of(lines))
@@ -62,13 +79,13 @@ class TestOpenStreams:
         lines = streams.open("token")
         lines.place.thread, lines.place.run = "t", "r"
         lines.put(b"1")
-        reading = aiter(lines)
-        await anext(reading)
+        reading = LineReader(lines)
+        await reading.next()
         lines.put(b"2")
         streams.revoke("token")
         lines.put(b"3")
         lines.end()
-        (last,) = [json.loads(piece) async for piece in reading]
+        (last,) = map(json.loads, await rest_of(reading))
         assert (last["event"], last["data"]["code"]) == ("error", "AUTHENTICATION_ERROR")
         assert (last["thread_id"], last["run_id"]) == ("t", "r")
         assert lines.size == 4
@@ -98,7 +115,7 @@ class TestOpenStreams:
         waiting = asyncio.create_task(lines.begun())
         await asyncio.sleep(0)
         streams.revoke("token")
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Refusal) as refused:
             await waiting
         assert refused.value.status == 401
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.types import ASGIApp
 
 from handspan.config.load import load_settings
@@ -22,18 +20,18 @@ from handspan.gateway.clients.devices import Devices
 from handspan.gateway.conversations.answered_calls import AnsweredCalls
 from handspan.gateway.conversations.questions import AwaitedQuestions
 from handspan.gateway.conversations.turns import Turns
-from handspan.gateway.entry.auth import Auth, AuthMiddleware
+from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
+from handspan.gateway.http.idempotency import CallIds
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
+from handspan.gateway.rest.door import router
 from handspan.gateway.rest.doors import BodyLimits, Doors
-from handspan.gateway.rest.errors import ERROR_FORMS
-from handspan.gateway.rest.idempotency import CallIds
-from handspan.gateway.rest.routes import routes
 from handspan.gateway.server import Server
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn
 from handspan.store.artifacts import FolderArtifacts
+from tests.gateway.entry.entering import Guarded
 
 STRANGER = "stranger"
 
@@ -92,16 +90,10 @@ class House:
         self.stranger_token = await auth.issue(STRANGER, ("admin", "chat"))
         self.device_token = await auth.issue(OPERATOR.owner, ("device",))
         self.chat_token = await auth.issue(OPERATOR.owner, ("chat",))
-        starlette = Starlette(
-            routes=routes(self.doors),
-            middleware=[Middleware(AuthMiddleware, auth=auth)],
-            exception_handlers=ERROR_FORMS,
-        )
-        starlette.router.redirect_slashes = False
-        self.asgi = starlette
+        self.asgi = Guarded(router(self.doors), auth)
 
     async def drain(self, seconds: float) -> None:
-        await self.doors.close()
+        await self.doors.drain(0)
         await self.turns.drain(seconds)
 
     async def close(self) -> None:

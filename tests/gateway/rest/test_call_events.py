@@ -16,10 +16,9 @@ from handspan.core.principals import BUILTIN, OPERATOR
 from handspan.core.results import Failure, Pending
 from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
-from handspan.gateway.rest.at_work import RunningCall
-from handspan.gateway.rest.call_events import CallBegan, CallEnded, CallReported, CallStream
-from handspan.gateway.rest.envelopes import as_envelope
-from handspan.gateway.rest.streaming import wanted_stream
+from handspan.gateway.http.calls import RunningCall
+from handspan.gateway.http.streams import wanted_stream
+from handspan.gateway.rest.call_events import CallBegan, CallEnded, CallReported, CallStream, as_envelope
 from tests.gateway.rest.house import House, Knocking, TestTool, is_error, serving, settings
 
 pytestmark = pytest.mark.anyio
@@ -231,7 +230,7 @@ async def test_a_call_that_is_stopped_with_the_gateway_says_so(tmp_path: Path) -
             tool.to_report.put_nowait("at work")
             await call.next()
             assert (await call.next())["event"] == "progress"
-            await knocking.house.doors.close()
+            await knocking.house.doors.drain(0)
             ended = await call.next()
     assert ended["result"]["code"] == "cancelled" and tool.was_stopped
 
@@ -310,7 +309,7 @@ async def test_a_stream_that_ended_is_not_kept_by_its_call() -> None:
     call.watch(stream)
     stream.end()
     call.report(1)
-    assert not call.streams
+    assert not call.listeners
     may_end.set()
     await call.task
 

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from handspan.core.principals import OPERATOR
+from handspan.gateway.http.routing import PRIVATE
+from handspan.gateway.http.streams import EVENTS, Streamed
 from handspan.gateway.live import Live
-from handspan.gateway.rest import streaming
 from handspan.gateway.rest.observe import LiveUpdates
-from handspan.gateway.rest.streaming import EVENTS, Streamed
 from tests.gateway.rest.house import House, Knocking, is_error
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, house: Hou
 
 async def test_the_end_of_the_gateway_ends_the_stream(knocking: Knocking, house: House) -> None:
     async with listening(knocking) as lines:
-        await house.doors.close()
+        await house.doors.drain(0)
         assert [line async for line in lines] == []
     assert is_error(await knocking.get("/api/live"), 429, "too_many_streams")
 
@@ -105,7 +105,8 @@ class Wire:
 async def test_silence_is_filled_with_heartbeats() -> None:
     live, wire = Live(), Wire()
     stream = live.subscribe("me")
-    task = asyncio.create_task(Streamed(LiveUpdates(stream, 0.01), EVENTS)({"method": "GET"}, wire.receive, wire.send))
+    answer = Streamed(LiveUpdates(stream, 0.01), EVENTS, PRIVATE)
+    task = asyncio.create_task(answer({"method": "GET"}, wire.receive, wire.send))
     async with asyncio.timeout(5):
         while b": still here\n\n" not in wire.sent:
             wire.arrived.clear()
@@ -115,11 +116,11 @@ async def test_silence_is_filled_with_heartbeats() -> None:
     assert wire.sent[-1] == b""
 
 
-async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "_SECONDS_TO_TAKE", 0.01)
+async def test_a_client_that_does_not_read_is_given_up() -> None:
     live, wire = Live(backlog=2), Wire()
     stream = live.subscribe("me")
-    task = asyncio.create_task(Streamed(LiveUpdates(stream), EVENTS)({"method": "GET"}, wire.receive, wire.send))
+    answer = Streamed(LiveUpdates(stream), EVENTS, PRIVATE, patience=0.01)
+    task = asyncio.create_task(answer({"method": "GET"}, wire.receive, wire.send))
     async with asyncio.timeout(5):
         while len(wire.sent) < 2:
             await asyncio.sleep(0)

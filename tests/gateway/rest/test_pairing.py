@@ -11,8 +11,9 @@ from msgspec import structs
 from starlette.types import ASGIApp, Message
 
 from handspan.core.principals import OPERATOR
-from handspan.gateway.entry.auth import Auth, Refused
+from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.prefix import PathPrefix
 from handspan.store.store import SqliteStore
 from tests.gateway.entry.entering import Answer, scope
@@ -149,7 +150,7 @@ class TestPairRoute:
         self, ask: Browser, auth: Auth, pairing: Pairing
     ) -> None:
         for _ in range(11):
-            with pytest.raises(Refused):
+            with pytest.raises(Refusal):
                 await soon(auth.admit(scope(client=PHONE, authorization="Bearer old")))
         answered = await ask("/pair", method="POST", client=PHONE, x_pairing_code=pairing.new_code(OPERATOR).code)
         token = msgspec.json.decode(answered.body)["token"]

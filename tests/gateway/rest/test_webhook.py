@@ -7,7 +7,6 @@ import pytest
 
 from handspan import Pending, tool
 from handspan.gateway.entry.tries import Tries
-from handspan.gateway.rest.idempotency import Remembered
 from handspan.models.model import ModelError
 from handspan.models.scripted import call
 from tests.gateway.rest.house import STRANGER, Counting, House, Knocking, is_error, session_of
@@ -137,17 +136,3 @@ async def test_a_turn_that_waits_for_a_person_is_pending(knocking: Knocking, hou
     assert (await knocking.get("/api/sessions/w/state")).json()["state"] == "waiting"
     busy = await knocking.post("/webhook", {"message": "Ho"}, headers={"x-session-id": "w"})
     assert is_error(busy, 409, "session_busy")
-
-
-async def test_answers_are_remembered_for_a_while_and_not_without_end() -> None:
-    now = [0.0]
-    remembered = Remembered(most=2, seconds=10, clock=lambda: now[0])
-    first = remembered.begin("o", "1", b"a")
-    assert remembered.find("o", "1") == (b"a", first) and remembered.find("other", "1") is None
-    remembered.begin("o", "2", b"b")
-    third = remembered.begin("o", "3", b"c")
-    assert remembered.find("o", "1") is None and remembered.find("o", "3") is not None
-    third.set_result(None)
-    await asyncio.sleep(0)
-    now[0] = 11.0
-    assert remembered.find("o", "3") is None

@@ -13,7 +13,7 @@ from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.conversations.questions import AwaitedQuestions
 from handspan.gateway.conversations.turns import Bound, SessionRefused, Turns
 from handspan.gateway.entry.auth import Admitted, Auth, may
-from handspan.gateway.entry.refusals import Refused, send_refusal
+from handspan.gateway.http.refusals import Refusal, send_refusal
 from handspan.wire.ws import FrameError, decode_client, encode
 from handspan.wire.ws_frames import (
     SUBPROTOCOLS,
@@ -86,8 +86,8 @@ class WebSocketDoor:
         try:
             admitted = await doors.auth.admit(scope)
             if not doors.peers.is_open:
-                raise Refused(503, "stopping", "The gateway is being stopped: come back in a moment.")
-        except Refused as refused:
+                raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
+        except Refusal as refused:
             await send_refusal(refused, scope, send)
             return
         offered = scope.get("subprotocols") or ()

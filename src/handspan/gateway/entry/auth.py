@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from handspan.config.settings import Settings
 from handspan.core.clean import visible
@@ -17,7 +17,6 @@ from handspan.core.conversations import StoreError
 from handspan.core.principals import Principal
 from handspan.gateway.entry.operator_token import OPERATOR_LABEL, open_operator_token
 from handspan.gateway.entry.places import Places, address_of, header_of, is_local
-from handspan.gateway.entry.refusals import Header, Refused, send_refusal, send_whole
 from handspan.gateway.entry.tokens import (
     PAGE,
     PAGE_SECONDS,
@@ -30,6 +29,7 @@ from handspan.gateway.entry.tokens import (
     shown_token,
 )
 from handspan.gateway.entry.tries import Tries
+from handspan.gateway.http.refusals import Header, Refusal, send_refusal, send_whole
 from handspan.store.tokens import StoredTokens, Token
 
 __all__ = [
@@ -37,10 +37,9 @@ __all__ = [
     "SCOPES",
     "Admitted",
     "Auth",
-    "AuthMiddleware",
-    "Refused",
     "TokenScope",
     "is_open",
+    "let_in",
     "may",
     "unauthorized",
 ]
@@ -99,7 +98,7 @@ class Admitted(Struct, frozen=True):
     def require(self, scope: TokenScope) -> None:
         """Refuse a token without this scope."""
         if not self.may(scope):
-            raise Refused(403, "forbidden", f"This token lacks the scope {scope!r}: use one that has it.")
+            raise Refusal(403, "forbidden", f"This token lacks the scope {scope!r}: use one that has it.")
 
 
 def may(who: Principal, scope: TokenScope) -> bool:
@@ -134,7 +133,7 @@ class Auth:
         self.places.check(scope)
 
     async def admit(self, scope: Scope) -> Admitted:
-        """Whoever shows a good token from a good place; everybody else is `Refused`."""
+        """Whoever shows a good token from a good place; raises `Refusal` for everybody else."""
         self.check_place(scope)
         return await self.identify(scope)
 
@@ -184,7 +183,7 @@ class Auth:
 
     def _check_tries(self, address: str) -> None:
         if wait := self._tries.wait(address):
-            raise Refused(429, "too_many_tries", "Too many wrong tokens came from this address: wait.", wait)
+            raise Refusal(429, "too_many_tries", "Too many wrong tokens came from this address: wait.", wait)
 
     async def _find(self, shown: Shown) -> Token | None:
         if shown.token.startswith(PAGE) != (shown.via == "cookie"):
@@ -198,7 +197,7 @@ class Auth:
                 await self.revoke(record.hash, record.owner)
                 return None
         except StoreError:
-            raise Refused(503, "unavailable", "Tokens can't be looked up at the moment: try again later.", 5) from None
+            raise Refusal(503, "unavailable", "Tokens can't be looked up at the moment: try again later.", 5) from None
         return record
 
     def _check_own_page(self, scope: Scope) -> None:
@@ -210,54 +209,45 @@ class Auth:
             good = is_own or (scope["type"] == "http" and site == "same-origin" and header_of(scope, b"origin") is None)
         if not good:
             text = "This cookie is for the gateway's own page: other pages and programs need a token of their own."
-            raise Refused(403, "foreign_request", text)
+            raise Refusal(403, "foreign_request", text)
 
 
-class AuthMiddleware:
-    """Lets HTTP requests through that are admitted, and those to the few open routes.
+async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send] | None:
+    """How to go on with an HTTP request that is admitted, or goes to one of the few open routes; else None.
 
-    `request.state.admitted` says who asks. WebSocket connections pass: whoever accepts them calls `Auth.admit`.
+    `request.state.admitted` says who asks. A request that is not let in has its answer by then.
     """
+    more: list[Header] = [*_HEADERS]
+    send = _with_headers(send, more)
+    try:
+        auth.check_place(scope)
+        if guest := auth.places.guest(scope):
+            more += [(b"access-control-allow-origin", guest.encode("latin-1")), (b"vary", b"Origin"), _EXPOSED]
+            if scope["method"] == "OPTIONS" and header_of(scope, b"access-control-request-method"):
+                await send_whole(send, 204, _PREFLIGHT)
+                return None
+        if not is_open(scope):
+            admitted = await auth.identify(scope)
+            scope.setdefault("state", {})["admitted"] = admitted
+            receive = _while_let_in(auth, receive, admitted)
+            if admitted.renews and (shown := shown_token(scope)):
+                more.append((b"set-cookie", page_cookie(scope, shown.token, auth.prefix)))
+    except Refusal as refusal:
+        await send_refusal(refusal, scope, send)
+        return None
+    return receive, send
 
-    def __init__(self, app: ASGIApp, auth: Auth) -> None:
-        self._app = app
-        self._auth = auth
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        more: list[Header] = [*_HEADERS]
-        send = _with_headers(send, more)
-        try:
-            self._auth.check_place(scope)
-            if guest := self._auth.places.guest(scope):
-                more += [(b"access-control-allow-origin", guest.encode("latin-1")), (b"vary", b"Origin"), _EXPOSED]
-                if scope["method"] == "OPTIONS" and header_of(scope, b"access-control-request-method"):
-                    await send_whole(send, 204, _PREFLIGHT)
-                    return
-            if not is_open(scope):
-                admitted = await self._auth.identify(scope)
-                scope.setdefault("state", {})["admitted"] = admitted
-                receive = self._while_let_in(receive, admitted)
-                if admitted.renews and (shown := shown_token(scope)):
-                    more.append((b"set-cookie", page_cookie(scope, shown.token, self._auth.prefix)))
-        except Refused as refused:
-            await send_refusal(refused, scope, send)
-            return
-        await self._app(scope, receive, send)
+def _while_let_in(auth: Auth, receive: Receive, admitted: Admitted) -> Receive:
+    """Receives the body for as long as the token is good: nothing is done that was not asked in full by then."""
 
-    def _while_let_in(self, receive: Receive, admitted: Admitted) -> Receive:
-        """Receives the body for as long as the token is good: nothing is done that was not asked in full by then."""
+    async def receive_more() -> Message:
+        message = await receive()
+        if message["type"] == "http.request":
+            auth.refuse_revoked(admitted)
+        return message
 
-        async def receive_more() -> Message:
-            message = await receive()
-            if message["type"] == "http.request":
-                self._auth.refuse_revoked(admitted)
-            return message
-
-        return receive_more
+    return receive_more
 
 
 def is_open(scope: Scope) -> bool:
@@ -289,7 +279,7 @@ def _label(given: str) -> str:
     return f"{label} (device)" if label in (OPERATOR_LABEL, PAGE_LABEL) else label
 
 
-def unauthorized() -> Refused:
+def unauthorized() -> Refusal:
     """There is no token, or none that is worth anything: the same words for both."""
     text = "No valid token: pair first (POST /pair with a code), then send 'Authorization: Bearer TOKEN'."
-    return Refused(401, "unauthorized", text)
+    return Refusal(401, "unauthorized", text)

@@ -6,8 +6,8 @@ from typing import Final
 
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
-from handspan.gateway.entry.private_files import read_private, write_private
 from handspan.gateway.entry.tokens import hash_of, new_token
+from handspan.gateway.private_files import read_private, write_private
 from handspan.store.tokens import StoredTokens
 
 OPERATOR_LABEL: Final = "operator"

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from handspan.core.principals import Principal
 from handspan.gateway.entry.auth import ADMIN, SCOPES, Auth, may
-from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.entry.tokens import hash_of, is_same, new_token
 from handspan.gateway.entry.tries import Tries
+from handspan.gateway.http.refusals import Refusal
 
 CODE_SECONDS: Final = 300.0
 LINK_SECONDS: Final = 600.0
@@ -67,15 +67,15 @@ class Pairing:
         return PairingCode(f"{digits[:4]}-{digits[4:8]}-{digits[8:]}", scopes, CODE_SECONDS)
 
     async def pair(self, code: str, label: str, address: str) -> str:
-        """The token for whoever has this code. A wrong one is `Refused`, and five of them end every open code."""
+        """The token for whoever has this code. Raises `Refusal` for a wrong one; five of them end every open code."""
         if wait := self._tries.wait(address):
-            raise Refused(429, "too_many_tries", "Too many tries to pair came from this address: wait.", wait)
+            raise Refusal(429, "too_many_tries", "Too many tries to pair came from this address: wait.", wait)
         self._tries.note(address)
         digits = code.strip().replace("-", "").replace(" ", "")
         found = self._take(self._codes, digits)
         if found is None:
             self._count_wrong(digits)
-            raise Refused(403, "wrong_code", "This pairing code is wrong, used or too old: ask for a new one.")
+            raise Refusal(403, "wrong_code", "This pairing code is wrong, used or too old: ask for a new one.")
         return await self._auth.issue(found.owner, found.scopes, label or "paired device")
 
     def new_link(self, who: Principal) -> str:
@@ -120,10 +120,10 @@ def sign_in_url(base: str, code: str) -> str:
 
 def _check(who: Principal, scopes: tuple[str, ...]) -> None:
     if not may(who, ADMIN):
-        raise Refused(403, "forbidden", "Only a token with the scope 'admin' makes pairing codes.")
+        raise Refusal(403, "forbidden", "Only a token with the scope 'admin' makes pairing codes.")
     if unknown := [scope for scope in scopes if scope not in SCOPES]:
-        raise Refused(
+        raise Refusal(
             422, "bad_request", f"There is no scope {unknown[0]!r}: name some of {', '.join(map(repr, SCOPES))}."
         )
     if not scopes:
-        raise Refused(422, "bad_request", f"A token needs a scope: name some of {', '.join(map(repr, SCOPES))}.")
+        raise Refusal(422, "bad_request", f"A token needs a scope: name some of {', '.join(map(repr, SCOPES))}.")

@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from handspan.config.settings import GatewaySettings
 from handspan.core.errors import ConfigError
-from handspan.gateway.entry.refusals import Refused
+from handspan.gateway.http.refusals import Refusal
 from handspan.net.urls import DEFAULT_PORTS, parse_host, parse_port
 
 _T = TypeVar("_T")
@@ -57,7 +57,7 @@ class Places:
         origin = header_of(scope, b"origin")
         if origin is None or _is_own(origin, host, scope) or self._is_guest(origin):
             return
-        raise Refused(
+        raise Refusal(
             403,
             "unknown_origin",
             f"Pages of {origin[:_SHOWN]!r} may not use this gateway: add that origin to `gateway.origins` if they may.",
@@ -82,7 +82,7 @@ class Places:
         if host is not None and self._knows(host, scope):
             return host
         shown = "no host" if text is None else f"{text[:_SHOWN]!r}"
-        raise Refused(
+        raise Refusal(
             403, "unknown_host", f"This gateway is not known as {shown}: add that to `gateway.hosts` if it should be."
         )
 

@@ -1,4 +1,4 @@
-"""What paths and queries ask for; what can't be is a `BodyError` that names the place (http.md 1.3)."""
+"""What paths, queries and bodies ask for; what can't be is a `BodyError` that names the place (http.md 1.3)."""
 
 import re
 from typing import Final
@@ -6,6 +6,8 @@ from typing import Final
 from msgspec import Struct
 from starlette.requests import Request
 
+from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS
+from handspan.gateway.http.bodies import read_whole
 from handspan.wire.graph_faults import Faults, shown
 
 MOST: Final = 1000
@@ -28,6 +30,11 @@ def paging_of(request: Request) -> Paging:
     limit = _number(query.get("limit", "100"), "limit", 1, MOST, faults)
     faults.refuse()
     return Paging(query.get("search", ""), offset, limit)
+
+
+async def body_of(request: Request) -> bytes:
+    """The whole body; raises `Refusal` when it is too large or too slow."""
+    return await read_whole(request, BODY_BYTES, BODY_SECONDS)
 
 
 def id_of(request: Request, name: str) -> str:

@@ -10,10 +10,12 @@ from msgspec import Struct, structs
 
 from handspan.core.conversations import StoreError
 from handspan.core.values import Json, JsonObject
-from handspan.gateway.graph.faults import GraphFault, fault_of
+from handspan.gateway.graph.envelope import refusal_of
 from handspan.gateway.graph.following import INTERRUPTED, MODEL, TOOLS
 from handspan.gateway.graph.runs import Run
+from handspan.gateway.http.refusals import is_own_fault
 from handspan.wire.graph_answers import ChunkEvent, GraphChunk, GraphMessage, GraphState, Meta
+from handspan.wire.graph_faults import code_of
 from handspan.wire.graph_requests import Granularity
 
 _LETS_THROUGH: Final[dict[Granularity, frozenset[ChunkEvent]]] = {
@@ -50,11 +52,11 @@ class Place(Struct):
 
 def error_chunk(error: Exception, place: Place) -> bytes:
     """What went wrong, in the words of http.md 1.3; what nobody foresaw is in the log, and in no chunk."""
-    fault = fault_of(error)
-    if fault is None:
+    refusal = refusal_of(error)
+    if is_own_fault(error, refusal):
         _log.error("A run of the graph API failed", exc_info=error)
-        fault = GraphFault(500, "GRAPH_ERROR", "The gateway failed inside: its log says more. Try again.")
-    return _encode(place.chunk("error", None, {"reason": fault.message, "code": fault.code}))
+    data: JsonObject = {"reason": refusal.message, "code": code_of(refusal.status, refusal.code)}
+    return _encode(place.chunk("error", None, data))
 
 
 class Chunks:

@@ -1,4 +1,4 @@
-"""What the routes of the graph API need of the house, and nothing else. `gateway/browsers.py` fills it."""
+"""What the routes of the graph API need of the house, and nothing else. `door.py` fills it."""
 
 from msgspec import Struct, field
 
@@ -6,9 +6,9 @@ from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.graph.lines import Lines, OpenStreams
-from handspan.gateway.graph.replays import Replays
 from handspan.gateway.graph.runs import Runs
 from handspan.gateway.graph.toolbook import ToolBook
+from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.live import Live
 from handspan.registry.registry import Registry
 from handspan.sources.browser import BrowserTools

@@ -7,11 +7,12 @@ import msgspec
 from starlette.requests import Request
 
 from handspan.core.values import Json, JsonObject
-from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
-from handspan.gateway.graph.faults import GraphFault
+from handspan.gateway.graph.asking import body_of
+from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.state import state_of
-from handspan.gateway.rest.body import read_whole
+from handspan.gateway.http.idempotency import fingerprint
+from handspan.gateway.http.refusals import Refusal
 from handspan.wire import graph
 from handspan.wire.graph_answers import GraphMessage, InvokeAnswer
 from handspan.wire.graph_requests import Asked
@@ -47,9 +48,11 @@ class Collected:
 
 async def invoke(doors: GraphDoors, client: Client, request: Request) -> msgspec.Raw:
     """What came of it, when the run has ended or waits for the client."""
-    body = await read_whole(request, BODY_BYTES, BODY_SECONDS)
+    body = await body_of(request)
     key = request.headers.get("idempotency-key", "")[:200]
-    answer = await doors.answers.answer(client.id, key, body, lambda: _encoded(doors, client, graph.read_asked(body)))
+    answer = await doors.answers.answer(
+        client.id, key, fingerprint(body), lambda: _encoded(doors, client, graph.read_asked(body))
+    )
     return msgspec.Raw(answer)
 
 
@@ -63,7 +66,7 @@ async def _answer(doors: GraphDoors, client: Client, asked: Asked) -> InvokeAnsw
     await asyncio.wait([running], timeout=LONGEST)
     if not running.done():
         text = "The run is still at work: look into its thread later (/v1/threads/…/messages), or stop it."
-        raise GraphFault(504, "GRAPH_TIMEOUT", text)
+        raise Refusal(504, "GRAPH_TIMEOUT", text)
     meta = running.result().meta
     if asked.response_granularity == "low":
         return InvokeAnswer(messages=out.messages, meta=meta)

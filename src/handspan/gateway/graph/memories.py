@@ -5,11 +5,10 @@ A search is one for words: the score is the part of them that a memory has. Ther
 
 from starlette.requests import Request
 
-from handspan.gateway.graph.asking import id_of
-from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
+from handspan.gateway.graph.asking import body_of, id_of
+from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import Client
-from handspan.gateway.rest.body import read_whole
-from handspan.gateway.rest.shown import moment
+from handspan.gateway.http.routing import moment
 from handspan.store.memories import Memory, Wanted
 from handspan.wire.graph_bodies import read_body
 from handspan.wire.graph_faults import BodyError, Detail, Kind
@@ -69,7 +68,7 @@ async def update_memory(doors: GraphDoors, client: Client, request: Request) -> 
 async def delete_memory(doors: GraphDoors, client: Client, request: Request) -> ChangedAnswer:
     """Remove one."""
     memory_id = id_of(request, "memory_id")
-    await read_whole(request, BODY_BYTES, BODY_SECONDS)  # http.md 1.5: it may have one, in which nothing counts
+    await body_of(request)  # http.md 1.5: it may have one, in which nothing counts
     await doors.store.memories.delete(memory_id, owner=client.who.owner)
     return ChangedAnswer(data={"memory_id": memory_id})
 
@@ -91,7 +90,7 @@ async def forget_memories(doors: GraphDoors, client: Client, request: Request) -
 
 
 async def _body(request: Request, kind: type[Kind]) -> Kind:
-    return read_body(await read_whole(request, BODY_BYTES, BODY_SECONDS), kind)
+    return read_body(await body_of(request), kind)
 
 
 def _shown(one: Memory, score: float = 0.0) -> MemoryShown:

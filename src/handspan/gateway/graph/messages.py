@@ -10,15 +10,14 @@ from starlette.requests import Request
 from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Part, ResultsMessage, Thinking, UserMessage
-from handspan.gateway.graph.asking import id_of, paging_of
-from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
-from handspan.gateway.graph.faults import GraphFault
+from handspan.gateway.graph.asking import body_of, id_of, paging_of
+from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.own_names import own_names
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Shower
-from handspan.gateway.graph.threads import forget_name, pass_over_body, refuse_at_work
-from handspan.gateway.rest.body import read_whole
+from handspan.gateway.graph.threads import forget_name, refuse_at_work
+from handspan.gateway.http.refusals import Refusal
 from handspan.store.threads import Entry
 from handspan.wire import graph
 from handspan.wire.graph_answers import DoneAnswer, GraphMessage, MessagesAnswer
@@ -50,14 +49,14 @@ async def message(doors: GraphDoors, client: Client, request: Request) -> GraphM
 async def add_messages(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
     """Put messages at the end of a thread; nobody answers them."""
     thread_id = id_of(request, "thread_id")
-    added = graph.read_added(await read_whole(request, BODY_BYTES, BODY_SECONDS))
+    added = graph.read_added(await body_of(request))
     await put(doors, client, thread_id, added, ["body", "messages"])
     return DoneAnswer(message="Messages put successfully")
 
 
 async def delete_message(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
     """Take a message away, with those that can't stand without it; not while the thread is at work."""
-    await pass_over_body(request)
+    await body_of(request)  # http.md 1.5: nothing in it counts
     entry, _ = await _found(doors, client, request)
     thread_id, owner = id_of(request, "thread_id"), client.who.owner
     refuse_at_work(doors, client, thread_id)
@@ -71,7 +70,7 @@ async def delete_message(doors: GraphDoors, client: Client, request: Request) ->
 async def put(
     doors: GraphDoors, client: Client, thread_id: str, added: Sequence[AddedMessage], place: list[str]
 ) -> None:
-    """Let these be part of the thread, all or none. `BodyError` names the place, `GraphFault` (409) is for later."""
+    """Let these be part of the thread, all or none. `BodyError` names the place, `Refusal` (409) is for later."""
     owner = client.who.owner
     await doors.store.conversations.get(thread_id, owner=owner)  # before anything of it is read: it may be another's
     refuse_at_work(doors, client, thread_id)
@@ -101,7 +100,7 @@ def _shown(shower: Shower, entry: Entry) -> GraphMessage:
 
 
 async def _found(doors: GraphDoors, client: Client, request: Request) -> tuple[Entry, GraphMessage]:
-    """The message that the path names; `GraphFault` (404) when there is none."""
+    """The message that the path names; `Refusal` (404) when there is none."""
     thread_id, message_id = id_of(request, "thread_id"), id_of(request, "message_id")
     thread, _, numbers = message_id.rpartition(":")
     known = _NUMBERS.fullmatch(numbers)
@@ -114,9 +113,9 @@ async def _found(doors: GraphDoors, client: Client, request: Request) -> tuple[E
     raise _none(thread_id, message_id)
 
 
-def _none(thread_id: str, message_id: str) -> GraphFault:
+def _none(thread_id: str, message_id: str) -> Refusal:
     text = f"There is no message {message_id[:160]!r} in the thread {thread_id!r}: read its messages again."
-    return GraphFault(404, "RESOURCE_NOT_FOUND", text)
+    return Refusal(404, "RESOURCE_NOT_FOUND", text)
 
 
 async def _said(added: AddedMessage, artifacts: Artifacts, owner: str) -> UserMessage | AssistantMessage:

@@ -13,7 +13,7 @@ from handspan.core.conversations import Journal
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.values import Json
-from handspan.gateway.graph.faults import GraphFault
+from handspan.gateway.http.refusals import Refusal
 from handspan.sources.ws_outcome import attachment, code_of_client
 from handspan.wire.graph_blocks import ToolResultBlock
 from handspan.wire.graph_faults import MOST_DETAILS, Detail
@@ -35,7 +35,7 @@ class Results:
         self._artifacts = artifacts
 
     async def read(self, asked: Asked, *, owner: str, client: str) -> tuple[str, list[Answered]]:
-        """The run's thread, and the calls with their outcomes. `GraphFault` when one of them can't be taken."""
+        """The run's thread, and the calls with their outcomes. `Refusal` when one of them can't be taken."""
         faults: list[tuple[str, Detail]] = []
         answered: list[Answered] = []
         seen: set[str] = set()
@@ -52,7 +52,7 @@ class Results:
             answered.append(Answered(record, await self._outcome(block, record.name, owner)))
         if faults:
             code, first = faults[0]
-            raise GraphFault(422, code, first.msg, [detail for _, detail in faults])
+            raise Refusal(422, code, first.msg, details=[detail for _, detail in faults])
         return _one_thread(answered, asked.config.thread_id), answered
 
     async def _outcome(self, block: ToolResultBlock, name: str, owner: str) -> ToolResult:
@@ -101,11 +101,11 @@ def _one_thread(answered: Sequence[Answered], wanted: str) -> str:
     threads = {one.record.session for one in answered}
     if len(threads) > 1:
         text = "These calls belong to several runs: send the results of one run in one request."
-        raise GraphFault(422, "GRAPH_WRONG_THREAD", text)
+        raise Refusal(422, "GRAPH_WRONG_THREAD", text)
     thread = next(iter(threads))
     if wanted and wanted != thread:
         text = f"These calls belong to another thread than {wanted[:80]!r}: leave thread_id out, or send theirs."
-        raise GraphFault(422, "GRAPH_WRONG_THREAD", text)
+        raise Refusal(422, "GRAPH_WRONG_THREAD", text)
     return thread
 
 

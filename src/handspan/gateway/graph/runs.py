@@ -16,12 +16,12 @@ from handspan.engine.engine import Engine
 from handspan.gateway.conversations.tasks import Tasks
 from handspan.gateway.conversations.turns import NOTHING_TO_DO, Equip, SessionBusy, Turns
 from handspan.gateway.entry.auth import Admitted
-from handspan.gateway.graph.faults import GraphFault
 from handspan.gateway.graph.following import Following, Out
 from handspan.gateway.graph.results import Answered, Results, is_of
 from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Numbers, Shower
 from handspan.gateway.graph.toolbook import ToolBook, ToolSet, set_of
+from handspan.gateway.http.refusals import Refusal
 from handspan.sources.browser import BrowserTools
 from handspan.store.store import SqliteStore
 from handspan.wire.graph_answers import Meta, RunStatus
@@ -86,7 +86,7 @@ class Runs:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def run(self, client: Client, asked: Asked, out: Out) -> Run:
-        """Do what a request asks, and show it; how the run stands then. `GraphFault`, `TurnRefused`, `BodyError`.
+        """Do what a request asks, and show it; how the run stands then. `Refusal`, `TurnRefused`, `BodyError`.
 
         What a run writes is committed as one where it can be: a request then waits for the disk once, at its end.
         """
@@ -156,7 +156,7 @@ class Runs:
         if ended is NOTHING_TO_DO and not are_taken:
             await self._results.read(asked, owner=who.owner, client=client.id)  # it tells which, and why
             text = "Another request has answered one of these calls meanwhile: each can be answered only once."
-            raise GraphFault(422, "GRAPH_ANSWERED_CALL", text)
+            raise Refusal(422, "GRAPH_ANSWERED_CALL", text)
         return following, ended
 
     async def _numbers(self, thread: str, owner: str, removed: int) -> Numbers:
@@ -190,7 +190,7 @@ class Runs:
 
     async def _run(self, client: Client, following: Following, ended: Ended) -> Run:
         if ended.reason == "error":
-            raise GraphFault(500, "GRAPH_ERROR", ended.text)
+            raise Refusal(500, "GRAPH_ERROR", ended.text)
         thread, owner = following.thread, client.who.owner
         await following.suspend(self._store.ledger, client.id)
         opened = following.open

@@ -3,17 +3,17 @@
 from starlette.requests import Request
 
 from handspan.core.errors import ToolError
-from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
+from handspan.gateway.graph.asking import body_of
+from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.state import state_of
-from handspan.gateway.rest.body import read_whole
 from handspan.wire import graph
 from handspan.wire.graph_answers import FixAnswer, GraphState, SetupAnswer, StopAnswer
 
 
 async def set_up(doors: GraphDoors, client: Client, request: Request) -> SetupAnswer:
     """Keep the client's tools."""
-    offered = graph.read_setup(await read_whole(request, BODY_BYTES, BODY_SECONDS))
+    offered = graph.read_setup(await body_of(request))
     has = await doors.book.set_up(client.id, offered)
     nodes = sorted({tool.node_name for tool in offered})
     text = f"Added tools to nodes: {nodes}"
@@ -22,7 +22,7 @@ async def set_up(doors: GraphDoors, client: Client, request: Request) -> SetupAn
 
 async def stop(doors: GraphDoors, client: Client, request: Request) -> StopAnswer:
     """End what runs or waits in a thread."""
-    thread = graph.read_stop(await read_whole(request, BODY_BYTES, BODY_SECONDS))
+    thread = graph.read_stop(await body_of(request))
     was_running = await doors.runs.stop(client, thread)
     reason = "stopped" if was_running else "not-running"
     text = "The run was stopped." if was_running else "Nothing runs in this thread."
@@ -31,7 +31,7 @@ async def stop(doors: GraphDoors, client: Client, request: Request) -> StopAnswe
 
 async def fix(doors: GraphDoors, client: Client, request: Request) -> FixAnswer:
     """Close the calls that nobody will answer any more."""
-    thread = graph.read_stop(await read_whole(request, BODY_BYTES, BODY_SECONDS))
+    thread = graph.read_stop(await body_of(request))
     if doors.turns.state(thread, client.who.owner) is not None:
         text = "A run is at work in this thread: stop it, or wait for its end."
         return FixAnswer(message=text, removed_count=0, state=await _state(doors, client, thread))

@@ -9,13 +9,12 @@ import msgspec
 from handspan.core.values import Json
 from handspan.gateway.clients.line import EXTENSION, Socket
 from handspan.gateway.entry.auth import Auth
-from handspan.gateway.entry.refusals import Refused, send_refusal
 from handspan.gateway.entry.tokens import AGENTFLOW
 from handspan.gateway.graph.chunks import Chunks
 from handspan.gateway.graph.doors import BODY_BYTES, GraphDoors
-from handspan.gateway.graph.faults import GraphFault
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.state import state_of
+from handspan.gateway.http.refusals import Refusal, send_refusal
 from handspan.wire import graph
 from handspan.wire.graph_faults import BodyError
 from handspan.wire.graph_requests import Asked, Granularity, Stop
@@ -47,8 +46,8 @@ class GraphSocketDoor:
             admitted = await self._auth.admit(scope)
             client = Client.of(admitted)
             if not self._is_open():
-                raise Refused(503, "stopping", "The gateway is being stopped: come back in a moment.")
-        except Refused as refused:
+                raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
+        except Refusal as refused:
             await send_refusal(refused, scope, send)
             return
         offered = scope.get("subprotocols") or ()
@@ -91,7 +90,7 @@ class GraphConnection:
             self._stop()
         elif self._running is not None:
             text = "A run is at work on this connection: wait for its end, or use another connection."
-            self._chunks("low").failed(GraphFault(409, "GRAPH_BUSY", text))
+            self._chunks("low").failed(Refusal(409, "GRAPH_BUSY", text))
         else:
             suspended, self._thread, self._is_stopped = self._thread, "", False
             self._running = self._runs.start(self._run(request.asked, suspended))
@@ -124,7 +123,7 @@ class GraphConnection:
 
     def _refuse(self, error: BodyError) -> None:
         chunks = self._chunks("low")
-        chunks.failed(GraphFault(422, "VALIDATION_ERROR", f"Invalid request: {error}", error.details))
+        chunks.failed(Refusal(422, "VALIDATION_ERROR", f"Invalid request: {error}", details=error.details))
         if self._running is None:
             self._done(None)
 

@@ -6,16 +6,15 @@ from starlette.requests import Request
 
 from handspan.core.calls import CallRecord
 from handspan.core.messages import AssistantMessage, Message, UserMessage
-from handspan.gateway.graph.asking import id_of
-from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
+from handspan.gateway.graph.asking import body_of, id_of
+from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.following import INTERRUPTED, MODEL, TOOLS
 from handspan.gateway.graph.messages import put, shown
 from handspan.gateway.graph.own_names import own_names
 from handspan.gateway.graph.results import is_of
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.shown import Shower, arguments_of
-from handspan.gateway.graph.threads import forget_name, pass_over_body, refuse_at_work
-from handspan.gateway.rest.body import read_whole
+from handspan.gateway.graph.threads import forget_name, refuse_at_work
 from handspan.wire import graph
 from handspan.wire.graph_answers import (
     DoneAnswer,
@@ -37,7 +36,7 @@ async def state(doors: GraphDoors, client: Client, request: Request) -> StateAns
 async def put_state(doors: GraphDoors, client: Client, request: Request) -> StateAnswer:
     """Append the messages of the state that is sent; the state as it is then."""
     thread_id = id_of(request, "thread_id")
-    added = graph.read_state(await read_whole(request, BODY_BYTES, BODY_SECONDS))
+    added = graph.read_state(await body_of(request))
     await put(doors, client, thread_id, added, ["body", "state", "context"])
     return StateAnswer(await state_of(doors, client, thread_id))
 
@@ -45,7 +44,7 @@ async def put_state(doors: GraphDoors, client: Client, request: Request) -> Stat
 async def clear_state(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
     """Remove all messages; what is suspended is given up, what runs is in the way."""
     thread_id, owner = id_of(request, "thread_id"), client.who.owner
-    await pass_over_body(request)
+    await body_of(request)  # http.md 1.5: nothing in it counts
     refuse_at_work(doors, client, thread_id)
     known = await doors.store.conversations.get(thread_id, owner=owner)
     if known.state == "waiting":

@@ -3,31 +3,33 @@
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from handspan.core.conversations import StoreError
+from handspan.gateway.graph.asking import body_of
 from handspan.gateway.graph.chunks import Chunks
-from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
-from handspan.gateway.graph.lines import Lines
+from handspan.gateway.graph.doors import GraphDoors
+from handspan.gateway.graph.lines import LineReader, Lines
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.state import state_of
-from handspan.gateway.rest.body import read_whole
+from handspan.gateway.http.idempotency import fingerprint
+from handspan.gateway.http.streams import LINES, Streamed
 from handspan.wire import graph
 from handspan.wire.graph_requests import Asked
 
-_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
+_HEADERS: Final = {"cache-control": "no-cache, no-transform"}
 
 
 async def stream(doors: GraphDoors, client: Client, request: Request) -> Response:
     """Lines of JSON. What fails before the first of them is an ordinary answer."""
     lines = doors.open_streams.open(request.state.admitted.token)
-    body = await read_whole(request, BODY_BYTES, BODY_SECONDS)
+    body = await body_of(request)
     lines.refuse()
     key = request.headers.get("idempotency-key", "")[:200]
     told = await doors.streams.answer(
-        client.id, key, body, lambda: _begin(doors, client, graph.read_asked(body), lines, key)
+        client.id, key, fingerprint(body), lambda: _begin(doors, client, graph.read_asked(body), lines, key)
     )
-    return StreamingResponse(aiter(told), headers=_HEADERS, media_type="application/x-ndjson")
+    return Streamed(LineReader(told), LINES, _HEADERS, patience=None)
 
 
 async def _begin(doors: GraphDoors, client: Client, asked: Asked, lines: Lines, key: str) -> Lines:

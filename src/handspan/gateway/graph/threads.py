@@ -7,12 +7,11 @@ from starlette.requests import Request
 from handspan.core.conversations import Session
 from handspan.core.messages import Message
 from handspan.gateway.conversations.titles import title_of
-from handspan.gateway.graph.asking import id_of, paging_of
-from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
-from handspan.gateway.graph.faults import GraphFault
+from handspan.gateway.graph.asking import body_of, id_of, paging_of
+from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import Client
-from handspan.gateway.rest.body import read_whole
-from handspan.gateway.rest.shown import moment
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import moment
 from handspan.wire.graph_answers import DoneAnswer, ThreadAnswer, ThreadData, ThreadsAnswer, ThreadShown
 
 
@@ -35,7 +34,7 @@ async def thread(doors: GraphDoors, client: Client, request: Request) -> ThreadA
 async def delete_thread(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
     """Remove a thread with all that belongs to it; not while it is at work."""
     thread_id = id_of(request, "thread_id")
-    await pass_over_body(request)
+    await body_of(request)  # http.md 1.5: nothing in it counts
     refuse_at_work(doors, client, thread_id)
     await doors.store.conversations.delete(thread_id, owner=client.who.owner)
     doors.live.publish(client.who.owner, "sessions", {"session_id": thread_id, "change": "deleted"})
@@ -50,15 +49,10 @@ async def forget_name(doors: GraphDoors, known: Session, removed: Iterable[Messa
 
 
 def refuse_at_work(doors: GraphDoors, client: Client, thread_id: str) -> None:
-    """`GraphFault` (409) while a run of this gateway is at work in the thread, or stands in line for it."""
+    """`Refusal` (409) while a run of this gateway is at work in the thread, or stands in line for it."""
     if doors.turns.state(thread_id, client.who.owner) is not None:
         text = f"The thread {thread_id!r} is at work: wait for its run to end, or stop it (POST /v1/graph/stop)."
-        raise GraphFault(409, "GRAPH_BUSY", text)
-
-
-async def pass_over_body(request: Request) -> None:
-    """Read what clients send with a DELETE, and need not (http.md 1.5): nothing in it counts."""
-    await read_whole(request, BODY_BYTES, BODY_SECONDS)
+        raise Refusal(409, "GRAPH_BUSY", text)
 
 
 def _shown(one: Session, run_id: str | None) -> ThreadShown:

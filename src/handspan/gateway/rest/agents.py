@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from handspan.core.agents import GENERAL, Agent, Mode, mode_asks, mode_refuses
 from handspan.core.errors import ConfigError
 from handspan.gateway.conversations.agents import KnownAgent, selects, ticked, unticked
-from handspan.gateway.rest.errors import Problem
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import SOMETHING, AgentName, ToolName
 from handspan.registry.entry import Entry
@@ -153,7 +153,7 @@ async def edit_agent(visit: Visit, name: str, body: AgentChange) -> ShownAgent:
     changed = structs.replace(known, **given)
     if changed.name != name:
         if name == GENERAL.name:
-            raise Problem(409, "settings", f"The agent {name!r} is built in and keeps its name: clone it instead.")
+            raise Refusal(409, "settings", f"The agent {name!r} is built in and keeps its name: clone it instead.")
         await _refuse_taken(visit, changed.name)
     await visit.doors.app.agents.edit(name, changed, owner=visit.owner)
     return await _told(visit, changed.name)
@@ -164,7 +164,7 @@ async def delete_agent(visit: Visit, name: str) -> DeletedAgent:
     """Remove an agent; its sessions go on with the built-in one."""
     await _find(visit, name)
     if name == GENERAL.name:
-        raise Problem(409, "settings", f"The agent {name!r} is built in and can't be removed.")
+        raise Refusal(409, "settings", f"The agent {name!r} is built in and can't be removed.")
     moved = await visit.doors.app.agents.delete(name, owner=visit.owner)
     visit.tell("agents", name=name, change="deleted")
     return DeletedAgent(True, name, moved)
@@ -190,7 +190,7 @@ async def select(visit: Visit, name: str, body: Ticks) -> Selection:
     """Tick and untick tools; the others stay as they are."""
     chosen = (await _find(visit, name)).agent
     if both := set(body.on) & set(body.off):
-        raise Problem(409, "conflict", f"{min(both)!r} can't be both ticked and unticked. Name it once.")
+        raise Refusal(409, "conflict", f"{min(both)!r} can't be both ticked and unticked. Name it once.")
     for tool in body.off:
         chosen = unticked(chosen, tool)
     for tool in body.on:
@@ -211,13 +211,13 @@ async def _find(visit: Visit, name: str) -> KnownAgent:
     except ConfigError as error:
         if not name:  # the settings name one that is not there
             raise
-        raise Problem(404, "not_found", str(error)) from None
+        raise Refusal(404, "not_found", str(error)) from None
 
 
 async def _refuse_taken(visit: Visit, name: str) -> None:
     taken = [one.agent.name for one in await visit.doors.app.agents.all(owner=visit.owner)]
     if name in taken:
-        raise Problem(409, "taken", f"There is an agent {name!r} already: choose another name.")
+        raise Refusal(409, "taken", f"There is an agent {name!r} already: choose another name.")
 
 
 async def _told(visit: Visit, name: str) -> ShownAgent:

@@ -6,8 +6,8 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from handspan.core.errors import ToolError
-from handspan.gateway.rest.body import pieces
-from handspan.gateway.rest.downloads import BINARY, download, file_name, media_type_of
+from handspan.gateway.http.bodies import pieces
+from handspan.gateway.http.files import BINARY, download, file_name, media_type_of
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import SessionId
 

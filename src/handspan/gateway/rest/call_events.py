@@ -1,4 +1,4 @@
-"""What a program hears of a call while it runs: each event as JSON, with its name in `event` (SPEC X5)."""
+"""What a program sees of a call: its result (SPEC X1), and events while it runs, named in `event` (SPEC X5)."""
 
 import asyncio
 from collections import deque
@@ -7,14 +7,41 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from handspan.core.values import Json
-from handspan.gateway.rest.envelopes import Envelope
-from handspan.gateway.rest.streaming import EVENTS, STILL_HERE, StreamKind, piece_of
+from handspan.core.errors import ErrorCode, ErrorType
+from handspan.core.results import Failure, ToolResult, envelope
+from handspan.core.values import Json, JsonObject
+from handspan.gateway.http.streams import EVENTS, STILL_HERE, StreamKind, piece_of
 from handspan.store.rows import encode
 
 _HEARTBEAT: Final = 15.0
 _BACKLOG: Final = 1024 * 1024
 """Bytes of progress that wait for a client to read."""
+
+
+class Succeeded(Struct, frozen=True, tag_field="status", tag="success", omit_defaults=True):
+    """The call did what it should."""
+
+    result: Json
+    attachments: list[JsonObject] = []
+
+
+class Failed(Struct, frozen=True, tag_field="status", tag="error"):
+    """The call did not do what it should."""
+
+    error_type: ErrorType
+    code: ErrorCode
+    message: str
+
+
+CallEnvelope: TypeAlias = Succeeded | Failed
+
+
+def as_envelope(result: ToolResult) -> CallEnvelope:
+    """The result as everybody sees it."""
+    if isinstance(result, Failure):
+        return Failed(result.error_type, result.code, result.message)
+    attachments = envelope(result).get("attachments", [])
+    return Succeeded(result.value, attachments if isinstance(attachments, list) else [])  # type: ignore[arg-type] # `envelope` makes objects of them
 
 
 class CallBegan(Struct, frozen=True, tag_field="event", tag="began"):
@@ -44,7 +71,7 @@ class CallAsks(Struct, frozen=True, tag_field="event", tag="question"):
 class CallEnded(Struct, frozen=True, tag_field="event", tag="result"):
     """The call's one result. Nothing comes after it."""
 
-    result: Envelope
+    result: CallEnvelope
 
 
 class CallWaits(Struct, frozen=True, tag_field="event", tag="pending"):
@@ -74,6 +101,14 @@ class CallStream:
         self._is_done = False
         self.is_over = False
         self._changed = asyncio.Event()
+
+    def report(self, value: Json) -> None:
+        """The tool reports."""
+        self.put(CallReported(value))
+
+    def ask(self, question_id: str) -> None:
+        """A person is asked."""
+        self.put(CallAsks(question_id))
 
     def put(self, event: CallBegan | CallReported | CallAsks) -> None:
         """One more. Progress is dropped while too much of it waits."""

@@ -1,30 +1,40 @@
 """One tool, called by a program: the same engine, the same policy, the envelope as the answer."""
 
-from typing import Annotated, Final, Literal
+import asyncio
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct, UnsetType
 from starlette.responses import Response
 
-from handspan.core.agents import Agent
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
 from handspan.core.conversations import StoreError
 from handspan.core.results import Pending, ToolResult, encode_envelope
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
+from handspan.gateway.http.calls import RunningCall, first_of
+from handspan.gateway.http.idempotency import fingerprint
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import PRIVATE
+from handspan.gateway.http.streams import Streamed, StreamKind, wanted_stream
 from handspan.gateway.rest.agents import agent_called
-from handspan.gateway.rest.at_work import RunningCall, first_of
-from handspan.gateway.rest.call_events import CallBegan, CallEnded, CallEvent, CallStream, CallWaits
-from handspan.gateway.rest.envelopes import Envelope, as_envelope
-from handspan.gateway.rest.errors import Problem
-from handspan.gateway.rest.idempotency import fingerprint
+from handspan.gateway.rest.call_events import (
+    CallBegan,
+    CallEnded,
+    CallEnvelope,
+    CallEvent,
+    CallStream,
+    CallWaits,
+    as_envelope,
+)
 from handspan.gateway.rest.route import Family, Reply, Visit
 from handspan.gateway.rest.shown import SessionId
-from handspan.gateway.rest.streaming import Streamed, StreamKind, wanted_stream
 
 family: Final = Family("tools")
 _MOMENT: Final = 0.25
 """Seconds that a question may take which a rule answers, and nobody is asked."""
 
+_Asked: TypeAlias = tuple[str, dict[str, Json], str, str]
+"""Tool, arguments, agent and session."""
 Key = Annotated[str, Meta(max_length=200, description="The same key and the same request: run once.")]
 
 
@@ -56,7 +66,7 @@ class PendingCall(Struct, frozen=True):
 @family.post(
     "/api/tools/{name}/call", also={202: PendingCall}, also_refuses=(409, 503), size="large", streams=CallEvent
 )
-async def call_tool(visit: Visit, name: str, body: CallBody, headers: CallHeaders) -> Envelope | Reply | Response:
+async def call_tool(visit: Visit, name: str, body: CallBody, headers: CallHeaders) -> CallEnvelope | Reply | Response:
     """Run one tool. 200 with the envelope, for an error of the tool too; 202 when its result comes later.
 
     With an `Idempotency-Key` the same request gets the stored result, even after a restart; another request under
@@ -66,52 +76,42 @@ async def call_tool(visit: Visit, name: str, body: CallBody, headers: CallHeader
     `question` as they come, and at the end `result` or `pending`. It waits as long as the call takes, for a person
     too. Who goes away before does not stop the call.
     """
-    agent = await agent_called(visit, body.agent)
+    agent, doors = await agent_called(visit, body.agent), visit.doors
     if body.session:
-        await visit.doors.store.conversations.get(body.session, owner=visit.owner)
-    if headers.idempotency_key:
-        found = await _once(visit, name, body, agent, headers.idempotency_key)
-    else:
-        found = _begin(visit, name, body, agent, new_call_id())
+        await doors.store.conversations.get(body.session, owner=visit.owner)
+    found: RunningCall | CallRecord | None = None
+    call_id, key = new_call_id(), headers.idempotency_key
+    if key:
+        call_id = await doors.call_ids.of(visit.owner, key)
+        found = await _same_call(visit, call_id, key, (name, body.args, agent.name, body.session))
+    if found is None:
+        if not doors.at_work.is_open:
+            raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
+        found = RunningCall(call_id, visit.owner)
+        box = doors.app.registry.toolbox(agent, visit.who, body.session)
+        caller = Caller(visit.who, agent, box, body.session, found.report, found.ask)
+        found.task = asyncio.create_task(doors.app.engine.call(ToolCall(name, body.args, call_id), caller))
+        doors.at_work.add(found)
     kind = wanted_stream(visit.request.headers.get("accept", ""))
     if kind is not None:
         return _stream(visit, found, kind)
     return await _answer(visit, found) if isinstance(found, RunningCall) else _stored(visit, found, [])
 
 
-async def _once(visit: Visit, name: str, body: CallBody, agent: Agent, key: str) -> RunningCall | CallRecord:
-    """The call of this key: at work, or over, or begun now."""
-    ids, ledger = visit.doors.call_ids, visit.doors.store.ledger
-    call_id = await ids.of(visit.owner, key)
-    wanted = fingerprint([name, body.args, agent.name, body.session])
-    record = await ledger.find(call_id)
+async def _same_call(visit: Visit, call_id: str, key: str, asked: _Asked) -> RunningCall | CallRecord | None:
+    """The call of this key, at work or over; None when there is none yet, and it may begin."""
+    ids, wanted = visit.doors.call_ids, fingerprint(list(asked))
+    record = await visit.doors.store.ledger.find(call_id)
     running = visit.doors.at_work.find(call_id)
     before = ids.asked(call_id)
     if (before is not None and before != wanted) or (
-        before is None and record is not None and not _is_same(record, name, body, agent)
+        before is None and record is not None and asked != (record.name, record.arguments, record.agent, record.session)
     ):
         text = f"The key {key!r} was used for another call. Use a new one for this."
-        raise Problem(409, "idempotency_conflict", text)
-    if running is not None or record is not None:
-        found = running or record
-        assert found is not None
-        return found
-    begun = _begin(visit, name, body, agent, call_id)
-    ids.remember(call_id, wanted)
-    return begun
-
-
-def _begin(visit: Visit, name: str, body: CallBody, agent: Agent, call_id: str) -> RunningCall:
-    if not visit.doors.at_work.is_open:
-        raise Problem(503, "stopping", "The gateway is being stopped: come back in a moment.")
-    app, who = visit.doors.app, visit.who
-    box = app.registry.toolbox(agent, who, body.session)
-    call = ToolCall(name, body.args, call_id)
-    return visit.doors.at_work.begin(
-        call_id,
-        who.owner,
-        lambda running: app.engine.call(call, Caller(who, agent, box, body.session, running.report, running.ask)),
-    )
+        raise Refusal(409, "idempotency_conflict", text)
+    if running is None and record is None:
+        ids.remember(call_id, wanted)
+    return running or record
 
 
 # As one answer.
@@ -124,7 +124,7 @@ async def _answer(visit: Visit, running: RunningCall) -> Reply:
     if not task.done() and running.asked.done():
         await first_of(task, seconds=_MOMENT)
     if task.cancelled():
-        raise Problem(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
+        raise Refusal(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
     record = await visit.doors.store.ledger.find(running.id)
     if record is not None:  # what is kept is what counts: another process may have had this id first
         return _stored(visit, record, running.questions)
@@ -168,7 +168,7 @@ def _stream(visit: Visit, found: RunningCall | CallRecord, kind: StreamKind) -> 
         found.watch(stream)
     else:
         stream.done()
-    return Streamed(stream, kind, _where(visit, found.id))
+    return Streamed(stream, kind, {**PRIVATE, **_where(visit, found.id)})
 
 
 async def _end_of(visit: Visit, found: RunningCall | CallRecord) -> CallEnded | CallWaits:
@@ -183,8 +183,3 @@ async def _end_of(visit: Visit, found: RunningCall | CallRecord) -> CallEnded | 
         if not isinstance(outcome, Pending):
             return CallEnded(as_envelope(outcome))
     return CallWaits(found.id, found.questions if isinstance(found, RunningCall) else [])
-
-
-def _is_same(record: CallRecord, name: str, body: CallBody, agent: Agent) -> bool:
-    asked = (name, body.args, agent.name, body.session)
-    return (record.name, record.arguments, record.agent, record.session) == asked

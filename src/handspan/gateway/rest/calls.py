@@ -9,11 +9,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from handspan.core.calls import CallRecord, CallState
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json
-from handspan.gateway.rest.at_work import first_of
-from handspan.gateway.rest.envelopes import Envelope, as_envelope
-from handspan.gateway.rest.errors import Problem
+from handspan.gateway.http.calls import first_of
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import moment
+from handspan.gateway.rest.call_events import CallEnvelope, as_envelope
 from handspan.gateway.rest.route import Family, Visit
-from handspan.gateway.rest.shown import After, Limit, SessionId, moment
+from handspan.gateway.rest.shown import After, Limit, SessionId
 from handspan.store.journal import CallStatus
 
 family: Final = Family("calls")
@@ -86,9 +87,9 @@ class ShownCallRecord(Struct, frozen=True):
     duration: float
     arguments: Json
     """An object; the text as it came where it was none."""
-    result: Envelope | None
+    result: CallEnvelope | None
     """Null while the call is open."""
-    true_result: Envelope | None
+    true_result: CallEnvelope | None
     """What the tool answered, where a hook put something else in its place."""
     expires_at: str | None
     notes: list[ShownNote]
@@ -151,7 +152,7 @@ def _seconds(instant: str | UnsetType, of: str) -> float | None:
         read = None
     if read is None or read.tzinfo is None:
         text = f"{of!r} has to be a time with its zone, as 2026-01-31T12:00:00Z, not {instant!r}."
-        raise Problem(422, "invalid_request", text)
+        raise Refusal(422, "invalid_request", text)
     return read.timestamp()
 
 
@@ -189,7 +190,7 @@ async def _shown(visit: Visit, record: CallRecord) -> ShownCallRecord:
     )
 
 
-def _envelope(result: ToolResult | UnsetType) -> Envelope | None:
+def _envelope(result: ToolResult | UnsetType) -> CallEnvelope | None:
     return None if isinstance(result, UnsetType) else as_envelope(result)
 
 

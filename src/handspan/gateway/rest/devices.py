@@ -5,9 +5,9 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from handspan.gateway.clients.devices import DeviceInfo
+from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
-from handspan.gateway.rest.shown import moment
 
 family: Final = Family("devices")
 

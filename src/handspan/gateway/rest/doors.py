@@ -1,4 +1,4 @@
-"""What the routes need of the house, and nothing else. `http.py` fills it."""
+"""What the routes need of the gateway, and nothing else. `door.py` fills it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeAlias
@@ -13,10 +13,11 @@ from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.tries import Tries
+from handspan.gateway.http.calls import CallsAtWork
+from handspan.gateway.http.idempotency import CallIds, Replays
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
-from handspan.gateway.rest.at_work import CallsAtWork
-from handspan.gateway.rest.idempotency import CallIds, Remembered
 from handspan.models.choice import Choice
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.store import SqliteStore
@@ -82,7 +83,8 @@ class Doors(Struct, kw_only=True):
     patience: float = 25.0
     """Seconds that a request waits for a call; then it gets the call's id."""
     at_work: CallsAtWork = field(default_factory=CallsAtWork)
-    webhook_answers: Remembered = field(default_factory=Remembered)
+    webhook_answers: Replays[Struct] = field(default_factory=lambda: Replays(300.0, conflict=_used_for_another))
+    """By owner and key, for five minutes. A failed try may be made again under its key."""
     webhook_tries: Tries = field(default_factory=lambda: Tries(30, 60.0))
 
     @property
@@ -92,7 +94,15 @@ class Doors(Struct, kw_only=True):
             raise StoreError("This house keeps nothing: open it with durable=True.")
         return self.app.store
 
-    async def close(self) -> None:
-        """End what outlives its request: streams, and calls that nobody waits for. Each call gets its result."""
+    async def drain(self, seconds: float) -> None:
+        """Let calls finish for so long, then end what outlives its request. Each call gets its result."""
+        self.at_work.is_open = False
+        await self.at_work.wait(seconds)
         self.live.close()
         await self.at_work.close()
+
+
+def _used_for_another(key: str) -> Refusal:
+    return Refusal(
+        409, "idempotency_conflict", f"The key {key!r} was used for another message. Use a new one for this."
+    )

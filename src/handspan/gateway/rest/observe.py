@@ -4,11 +4,12 @@ from typing import Final
 
 from starlette.responses import Response
 
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import PRIVATE
+from handspan.gateway.http.streams import EVENTS, STILL_HERE, Streamed, piece_of
 from handspan.gateway.live import Stream, TooManyListeners
 from handspan.gateway.metrics import CONTENT_TYPE
-from handspan.gateway.rest.errors import PRIVATE, Problem
 from handspan.gateway.rest.route import Family, Visit
-from handspan.gateway.rest.streaming import EVENTS, STILL_HERE, Streamed, piece_of
 
 family: Final = Family("observe")
 _HEARTBEAT: Final = 15.0
@@ -49,8 +50,8 @@ async def live(visit: Visit) -> Response:
     try:
         stream = visit.doors.live.subscribe(visit.owner, visit.admitted.token)
     except TooManyListeners as error:
-        raise Problem(429, "too_many_streams", str(error)) from None
-    return Streamed(LiveUpdates(stream), EVENTS)
+        raise Refusal(429, "too_many_streams", str(error)) from None
+    return Streamed(LiveUpdates(stream), EVENTS, PRIVATE)
 
 
 @family.get("/metrics", media_type="text/plain")

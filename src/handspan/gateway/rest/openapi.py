@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from handspan.core.values import JsonObject
 from handspan.core.version import VERSION
-from handspan.gateway.rest.errors import JSON, ErrorBody
+from handspan.gateway.http.routing import JSON
+from handspan.gateway.http.streams import STREAM_KINDS
+from handspan.gateway.rest.errors import ErrorBody
 from handspan.gateway.rest.route import Operation
-from handspan.gateway.rest.streaming import STREAM_KINDS
 
 _REF: Final = "#/components/schemas/{name}"
 _MEANINGS: Final = {

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from handspan.core.conversations import StoreError
 from handspan.gateway.entry.pairing import LINK_SECONDS, sign_in_url
 from handspan.gateway.entry.places import address_of
-from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.entry.tokens import page_cookie
-from handspan.gateway.rest.errors import PRIVATE
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.rest.route import HTML, Family, Visit
 
 family: Final = Family("pairing")
@@ -95,7 +95,7 @@ async def pair(visit: Visit, headers: PairHeaders, body: PairBody) -> Paired:
         token = await doors.pairing.pair(headers.x_pairing_code.strip() or body.code, body.label, address_of(scope))
     except StoreError:
         text = "The token can't be kept at the moment: ask for a new code."
-        raise Refused(503, "unavailable", text, 5) from None
+        raise Refusal(503, "unavailable", text, 5) from None
     doors.auth.forgive(scope)
     return Paired(token, "Paired: send this token as 'Authorization: Bearer TOKEN'. It is not shown again.")
 
@@ -137,7 +137,7 @@ async def _is_signed_in(visit: Visit) -> bool:
     """Whether the link was opened a second time, in the browser that it has signed in."""
     try:
         return (await visit.doors.auth.identify(visit.request.scope)).via == "cookie"
-    except Refused:
+    except Refusal:
         return False
 
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from handspan.core.questions import Answer, Question, QuestionKind
 from handspan.core.values import Json
-from handspan.gateway.rest.errors import Problem
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import SessionId
 
@@ -71,7 +71,7 @@ async def answer(visit: Visit, question_id: str, body: GivenAnswer) -> Accepted:
     if not await visit.doors.questions.answer(question_id, given, owner=visit.owner):
         shown = question_id if len(question_id) <= 60 else f"{question_id[:60]}…"
         text = f"There is no open question {shown!r}: it was answered, its time is over, or it is not yours."
-        raise Problem(404, "not_found", text)
+        raise Refusal(404, "not_found", text)
     visit.tell("questions", id=question_id, change="answered")
     return Accepted(question_id)
 

@@ -11,28 +11,25 @@ its fields is what is decoded, what is refused with 422, and what the OpenAPI do
 import contextlib
 import functools
 import inspect
-import logging
 import operator
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_type_hints
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
-from starlette.types import Receive, Scope, Send
 
 from handspan.core.names import did_you_mean
 from handspan.core.principals import Principal
 from handspan.core.values import Json
 from handspan.gateway.entry.auth import Admitted, TokenScope, unauthorized
-from handspan.gateway.entry.refusals import Refused
+from handspan.gateway.http.bodies import read_json, read_leniently
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import JSON, PRIVATE, Endpoint
 from handspan.gateway.live import Topic
-from handspan.gateway.rest.body import read_json, read_leniently
 from handspan.gateway.rest.doors import BodySize, Doors
-from handspan.gateway.rest.errors import JSON, PRIVATE, Problem, as_response, problem_of
 from handspan.store.rows import encode
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
@@ -50,7 +47,6 @@ HTML: Final = "text/html"
 _PASSED_OVER: Final = "token"
 """In any query: where old clients put it."""
 _MOST_FIELDS: Final = 50
-_log = logging.getLogger(__name__)
 
 
 class Visit(Struct, frozen=True):
@@ -156,17 +152,13 @@ class Operation:
         found |= {400, 408, 413} if form.body or self.takes != JSON else set()
         return tuple(sorted(found))
 
-    async def answer(self, doors: Doors, request: Request) -> Response:
-        """The response; whatever goes wrong has the one form of refusals."""
-        try:
-            visit = Visit(doors, request, self._admitted(request))
-            answered = await self.work(visit, **await self._arguments(visit))
-        except Exception as error:  # a request must not see a traceback, whatever the fault
-            problem = problem_of(error)
-            if problem.status >= 500 and not isinstance(error, (Problem, Refused)):
-                _log.exception("%s %s could not be answered", self.method, self.path)
-            return as_response(problem)
-        return self._response(answered)
+    def endpoint(self, doors: Doors) -> Endpoint:
+        """This operation as a line of the kit's table."""
+
+        async def read(request: Request) -> dict[str, object]:
+            return await self._arguments(Visit(doors, request, self._admitted(request)))
+
+        return Endpoint(read, self.work, self._response)
 
     def _admitted(self, request: Request) -> Admitted | None:
         if self.right == "open":
@@ -179,9 +171,11 @@ class Operation:
             admitted.require(scopes[0])
         return admitted
 
-    async def _arguments(self, visit: Visit) -> dict[str, Any]:
+    async def _arguments(self, visit: Visit) -> dict[str, object]:
         form, request = self.form, visit.request
-        arguments: dict[str, Any] = {name: request.path_params[name] for name in form.path}
+        arguments: dict[str, object] = {"visit": visit}
+        for name in form.path:
+            arguments[name] = request.path_params[name]
         if form.query is not None:
             arguments["query"] = _decoded(_query(request), form.query, "query", strict=False)
         if form.headers is not None:
@@ -200,10 +194,10 @@ class Operation:
     def _body(self, value: Json, form: type[Struct]) -> Struct:
         try:
             return _decoded(value, form, "body")
-        except Problem:
+        except Refusal:
             if self.invalid is None:
                 raise
-            raise Problem(*self.invalid) from None
+            raise Refusal(*self.invalid) from None
 
     def _response(self, answered: object) -> Response:
         if isinstance(answered, Response):
@@ -243,47 +237,6 @@ class Family:
         return declare
 
 
-class ApiRoute(Route):
-    """All methods of one path. A name in it is what stands between two slashes as they were sent: %2F is part of it."""
-
-    def __init__(self, path: str, operations: Mapping[str, Operation], doors: Doors) -> None:
-        super().__init__(path, _Endpoint(operations, doors), methods=list(operations), name=path)
-        self._template = path.split("/")
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether this is the route, by whole segments."""
-        found = self._parameters(_segments(scope)) if scope["type"] == "http" else None
-        if found is None:
-            return Match.NONE, {}
-        is_known = scope["method"] in (self.methods or ())
-        return Match.FULL if is_known else Match.PARTIAL, {"endpoint": self.endpoint, "path_params": found}
-
-    def _parameters(self, segments: list[str]) -> dict[str, str] | None:
-        if len(segments) != len(self._template):
-            return None
-        found: dict[str, str] = {}
-        for wanted, given in zip(self._template, segments, strict=True):
-            if wanted.startswith("{") and given:
-                found[wanted[1:-1]] = given
-            elif wanted != given:
-                return None
-        return found
-
-
-class _Endpoint:
-    """The ASGI application of one path."""
-
-    def __init__(self, operations: Mapping[str, Operation], doors: Doors) -> None:
-        self._operations = operations
-        self._doors = doors
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        method = "GET" if scope["method"] == "HEAD" and "HEAD" not in self._operations else scope["method"]
-        response = await self._operations[method].answer(self._doors, Request(scope, receive))
-        self._doors.metrics.requests.add(f"{response.status_code // 100}xx")
-        await response(scope, receive, send)
-
-
 def _plain(answer: Any) -> Any:
     """What a function may return beside `Reply`, which can hold what is declared in `also`, and beside a stream."""
     if Reply not in get_args(answer):
@@ -291,23 +244,15 @@ def _plain(answer: Any) -> Any:
     return functools.reduce(operator.or_, (one for one in get_args(answer) if one not in (Reply, Response)))
 
 
-def _segments(scope: Scope) -> list[str]:
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    segments = [unquote(segment) for segment in raw.partition(b"?")[0].decode("latin-1").split("/")]
-    root = scope.get("root_path", "").rstrip("/").split("/")
-    below = segments[len(root) :] if root == segments[: len(root)] else segments[1:]
-    return ["", *(below or [""])]  # the prefix without a slash behind it is its `/`
-
-
 def _query(request: Request) -> dict[str, str]:
     try:
         pairs = parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
-        raise Problem(422, "invalid_request", f"The query has more than {_MOST_FIELDS} fields. Send fewer.") from None
+        raise Refusal(422, "invalid_request", f"The query has more than {_MOST_FIELDS} fields. Send fewer.") from None
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
-            raise Problem(422, "invalid_request", f"The query names {name[:60]!r} twice. Say it once.")
+            raise Refusal(422, "invalid_request", f"The query names {name[:60]!r} twice. Say it once.")
         if name != _PASSED_OVER:
             found[name] = value
     return found
@@ -346,4 +291,4 @@ def _decoded(value: object, form: type[Struct], where: str, *, strict: bool = Tr
         unknown = sorted(set(value) - set(known)) if isinstance(value, dict) else []
         hint = did_you_mean(unknown[0], known) if unknown and "unknown field" in str(error) else ""
         listed = f" It may have: {', '.join(known)}." if unknown or not isinstance(value, dict) else ""
-        raise Problem(422, "invalid_request", f"The {where} is not right: {error}.{hint}{listed}") from None
+        raise Refusal(422, "invalid_request", f"The {where} is not right: {error}.{hint}{listed}") from None

@@ -1,7 +1,8 @@
-"""All routes, for the application to mount."""
+"""All routes of REST, as a table for the kit."""
 
 from collections.abc import Iterator
 
+from handspan.gateway.http.routing import Endpoint, Table
 from handspan.gateway.rest import (
     agents,
     artifacts,
@@ -19,7 +20,7 @@ from handspan.gateway.rest import (
     webhook,
 )
 from handspan.gateway.rest.doors import Doors
-from handspan.gateway.rest.route import ApiRoute, Operation
+from handspan.gateway.rest.route import Operation
 
 _FAMILIES = (
     status.family,
@@ -45,10 +46,9 @@ def operations() -> Iterator[Operation]:
         yield from family.operations
 
 
-def routes(doors: Doors) -> list[ApiRoute]:
-    """One route for each path, those without parameters first, with all its methods."""
-    by_path: dict[str, dict[str, Operation]] = {}
+def table(doors: Doors) -> Table:
+    """Every operation as an endpoint, by path and method."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
     for operation in operations():
-        by_path.setdefault(operation.path, {})[operation.method] = operation
-    ordered = sorted(by_path, key=lambda path: path.count("{"))
-    return [ApiRoute(path, by_path[path], doors) for path in ordered]
+        by_path.setdefault(operation.path, {})[operation.method] = operation.endpoint(doors)
+    return by_path

@@ -6,9 +6,10 @@ from msgspec import Meta, Struct
 
 from handspan.core.conversations import Session
 from handspan.core.messages import AssistantMessage, Media, Message, ResultsMessage, Text, UserMessage
+from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.agents import agent_called
 from handspan.gateway.rest.route import Family, Visit
-from handspan.gateway.rest.shown import SOMETHING, After, Limit, moment
+from handspan.gateway.rest.shown import SOMETHING, After, Limit
 
 family: Final = Family("sessions")
 _LONGEST_NAME: Final = 200

@@ -1,6 +1,5 @@
-"""Forms that several families show: times, pages, the limits of texts."""
+"""Forms that several families show: pages, the limits of texts."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta
@@ -28,8 +27,3 @@ AgentName: TypeAlias = Annotated[
         description="1 to 100 characters of one line: letters, digits, punctuation, emoji.",
     ),
 ]
-
-
-def moment(at: float) -> str:
-    """Seconds since 1970 as RFC 3339 says it."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -11,8 +11,8 @@ from handspan.core.context import ToolContext, no_progress
 from handspan.core.errors import ConfigError
 from handspan.core.principals import Principal
 from handspan.core.version import VERSION
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.open_answers import Health, Pong
-from handspan.gateway.rest.errors import Problem
 from handspan.gateway.rest.route import Family, Visit
 from handspan.models.choice import choose
 from handspan.tools.memory import MemoryRead
@@ -139,7 +139,7 @@ async def which_model(visit: Visit, query: WhichModel) -> ChosenModel:
     agents = visit.doors.app.agents
     known = {one.agent.name: one.agent for one in await agents.all(owner=visit.owner)}
     if query.agent and query.agent not in known:
-        raise Problem(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
+        raise Refusal(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
     return await _which(visit, known[query.agent].model if query.agent else "")
 
 
@@ -160,7 +160,7 @@ async def _which(visit: Visit, named: str) -> ChosenModel:
     except ConfigError as error:
         if not named:
             raise
-        raise Problem(404, "not_found", str(error)) from None
+        raise Refusal(404, "not_found", str(error)) from None
     model = chosen.model
     return ChosenModel(model.name, getattr(model.projection(), "api", model.name), chosen.why)
 

@@ -1,6 +1,5 @@
 """`POST /webhook`: one message in, the agent's answer out (origins.md 1.9)."""
 
-import asyncio
 import math
 from typing import Annotated, Final, Literal
 
@@ -8,9 +7,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from handspan.core.messages import AssistantMessage, Text, UserMessage
 from handspan.gateway.entry.places import address_of
+from handspan.gateway.http.idempotency import fingerprint
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.agents import agent_called
-from handspan.gateway.rest.errors import Problem
-from handspan.gateway.rest.idempotency import fingerprint
 from handspan.gateway.rest.route import Family, Reply, Visit
 from handspan.gateway.rest.shown import SOMETHING, SessionId
 
@@ -54,44 +53,31 @@ class WaitingAnswer(Struct, frozen=True):
 async def webhook(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
     """Say something to an agent and wait for its answer. The same idempotency key and body: the stored answer."""
     _check_tries(visit)
-    key = headers.x_idempotency_key
-    if not key:
+    is_first = False
+
+    async def answer() -> WebhookAnswer | Reply:
+        nonlocal is_first
+        is_first = True
         return await _answer(visit, body, headers)
-    wanted = fingerprint([body.message, body.persona, headers.x_persona, headers.x_session_id])
-    known = visit.doors.webhook_answers.find(visit.owner, key)
-    if known is not None:
-        return await _again(*known, wanted, key)
-    answer = visit.doors.webhook_answers.begin(visit.owner, key, wanted)
+
+    asked = fingerprint([body.message, body.persona, headers.x_persona, headers.x_session_id])
     try:
-        answered = await _answer(visit, body, headers)
-    except BaseException:
-        answer.cancel()  # a failed try may be made again under its key
-        raise
-    answer.set_result(answered)
+        answered = await visit.doors.webhook_answers.answer(visit.owner, headers.x_idempotency_key, asked, answer)
+    except Exception as error:
+        if is_first or (isinstance(error, Refusal) and error.code == "idempotency_conflict"):
+            raise
+        raise Refusal(503, "try_again", "The first request under this key failed. Try again.") from None
+    if isinstance(answered, WebhookAnswer):
+        return answered if is_first else structs.replace(answered, status="duplicate", idempotent=True)
+    assert isinstance(answered, Reply), "nothing else is kept there"
     return answered
-
-
-async def _again(
-    asked: bytes, answer: "asyncio.Future[WebhookAnswer | Reply]", wanted: bytes, key: str
-) -> WebhookAnswer | Reply:
-    if asked != wanted:
-        text = f"The key {key!r} was used for another message. Use a new one for this."
-        raise Problem(409, "idempotency_conflict", text)
-    try:
-        first = await asyncio.shield(answer)
-    except asyncio.CancelledError:
-        if answer.cancelled():
-            raise Problem(503, "try_again", "The first request under this key failed. Try again.") from None
-        raise
-    return structs.replace(first, status="duplicate", idempotent=True) if isinstance(first, WebhookAnswer) else first
 
 
 def _check_tries(visit: Visit) -> None:
     tries, address = visit.doors.webhook_tries, address_of(visit.request.scope)
     if wait := tries.wait(address):
-        seconds = math.ceil(wait)
-        text = f"Too many messages came from this address: wait {seconds} s."
-        raise Problem(429, "rate_limited", text, {"retry-after": str(seconds)})
+        text = f"Too many messages came from this address: wait {math.ceil(wait)} s."
+        raise Refusal(429, "rate_limited", text, wait)
     tries.note(address)
 
 
@@ -107,9 +93,9 @@ async def _answer(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> W
         case "pending":
             return Reply(WaitingAnswer("pending", session_id), 202)
         case "error":
-            raise Problem(500, "model_failed", f"LLM request failed: {ended.text}")
+            raise Refusal(500, "model_failed", f"LLM request failed: {ended.text}")
         case "aborted":
-            raise Problem(409, "aborted", f"The turn of the session {session_id!r} was stopped before it ended.")
+            raise Refusal(409, "aborted", f"The turn of the session {session_id!r} was stopped before it ended.")
         case _:
             return WebhookAnswer(ended.text, await _model(visit, session_id), session_id)
 

@@ -1,19 +1,41 @@
-"""Calls that outlive the request that asked for them: whoever asks again finds them at work."""
+"""Calls that outlive the request that asked for them: a request that comes later finds them at work."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from handspan.core.questions import Question
 from handspan.core.results import Pending, ToolResult
 from handspan.core.values import Json
-from handspan.gateway.rest.call_events import CallAsks, CallReported, CallStream
 
 Outcome: TypeAlias = ToolResult | Pending
 
 
+class CallListener(Protocol):
+    """A client that hears of a call while it runs. Nothing here waits for it."""
+
+    token: str
+    """The hash of the token that the client came with."""
+    is_over: bool
+
+    def report(self, value: Json) -> None:
+        """The tool reports."""
+        ...
+
+    def ask(self, question_id: str) -> None:
+        """A person is asked."""
+        ...
+
+    def done(self) -> None:
+        """The call is at work no more."""
+        ...
+
+    def end(self) -> None:
+        """The client went away, or may listen no more."""
+        ...
+
+
 class RunningCall:
-    """One call that runs now, and who hears of it."""
+    """One call that runs now, and its listeners."""
 
     def __init__(self, call_id: str, owner: str) -> None:
         self.id = call_id
@@ -23,62 +45,58 @@ class RunningCall:
         """What a person is asked for it."""
         self.asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when a person is asked for the first time."""
-        self._streams: set[CallStream] = set()
+        self._listeners: list[CallListener] = []
 
     @property
-    def streams(self) -> list[CallStream]:
-        """Those that somebody still listens to."""
-        self._streams = {stream for stream in self._streams if not stream.is_over}
-        return list(self._streams)
+    def listeners(self) -> list[CallListener]:
+        """Those that still listen."""
+        self._listeners = [listener for listener in self._listeners if not listener.is_over]
+        return self._listeners
 
     def report(self, value: Json) -> None:
         """The tool reports."""
-        for stream in self.streams:
-            stream.put(CallReported(value))
+        for listener in self.listeners:
+            listener.report(value)
 
     def ask(self, question: Question) -> None:
         """The call puts a question to a person."""
         self.questions.append(question.id)
         if not self.asked.done():
             self.asked.set_result(None)
-        for stream in self.streams:
-            stream.put(CallAsks(question.id))
+        for listener in self.listeners:
+            listener.ask(question.id)
 
-    def watch(self, stream: CallStream) -> None:
+    def watch(self, listener: CallListener) -> None:
         """Let this one hear what happens from now on, and its end."""
         for question in self.questions:
-            stream.put(CallAsks(question))
-        self._streams.add(stream)
-        self.task.add_done_callback(lambda _: stream.done())
+            listener.ask(question)
+        self._listeners.append(listener)
+        self.task.add_done_callback(lambda _: listener.done())
 
 
 class CallsAtWork:
-    """The calls of REST that run now, by id."""
+    """The calls that run now, by id."""
 
     def __init__(self) -> None:
         self._calls: dict[str, RunningCall] = {}
         self.is_open = True
         """Not any more when the gateway stops: what runs may end, and nothing new begins (SPEC G3)."""
 
-    def begin(
-        self, call_id: str, owner: str, work: Callable[[RunningCall], Coroutine[Any, Any, Outcome]]
-    ) -> RunningCall:
-        """Let it run until it ends, whoever waits."""
-        call = self._calls[call_id] = RunningCall(call_id, owner)
-        call.task = asyncio.create_task(work(call))
-        call.task.add_done_callback(lambda done: self._ended(call_id, done))
-        return call
+    def add(self, call: RunningCall) -> None:
+        """Keep a call whose task has begun, until it ends."""
+        self._calls[call.id] = call
+        call.task.add_done_callback(lambda done: self._remove(call.id, done))
 
     def find(self, call_id: str) -> RunningCall | None:
         """The call of this id, while it runs."""
         return self._calls.get(call_id)
 
     def drop(self, token: str) -> None:
-        """The token (its hash) was revoked: whoever came with it hears nothing more. The calls go on."""
+        """The token (its hash) was revoked: clients that came with it hear nothing more. The calls go on."""
         for call in self._calls.values():
-            for stream in call.streams:
-                if stream.token == token:
-                    stream.end()
+            for listener in call.listeners:
+                if listener.token == token:
+                    listener.end()
 
     async def wait(self, seconds: float) -> None:
         """Let them end for so long."""
@@ -95,10 +113,10 @@ class CallsAtWork:
     def _tasks(self) -> list[asyncio.Task[Outcome]]:
         return [call.task for call in self._calls.values()]
 
-    def _ended(self, call_id: str, done: "asyncio.Task[Outcome]") -> None:
+    def _remove(self, call_id: str, done: "asyncio.Task[Outcome]") -> None:
         del self._calls[call_id]
         if not done.cancelled():
-            done.exception()  # the engine raises nothing; should it all the same, nobody else would look
+            done.exception()  # the engine raises nothing; should it all the same, no other code would look
 
 
 async def first_of(*waited: "asyncio.Future[Any]", seconds: float) -> None:

@@ -9,7 +9,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from handspan.core.errors import WireError
 from handspan.core.values import Json
-from handspan.gateway.rest.errors import JSON, Problem
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import JSON
 from handspan.wire import strict_json
 from handspan.wire.json_size import MOST_VALUES
 
@@ -19,16 +20,16 @@ _SECONDS: Final = 1.0
 
 
 async def read_json(request: Request, limit: int, seconds: float) -> Json:
-    """The JSON value of the body; `Problem` when it is none, larger than the limit, or not there in that time."""
+    """The JSON value of the body; `Refusal` when it is none, larger than the limit, or not there in that time."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
-        raise Problem(
+        raise Refusal(
             415, "unsupported_media_type", f"The body must be JSON, not {kind[:60]!r}: send Content-Type: {JSON}."
         )
     try:
         return strict_json.parse(await read_whole(request, limit, seconds), max_values=MOST_VALUES)
     except WireError as error:
-        raise Problem(400, "invalid_json", f"The body can't be read. {error}") from None
+        raise Refusal(400, "invalid_json", f"The body can't be read. {error}") from None
 
 
 async def read_leniently(request: Request, limit: int, seconds: float) -> Json:
@@ -41,12 +42,12 @@ async def read_leniently(request: Request, limit: int, seconds: float) -> Json:
 
 
 def pieces(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
-    """The body as it comes; `Problem` when there are more than `limit` bytes, or no more for so many seconds."""
+    """The body as it comes; `Refusal` when there are more than `limit` bytes, or no more for so many seconds."""
     return _limited(request, _timed(request.stream(), seconds), limit)
 
 
 async def read_whole(request: Request, limit: int, seconds: float) -> bytes:
-    """The whole body; `Problem` when it is larger than the limit, or not there in that time."""
+    """The whole body; `Refusal` when it is larger than the limit, or not there in that time."""
     whole = bytearray()
     try:
         async with asyncio.timeout(seconds):
@@ -71,7 +72,7 @@ async def _limited(request: Request, stream: AsyncIterator[bytes], limit: int) -
                 raise _too_large(limit)
             yield piece
     except ClientDisconnect:
-        raise Problem(400, "cut_off", "The connection ended before the body did. Send it again.") from None
+        raise Refusal(400, "cut_off", "The connection ended before the body did. Send it again.") from None
 
 
 async def _timed(stream: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
@@ -103,10 +104,12 @@ async def _pass_over(request: Request, stream: AsyncIterator[bytes], limit: int)
 # What is still on its way is not read: the connection ends with such an answer.
 
 
-def _too_large(limit: int) -> Problem:
-    return Problem(413, "too_large", f"The body has more than {limit} bytes. Send less.", {"connection": "close"})
+def _too_large(limit: int) -> Refusal:
+    return Refusal(
+        413, "too_large", f"The body has more than {limit} bytes. Send less.", headers={"connection": "close"}
+    )
 
 
-def _too_slow(seconds: float) -> Problem:
+def _too_slow(seconds: float) -> Refusal:
     text = f"The body did not come within {seconds:g} s. Send it again, and faster."
-    return Problem(408, "too_slow", text, {"connection": "close"})
+    return Refusal(408, "too_slow", text, headers={"connection": "close"})

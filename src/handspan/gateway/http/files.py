@@ -1,4 +1,4 @@
-"""Artifacts as answers: whole or by range, under their names, and nothing in them runs (SPEC X3, S4)."""
+"""Files up and down: artifacts as answers, whole or by range, of which nothing runs (SPEC X3, S4); uploads as forms."""
 
 import re
 from collections.abc import AsyncIterator
@@ -10,12 +10,19 @@ from starlette.responses import Response, StreamingResponse
 
 from handspan.core.artifacts import ArtifactRef, Artifacts
 from handspan.core.clean import visible
-from handspan.gateway.rest.errors import PRIVATE, Problem
+from handspan.core.errors import WireError
+from handspan.gateway.http.bodies import pieces
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import PRIVATE
+from handspan.wire.multipart import Began, Data, Ended, Happening, Multipart
 
 BINARY: Final = "application/octet-stream"
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 _PIECE: Final = 256 * 1024
+_AROUND_IT: Final = 256 * 1024
+"""Bytes of a form that are not of its file."""
+_LONGEST_NAME: Final = 200
 _HARMLESS: Final = {
     # Somebody else's HTML or SVG must not run as if it were our page.
     "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
@@ -30,7 +37,7 @@ class _Part(NamedTuple):
 
 
 def download(request: Request, artifacts: Artifacts, ref: ArtifactRef, owner: str) -> Response:
-    """The artifact, or the part of it that `Range` names; `Problem` when there is no such part."""
+    """The artifact, or the part of it that `Range` names; raises `Refusal` when there is no such part."""
     part = _part(request.headers.get("range", ""), ref.size)
     headers = _headers(ref)
     if part is None:
@@ -42,6 +49,54 @@ def download(request: Request, artifacts: Artifacts, ref: ArtifactRef, owner: st
     if request.method == "HEAD":
         return Response(None, status, headers, ref.media_type)
     return StreamingResponse(_pieces(artifacts, owner, ref, part), status, headers, ref.media_type)
+
+
+class NoFile(WireError):
+    """A form has no file under the name that is wanted."""
+
+
+class UploadedFile:
+    """The file in a form, as it comes. What is wrong with the form, also behind the file, is raised meanwhile."""
+
+    def __init__(self, form: AsyncIterator[Happening], began: Began, most: int) -> None:
+        self.name = file_name(began.file_name or "")[-_LONGEST_NAME:]
+        self.media_type = media_type_of(began.media_type)
+        self._field = began.name
+        self._form = form
+        self._most = most
+
+    async def bytes(self) -> AsyncIterator[bytes]:
+        """All of it; then the rest of the form is read, in which no other file may be."""
+        size = 0
+        async for happening in self._form:
+            if isinstance(happening, Ended):
+                break
+            assert isinstance(happening, Data), "a part begins when the one before it has ended"
+            size += len(happening.data)
+            if size > self._most:
+                text = f"The file has more than {self._most} bytes, which are the limit here"
+                raise Refusal(413, "too_large", f"{text} (setting gateway.upload_bytes).")
+            yield happening.data
+        async for happening in self._form:
+            if isinstance(happening, Began) and happening.name == self._field:
+                raise WireError(f"There are two files: send one form for each, with one {self._field!r}.")
+
+
+async def uploaded_file(request: Request, field: str, most: int, seconds: float) -> UploadedFile:
+    """The file of a form; raises `NoFile`, `WireError` for what is no such form, `Refusal` when it is too much."""
+    form = _form(request, most + _AROUND_IT, seconds)
+    async for happening in form:
+        if isinstance(happening, Began) and happening.name == field:
+            return UploadedFile(form, happening, most)
+    raise NoFile(f"There is no file in the form: send it under the name {field!r}.")
+
+
+async def _form(request: Request, most: int, seconds: float) -> AsyncIterator[Happening]:
+    form = Multipart(request.headers.get("content-type", ""))
+    async for piece in pieces(request, most, seconds):
+        for happening in form.feed(piece):
+            yield happening
+    form.end()
 
 
 def media_type_of(header: str) -> str:
@@ -88,5 +143,5 @@ def _part(asked: str, size: int) -> _Part | None:
         return None
     if begin >= size or begin >= end:
         text = f"The artifact has {size} bytes: there is nothing at {asked[:60]!r}."
-        raise Problem(416, "range_not_satisfiable", text, {"content-range": f"bytes */{size}"})
+        raise Refusal(416, "range_not_satisfiable", text, headers={"content-range": f"bytes */{size}"})
     return _Part(begin, end)

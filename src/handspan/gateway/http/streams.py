@@ -2,12 +2,11 @@
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from typing import Final, Literal, Protocol, TypeAlias
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-
-from handspan.gateway.rest.errors import PRIVATE
 
 StreamKind: TypeAlias = Literal["text/event-stream", "application/x-ndjson"]
 EVENTS: Final = "text/event-stream"
@@ -34,10 +33,14 @@ class Pieces(Protocol):
 class Streamed(Response):
     """An answer that lasts until its pieces end, the client goes, or nobody reads."""
 
-    def __init__(self, pieces: Pieces, kind: StreamKind, more_headers: dict[str, str] | None = None) -> None:
-        super().__init__(headers={**PRIVATE, "x-accel-buffering": "no", **(more_headers or {})}, media_type=kind)
+    def __init__(
+        self, pieces: Pieces, kind: StreamKind, headers: Mapping[str, str], patience: float | None = _SECONDS_TO_TAKE
+    ) -> None:
+        """`patience`: seconds that a client may take for one piece; None where it may take its time."""
+        super().__init__(headers={"x-accel-buffering": "no", **headers}, media_type=kind)
         del self.headers["content-length"]
         self._pieces = pieces
+        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the pieces as they come."""
@@ -46,9 +49,9 @@ class Streamed(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             with contextlib.suppress(TimeoutError):
                 while scope["method"] != "HEAD" and (piece := await self._pieces.next()) is not None:
-                    await _take(send, piece)
+                    await self._take(send, piece)
             with contextlib.suppress(TimeoutError):
-                await _take(send, b"", more=False)
+                await self._take(send, b"", more=False)
         finally:
             self._pieces.end()
             watching.cancel()
@@ -59,10 +62,9 @@ class Streamed(Response):
             pass
         self._pieces.end()
 
-
-async def _take(send: Send, data: bytes, *, more: bool = True) -> None:
-    async with asyncio.timeout(_SECONDS_TO_TAKE):
-        await send({"type": "http.response.body", "body": data, "more_body": more})
+    async def _take(self, send: Send, data: bytes, *, more: bool = True) -> None:
+        async with asyncio.timeout(self._patience):
+            await send({"type": "http.response.body", "body": data, "more_body": more})
 
 
 def piece_of(kind: StreamKind, event: str, data: bytes) -> bytes:

@@ -1,0 +1,162 @@
+"""The same request twice is one request: by a key that the client chose.
+
+`Replays` keeps answers for some minutes. `CallIds` makes the id of a tool's call from owner and key, so the ledger
+knows the call even after a restart.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.conversations import StoreError
+from handspan.core.values import Json
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.private_files import read_private, write_private
+
+_FILE: Final = "idempotency.key"
+_KEY_BYTES: Final = 32
+_MOST: Final = 10_000
+_T = TypeVar("_T")
+
+
+def fingerprint(request: Json | bytes) -> bytes:
+    """The same for the same request; for a JSON value, however it was written."""
+    whole = request if isinstance(request, bytes) else msgspec.json.encode(request, order="sorted")
+    return hashlib.sha256(whole).digest()
+
+
+class _Answer(Struct, Generic[_T]):
+    asked: bytes
+    future: "asyncio.Future[_T]"
+    at: float
+    """When it began; once it is there, when it came."""
+
+
+class Replays(Generic[_T]):
+    """Answers by owner and key, bounded in number, size and age. An answer that is still to come is waited for."""
+
+    def __init__(
+        self,
+        seconds: float,
+        *,
+        conflict: Callable[[str], Refusal],
+        forgets: type[Exception] = Exception,
+        size_of: Callable[[_T], int] | None = None,
+        most: int = _MOST,
+        most_bytes: int = 64 * 1024 * 1024,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`conflict` refuses a key that was used for another request. Errors are answers too, but for `forgets`."""
+        self._seconds = seconds
+        self._conflict = conflict
+        self._forgets = forgets
+        self._size_of = size_of
+        self._most = most
+        self._most_bytes = most_bytes
+        self._clock = clock
+        self._answers: OrderedDict[tuple[str, str], _Answer[_T]] = OrderedDict()
+
+    async def answer(self, owner: str, key: str, asked: bytes, begin: Callable[[], Awaitable[_T]]) -> _T:
+        """The answer to this request (its `fingerprint`), which begins now if there is none. An empty key is none."""
+        if not key:
+            return await begin()
+        self._forget_old()
+        known = self._answers.get((owner, key))
+        if known is None:
+            future = asyncio.ensure_future(begin())
+            known = self._answers[owner, key] = _Answer(asked, future, self._clock())
+            future.add_done_callback(partial(self._come, (owner, key), known))
+            if len(self._answers) > self._most:
+                self._answers.popitem(last=False)
+        elif known.asked != asked:
+            raise self._conflict(key)
+        return await asyncio.shield(known.future)
+
+    def forget(self, owner: str, key: str) -> None:
+        """Let the next request under this key begin anew: what came of the last one was not kept after all."""
+        self._answers.pop((owner, key), None)
+
+    def _come(self, place: tuple[str, str], answer: _Answer[_T], future: "asyncio.Future[_T]") -> None:
+        is_none = future.cancelled() or isinstance(future.exception(), self._forgets)
+        if self._answers.get(place) is answer:
+            answer.at = self._clock()
+            self._answers.move_to_end(place)  # the oldest answers stay in front
+            if is_none:
+                del self._answers[place]
+
+    def _forget_old(self) -> None:
+        too_old = self._clock() - self._seconds
+        size = 0 if self._size_of is None else sum(map(self._size, self._answers.values()))
+        for place, answer in list(self._answers.items()):
+            is_there = answer.future.done()
+            if (is_there and answer.at <= too_old) or size > self._most_bytes:
+                size -= self._size(answer)
+                del self._answers[place]
+            elif is_there:
+                return  # all others came later
+
+    def _size(self, answer: _Answer[_T]) -> int:
+        future = answer.future
+        is_there = future.done() and not future.cancelled() and future.exception() is None
+        return self._size_of(future.result()) if is_there and self._size_of is not None else 0
+
+
+class CallIds:
+    """Ids of calls, made of owner and key: the same for the same, in UUID form, and nobody can guess one."""
+
+    def __init__(self, state: Path) -> None:
+        self._file = state / _FILE
+        self._secret = b""
+        self._loading = asyncio.Lock()
+        self._asked: dict[str, bytes] = {}
+
+    async def of(self, owner: str, key: str) -> str:
+        """The id of the call that this owner asks for under this key."""
+        async with self._loading:
+            self._secret = self._secret or await asyncio.to_thread(self._load)
+        text = msgspec.json.encode([owner, key])
+        drawn = hmac.new(self._secret, text, hashlib.sha256).hexdigest()
+        return f"{drawn[:8]}-{drawn[8:12]}-8{drawn[13:16]}-a{drawn[17:20]}-{drawn[20:32]}"
+
+    def remember(self, call_id: str, asked: bytes) -> None:
+        """What was asked under this id (`fingerprint`)."""
+        self._asked[call_id] = asked
+        if len(self._asked) > _MOST:
+            del self._asked[next(iter(self._asked))]
+
+    def asked(self, call_id: str) -> bytes | None:
+        """What was asked under this id; None when that is long ago, or was in another process."""
+        return self._asked.get(call_id)
+
+    def _load(self) -> bytes:
+        try:
+            found = read_private(self._file) or self._make()
+        except OSError as error:
+            raise StoreError(f"{self._file} can't be used: {error.strerror}. Let this user write it.") from None
+        if len(found) != _KEY_BYTES:
+            raise StoreError(f"{self._file} is damaged: remove it. Calls that were made with a key may run again then.")
+        return found
+
+    def _make(self) -> bytes:
+        """A new secret, unless another process has just made one."""
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}.new")
+        write_private(fresh, secrets.token_bytes(_KEY_BYTES))
+        try:
+            os.link(fresh, self._file)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+        return read_private(self._file) or b""

@@ -1,0 +1,100 @@
+"""Why a request is refused: one error type for every door, and its form on the wire."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+from starlette.types import Scope, Send
+
+from handspan.core.calls import new_call_id
+from handspan.core.errors import HandspanError
+
+if TYPE_CHECKING:
+    from handspan.wire.graph_faults import Detail
+
+Header: TypeAlias = tuple[bytes, bytes]
+JSON_HEADER: Final[Header] = (b"content-type", b"application/json")
+_NO_STORE: Final[Header] = (b"cache-control", b"no-store")
+
+
+class Refusal(HandspanError):
+    """A request can't be answered as it is. The message says what to do, and holds nothing that was secret."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        retry_after: float | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        details: "Sequence[Detail]" = (),
+    ) -> None:
+        """`code` is a word of REST or of the graph API; `details` are shown by the graph API alone."""
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.retry_after = None if retry_after is None else max(1, math.ceil(retry_after))
+        """In whole seconds."""
+        self.details = list(details)
+        self.headers = dict(headers or {})
+        """What the response says beside its kind and length."""
+        if self.retry_after is not None:
+            self.headers["retry-after"] = str(self.retry_after)
+        if status == 401:
+            self.headers["www-authenticate"] = "Bearer"
+
+    def body(self) -> bytes:
+        """The JSON form of errors everywhere but in the graph API."""
+        told: dict[str, str | int] = {"error": self.message, "code": self.code}
+        if self.retry_after is not None:
+            told["retry_after"] = self.retry_after
+        return msgspec.json.encode(told)
+
+
+def is_own_fault(error: Exception, refusal: Refusal) -> bool:
+    """Whether the log has to say more than the client hears: for errors that no code of ours meant as an answer."""
+    return refusal.status >= 500 and not isinstance(error, Refusal)
+
+
+async def send_refusal(refusal: Refusal, scope: Scope, send: Send) -> None:
+    """Answer with it; over WebSocket before the upgrade, so that no message is ever read."""
+    kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
+    await send_whole(send, refusal.status, raw_headers(refusal), body_of(refusal, scope), kind)
+
+
+def raw_headers(refusal: Refusal) -> list[Header]:
+    """The headers of a response that is this refusal."""
+    more = [(name.encode(), value.encode()) for name, value in refusal.headers.items()]
+    return [JSON_HEADER, _NO_STORE, *more]
+
+
+def body_of(refusal: Refusal, scope: Scope) -> bytes:
+    """What it says, in the form of the API that was asked."""
+    return graph_body(refusal, new_call_id(), datetime.now(UTC).isoformat()) if is_graph(scope) else refusal.body()
+
+
+def is_graph(scope: Scope) -> bool:
+    """Whether this is for the graph API, whose errors have a form of their own (http.md 1.2)."""
+    path = "/" + scope["path"].removeprefix(scope.get("root_path", "")).lstrip("/")  # http.md 1.8
+    return path.startswith("/v1/") or path in ("/v1", "/ping")
+
+
+def graph_body(refusal: Refusal, request_id: str, at: str) -> bytes:
+    """The JSON form of errors in the graph API."""
+    from handspan.wire.graph import failure  # noqa: PLC0415 - the start needs none of it
+    from handspan.wire.graph_faults import code_of  # noqa: PLC0415 - as above
+
+    return failure(code_of(refusal.status, refusal.code), refusal.message, refusal.details, request_id, at)
+
+
+async def send_whole(
+    send: Send, status: int, headers: Iterable[Header], body: bytes = b"", kind: str = "http.response"
+) -> None:
+    """An answer in one piece."""
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": f"{kind}.start", "status": status, "headers": [*headers, length]})
+    await send({"type": f"{kind}.body", "body": body})

@@ -1,0 +1,139 @@
+"""Routing by table: a path and a method lead to one endpoint, and the door's envelope shapes every answer."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+from urllib.parse import unquote
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from handspan.gateway.http.refusals import Refusal, is_own_fault
+
+JSON: Final = "application/json"
+PRIVATE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+"""Headers of most answers: no cache keeps them, no browser guesses what they are."""
+_log = logging.getLogger(__name__)
+
+
+def moment(at: float) -> str:
+    """Seconds since 1970 as RFC 3339 says it."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Endpoint(Struct, frozen=True):
+    """What one method of one path does."""
+
+    read: Callable[[Request], Awaitable[dict[str, object]]]
+    """The arguments of `work`, read from the request; raises what the envelope refuses."""
+    work: Callable[..., Awaitable[object]]
+    respond: Callable[[object], Response]
+    """The response for what `work` returned."""
+
+
+class Envelope(Struct, frozen=True):
+    """How a door answers where no endpoint does."""
+
+    translate: Callable[[Exception], Refusal]
+    """The refusal for an error; for an error that no rule foresees, a constant one."""
+    refuse: Callable[[Refusal], Response]
+    no_path: str
+    """What is said about an unknown path; `{path!r}` is the path."""
+    no_method: str
+    """What is said about an unknown method; also `{method}` and `{allow}`."""
+    complete: Callable[[Request, Response], Response]
+    """Gets every response before it is sent; gives the one to send."""
+
+    def refusal(self, request: Request, error: Exception) -> Response:
+        """The response for an error. What is our own fault is in the log, and in no answer."""
+        refusal = self.translate(error)
+        if is_own_fault(error, refusal):
+            _log.error("%s %s could not be answered", request.method, request.url.path, exc_info=error)
+        return self.refuse(refusal)
+
+
+Table: TypeAlias = Mapping[str, Mapping[str, Endpoint]]
+"""Endpoints by path and method. `{name}` in a path is what stands between two slashes as sent: %2F is part of it."""
+
+
+class _Path:
+    """One path of the table."""
+
+    def __init__(self, path: str, endpoints: Mapping[str, Endpoint]) -> None:
+        self.endpoints = dict(endpoints)
+        if "GET" in endpoints:
+            self.endpoints.setdefault("HEAD", endpoints["GET"])
+        self.segments = path.split("/")
+
+    def parameters(self, segments: list[str]) -> dict[str, str] | None:
+        """What the names in the path stand for; None when it is another path of as many segments."""
+        found: dict[str, str] = {}
+        for wanted, given in zip(self.segments, segments, strict=True):
+            if wanted[:1] == "{" and given:
+                found[wanted[1:-1]] = given
+            elif wanted != given:
+                return None
+        return found
+
+
+class Router:
+    """The ASGI application of a door."""
+
+    def __init__(self, table: Table, envelope: Envelope) -> None:
+        self.table = table
+        self._plain: dict[tuple[str, ...], _Path] = {}
+        self._with_names: dict[int, list[_Path]] = {}
+        """By the number of segments; those with fewer names first."""
+        for path in sorted(table, key=lambda path: path.count("{")):
+            known = _Path(path, table[path])
+            if "{" in path:
+                self._with_names.setdefault(len(known.segments), []).append(known)
+            else:
+                self._plain[tuple(known.segments)] = known
+        self._envelope = envelope
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request, envelope = Request(scope, receive), self._envelope
+        try:
+            endpoint = self._find(request)
+            response = endpoint.respond(await endpoint.work(**await endpoint.read(request)))
+        except Exception as error:  # a client gets an answer that it can read, whatever the fault
+            response = envelope.refusal(request, error)
+        await envelope.complete(request, response)(scope, receive, send)
+
+    def _find(self, request: Request) -> Endpoint:
+        """The endpoint, with its path's parameters in the scope; raises `Refusal` where there is none."""
+        scope, segments = request.scope, _segments(request.scope)
+        method: str = scope["method"]
+        plain = self._plain.get(tuple(segments))
+        if plain is not None and method in plain.endpoints:
+            scope["path_params"] = {}
+            return plain.endpoints[method]
+        allowed = None if plain is None else plain.endpoints
+        for path in self._with_names.get(len(segments), ()):
+            found = path.parameters(segments)
+            if found is not None:
+                if method in path.endpoints:
+                    scope["path_params"] = found
+                    return path.endpoints[method]
+                allowed = allowed or path.endpoints
+        at = request.url.path[:200]
+        if allowed is None:
+            raise Refusal(404, "not_found", self._envelope.no_path.format(path=at))
+        allow = ", ".join(sorted(allowed))
+        text = self._envelope.no_method.format(method=method, path=at, allow=allow)
+        raise Refusal(405, "method_not_allowed", text, headers={"allow": allow})
+
+
+def _segments(scope: Scope) -> list[str]:
+    """The parts of the path below the prefix."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    path = raw.partition(b"?")[0].decode("latin-1")
+    segments = [unquote(part) for part in path.split("/")] if "%" in path else path.split("/")
+    root = scope.get("root_path", "").rstrip("/").split("/")
+    below = segments[len(root) :] if root == segments[: len(root)] else segments[1:]
+    return ["", *(below or [""])]  # the prefix without a slash behind it is its `/`

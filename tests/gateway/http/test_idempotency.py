@@ -1,0 +1,155 @@
+"""Requests that are sent again under their key: ids of calls, and answers that are kept (http.md 5.6)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from handspan.core.conversations import StoreError
+from handspan.gateway.http import idempotency
+from handspan.gateway.http.idempotency import CallIds, Replays, fingerprint
+from handspan.gateway.http.refusals import Refusal
+from tests.store.things import Clock
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_same_owner_and_key_give_the_same_id_in_every_process(tmp_path: Path) -> None:
+    one, other = CallIds(tmp_path / "st"), CallIds(tmp_path / "st")
+    ids = await asyncio.gather(*(ids.of("me", "k") for ids in (one, other) for _ in range(8)))
+    assert len(set(ids)) == 1
+    assert len({*ids, await one.of("me", "k2"), await one.of("mek", ""), await one.of("m", "ek")}) == 4
+    assert [path.name for path in (tmp_path / "st").iterdir()] == ["idempotency.key"]
+
+
+async def test_without_the_secret_nobody_can_guess_an_id(tmp_path: Path) -> None:
+    assert await CallIds(tmp_path / "a").of("me", "k") != await CallIds(tmp_path / "b").of("me", "k")
+
+
+async def test_a_damaged_secret_is_not_replaced_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "idempotency.key").write_bytes(b"short")
+    with pytest.raises(StoreError, match="damaged"):
+        await CallIds(tmp_path).of("me", "k")
+
+
+async def test_a_secret_that_can_not_be_kept_is_told(tmp_path: Path) -> None:
+    (tmp_path / "idempotency.key").mkdir()
+    with pytest.raises(StoreError, match="can't be used"):
+        await CallIds(tmp_path).of("me", "k")
+
+
+async def test_what_was_asked_is_not_remembered_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency, "_MOST", 2)
+    ids = CallIds(tmp_path)
+    for number in range(3):
+        ids.remember(str(number), b"x")
+    assert ids.asked("0") is None and ids.asked("2") == b"x"
+
+
+def test_the_order_of_keys_makes_no_other_request() -> None:
+    assert fingerprint({"a": 1, "b": {"c": 2, "d": 3}}) == fingerprint({"b": {"d": 3, "c": 2}, "a": 1})
+    assert fingerprint(["a", {}]) != fingerprint(["a", None])
+
+
+def used(key: str) -> Refusal:
+    return Refusal(409, "conflict", f"{key!r} was used.")
+
+
+class Doing:
+    """Counts how often it was done."""
+
+    def __init__(self, answer: bytes = b"answer", error: Exception | None = None) -> None:
+        self.count = 0
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+        self._answer = answer
+        self._error = error
+
+    async def __call__(self) -> bytes:
+        self.count += 1
+        await self.may_end.wait()
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+
+async def test_a_key_that_was_used_for_another_request_is_refused() -> None:
+    replays, doing = Replays[bytes](10.0, conflict=used), Doing()
+    assert await replays.answer("me", "k", b"one", doing) == b"answer"
+    with pytest.raises(Refusal, match="'k' was used"):
+        await replays.answer("me", "k", b"other", doing)
+    await replays.answer("other", "k", b"other", doing)
+    await replays.answer("me", "", b"one", doing)
+    await replays.answer("me", "", b"other", doing)
+    assert doing.count == 4
+
+
+async def test_an_error_is_an_answer_unless_it_is_one_to_forget() -> None:
+    replays = Replays[bytes](10.0, conflict=used, forgets=StoreError)
+    failing, full = Doing(error=Refusal(500, "failed", "no")), Doing(error=StoreError("full"))
+    for _ in range(2):
+        with pytest.raises(Refusal):
+            await replays.answer("me", "one", b"", failing)
+        with pytest.raises(StoreError):
+            await replays.answer("me", "two", b"", full)
+    assert (failing.count, full.count) == (1, 2)
+
+
+async def test_large_answers_make_room_for_newer_ones() -> None:
+    replays, doing = Replays[bytes](10.0, conflict=used, size_of=len, most_bytes=1000), Doing(b"x" * 600)
+    for key in ("one", "two", "three", "three", "one"):
+        await replays.answer("me", key, b"", doing)
+    assert doing.count == 4  # "three" was there the second time, "one" was not
+
+
+async def test_there_are_not_more_answers_than_there_may_be() -> None:
+    replays, doing = Replays[bytes](10.0, conflict=used, most=2), Doing()
+    for key in ("one", "two", "three", "three", "two", "one"):
+        await replays.answer("me", key, b"", doing)
+    assert doing.count == 4  # only "one" had made room
+
+
+async def test_what_is_too_old_is_done_again() -> None:
+    clock = Clock()
+    replays, doing = Replays[bytes](10.0, conflict=used, clock=clock), Doing()
+    for seconds in (0.0, 9.0, 2.0):
+        clock.now += seconds
+        await replays.answer("me", "key", b"", doing)
+    assert doing.count == 2
+
+
+async def test_what_was_not_kept_after_all_is_done_again() -> None:
+    replays, doing = Replays[bytes](10.0, conflict=used), Doing()
+    for _ in range(2):
+        await replays.answer("me", "key", b"", doing)
+    replays.forget("me", "key")
+    replays.forget("me", "no such key")
+    await replays.answer("me", "key", b"", doing)
+    assert doing.count == 2
+
+
+async def test_an_answer_that_is_still_to_come_is_waited_for_however_long_it_takes() -> None:
+    clock = Clock()
+    replays, slow, quick = Replays[bytes](10.0, conflict=used, clock=clock), Doing(), Doing()
+    slow.may_end.clear()
+    first = asyncio.create_task(replays.answer("me", "slow", b"", slow))
+    await replays.answer("me", "quick", b"", quick)
+    clock.now += 11
+    again = asyncio.create_task(replays.answer("me", "slow", b"", slow))
+    await replays.answer("me", "quick", b"", quick)
+    slow.may_end.set()
+    assert await first == await again == b"answer"
+    clock.now += 9  # since it came
+    await replays.answer("me", "slow", b"", slow)
+    assert (slow.count, quick.count) == (1, 2)
+
+
+async def test_a_client_that_goes_away_does_not_stop_what_it_asked_for() -> None:
+    replays, doing = Replays[bytes](10.0, conflict=used), Doing()
+    doing.may_end.clear()
+    first = asyncio.create_task(replays.answer("me", "k", b"", doing))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    doing.may_end.set()
+    assert await replays.answer("me", "k", b"", doing) == b"answer" and doing.count == 1
