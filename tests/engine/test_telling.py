@@ -17,7 +17,7 @@ from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
 from handspan.engine.telling import tell_of
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, left_behind, outcome_of, soon, until
 
