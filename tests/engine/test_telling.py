@@ -16,7 +16,7 @@ from handspan.core.questions import Answer
 from handspan.core.results import Pending, ToolResult, succeed
 from handspan.engine.ledger import MemoryLedger
 from handspan.engine.telling import publish_when_stored
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, left_behind, outcome_of, soon, until
 

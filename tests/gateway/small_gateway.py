@@ -17,7 +17,7 @@ from handspan.gateway.entry.auth import Auth, AuthMiddleware, Refused
 from handspan.gateway.entry.refusals import send_refusal, send_whole
 from handspan.gateway.prefix import PathPrefix
 from handspan.gateway.server import loop_factory, serve
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 
 class Echo:

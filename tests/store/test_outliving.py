@@ -22,7 +22,7 @@ from handspan.core.questions import Answer
 from handspan.core.results import Failure, Pending, succeed
 from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.engine.house import House
 from tests.store.asking_devices import PHONE, SECONDS, TOOLS
 from tests.store.test_recovery import crash, running_session

@@ -30,7 +30,7 @@ from handspan.registry.registry import Registry, Rules
 from handspan.sources.builtin import BuiltinTools
 from handspan.sources.plugins import Broken, FolderTools, PluginTools
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from handspan.store.switches import Switches
 from handspan.tools.sandbox import Sandbox, create_workspace
 

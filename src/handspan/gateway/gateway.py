@@ -44,7 +44,7 @@ from handspan.gateway.prefix import PathPrefix, with_one_slash
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from handspan.wire.ws_frames import Fault, Limits, Result
 
 _log = logging.getLogger(__name__)

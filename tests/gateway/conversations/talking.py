@@ -23,7 +23,7 @@ from handspan.models.choice import Choice
 from handspan.models.model import Model, ModelEvent, Projection
 from handspan.models.plain import KeptMessages
 from handspan.models.scripted import Request, Scripted, ScriptTurn
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 WAIT = 20.0
 """No test waits longer than that for anything."""

@@ -22,7 +22,7 @@ from handspan.gateway.entry.refusals import send_refusal, send_whole
 from handspan.gateway.entry.tokens import PAGE_SECONDS, hash_of
 from handspan.gateway.entry.tries import Tries
 from handspan.gateway.prefix import PathPrefix
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.gateway.entry.entering import Answer, nothing_received, scope, socket_scope
 from tests.store.things import Clock, soon
 

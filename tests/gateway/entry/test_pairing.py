@@ -14,7 +14,7 @@ from handspan.core.principals import OPERATOR, Principal
 from handspan.gateway.entry.auth import Auth, Refused
 from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
 from handspan.gateway.entry.qr import qr_svg, qr_text
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.gateway.entry.entering import scope
 from tests.store.things import Clock, soon
 

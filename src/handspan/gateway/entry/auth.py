@@ -31,7 +31,7 @@ from handspan.gateway.entry.tokens import (
     shown_token,
 )
 from handspan.gateway.entry.tries import Tries
-from handspan.store.tokens import StoredTokens, Token
+from handspan.store.sqlite.tokens import StoredTokens, Token
 
 __all__ = [
     "ADMIN",
