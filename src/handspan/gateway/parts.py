@@ -6,6 +6,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from starlette.types import ASGIApp
 
+from handspan.core.bus import Bus
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peers
@@ -17,13 +18,14 @@ from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.models.choice import Choice
 from handspan.sources.offers import OfferRules
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 
 class GatewayParts(Struct, frozen=True, kw_only=True):
     """The gateway as its doors see it: made once, when it is open."""
 
     app: App
+    bus: Bus
     store: SqliteStore
     auth: Auth
     pairing: Pairing

@@ -6,6 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from handspan.core.bus import TokenRevoked
 from handspan.core.conversations import StoreError
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph.doors import GraphDoors
@@ -46,7 +47,8 @@ def open_door(parts: GatewayParts) -> Door:
         auth=parts.auth,
     )
     socket = GraphSocketDoor(parts.auth, doors, rules.limits.backlog_bytes, lambda: parts.peers.is_open)
-    parts.auth.revoked += [socket.revoke, doors.open_streams.revoke]
+    parts.bus.subscribe(TokenRevoked, lambda event: socket.revoke(event.token))
+    parts.bus.subscribe(TokenRevoked, lambda event: doors.open_streams.revoke(event.token))
     return Door(_router(doors), connect=socket, close=runs.close)
 
 

@@ -9,7 +9,7 @@ from handspan.gateway.graph.asking import body_of, id_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.http.routing import moment
-from handspan.store.memories import Memory, Wanted
+from handspan.store.sqlite.memories import Memory, Wanted
 from handspan.wire.graph_bodies import read_body
 from handspan.wire.graph_faults import BodyError, Detail, Kind
 from handspan.wire.graph_memories import (

@@ -15,7 +15,7 @@ from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.call_events import CallEnvelope, as_envelope
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import After, Limit, SessionId
-from handspan.store.journal import CallStatus
+from handspan.store.sqlite.journal import CallStatus
 
 family: Final = Family("calls")
 

@@ -3,6 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from handspan.core.bus import TokenRevoked
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peers
 from handspan.gateway.entry.auth import Auth
@@ -52,7 +53,7 @@ def open_door(parts: GatewayParts) -> Door:
         model_choice=parts.model_choice,
         limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
     )
-    parts.auth.revoked.append(doors.at_work.drop)
+    parts.bus.subscribe(TokenRevoked, lambda event: doors.at_work.drop(event.token))
     return Door(router(doors), drain=doors.drain)
 
 

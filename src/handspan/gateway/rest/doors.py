@@ -20,7 +20,7 @@ from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.models.choice import Choice
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
 

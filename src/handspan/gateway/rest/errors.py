@@ -10,7 +10,7 @@ from handspan.core.errors import ConfigError, ErrorCode, ToolError
 from handspan.gateway.conversations.turn_refusals import RefusalCode, TurnRefused
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE
-from handspan.store.rows import encode
+from handspan.store.sqlite.rows import encode
 
 
 class ErrorBody(Struct, frozen=True):

@@ -30,7 +30,7 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE, Endpoint
 from handspan.gateway.live import Topic
 from handspan.gateway.rest.doors import BodySize, Doors
-from handspan.store.rows import encode
+from handspan.store.sqlite.rows import encode
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
 W = TypeVar("W", bound=Work)
