@@ -184,10 +184,12 @@ class Gateway:
 
     def _open_door(self, name: str) -> Door:
         open_door: OpenDoor = importlib.import_module(_DOORS[name]).open_door
-        door = self.doors[name] = open_door(self._parts())
+        door = self.doors[name] = open_door(self.parts)
         return door
 
-    def _parts(self) -> GatewayParts:
+    @property
+    def parts(self) -> GatewayParts:
+        """What a door gets; there after `open`."""
         return GatewayParts(
             app=self.app,
             bus=self.bus,

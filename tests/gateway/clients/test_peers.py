@@ -13,7 +13,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.results import Failure, Pending, ToolResult
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
-from handspan.gateway.rest.door import OwnedDevices
+from handspan.gateway.rest.door import forget_device
 from handspan.models.scripted import Scripted, call
 from tests.gateway.house import WAIT, Client, Place, running
 
@@ -81,8 +81,7 @@ async def revoke(phone: Phone) -> None:
 
 
 async def forget(phone: Phone) -> None:
-    gateway = phone.place.gateway
-    assert await OwnedDevices(gateway.devices, gateway.peers, gateway.auth).forget("phone", "operator")
+    assert await forget_device(phone.place.gateway.parts, "phone", "operator")
 
 
 @pytest.mark.parametrize("can", [("resume", "permissions"), ("permissions",)])

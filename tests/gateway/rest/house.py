@@ -82,6 +82,7 @@ class House:
             turns=self.turns,
             questions=self.questions,
             devices=self.devices,
+            forget_device=self.devices.forget,
             pairing=Pairing(auth),
             live=Live(),
             metrics=Metrics(),

@@ -12,8 +12,8 @@ from handspan.gateway.entry.auth import is_open
 from handspan.gateway.entry.tries import Tries
 from handspan.gateway.http.routing import Router
 from handspan.gateway.open_answers import ANSWERS
+from handspan.gateway.rest.door import operations, router
 from handspan.gateway.rest.openapi import document
-from handspan.gateway.rest.routes import operations, table
 from tests.gateway.entry.entering import scope
 from tests.gateway.house import running
 from tests.gateway.rest.house import House, Knocking, serving, settings
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 async def test_every_route_is_in_the_document(knocking: Knocking, house: House) -> None:
     answer = await knocking.get("/openapi.json")
     told = {(path, method) for path, methods in answer.json()["paths"].items() for method in methods}
-    mounted = {(path, method.lower()) for path, methods in table(house.doors).items() for method in methods}
+    mounted = {(path, method.lower()) for path, methods in router(house.doors).table.items() for method in methods}
     assert told == mounted and len(told) > 40
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.prefix import PathPrefix
-from handspan.gateway.rest.routes import operations
+from handspan.gateway.rest.door import operations
 from tests.gateway.rest.house import House, Knocking, is_error, serving, session_of, settings
 
 pytestmark = pytest.mark.anyio

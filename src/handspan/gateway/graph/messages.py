@@ -1,7 +1,7 @@
 """The messages of a thread: read, put there, taken away (http.md 8.3)."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -10,14 +10,16 @@ from starlette.requests import Request
 from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Part, ResultsMessage, Thinking, UserMessage
+from handspan.core.names import is_outside_name, outside_name
 from handspan.gateway.graph.asking import body_of, id_of, paging_of
 from handspan.gateway.graph.doors import GraphDoors
-from handspan.gateway.graph.own_names import own_names
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Shower
 from handspan.gateway.graph.threads import forget_name, refuse_at_work
+from handspan.gateway.graph.toolbook import set_of
 from handspan.gateway.http.refusals import Refusal
+from handspan.sources.browser import BrowserTool
 from handspan.store.sqlite.threads import Entry
 from handspan.wire import graph
 from handspan.wire.graph_answers import DoneAnswer, GraphMessage, MessagesAnswer
@@ -145,3 +147,22 @@ def _words_of(block: Block) -> str:
             return output if isinstance(output, str) else msgspec.json.encode(output).decode()
         case _:
             return ""
+
+
+async def own_names(doors: GraphDoors, thread: str, owner: str) -> Mapping[str, str]:
+    """The names of the tools of clients that were called in this thread; of one name on two, the one called last."""
+    names: dict[str, str] = {}
+    for facts in await doors.store.threads.tools_called(thread, owner=owner):
+        if facts.is_in_a_browser and facts.origin is not None:
+            names |= names_of((await doors.book.of_run(facts.origin.name, None, set_of(facts.origin))).tools)
+    return names
+
+
+def names_of(tools: Sequence[BrowserTool]) -> dict[str, str]:
+    """Own names by every name that a model may know a tool by; its first one counts most (http.md 3.6)."""
+    names: dict[str, str] = {}
+    prefixed = [(tool, f"{tool.node}__{tool.own_name}") for tool in tools]
+    names |= {outside_name(name, taken=(name,)): tool.own_name for tool, name in prefixed}
+    names |= {name: tool.own_name for tool, name in prefixed if is_outside_name(name)}
+    names |= {tool.spec.name: tool.own_name for tool in tools}
+    return names

@@ -9,8 +9,7 @@ from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.gateway.graph.asking import body_of, id_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.following import INTERRUPTED, MODEL, TOOLS
-from handspan.gateway.graph.messages import put, shown
-from handspan.gateway.graph.own_names import own_names
+from handspan.gateway.graph.messages import own_names, put, shown
 from handspan.gateway.graph.results import is_of
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.shown import Shower, arguments_of

@@ -83,7 +83,7 @@ async def rename_device(visit: Visit, label: str, body: NewLabel) -> Relabelled:
 @family.delete("/api/devices/{label}")
 async def forget_device(visit: Visit, label: str) -> ForgottenDevice:
     """Let a device in no more: its token is revoked, its connection closes, its tools go."""
-    if not await visit.doors.devices.forget(label, visit.owner):
+    if not await visit.doors.forget_device(label, visit.owner):
         raise not_found("device", label)
     visit.tell("devices", label=label, change="revoked")
     return ForgottenDevice(True, label)

@@ -1,39 +1,58 @@
-"""The door for HTTP: REST, pairing, signing in, the page. Loaded when the first request comes."""
+"""The door for HTTP: REST, pairing, signing in, the page; all its routes. Loaded when the first request comes."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from handspan.core.bus import TokenRevoked
-from handspan.gateway.clients.devices import Devices
-from handspan.gateway.clients.peers import Peers
-from handspan.gateway.entry.auth import Auth
 from handspan.gateway.http.idempotency import CallIds
-from handspan.gateway.http.routing import Envelope, Router
+from handspan.gateway.http.routing import Endpoint, Envelope, Router
 from handspan.gateway.parts import Door, GatewayParts
+from handspan.gateway.rest import (
+    agents,
+    artifacts,
+    calling,
+    calls,
+    devices,
+    observe,
+    pairing,
+    questions,
+    sessions,
+    status,
+    tokens,
+    tools,
+    usage,
+    webhook,
+)
 from handspan.gateway.rest.doors import BodyLimits, Doors
 from handspan.gateway.rest.errors import as_response, refusal_of
-from handspan.gateway.rest.routes import table
+from handspan.gateway.rest.route import Operation
+
+_FAMILIES: Final = (
+    status.family,
+    pairing.family,
+    tools.family,
+    calling.family,
+    sessions.family,
+    webhook.family,
+    agents.family,
+    calls.family,
+    questions.family,
+    devices.family,
+    artifacts.family,
+    usage.family,
+    tokens.family,
+    observe.family,
+)
 
 
-class OwnedDevices:
-    """The devices that people see: who forgets one also closes its connection, and its token opens nothing more."""
-
-    def __init__(self, devices: Devices, peers: Peers, auth: Auth) -> None:
-        self._devices = devices
-        self._peers = peers
-        self._auth = auth
-        self.all = devices.all
-        self.rename = devices.rename
-        self.looked = devices.looked
-
-    async def forget(self, label: str, owner: str) -> bool:
-        """Forget it; False when the owner has no such device. The operator's own token stays."""
-        for peer in self._peers:
-            if (peer.role, peer.label, peer.who.owner) == ("device", label, owner):
-                if "admin" not in peer.who.scopes:
-                    await self._auth.revoke(peer.token, owner)
-                self._peers.dismiss(peer)
-        return await self._devices.forget(label, owner)
+def operations() -> Iterator[Operation]:
+    """Every operation that is declared."""
+    for family in _FAMILIES:
+        yield from family.operations
 
 
 def open_door(parts: GatewayParts) -> Door:
@@ -45,7 +64,8 @@ def open_door(parts: GatewayParts) -> Door:
         auth=parts.auth,
         turns=parts.turns,
         questions=parts.questions,
-        devices=OwnedDevices(parts.devices, parts.peers, parts.auth),
+        devices=parts.devices,
+        forget_device=partial(forget_device, parts),
         pairing=parts.pairing,
         live=parts.live,
         metrics=parts.metrics,
@@ -71,4 +91,20 @@ def router(doors: Doors) -> Router:
         no_method="This address does not know this method. The header Allow lists those it knows.",
         complete=count,
     )
-    return Router(table(doors), envelope)
+    table: dict[str, dict[str, Endpoint]] = {}
+    for operation in operations():
+        table.setdefault(operation.path, {})[operation.method] = operation.endpoint(doors)
+    return Router(table, envelope)
+
+
+async def forget_device(parts: GatewayParts, label: str, owner: str) -> bool:
+    """Forget a device, close its connection and revoke its token; False when the owner has no such device.
+
+    The operator's own token stays.
+    """
+    for peer in parts.peers:
+        if (peer.role, peer.label, peer.who.owner) == ("device", label, owner):
+            if "admin" not in peer.who.scopes:
+                await parts.auth.revoke(peer.token, owner)
+            parts.peers.dismiss(peer)
+    return await parts.devices.forget(label, owner)

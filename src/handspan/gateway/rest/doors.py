@@ -1,13 +1,13 @@
 """What the routes need of the gateway, and nothing else. `door.py` fills it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
 from handspan.core.conversations import StoreError
 from handspan.gateway.app import App
-from handspan.gateway.clients.devices import DeviceInfo
+from handspan.gateway.clients.devices import Devices
 from handspan.gateway.conversations.questions import AwaitedQuestions
 from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth
@@ -44,26 +44,6 @@ class BodyLimits(Struct, frozen=True):
         return limit if size == "upload" else min(limit, self.large)
 
 
-class OwnedDevices(Protocol):
-    """The owners' devices, those that are away too."""
-
-    async def all(self, owner: str) -> list[DeviceInfo]:
-        """The owner's devices."""
-        ...
-
-    async def rename(self, label: str, new: str, owner: str) -> bool:
-        """Give it another label; False when the owner has no such device, `ToolError` for a label that can't be."""
-        ...
-
-    async def forget(self, label: str, owner: str) -> bool:
-        """Close its connection, revoke its token and forget it; False when the owner has no such device."""
-        ...
-
-    async def looked(self, label: str, owner: str) -> bool:
-        """A person has seen what changed; False when the owner has no such device."""
-        ...
-
-
 class Doors(Struct, kw_only=True):
     """The house as the routes see it."""
 
@@ -72,7 +52,9 @@ class Doors(Struct, kw_only=True):
     auth: Auth
     turns: Turns
     questions: AwaitedQuestions
-    devices: OwnedDevices
+    devices: Devices
+    forget_device: Callable[[str, str], Awaitable[bool]]
+    """Forgets a device, by its label and owner, with its connection and its token; False when there is none."""
     pairing: Pairing
     live: Live
     metrics: Metrics
