@@ -7,7 +7,7 @@ import pytest
 from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
-from handspan.store.artifacts import FolderArtifacts
+from tests.stores import open_artifacts
 
 
 @pytest.fixture
@@ -33,5 +33,5 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def ctx(tmp_path: Path, workspace: Path, progress: list[Json]) -> ToolContext:
     """A context for running one tool by hand."""
-    artifacts = FolderArtifacts(tmp_path / "artifacts")
+    artifacts = open_artifacts(tmp_path / "artifacts")
     return ToolContext("call-1", OPERATOR, "session-1", None, progress.append, artifacts, workspace)

@@ -10,16 +10,15 @@ from msgspec import structs
 from handspan.core.agents import Agent
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
 from handspan.core.context import ToolContext
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Pending, Success, ToolResult, succeed
 from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
 from handspan.engine.telling import tell_of
-from handspan.store.artifacts import FolderArtifacts
-from handspan.store.sqlite.store import SqliteStore
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, left_behind, outcome_of, soon, until
+from tests.stores import database_of, open_artifacts, open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -199,7 +198,7 @@ async def test_a_call_that_waited_is_heard_when_it_expires(make_house: MakeHouse
 
 async def test_a_call_that_is_taken_down_with_its_task_is_heard_when_that_is_kept(tmp_path: Path) -> None:
     ear = Ear()
-    store = SqliteStore(tmp_path / "state")
+    store = open_store(tmp_path / "state")
     async with store:
         for ledger in (MemoryLedger(), store.ledger):
             house = House(tmp_path, ledger=ledger, finished=ear)
@@ -222,12 +221,12 @@ async def test_a_call_that_is_taken_down_with_its_task_is_heard_when_that_is_kep
 
 
 async def test_with_the_stored_ledger_what_is_heard_is_in_the_database(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "state")
+    store = open_store(tmp_path / "state")
     seen: list[object] = []
 
     def look(record: CallRecord) -> None:
         sql = f"SELECT state FROM calls WHERE id = '{record.id}'"
-        seen.append(store.database.read_now(lambda connection: connection.execute(sql).fetchone()))
+        seen.append(database_of(store).read_now(lambda connection: connection.execute(sql).fetchone()))
 
     async with store:
         house = House(tmp_path, ledger=store.ledger, questions=store.questions, finished=look)
@@ -254,4 +253,4 @@ def test_with_nobody_who_listens_nothing_is_done(tmp_path: Path) -> None:
     record = CallRecord("c1", "t", None, {}, "o", "s", "a", 0.0)  # type: ignore[arg-type] # nobody looks at it
     written = object()
     assert tell_of(None, written, record) is written  # type: ignore[arg-type] # nor at this
-    assert Engine(FolderArtifacts(tmp_path), tmp_path)._finished is None
+    assert Engine(open_artifacts(tmp_path), tmp_path)._finished is None

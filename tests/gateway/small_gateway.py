@@ -16,7 +16,7 @@ from handspan.gateway.entry.auth import Auth, AuthMiddleware, Refused
 from handspan.gateway.entry.refusals import send_refusal, send_whole
 from handspan.gateway.prefix import PathPrefix
 from handspan.gateway.server import loop_factory, serve
-from handspan.store.sqlite.store import SqliteStore
+from tests.stores import open_store
 
 
 class Echo:
@@ -36,7 +36,7 @@ class SmallGateway:
     """Servable. Paths: /health, /who, /work (ends when it drains), /hang (ends when it is cut off), /fail, /ws/chat."""
 
     def __init__(self, state: Path, gateway: GatewaySettings, *, hangs: bool = False) -> None:
-        self._store = SqliteStore(state)
+        self._store = open_store(state)
         self.auth = Auth(Settings(state / "workspace", state, gateway=gateway), self._store.tokens, state)
         guarded: ASGIApp = AuthMiddleware(self._answer, self.auth)
         prefix = gateway.path_prefix

@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from handspan.core.conversations import KeptQuestions
 from handspan.core.questions import Answer, Question
+from handspan.core.store import KeptQuestions
 
 Asked: TypeAlias = Callable[[Question], None]
 """Hears of a question that can be answered now. Never blocks."""

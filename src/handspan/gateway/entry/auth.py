@@ -13,8 +13,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from handspan.config.settings import Settings
 from handspan.core.clean import visible
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.principals import Principal
+from handspan.core.records import Token
+from handspan.core.store import TokenBook
 from handspan.gateway.entry.operator_token import OPERATOR_LABEL, open_operator_token
 from handspan.gateway.entry.places import Places, address_of, header_of, is_local
 from handspan.gateway.entry.refusals import Header, Refused, send_refusal, send_whole
@@ -30,7 +32,6 @@ from handspan.gateway.entry.tokens import (
     shown_token,
 )
 from handspan.gateway.entry.tries import Tries
-from handspan.store.sqlite.tokens import StoredTokens, Token
 
 __all__ = [
     "ADMIN",
@@ -111,7 +112,7 @@ class Auth:
     """Lets people and programs in. `open` before the first one comes."""
 
     def __init__(
-        self, settings: Settings, tokens: StoredTokens, state: Path, clock: Callable[[], float] = time.time
+        self, settings: Settings, tokens: TokenBook, state: Path, clock: Callable[[], float] = time.time
     ) -> None:
         self.places = Places(settings.gateway)
         self.prefix = settings.gateway.path_prefix
