@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from handspan.bus.memory import MemoryBus
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.gateway.clients.line import EXTENSION
 from handspan.gateway.clients.socket import SocketProtocol
@@ -37,7 +38,8 @@ class SmallGateway:
 
     def __init__(self, state: Path, gateway: GatewaySettings, *, hangs: bool = False) -> None:
         self._store = open_store(state)
-        self.auth = Auth(Settings(state / "workspace", state, gateway=gateway), self._store.tokens, state)
+        settings = Settings(state / "workspace", state, gateway=gateway)
+        self.auth = Auth(settings, self._store.tokens, state, MemoryBus())
         guarded: ASGIApp = AuthMiddleware(self._answer, self.auth)
         prefix = gateway.path_prefix
         self.asgi: ASGIApp = PathPrefix(guarded, prefix) if prefix else guarded

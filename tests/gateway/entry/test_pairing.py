@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from handspan.bus.memory import MemoryBus
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.store import Store
@@ -37,7 +38,7 @@ async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
 async def opened(store: Store, clock: Clock, tmp_path: Path, **gateway: Any) -> Auth:
     state = tmp_path / "state"
     settings = Settings(tmp_path / "workspace", state, gateway=GatewaySettings(**gateway))
-    auth = Auth(settings, store.tokens, state, clock)
+    auth = Auth(settings, store.tokens, state, MemoryBus(), clock)
     await soon(auth.open())
     return auth
 
