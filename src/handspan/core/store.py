@@ -383,6 +383,13 @@ class MemoryBook(Protocol):
         """Remove those that are so; how many they were."""
 
 
+class Idempotency(Protocol):
+    """What lasts of requests that come with a key of their client's: the ids of their calls, which the ledger knows."""
+
+    async def call_id(self, owner: str, key: str) -> str:
+        """The id of the call that this owner asks for under this key: always the same, and nobody can guess it."""
+
+
 class KeptArtifacts(Artifacts, Protocol):
     """The artifacts that tools see, with what doors need beside: files in pieces, and the end of a session."""
 
@@ -458,6 +465,8 @@ class Store(Protocol):
     def browser_tools(self) -> ToolSetBook: ...
     @property
     def memories(self) -> MemoryBook: ...
+    @property
+    def idempotency(self) -> Idempotency: ...
     @property
     def artifacts(self) -> KeptArtifacts: ...
     @property
