@@ -255,7 +255,7 @@ REQUIREMENTS: Final = {
     "S6": Requirement(
         "What is kept is for its owner alone.",
         (
-            "store/test_artifacts.py::test_folder_and_files_are_for_their_user_alone",
+            "store/test_folder_artifacts.py::test_folder_and_files_are_for_their_user_alone",
             "tools/test_memory.py::test_owners_do_not_see_each_other_whatever_their_names",
         ),
     ),
