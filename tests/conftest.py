@@ -1,13 +1,17 @@
 """What every test may ask for."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from handspan.bus.memory import STRICT_VARIABLE
 from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
-from handspan.store.artifacts import FolderArtifacts
+from tests.stores import open_artifacts
+
+os.environ[STRICT_VARIABLE] = "1"  # for gateways in processes of their own, too: only plain values may be in events
 
 
 @pytest.fixture
@@ -33,5 +37,5 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def ctx(tmp_path: Path, workspace: Path, progress: list[Json]) -> ToolContext:
     """A context for running one tool by hand."""
-    artifacts = FolderArtifacts(tmp_path / "artifacts")
+    artifacts = open_artifacts(tmp_path / "artifacts")
     return ToolContext("call-1", OPERATOR, "session-1", None, progress.append, artifacts, workspace)

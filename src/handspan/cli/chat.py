@@ -17,11 +17,10 @@ from handspan.cli.shown import JsonLines, Show, Shown
 from handspan.cli.terminal import questions_for
 from handspan.core.agents import Agent
 from handspan.core.errors import ConfigError
-from handspan.core.events import Ended, Event
+from handspan.core.events import Ended, Event, Titled
 from handspan.core.messages import Text, UserMessage
 from handspan.gateway.app import App
 from handspan.gateway.conversations.conversing import Conversing
-from handspan.gateway.conversations.turn_events import Titled
 from handspan.models.choice import Choice
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ class Talk:
                 return [self._session.caller.agent.name]
             case "/skill":
                 if argument:
-                    self._conversing.switch_on(self._session, argument)
+                    await self._conversing.switch_on(self._session, argument)
                 return [skill.name for skill in self._session.skills]
             case _:
                 return await self._conversing.usage(self._session)

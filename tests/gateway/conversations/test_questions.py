@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 
+from handspan.core.bus import QuestionEnded
 from handspan.core.calls import ToolCall, new_call_id
-from handspan.core.conversations import Recovery, StoreError
+from handspan.core.errors import StoreError
 from handspan.core.events import CallFinished, CallProgress, Ended, QuestionAsked
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.questions import Answer, Question
+from handspan.core.records import Recovery
 from handspan.core.results import Failure, Success
 from handspan.core.tool import ToolSpec
 from handspan.gateway.conversations.turn_events import QuestionOver
 from handspan.models.scripted import call
 from tests.gateway.conversations.talking import CAREFUL, STRANGER, WAIT, Front, House, all_of, soon, until
+from tests.stores import database_of
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +51,7 @@ async def answered(house: House, question: Question, answer: Answer = ALLOW, **m
 
 async def write(house: House, sql: str) -> None:
     """Make the database what it would be another time."""
-    await soon(house.store.database.write(lambda connection: connection.execute(sql).rowcount))
+    await soon(database_of(house.store).write(lambda connection: connection.execute(sql).rowcount))
 
 
 def a_question(call_id: str = "c", expires_in: float = 20.0) -> Question:
@@ -72,9 +75,9 @@ async def test_nobody_else_can_answer_and_the_first_answer_wins(house: House) ->
 
 async def test_silence_is_a_no(house: House) -> None:
     told: list[object] = []
-    house.questions.closed.append(lambda question, answer, by: told.append((answer, by)))
+    house.bus.subscribe(QuestionEnded, lambda event: told.append((event.decision, event.by)))
     assert await soon(house.questions.ask(a_question(expires_in=0.02))) == Answer("expired")
-    assert told == [(Answer("expired"), "")]
+    assert told == [("expired", "")]
     assert not await soon(house.questions.answer(a_question().id, ALLOW, owner=OWNER))
 
 

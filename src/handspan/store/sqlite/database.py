@@ -1,0 +1,296 @@
+"""The database: one file in the state folder, one thread that writes it, and as many readers as there are questions."""
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from handspan.core.errors import HandspanError, StoreError
+from handspan.store.files import make_private
+from handspan.store.sqlite.faults import told
+from handspan.store.sqlite.migrations import MIGRATIONS
+from handspan.store.sqlite.writer import Job, Work, Writer
+
+_T = TypeVar("_T")
+
+_BUSY_SECONDS: Final = 10.0
+_BETWEEN_TRIES: Final = 0.01
+_LARGEST_LOG: Final = 64 * 1024 * 1024
+
+
+class Unit:
+    """Works that are gathered to be committed as one, and only then acknowledged."""
+
+    def __init__(self, database: "Database", within: float | None) -> None:
+        """`within`: what is gathered does not stay here for longer than so many seconds."""
+        self.database = database
+        self.is_open = True
+        self._within = within
+        self._works: list[Work] = []
+        self._afterwards: list[Callable[[], object]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._written: list[asyncio.Future[None]] = []
+
+    def add(self, work: Work, afterwards: Callable[[], object] | None = None) -> None:
+        """Let this be part of it; `afterwards` is called when it is committed, or has failed."""
+        self._works.append(work)
+        if afterwards is not None:
+            self._afterwards.append(afterwards)
+        if self._within is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._within, self.hand_over)
+
+    def hand_over(self) -> None:
+        """Let what is gathered be written, after all that was handed over before it; nobody waits for that here."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        works, self._works = self._works, []
+        afterwards, self._afterwards = self._afterwards, []
+        if works:
+            written = self.database.write(partial(_run_all, works))
+            written.add_done_callback(lambda _: [one() for one in afterwards])
+            self._written.append(written)
+
+    async def flush(self) -> None:
+        """Wait until all of it is committed. Raises what kept it from that; whoever cancels this changes nothing."""
+        self.hand_over()
+        while waiting := [one for one in self._written if not one.done()]:
+            await asyncio.wait(waiting)
+        written, self._written = self._written, []
+        failures = [error for one in written if (error := one.exception()) is not None]
+        if failures:
+            raise failures[0]
+
+
+def _run_all(works: Sequence[Work], connection: sqlite3.Connection) -> None:
+    for work in works:
+        work(connection)
+
+
+_unit: ContextVar[Unit | None] = ContextVar("unit", default=None)
+
+
+class Database:
+    """SQLite in a folder of its own: `open`, then `write` and `read`, then `close`."""
+
+    def __init__(self, folder: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
+        self._folder = folder
+        self.file = folder.absolute() / "handspan.db"
+        self._migrations = migrations
+        self._writer: Writer | None = None
+        self._readers: list[sqlite3.Connection] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def commits(self) -> int:
+        """How many transactions were committed since it was opened."""
+        return self._writer.commits if self._writer else 0
+
+    async def open(self) -> None:
+        """Make or find the file and bring it up to date; `StoreError` when that can't be."""
+        self._loop = asyncio.get_running_loop()
+        self._writer = Writer(self.file, self._connect)
+        self._writer.open()
+        try:
+            await self.write(lambda connection: None)  # the connection is made, and what is wrong with it is said here
+        except StoreError:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Write everything that was put, then let the file go."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            while self._readers:  # first: the last one to leave tidies up, and that shall be the one who may write
+                self._readers.pop().close()
+            await asyncio.to_thread(writer.close)
+            while self._readers:  # given back meanwhile
+                self._readers.pop().close()
+
+    # Writing.
+
+    def write(self, work: Callable[[sqlite3.Connection], _T]) -> asyncio.Future[_T]:
+        """What the work returns, once it is committed. It is on its way even if nobody waits."""
+        future: asyncio.Future[_T] = self._loop_here().create_future()
+        if self._writer is None:
+            future.set_exception(self._closed())
+        else:
+            self._writer.put(Job(work, future))
+        return future
+
+    def _loop_here(self) -> asyncio.AbstractEventLoop:
+        try:
+            return asyncio.get_running_loop()
+        except RuntimeError:  # a task is taken down after its loop: what it has to say is written, and nobody hears it
+            if self._loop is None:
+                raise
+            return self._loop
+
+    async def join(self, work: Work) -> None:
+        """Write with the unit that is open around the caller, which then acknowledges it; without one, now."""
+        unit = self.unit
+        if unit is None:
+            await self.write(work)
+        else:
+            unit.add(work)
+
+    @property
+    def unit(self) -> Unit | None:
+        """The unit that is open around the caller."""
+        unit = _unit.get()
+        return unit if unit is not None and unit.is_open and unit.database is self else None
+
+    @contextlib.asynccontextmanager
+    async def unit_of_work(self, within: float | None = None) -> AsyncIterator[None]:
+        """What joins inside is committed as one when the block ends; its end acknowledges all, or raises for all.
+
+        It is written even when the block fails or is cancelled: what happened has happened. `within`: what was gathered
+        so many seconds ago is written without waiting for the rest, for a block that may last.
+        """
+        if self.unit is not None:  # a block within a block is part of it
+            yield
+            return
+        unit = Unit(self, within)
+        before = _unit.set(unit)
+        try:
+            yield
+        finally:
+            _unit.reset(before)
+            unit.is_open = False
+            await unit.flush()
+
+    # Reading.
+
+    async def read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """What the work reads, on a thread and a connection of its own, all from one moment."""
+        return await asyncio.to_thread(self._read, partial(_at_one_moment, work))
+
+    def read_now(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """The same here and now: for one statement that finds a row, or a handful, by its key."""
+        return self._read(work)
+
+    def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        if self._writer is None:
+            raise self._closed()
+        try:
+            connection = self._readers.pop() if self._readers else self._connect_reader()
+        except sqlite3.Error as error:
+            raise told(error, self.file) from error
+        is_sound = False
+        try:
+            found = work(connection)
+            is_sound = True
+            return found
+        except sqlite3.Error as error:
+            raise told(error, self.file) from error
+        except HandspanError:  # a refusal is an answer too
+            is_sound = True
+            raise
+        finally:
+            if is_sound and self._writer is not None:
+                self._readers.append(connection)
+            else:
+                connection.close()
+
+    # Connections.
+
+    def _connect(self) -> sqlite3.Connection:
+        """The connection that writes."""
+        try:
+            _make_files(self._folder, self.file)
+        except OSError as error:
+            raise StoreError(
+                f"The database {str(self.file)!r} can't be made: {error.strerror}. Let this user write the folder, "
+                "or set another `state` folder."
+            ) from None
+        connection = sqlite3.connect(self.file, timeout=_BUSY_SECONDS, isolation_level=None)
+        try:
+            _write_ahead(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")  # SPEC S6: deleted is deleted
+            connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
+            self._migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"{self.file.as_uri()}?mode=ro",
+            uri=True,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,  # one thread at a time: whoever took it from the list
+        )
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        if self._version(connection) == len(self._migrations):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        for number in range(self._version(connection), len(self._migrations)):  # again: another process may be first
+            for statement in _statements(self._migrations[number]):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute("COMMIT")
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > len(self._migrations):
+            raise StoreError(
+                f"The database {str(self.file)!r} is of version {version}, and this Handspan knows versions up to "
+                f"{len(self._migrations)}. Use the newer Handspan that wrote it, or set another `state` folder."
+            )
+        return version
+
+    def _closed(self) -> StoreError:
+        return StoreError(f"The database {str(self.file)!r} is closed: nothing can be kept or read any more.")
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Let it write ahead. While somebody else does that to a new file, SQLite does not wait: it is tried again."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_BETWEEN_TRIES)
+
+
+def _at_one_moment(work: Callable[[sqlite3.Connection], _T], connection: sqlite3.Connection) -> _T:
+    connection.execute("BEGIN")
+    try:
+        return work(connection)
+    finally:
+        connection.rollback()  # ends the moment; there is nothing to undo
+
+
+def _statements(script: str) -> list[str]:
+    """The statements of a script, one by one: a script as a whole would end the transaction around it."""
+    statements, begun = [], ""
+    for line in script.splitlines(keepends=True):
+        begun += line
+        if sqlite3.complete_statement(begun):
+            statements.append(begun)
+            begun = ""
+    return statements
+
+
+def _make_files(folder: Path, file: Path) -> None:
+    """SPEC S6: the folder is 700 and the file 600; what SQLite puts beside it takes after the file."""
+    make_private(folder)
+    # Only one that is not there is opened here: closing the file would drop the locks of this process's connections.
+    if not file.exists():
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    if file.stat().st_mode & 0o077:
+        file.chmod(0o600)

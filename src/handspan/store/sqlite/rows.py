@@ -1,0 +1,136 @@
+"""Calls as rows and back; and places in a list, which stay the same while rows come and go."""
+
+import math
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from handspan.core.calls import CallRecord, ToolFacts
+from handspan.core.errors import ErrorCode, ToolError
+from handspan.core.results import Attachment, Failure, Success, ToolResult, encode_envelope
+from handspan.core.values import Arguments, Json, encode, plain
+
+Row: TypeAlias = tuple[Any, ...]
+"""What sqlite3 gives: it knows no types."""
+
+ENTRY: Final = "id, owner, session, agent, name, tool, arguments, arguments_form, at, size"
+"""The columns that a call has from the beginning."""
+OUTCOME: Final = "expires_at, duration, result, attachments, true_result, true_attachments"
+RECORD: Final = f"{ENTRY}, state, {OUTCOME}"
+"""All columns that a `CallRecord` is made of."""
+
+
+_LARGEST_PAGE: Final = 1000
+
+
+class _Envelope(Struct):
+    status: str
+    result: Json = None
+    code: ErrorCode = "internal_error"
+    message: str = ""
+
+
+_facts: Final = msgspec.json.Decoder(ToolFacts)
+_envelope: Final = msgspec.json.Decoder(_Envelope)
+_attachments: Final = msgspec.json.Decoder(tuple[Attachment, ...])
+
+
+def entry(record: CallRecord) -> Row:
+    """The values of `ENTRY`."""
+    form, arguments = _form(record.arguments)
+    texts = (plain(text) for text in (record.id, record.owner, record.session, record.agent, record.name))
+    return (*texts, encode(record.tool), arguments, form, record.at, record.size)
+
+
+def outcome(record: CallRecord, result: ToolResult) -> Row:
+    """The values of `OUTCOME`."""
+    return (record.expires_at, record.duration, *_result(result), *_result(record.true_result))
+
+
+def record_of(row: Row) -> CallRecord:
+    """The record that a row with the columns of `RECORD` stands for."""
+    call_id, owner, session, agent, name, tool, arguments, form, at, size, state, expires_at, duration, *results = row
+    return CallRecord(
+        id=call_id,
+        name=name,
+        tool=_facts.decode(tool),
+        arguments=arguments_of(form, arguments),
+        owner=owner,
+        session=session,
+        agent=agent,
+        at=at,
+        size=size,
+        state=state,
+        expires_at=expires_at,
+        duration=duration,
+        result=result_of(*results[:2]),
+        true_result=result_of(*results[2:]),
+    )
+
+
+def result_of(encoded: bytes | None, attachments: bytes | None) -> ToolResult | UnsetType:
+    """The result that these columns hold."""
+    if encoded is None:
+        return UNSET
+    found = _envelope.decode(encoded)
+    if found.status == "error":
+        return Failure(found.code, found.message)
+    return Success(found.result, _attachments.decode(attachments) if attachments else (), encoded)
+
+
+def arguments_of(form: str, stored: bytes) -> Arguments | bytes | str:
+    """The arguments, as they were."""
+    match form:
+        case "text":
+            return stored.decode(errors="surrogatepass")
+        case "bytes":
+            return stored
+        case _:
+            arguments: Arguments = msgspec.json.decode(stored)
+            return arguments
+
+
+def _form(arguments: Arguments | bytes | str) -> tuple[str, bytes]:
+    match arguments:
+        case bytes():
+            return "bytes", arguments
+        case str():
+            return "text", arguments.encode(errors="surrogatepass")
+        case _:
+            return "object", encode(arguments if type(arguments) is dict else dict(arguments))
+
+
+def _result(result: ToolResult | UnsetType) -> tuple[bytes | None, bytes | None]:
+    if isinstance(result, UnsetType):
+        return None, None
+    attachments = result.attachments if isinstance(result, Success) else ()
+    return encode_envelope(result), encode(attachments) if attachments else None
+
+
+def page_size(limit: int) -> int:
+    """As many rows as somebody asked for, within reason."""
+    return max(1, min(limit, _LARGEST_PAGE))
+
+
+class Mark(NamedTuple):
+    """The last row of a page: the time it is ordered by, and its id."""
+
+    at: float
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.at!r}~{self.id}"
+
+    @classmethod
+    def read(cls, text: str | None) -> "Mark":
+        """The mark that a person's client sent back; before everything when there is none."""
+        if text is None:
+            return cls(math.inf, "")
+        at, _, row_id = text.partition("~")
+        try:
+            return cls(float(at), row_id.encode().decode())
+        except ValueError:  # UnicodeEncodeError too
+            raise ToolError(
+                "invalid_arguments", f"{text[:60]!r} is no place in a list: use the `next` of a page."
+            ) from None
