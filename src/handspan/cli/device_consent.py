@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from handspan.core.errors import ConfigError
 from handspan.core.questions import Question, Questions
-from handspan.gateway.private_files import read_private, write_private
+from handspan.gateway.entry.private_files import read_private, write_private
 from handspan.wire.ws_frames import Decision
 
 _NOBODY: Final = "start `handspan device` at a terminal, or with --allow {permission} or --yes"

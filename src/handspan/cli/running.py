@@ -13,7 +13,7 @@ from msgspec import Struct
 from handspan.cli.asking import ask
 from handspan.core.errors import ConfigError
 from handspan.gateway.entry.operator_token import read_operator_token
-from handspan.gateway.private_files import read_private, write_private
+from handspan.gateway.entry.private_files import read_private, write_private
 
 _FILE: Final = "gateway.json"
 _LOCK: Final = "gateway.lock"

@@ -7,6 +7,7 @@ from msgspec import Struct
 from starlette.types import ASGIApp
 
 from handspan.core.bus import Bus
+from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peers
@@ -18,7 +19,6 @@ from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.models.choice import Choice
 from handspan.sources.offers import OfferRules
-from handspan.store.sqlite.store import SqliteStore
 
 
 class GatewayParts(Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
 
     app: App
     bus: Bus
-    store: SqliteStore
+    store: Store
     auth: Auth
     pairing: Pairing
     turns: Turns

@@ -17,8 +17,8 @@ import msgspec
 
 from handspan.config.settings import Settings
 from handspan.core.values import Json
+from handspan.gateway.entry.private_files import write_private
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.private_files import write_private
 from handspan.gateway.server import loop_factory, serve
 from handspan.testing.spoken import Spoken
 

@@ -24,7 +24,6 @@ from handspan.gateway.conversations.questions import AwaitedQuestions
 from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
-from handspan.gateway.http.idempotency import CallIds
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.rest.door import router
@@ -32,8 +31,8 @@ from handspan.gateway.rest.doors import BodyLimits, Doors
 from handspan.gateway.server import Server
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn
-from handspan.store.artifacts import FolderArtifacts
 from tests.gateway.entry.entering import Guarded
+from tests.stores import open_artifacts
 
 STRANGER = "stranger"
 
@@ -77,7 +76,7 @@ class House:
         await self.devices.open()
         self.doors = Doors(
             app=app,
-            artifacts=FolderArtifacts(self.settings.state / "artifacts"),
+            artifacts=open_artifacts(self.settings.state / "artifacts"),
             auth=auth,
             turns=self.turns,
             questions=self.questions,
@@ -86,7 +85,6 @@ class House:
             pairing=Pairing(auth),
             live=Live(),
             metrics=Metrics(),
-            call_ids=CallIds(self.settings.state),
             limits=BodyLimits(upload=1024 * 1024),
         )
         self.bus.subscribe(TokenRevoked, lambda event: self.doors.live.drop(event.token))

@@ -5,8 +5,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from handspan.core.conversations import StoreError
-from handspan.core.errors import ConfigError, ToolError
+from handspan.core.errors import ConfigError, StoreError, ToolError
 from handspan.gateway.conversations.turn_refusals import IdTaken, NoUserMessage, RefusalCode, TurnRefused
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.errors import as_response, not_found, refusal_of

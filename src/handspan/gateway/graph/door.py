@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from handspan.core.bus import TokenRevoked
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.values import Json
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph import about, files, memories, messages, state, threads

@@ -7,8 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from handspan.core.calls import new_call_id
-from handspan.core.conversations import StoreError
-from handspan.core.errors import ConfigError, ToolError
+from handspan.core.errors import ConfigError, StoreError, ToolError
 from handspan.gateway.conversations.turn_refusals import GatewayStops, TurnRefused
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON

@@ -11,6 +11,7 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Part, ResultsMessage, Thinking, UserMessage
 from handspan.core.names import is_outside_name, outside_name
+from handspan.core.records import ThreadEntry
 from handspan.gateway.graph.asking import body_of, id_of, paging_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import Client
@@ -20,7 +21,6 @@ from handspan.gateway.graph.threads import forget_name, refuse_at_work
 from handspan.gateway.graph.toolbook import set_of
 from handspan.gateway.http.refusals import Refusal
 from handspan.sources.browser import BrowserTool
-from handspan.store.sqlite.threads import Entry
 from handspan.wire import graph
 from handspan.wire.graph_answers import DoneAnswer, GraphMessage, MessagesAnswer
 from handspan.wire.graph_blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
@@ -85,12 +85,12 @@ async def put(
         raise BodyError([Detail(place, error.message, "value_error")]) from None
 
 
-def shown(shower: Shower, entries: Iterable[Entry]) -> Iterable[GraphMessage]:
+def shown(shower: Shower, entries: Iterable[ThreadEntry]) -> Iterable[GraphMessage]:
     """Entries of a thread in the words of the wire."""
     return (_shown(shower, entry) for entry in entries)
 
 
-def _shown(shower: Shower, entry: Entry) -> GraphMessage:
+def _shown(shower: Shower, entry: ThreadEntry) -> GraphMessage:
     match entry.message:
         case UserMessage() as said:
             return shower.said(entry.number, said, entry.at)
@@ -101,7 +101,7 @@ def _shown(shower: Shower, entry: Entry) -> GraphMessage:
             return shower.result(entry.number, entry.place, entry.call, results[entry.place], entry.at)
 
 
-async def _found(doors: GraphDoors, client: Client, request: Request) -> tuple[Entry, GraphMessage]:
+async def _found(doors: GraphDoors, client: Client, request: Request) -> tuple[ThreadEntry, GraphMessage]:
     """The message that the path names; `Refusal` (404) when there is none."""
     thread_id, message_id = id_of(request, "thread_id"), id_of(request, "message_id")
     thread, _, numbers = message_id.rpartition(":")

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from starlette.requests import Request
 
-from handspan.core.conversations import Session
 from handspan.core.messages import Message
+from handspan.core.records import SessionRecord
 from handspan.gateway.conversations.titles import title_of
 from handspan.gateway.graph.asking import body_of, id_of, paging_of
 from handspan.gateway.graph.doors import GraphDoors
@@ -41,7 +41,7 @@ async def delete_thread(doors: GraphDoors, client: Client, request: Request) -> 
     return DoneAnswer(message="Thread deleted successfully")
 
 
-async def forget_name(doors: GraphDoors, known: Session, removed: Iterable[Message]) -> None:
+async def forget_name(doors: GraphDoors, known: SessionRecord, removed: Iterable[Message]) -> None:
     """Take back a name that was made of words which are gone now (http.md 8.3); the next run makes another."""
     if known.name and known.name == title_of(removed):
         await doors.store.conversations.rename(known.id, "", owner=known.owner)
@@ -55,7 +55,7 @@ def refuse_at_work(doors: GraphDoors, client: Client, thread_id: str) -> None:
         raise Refusal(409, "GRAPH_BUSY", text)
 
 
-def _shown(one: Session, run_id: str | None) -> ThreadShown:
+def _shown(one: SessionRecord, run_id: str | None) -> ThreadShown:
     return ThreadShown(
         thread_id=one.id,
         thread_name=one.name or None,

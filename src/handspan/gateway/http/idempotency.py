@@ -1,31 +1,23 @@
 """The same request twice is one request: by a key that the client chose.
 
-`Replays` keeps answers for some minutes. `CallIds` makes the id of a tool's call from owner and key, so the ledger
-knows the call even after a restart.
+`Replays` keeps answers for some minutes. The call of a tool needs none of them: the store makes its id from owner and
+key, so the ledger knows it even after a restart; `AskedCalls` remembers exactly what was asked.
 """
 
 import asyncio
 import hashlib
-import hmac
-import os
-import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from handspan.core.conversations import StoreError
 from handspan.core.values import Json
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.private_files import read_private, write_private
 
-_FILE: Final = "idempotency.key"
-_KEY_BYTES: Final = 32
 _MOST: Final = 10_000
 _T = TypeVar("_T")
 
@@ -112,51 +104,19 @@ class Replays(Generic[_T]):
         return self._size_of(future.result()) if is_there and self._size_of is not None else 0
 
 
-class CallIds:
-    """Ids of calls, made of owner and key: the same for the same, in UUID form, and nobody can guess one."""
+class AskedCalls:
+    """What was asked under the ids of the last calls that came with a key."""
 
-    def __init__(self, state: Path) -> None:
-        self._file = state / _FILE
-        self._secret = b""
-        self._loading = asyncio.Lock()
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
         self._asked: dict[str, bytes] = {}
-
-    async def of(self, owner: str, key: str) -> str:
-        """The id of the call that this owner asks for under this key."""
-        async with self._loading:
-            self._secret = self._secret or await asyncio.to_thread(self._load)
-        text = msgspec.json.encode([owner, key])
-        drawn = hmac.new(self._secret, text, hashlib.sha256).hexdigest()
-        return f"{drawn[:8]}-{drawn[8:12]}-8{drawn[13:16]}-a{drawn[17:20]}-{drawn[20:32]}"
 
     def remember(self, call_id: str, asked: bytes) -> None:
         """What was asked under this id (`fingerprint`)."""
         self._asked[call_id] = asked
-        if len(self._asked) > _MOST:
+        if len(self._asked) > self._most:
             del self._asked[next(iter(self._asked))]
 
-    def asked(self, call_id: str) -> bytes | None:
+    def find(self, call_id: str) -> bytes | None:
         """What was asked under this id; None when that is long ago, or was in another process."""
         return self._asked.get(call_id)
-
-    def _load(self) -> bytes:
-        try:
-            found = read_private(self._file) or self._make()
-        except OSError as error:
-            raise StoreError(f"{self._file} can't be used: {error.strerror}. Let this user write it.") from None
-        if len(found) != _KEY_BYTES:
-            raise StoreError(f"{self._file} is damaged: remove it. Calls that were made with a key may run again then.")
-        return found
-
-    def _make(self) -> bytes:
-        """A new secret, unless another process has just made one."""
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}.new")
-        write_private(fresh, secrets.token_bytes(_KEY_BYTES))
-        try:
-            os.link(fresh, self._file)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-        return read_private(self._file) or b""

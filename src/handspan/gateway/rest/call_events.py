@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from handspan.core.errors import ErrorCode, ErrorType
 from handspan.core.results import Failure, ToolResult, envelope
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json, JsonObject, encode
 from handspan.gateway.http.streams import EVENTS, STILL_HERE, StreamKind, piece_of
-from handspan.store.sqlite.rows import encode
 
 _HEARTBEAT: Final = 15.0
 _BACKLOG: Final = 1024 * 1024

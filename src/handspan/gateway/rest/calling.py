@@ -7,7 +7,7 @@ from msgspec import Meta, Struct, UnsetType
 from starlette.responses import Response
 
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.results import Pending, ToolResult, encode_envelope
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
@@ -82,7 +82,7 @@ async def call_tool(visit: Visit, name: str, body: CallBody, headers: CallHeader
     found: RunningCall | CallRecord | None = None
     call_id, key = new_call_id(), headers.idempotency_key
     if key:
-        call_id = await doors.call_ids.of(visit.owner, key)
+        call_id = await doors.store.idempotency.call_id(visit.owner, key)
         found = await _same_call(visit, call_id, key, (name, body.args, agent.name, body.session))
     if found is None:
         if not doors.at_work.is_open:
@@ -100,17 +100,17 @@ async def call_tool(visit: Visit, name: str, body: CallBody, headers: CallHeader
 
 async def _same_call(visit: Visit, call_id: str, key: str, asked: _Asked) -> RunningCall | CallRecord | None:
     """The call of this key, at work or over; None when there is none yet, and it may begin."""
-    ids, wanted = visit.doors.call_ids, fingerprint(list(asked))
+    known, wanted = visit.doors.asked_calls, fingerprint(list(asked))
     record = await visit.doors.store.ledger.find(call_id)
     running = visit.doors.at_work.find(call_id)
-    before = ids.asked(call_id)
+    before = known.find(call_id)
     if (before is not None and before != wanted) or (
         before is None and record is not None and asked != (record.name, record.arguments, record.agent, record.session)
     ):
         text = f"The key {key!r} was used for another call. Use a new one for this."
         raise Refusal(409, "idempotency_conflict", text)
     if running is None and record is None:
-        ids.remember(call_id, wanted)
+        known.remember(call_id, wanted)
     return running or record
 
 

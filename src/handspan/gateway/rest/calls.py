@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from handspan.core.calls import CallRecord, CallState
+from handspan.core.records import CallStatus
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json
 from handspan.gateway.http.calls import first_of
@@ -15,7 +16,6 @@ from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.call_events import CallEnvelope, as_envelope
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import After, Limit, SessionId
-from handspan.store.sqlite.journal import CallStatus
 
 family: Final = Family("calls")
 

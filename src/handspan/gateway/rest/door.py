@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from handspan.core.bus import TokenRevoked
-from handspan.gateway.http.idempotency import CallIds
 from handspan.gateway.http.routing import Endpoint, Envelope, Router
 from handspan.gateway.parts import Door, GatewayParts
 from handspan.gateway.rest import (
@@ -69,7 +68,6 @@ def open_door(parts: GatewayParts) -> Door:
         pairing=parts.pairing,
         live=parts.live,
         metrics=parts.metrics,
-        call_ids=CallIds(parts.app.settings.state),
         model_choice=parts.model_choice,
         limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
     )

@@ -5,7 +5,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
+from handspan.core.store import KeptArtifacts, Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.conversations.questions import AwaitedQuestions
@@ -14,13 +15,11 @@ from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.tries import Tries
 from handspan.gateway.http.calls import CallsAtWork
-from handspan.gateway.http.idempotency import CallIds, Replays
+from handspan.gateway.http.idempotency import AskedCalls, Replays
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.models.choice import Choice
-from handspan.store.artifacts import FolderArtifacts
-from handspan.store.sqlite.store import SqliteStore
 
 BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
 
@@ -48,7 +47,7 @@ class Doors(Struct, kw_only=True):
     """The house as the routes see it."""
 
     app: App
-    artifacts: FolderArtifacts
+    artifacts: KeptArtifacts
     auth: Auth
     turns: Turns
     questions: AwaitedQuestions
@@ -58,19 +57,19 @@ class Doors(Struct, kw_only=True):
     pairing: Pairing
     live: Live
     metrics: Metrics
-    call_ids: CallIds
     model_choice: Callable[[], Awaitable[Choice]] | None = None
     """The model that answers where nobody names one; None: as the settings say."""
     limits: BodyLimits = BodyLimits()
     patience: float = 25.0
     """Seconds that a request waits for a call; then it gets the call's id."""
     at_work: CallsAtWork = field(default_factory=CallsAtWork)
+    asked_calls: AskedCalls = field(default_factory=AskedCalls)
     webhook_answers: Replays[Struct] = field(default_factory=lambda: Replays(300.0, conflict=_used_for_another))
     """By owner and key, for five minutes. A failed try may be made again under its key."""
     webhook_tries: Tries = field(default_factory=lambda: Tries(30, 60.0))
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """All that lasts."""
         if self.app.store is None:
             raise StoreError("This house keeps nothing: open it with durable=True.")

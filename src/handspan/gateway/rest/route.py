@@ -23,14 +23,13 @@ from starlette.responses import Response
 
 from handspan.core.names import did_you_mean
 from handspan.core.principals import Principal
-from handspan.core.values import Json
+from handspan.core.values import Json, encode
 from handspan.gateway.entry.auth import Admitted, TokenScope, unauthorized
 from handspan.gateway.http.bodies import read_json, read_leniently
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE, Endpoint
 from handspan.gateway.live import Topic
 from handspan.gateway.rest.doors import BodySize, Doors
-from handspan.store.sqlite.rows import encode
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
 W = TypeVar("W", bound=Work)

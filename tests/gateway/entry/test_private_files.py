@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.gateway.private_files import read_private, write_private
+from handspan.gateway.entry.private_files import read_private, write_private
 
 
 def test_what_cannot_be_put_there_leaves_nothing_behind(tmp_path: Path) -> None:

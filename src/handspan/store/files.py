@@ -1,0 +1,61 @@
+"""Files and folders of the state, for their owner alone (SPEC S6)."""
+
+import errno
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Final
+
+_LARGEST: Final = 64 * 1024
+"""Bytes of a small file."""
+
+
+def make_private(folder: Path) -> None:
+    """Have this folder, with access for its owner alone, also where it was there before. `OSError` when that can't be."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.stat().st_mode & 0o077:  # made by someone else, or with a wider umask in mind
+        folder.chmod(0o700)
+
+
+def read_private(path: Path) -> bytes | None:
+    """What a small file holds, closed to others if it was not; None where there is none. `OSError`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if kind & 0o077:
+            os.fchmod(descriptor, 0o600)
+        return os.read(descriptor, _LARGEST)
+    finally:
+        os.close(descriptor)
+
+
+def write_private(path: Path, data: bytes, *, is_synced: bool = False) -> None:
+    """Write the file; `is_synced`: it is on the disk when this returns."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(data)
+        if is_synced:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """Put this in place of the file: a reader finds the old or the new one, never a part of one."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    write_private(fresh, data, is_synced=True)
+    fresh.replace(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Let the names in it be on the disk too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
