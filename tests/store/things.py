@@ -6,12 +6,12 @@ import sqlite3
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from handspan.core.calls import CallRecord, ToolFacts, new_call_id
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, Usage, UserMessage
 from handspan.core.principals import BUILTIN
-from handspan.core.questions import Question
+from handspan.core.questions import Question, QuestionKind
 from handspan.core.results import ToolResult
 from handspan.core.values import Arguments
 from handspan.store.ledger import StoredLedger
@@ -92,7 +92,7 @@ def question(call_id: str = "c1", *, kind: str = "approval", owner: str = "ann",
     """A question about a call."""
     return Question(
         id=f"{call_id}/{kind}",
-        kind="permission" if kind == "permission" else "approval",
+        kind=cast(QuestionKind, kind),
         call_id=call_id,
         tool="write_file",
         arguments={"path": "a.txt"},

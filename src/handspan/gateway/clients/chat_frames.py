@@ -7,6 +7,7 @@ import msgspec
 
 from handspan.core.clean import visible
 from handspan.core.events import CallFinished, CallStarted, Ended, QuestionAsked, TextArrived, ThinkingArrived
+from handspan.core.questions import FIRST_KINDS
 from handspan.core.questions import Question as AskedQuestion
 from handspan.gateway.conversations.turn_events import (
     Accepted,
@@ -49,9 +50,9 @@ class ChatFrames:
     A turn that waits (`pending`) is not over: what comes when it goes on belongs to it.
     """
 
-    def __init__(self, *, questions: bool = False, me: str = "") -> None:
-        """`questions`: the client shows them. `me` is the word that this client's answers are given with."""
-        self._extras = _Extras(questions, me)
+    def __init__(self, *, questions: bool = False, all_kinds: bool = False, me: str = "") -> None:
+        """`questions`: the client shows them, `all_kinds`: whatever they ask for. `me` goes with its answers."""
+        self._extras = _Extras(questions, all_kinds, me)
         self._said: list[str] = []
         self._calls: dict[str, ResultNote | None] = {}
         """Of this round, in their order."""
@@ -104,17 +105,17 @@ class ChatFrames:
 class EventFrames:
     """`event` frames with growing numbers, for clients with the capability `events` (ws.md 3.7)."""
 
-    def __init__(self, *, questions: bool = False, me: str = "", seq: int = 0) -> None:
+    def __init__(self, *, questions: bool = False, all_kinds: bool = False, me: str = "", seq: int = 0) -> None:
         """`seq` is the number of the last one that the client's earlier connections were sent."""
         self.seq = seq
-        self._extras = _Extras(questions, me)
+        self._extras = _Extras(questions, all_kinds, me)
 
     def frames(self, happening: Happening, turn: str = "") -> list[ServerFrame]:
         """What the client is sent for this."""
         if isinstance(happening, AnsweredBefore):
             happening = happening.ended
         extras = self._extras.frames(happening)
-        if isinstance(happening, Prompted | Titled | QuestionOver | Accepted):
+        if isinstance(happening, Prompted | Titled | QuestionOver | Accepted) or self._extras.hides(happening):
             return extras
         self.seq += 1
         event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True), turn)
@@ -126,9 +127,18 @@ class EventFrames:
 class _Extras:
     """The frames that are the same in both forms."""
 
-    def __init__(self, questions: bool, me: str) -> None:
+    def __init__(self, questions: bool, all_kinds: bool, me: str) -> None:
         self._questions = questions
+        self._all_kinds = all_kinds
         self._me = me
+        self._hidden: set[str] = set()
+        """Open questions that the client could not show."""
+
+    def hides(self, happening: Happening) -> bool:
+        """Whether the client is told nothing of this: a question of a kind that it does not know (ws.md 3.8)."""
+        if not isinstance(happening, QuestionAsked) or self._all_kinds:
+            return False
+        return happening.question.kind not in FIRST_KINDS
 
     def frames(self, happening: Happening) -> list[ServerFrame]:
         match happening:
@@ -136,6 +146,12 @@ class _Extras:
                 return [DebugPrompt(messages, tokens)]
             case Titled(title=title):
                 return [TitleUpdated(title)]
+            case QuestionAsked(question=question) if self.hides(happening):
+                self._hidden.add(question.id)
+                return []
+            case QuestionOver(id=question_id) if question_id in self._hidden:
+                self._hidden.discard(question_id)
+                return []
             case QuestionAsked(question=question) if self._questions:
                 return [question_frame(question)]
             case QuestionOver(id=question_id, by=by) if self._questions:
@@ -154,6 +170,8 @@ def question_frame(question: AskedQuestion) -> Question:
         dict(question.arguments),
         question.subject,
         int(question.expires_in * 1000),
+        question.schema,
+        question.action,
     )
 
 

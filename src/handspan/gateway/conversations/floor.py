@@ -66,10 +66,13 @@ class Floor:
         room = self._rooms.get(session_id)
         return room if room is not None and room.owner == owner else None
 
+    def rooms_of(self, owner: str) -> list[Room]:
+        """The owner's sessions that somebody talks in or watches."""
+        return [room for room in self._rooms.values() if room.owner == owner]
+
     def running(self, owner: str) -> list[RunningTurn]:
         """The owner's turns that run here."""
-        rooms = (room for room in self._rooms.values() if room.owner == owner and room.turns)
-        return [running_in(room) for room in rooms]
+        return [running_in(room) for room in self.rooms_of(owner) if room.turns]
 
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
         """The turn that runs in this session, if there is one here."""

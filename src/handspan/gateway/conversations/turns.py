@@ -258,11 +258,19 @@ class Turns:
 
     def question_asked(self, question: Question) -> None:
         """Let the fronts of its session know that a person is asked."""
-        self.tell(question.session, question.owner, QuestionAsked(question))
+        self._tell_of_question(question, QuestionAsked(question))
 
     def question_closed(self, question: Question, answer: Answer | None, by: str) -> None:
         """Let the fronts of its session know that nobody is asked any more."""
-        self.tell(question.session, question.owner, QuestionOver(question.id, by))
+        self._tell_of_question(question, QuestionOver(question.id, by))
+
+    def _tell_of_question(self, question: Question, happening: Happening) -> None:
+        """Tell its session; where it belongs to no call and no session, all sessions of its owner (ws.md 3.8)."""
+        if question.session or question.call_id:
+            self.tell(question.session, question.owner, happening)
+            return
+        for room in self._floor.rooms_of(question.owner):
+            room.tell(happening, "")
 
     def running(self, owner: str) -> list[RunningTurn]:
         """The owner's turns that run here."""
