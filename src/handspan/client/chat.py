@@ -185,13 +185,15 @@ class Chat:
     ) -> None:
         """Answer a question (`QuestionAsked`): with `always` for ever, with `arguments` for other ones than asked.
 
-        A question with a schema is allowed with a `value` that fits it. Raises `InvalidAnswer`, and sends nothing, when
-        it does not: the question stays open.
+        A question with a schema is allowed with a `value` that fits it. Raises `InvalidAnswer` when it does not, and
+        `MessageTooLarge` when no message can hold it; then nothing is sent, and the question stays open.
         """
         question = self._talk.questions.get(question_id)
         if question is not None:
             check_answer(question, PersonsAnswer(decision, always, arguments, value=value))
-        self._connection.say(Answer(question_id, decision, always, arguments, value))
+        answer = Answer(question_id, decision, always, arguments, value)
+        self._connection.check(answer)
+        self._connection.say(answer)
 
     async def closed(self, question_id: str) -> bool:
         """Wait until a question is over; whether the answer of this chat was the one that counts."""
