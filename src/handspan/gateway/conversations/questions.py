@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from handspan.core.asking import check_answer, check_question
+from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.conversations import KeptQuestions
 from handspan.core.questions import Answer, Question
 
 Asked: TypeAlias = Callable[[Question], None]
-"""Hears of a question that can be answered now. Never blocks."""
-Closed: TypeAlias = Callable[[Question, Answer | None, str], None]
-"""Hears that a question is over, with the answer, if there was one, and who gave it."""
+"""Lets the call of an answered question go on. Never blocks."""
 
 _LATER: Final = 1.0
 """Seconds after which the store is asked again whether a question's time is over: its clock decides."""
@@ -35,9 +34,9 @@ class _Waiting:
 class AwaitedQuestions:
     """Asks people, wherever they are; the first answer wins, also across a restart."""
 
-    def __init__(self) -> None:
-        self.asked: list[Asked] = []
-        self.closed: list[Closed] = []
+    def __init__(self, bus: Bus) -> None:
+        """`bus` is told of every question that can be answered, and when it can't be any more."""
+        self._bus = bus
         self._waiting: dict[str, _Waiting] = {}
         self._kept: KeptQuestions
         self._answered: Asked
@@ -95,8 +94,7 @@ class AwaitedQuestions:
         return True
 
     async def _wait(self, question: Question, waiting: _Waiting) -> Answer:
-        for tell in self.asked:
-            tell(question)
+        self._bus.publish(QuestionOpened(question.owner, question))
         seconds, answer = question.expires_in, None
         try:
             while answer is None:
@@ -112,5 +110,5 @@ class AwaitedQuestions:
                 self._tell_closed(question, answer, "")
 
     def _tell_closed(self, question: Question, answer: Answer | None, by: str) -> None:
-        for tell in self.closed:
-            tell(question, answer, by)
+        decision = None if answer is None else answer.decision
+        self._bus.publish(QuestionEnded(question.owner, question.session, question.call_id, question.id, decision, by))
