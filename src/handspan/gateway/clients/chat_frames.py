@@ -108,7 +108,9 @@ class EventFrames:
         if isinstance(happening, AnsweredBefore):
             happening = happening.ended
         extras = self._extras.frames(happening)
-        if isinstance(happening, Prompted | Titled | QuestionOver | Accepted) or self._extras.hides(happening):
+        if isinstance(happening, Prompted | Titled | QuestionOver | Accepted):
+            return extras
+        if isinstance(happening, QuestionAsked) and self._extras.hides(happening.question):
             return extras
         self.seq += 1
         event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True), turn)
@@ -127,11 +129,9 @@ class _Extras:
         self._hidden: set[str] = set()
         """Open questions that the client could not show."""
 
-    def hides(self, happening: Happening) -> bool:
-        """Whether the client is told nothing of this: a question of a kind that it does not know (ws.md 3.8)."""
-        if not isinstance(happening, QuestionAsked) or self._all_kinds:
-            return False
-        return happening.question.kind not in FIRST_KINDS
+    def hides(self, question: AskedQuestion) -> bool:
+        """Whether the client hears nothing of it, because it does not know the kind (ws.md 3.8)."""
+        return not self._all_kinds and question.kind not in FIRST_KINDS
 
     def frames(self, happening: Happening) -> list[ServerFrame]:
         match happening:
@@ -139,18 +139,24 @@ class _Extras:
                 return [DebugPrompt(messages, tokens)]
             case Titled(title=title):
                 return [TitleUpdated(title)]
-            case QuestionAsked(question=question) if self.hides(happening):
-                self._hidden.add(question.id)
-                return []
-            case QuestionOver(id=question_id) if question_id in self._hidden:
-                self._hidden.discard(question_id)
-                return []
-            case QuestionAsked(question=question) if self._questions:
-                return [question_frame(question)]
-            case QuestionOver(id=question_id, by=by) if self._questions:
-                return [QuestionClosed(question_id, accepted=bool(by) and by == self._me)]
+            case QuestionAsked(question=question):
+                return self._asked(question)
+            case QuestionOver(id=question_id, by=by):
+                return self._over(question_id, by)
             case _:
                 return []
+
+    def _asked(self, question: AskedQuestion) -> list[ServerFrame]:
+        if self.hides(question):
+            self._hidden.add(question.id)
+            return []
+        return [question_frame(question)] if self._questions else []
+
+    def _over(self, question_id: str, by: str) -> list[ServerFrame]:
+        if question_id in self._hidden:
+            self._hidden.discard(question_id)
+            return []
+        return [QuestionClosed(question_id, accepted=bool(by) and by == self._me)] if self._questions else []
 
 
 def question_frame(question: AskedQuestion) -> Question:
