@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 from handspan.core.asking import check_answer, check_question
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
-from handspan.core.conversations import KeptQuestions
 from handspan.core.questions import Answer, Question
+from handspan.core.store import KeptQuestions
 
 Asked: TypeAlias = Callable[[Question], None]
 """Lets the call of an answered question go on. Never blocks."""
