@@ -8,6 +8,11 @@ from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
 from handspan.store.artifacts import FolderArtifacts
+from tests.certificates import read_certificates_once
+from tests.thoroughness import choose_profile
+
+choose_profile()
+read_certificates_once()
 
 
 @pytest.fixture

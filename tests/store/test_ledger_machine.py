@@ -14,6 +14,7 @@ from handspan.core.errors import ToolError
 from handspan.core.results import Failure, ToolResult, succeed
 from handspan.store.store import SqliteStore
 from tests.store.things import READS, WRITES, Clock, call, finished, question, started
+from tests.thoroughness import examples
 
 IDS = st.sampled_from([f"c{number}" for number in range(6)])
 RESULTS = st.sampled_from([succeed("one"), succeed({"two": 2}), Failure("busy", "three")])
@@ -168,4 +169,4 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 TestLedger = LedgerMachine.TestCase
-TestLedger.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestLedger.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)

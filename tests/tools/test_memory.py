@@ -165,10 +165,14 @@ def test_two_at_once_lose_nothing(memory: Memory) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from handspan.tools.memory import _Memories
-memories = _Memories(Path(sys.argv[1]))
+from handspan.core.context import ToolContext, no_progress
+from handspan.core.principals import Principal
+from handspan.store.artifacts import FolderArtifacts
+from handspan.tools.memory import MemoryWrite
+folder = Path(sys.argv[1])
+ctx = ToolContext("call", Principal("ann"), "", None, no_progress, FolderArtifacts(folder), folder)
 for number in range(50):
-    memories.write("ann", b"%s %d" % (sys.argv[2].encode(), number), True, None)
+    MemoryWrite(folder).run({"content": f"{sys.argv[2]} {number}"}, ctx)
 """
 
 
