@@ -38,7 +38,7 @@ NUMBER: Final = struct.Struct("i")
 _STREAMS: Final = 3
 _LATE: Final = (
     *("charset_normalizer", "difflib", "http.client", "idna", "importlib.metadata", "tomllib"),
-    *("uvloop", "yaml", "zoneinfo"),
+    *("anyio._backends._asyncio", "importlib.readers", "tzdata", "uvloop", "yaml", "zoneinfo"),
 )
 """What commands load only when they need it. Not `readline`: it looks at the terminal when it is loaded."""
 

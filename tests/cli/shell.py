@@ -141,7 +141,7 @@ class Terminal:
     def kill(self) -> None:
         """End it as a power cut would."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def close(self) -> None:
         """End it, if it has not ended."""

@@ -186,7 +186,7 @@ def test_without_a_terminal_nothing_is_granted_but_by_option(run: Shell) -> None
             assert json.loads(process.stdout.readline())["type"] == "connected"
             envelope = json_lines(run("call", "box__notify", '{"text": "tea"}'))[0]
             process.send_signal(signal.SIGTERM)
-            rest, _ = process.communicate(timeout=30)
+            rest, _ = process.communicate(timeout=60)
         finally:
             process.kill()
         assert process.returncode == 0

@@ -19,14 +19,14 @@ def test_a_child_in_a_session_of_its_own_is_found_and_killed() -> None:
     assert leader.stdout.readline() == b"up\n"
     assert len(descendants(leader.pid)) == 1
     kill_tree(leader.pid)
-    assert leader.wait(10) == -9
+    assert leader.wait(60) == -9
     assert leader.stdout.read() == b""  # the last one who could write is gone
     leader.stdout.close()
 
 
 def test_what_is_gone_already_is_no_error() -> None:
     leader = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
-    leader.wait(10)
+    leader.wait(60)
     kill_tree(leader.pid)
     kill_group(leader.pid)
     assert descendants(leader.pid) == []

@@ -17,7 +17,7 @@ from handspan.core.values import Arguments
 from handspan.store.ledger import StoredLedger
 from handspan.store.store import SqliteStore
 
-WAIT = 20.0
+WAIT = 60.0
 """No test waits longer than that for anything."""
 
 WRITES = ToolFacts(BUILTIN, "1.0.0", read_only=False)

@@ -178,7 +178,7 @@ for number in range(50):
 
 def test_two_processes_at_once_lose_nothing(memory: Memory) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(memory.folder), name]) for name in ("one", "two")]
-    assert [writer.wait(50) for writer in writers] == [0, 0]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
     notes = memory.read()["content"].split("\n\n")
     assert sorted(notes) == sorted(f"{name} {number}" for name in ("one", "two") for number in range(50))
 

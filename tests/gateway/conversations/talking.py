@@ -24,7 +24,7 @@ from handspan.models.plain import KeptMessages
 from handspan.models.scripted import Request, Scripted, ScriptTurn
 from handspan.store.store import SqliteStore
 
-WAIT = 20.0
+WAIT = 60.0
 """No test waits longer than that for anything."""
 
 STRANGER = Principal("stranger")
