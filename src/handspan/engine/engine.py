@@ -92,11 +92,11 @@ class Engine:
             record = new_record(call, caller, entry, arguments)
             started = Started(entry, arguments, caller, record, call.deadline, began)
             verdict = self._policy.decide(entry.spec, call, caller)
-            if verdict is not ALLOW or entry.permissions_to_ask:  # permissions, approval
-                return await self._start_with_consent(started, verdict, call)
-            if entry.suspends:
-                return started  # nothing is touched before the ledger lets it wait
-            if entry.outlives:
+            if verdict is not ALLOW or not entry.starts_at_once:
+                if verdict is not ALLOW or entry.permissions_to_ask:  # permissions, approval
+                    return await self._start_with_consent(started, verdict, call)
+                if entry.suspends:
+                    return started  # nothing is touched before the ledger lets it wait
                 record.expires_at = expiry(entry, call.deadline, record.at)
             written = self._ledger.start(record)
             if written is not None:

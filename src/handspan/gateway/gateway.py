@@ -194,7 +194,7 @@ class Gateway:
             peer = self.peers.find(origin.connection)
             if peer is not None:
                 peer.calls.finished(record.id)
-        if record.tool.is_in_a_browser and type(record.result) is Failure and record.result.code == "timeout":
+        if record.tool.answered_by == "request" and type(record.result) is Failure and record.result.code == "timeout":
             self._answered.expired(record.id)
         self.metrics.call(record)
         if self.live:

@@ -9,7 +9,7 @@ from handspan.core.agents import Agent
 from handspan.core.errors import DefinitionError, NameTaken
 from handspan.core.names import check_own_name, is_outside_name, matches, matches_any
 from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
-from handspan.core.tool import Tool, ToolSpec
+from handspan.core.tool import Handling, Tool, ToolSpec
 from handspan.registry.entry import Entry
 from handspan.registry.selection import Selection
 from handspan.registry.shelf import Shelf
@@ -39,17 +39,24 @@ class Registry:
         self._toolboxes: WeakValueDictionary[tuple[Agent, str, str, bool], Toolbox] = WeakValueDictionary()
         self._selections: WeakValueDictionary[tuple[Agent, str], Selection] = WeakValueDictionary()
 
-    def register(self, tool: Tool, origin: Origin = BUILTIN, scope: Scope = GLOBAL) -> Entry:
-        """Keep this tool; `NameTaken` when the scope has one of that name, `DefinitionError` when it can't be kept."""
+    def register(
+        self, tool: Tool, origin: Origin = BUILTIN, scope: Scope = GLOBAL, handling: Handling | None = None
+    ) -> Entry:
+        """Keep this tool, handled as its source says, or else as it says itself.
+
+        Raises `NameTaken` when the scope has one of that name, `DefinitionError` when it can't be kept.
+        """
         shelf = self._shelf(scope)
         holder = shelf.entries.get(tool.spec.name)
         if holder is not None:
             raise NameTaken(
                 f"Tool {tool.spec.name!r} is already registered by {holder.origin}: choose another name or use a prefix"
             )
-        return self._put(shelf, tool, origin)
+        return self._put(shelf, tool, origin, handling)
 
-    def register_or_replace(self, tool: Tool, origin: Origin, scope: Scope = GLOBAL) -> Entry:
+    def register_or_replace(
+        self, tool: Tool, origin: Origin, scope: Scope = GLOBAL, handling: Handling | None = None
+    ) -> Entry:
         """Keep this tool in place of the one that this origin had under its name."""
         shelf = self._shelf(scope)
         holder = shelf.entries.get(tool.spec.name)
@@ -57,7 +64,7 @@ class Registry:
             raise NameTaken(
                 f"Tool {tool.spec.name!r} belongs to {holder.origin}, and {origin} may replace only its own"
             )
-        return self._put(shelf, tool, origin)
+        return self._put(shelf, tool, origin, handling)
 
     def holder(self, name: str, scope: Scope = GLOBAL) -> Origin | None:
         """Whose tool has this name in this scope."""
@@ -82,6 +89,10 @@ class Registry:
         for (_, name), shelf in gone.items():
             shelf.remove(name)
         return len(gone)
+
+    def count(self, origin: Origin) -> int:
+        """How many tools this origin has here."""
+        return len(self._by_origin.get(origin, ()))
 
     def disable(self, pattern: str) -> None:
         """Switch off, for everybody, every tool that this glob or `origin:…` names."""
@@ -140,11 +151,11 @@ class Registry:
     def __len__(self) -> int:
         return sum(map(len, self._by_origin.values()))
 
-    def _put(self, shelf: Shelf, tool: Tool, origin: Origin) -> Entry:
+    def _put(self, shelf: Shelf, tool: Tool, origin: Origin, handling: Handling | None) -> Entry:
         if shelf.scope.kind != "global" and not shelf.scope.id:
             raise DefinitionError(f"Tool {tool.spec.name!r} has no {shelf.scope.kind} to be for: give the scope an id")
         self._check_name(tool.spec.name, origin)
-        entry = Entry(tool, origin, shelf.scope, self._rules.timeouts)
+        entry = Entry(tool, origin, shelf.scope, self._rules.timeouts, handling)
         shelf.put(entry)
         self._by_origin.setdefault(origin, {})[shelf.scope, tool.spec.name] = shelf
         return entry
@@ -154,10 +165,10 @@ class Registry:
             check_own_name(name)
         elif not is_outside_name(name):
             raise DefinitionError(f"{name!r} can't be a tool's name here: map it with names.outside_name first")
-        if origin.kind == "builtin" or name in self._rules.allow_shadowing:
+        if origin.is_builtin or name in self._rules.allow_shadowing:
             return
         builtin = self._global.entries.get(name)
-        if builtin is not None and builtin.origin.kind == "builtin":
+        if builtin is not None and builtin.origin.is_builtin:
             raise NameTaken(
                 f"Tool name {name!r} is reserved for the built-in tool: choose another name, "
                 "or let the operator list it in tools.allow_shadowing"

@@ -78,6 +78,10 @@ class Toolbox:
             "tool_disabled", f"Tool {name!r} is not available: it is switched off for everybody ({pattern!r})."
         )
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a tool of this name in a scope of this session, usable or not."""
+        return self._nearest(name) is not None
+
     def why(self, name: str) -> list[Reason]:
         """Every reason that lets this agent use the tool or keeps it from it."""
         entry = self._nearest(name)

@@ -10,6 +10,7 @@ from handspan.core.errors import ToolError
 from handspan.core.principals import OriginKind, ScopeKind
 from handspan.core.tool import Annotations
 from handspan.core.values import JsonObject
+from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.live import EVERYBODY
 from handspan.gateway.rest.agents import agent_called
 from handspan.gateway.rest.errors import not_found
@@ -137,7 +138,9 @@ async def why(visit: Visit, name: str, query: WhyQuery) -> Why:
     if query.session:
         await visit.doors.store.conversations.get(query.session, owner=visit.owner)
     agent = await agent_called(visit, query.agent)
-    reasons = visit.doors.app.registry.toolbox(agent, visit.who, query.session).why(name)
+    app = visit.doors.app
+    box = app.registry.toolbox(agent, visit.who, query.session)
+    reasons = app.explain(box, name, for_operator=may(visit.who, ADMIN))
     shown = [ShownReason(reason.ok, reason.text) for reason in reasons]
     return Why(name, agent.name, all(reason.ok for reason in reasons), shown)
 
