@@ -14,7 +14,7 @@ PARALLEL = 32
 
 
 async def measure(folder: Path) -> Iterable[Figure]:
-    """`dispatch`, `dispatch_suspending`, `parallel_32`."""
+    """`dispatch`, `dispatch_bare`, `dispatch_suspending`, `parallel_32`."""
     house = House(folder)
     assert await house.call("add") == b'{"status":"success","result":5}'
 
@@ -24,10 +24,19 @@ async def measure(folder: Path) -> Iterable[Figure]:
     async def ours_suspending() -> bytes:
         return await house.call("add_later")
 
-    took = await best_cpu({"floor": bare_call, "ours": ours, "floor2": floor_suspending, "ours2": ours_suspending})
+    took = await best_cpu(
+        {
+            "floor": bare_call,
+            "ours": ours,
+            "bare": house.bare,
+            "floor2": floor_suspending,
+            "ours2": ours_suspending,
+        }
+    )
     return [
-        Figure("dispatch", took["ours"] / took["floor"], "x floor", target=2, line=6),
+        Figure("dispatch", took["ours"] / took["floor"], "x floor", target=3.4, line=4),
         Figure("dispatch_us", took["ours"], "us CPU"),
+        Figure("dispatch_bare", took["bare"] / took["floor"], "x floor, JSON in and out only", target=2.5),
         Figure("dispatch_suspending", took["ours2"] / took["floor2"], "x floor", target=3, line=5),
         Figure("parallel_32", await _parallel(house), "x floor", target=1.05),
     ]

@@ -8,11 +8,13 @@ from bench.bare import ARGUMENTS, add
 from handspan import tool
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
+from handspan.core.context import ToolContext, no_progress
 from handspan.core.function_tool import FunctionTool
 from handspan.core.principals import OPERATOR
-from handspan.core.results import Pending, encode_envelope
+from handspan.core.results import Pending, encode_envelope, succeed
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
+from handspan.engine.finding import valid
 from handspan.engine.ledger import MemoryLedger
 from handspan.registry.registry import Registry
 from handspan.store.artifacts import FolderArtifacts
@@ -41,12 +43,21 @@ class House:
         self.ledger = MemoryLedger()
         self.engine = Engine(FolderArtifacts(folder), folder, ledger=self.ledger)
         self.caller = Caller(OPERATOR, GENERAL, self.registry.toolbox(GENERAL, OPERATOR))
+        found = self.caller.box.find("add")
+        assert found is not None
+        self._add = found
+        self._ctx = ToolContext("call-1", OPERATOR, "", None, no_progress, FolderArtifacts(folder), folder)
 
     async def call(self, name: str, raw: bytes = RAW) -> bytes:
         """The whole way: an id, look-up, JSON in, schema, policy, deadline, ledger, envelope, JSON out."""
         result = await self.engine.call(ToolCall(name, raw, new_call_id()), self.caller)
         assert not isinstance(result, Pending)
         return encode_envelope(result)
+
+    async def bare(self, raw: bytes = RAW) -> str:
+        """Our parts alone: JSON in, validated, called, JSON out. No id, no policy, no deadline, no ledger."""
+        arguments = valid(self._add, raw)
+        return succeed(await self._add.run(arguments, self._ctx)).encoded.decode()
 
 
 def tool_named(name: str) -> FunctionTool:

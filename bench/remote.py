@@ -147,7 +147,7 @@ async def latency(folder: Path) -> list[Figure]:
             await enter(other_process("bench.sdk_device", house.url, token, "sdk", "uvloop")),
             await enter(other_process("bench.sdk_device", house.url, token, "plain", "asyncio")),
         ]
-        in_memory = Engine(FolderArtifacts(folder / "a"), folder, finished=house.gateway.finished)
+        in_memory = Engine(FolderArtifacts(folder / "a"), folder, bus=house.gateway.bus)
         caller = house.caller()
 
         def calling(tool: str) -> Case:

@@ -18,8 +18,8 @@ from handspan.core.messages import (
     Usage,
     UserMessage,
 )
-from handspan.store.conversations import messages_of
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.conversations import messages_of
+from handspan.store.sqlite.store import SqliteStore
 
 SESSIONS = 64
 APPENDS = 100

@@ -1,13 +1,17 @@
 """What every test may ask for."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from handspan.bus.memory import STRICT_VARIABLE
 from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
 from handspan.store.artifacts import FolderArtifacts
+
+os.environ[STRICT_VARIABLE] = "1"  # for gateways in processes of their own, too: only plain values may be in events
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ COMPARISONS: Final = (
     Comparison(
         "bench.peers.dispatch",
         {name: name for name in ("mcp", "fastmcp", "pydantic_ai", "langchain", "openai_agents")},
-        {"dispatch": "ratio", "dispatch_us": "us"},
+        {"dispatch": "ratio", "dispatch_us": "us", "dispatch_bare": "ratio"},
     ),
     Comparison(
         "bench.peers.looping",

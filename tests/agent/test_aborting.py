@@ -23,7 +23,7 @@ from handspan.models.plain import KeptMessages
 from handspan.models.scripted import Scripted, ScriptTurn, call
 from handspan.registry.registry import Registry
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from handspan.core.messages import (
     Usage,
     UserMessage,
 )
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from websockets.exceptions import WebSocketException
 from handspan.core.messages import AssistantMessage, Message, Text, UserMessage, check_all
 from handspan.core.principals import OPERATOR
 from handspan.core.values import JsonObject
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from handspan.testing import FakeDevice, NotSaid, offer
 
 PARCEL: Final[JsonObject] = {

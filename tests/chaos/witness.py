@@ -14,7 +14,7 @@ from handspan.core.calls import CallRecord
 from handspan.core.principals import OPERATOR
 from handspan.core.results import envelope
 from handspan.core.values import Json, JsonObject
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.chaos.figures import Figure, none_of
 
 

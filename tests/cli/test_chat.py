@@ -11,7 +11,7 @@ import pytest
 
 from handspan.core.messages import Api, AssistantMessage, Message, ResultsMessage, UserMessage, check_all
 from handspan.core.principals import OPERATOR
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.cli.shell import Shell, Terminal, json_lines
 from tests.cli.sleeper import Sleeper
 from tests.models.fake_server import KEY, Call, FakeModelServer, Turn

@@ -1,15 +1,14 @@
 """`handspan schema compile`: a tool's schema as each model API gets it, and what was lost (SPEC M3)."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.shell import Shell, json_lines
+from tests.recorded import mcp_tools
 
 TARGETS = ("openai", "openai-strict", "anthropic", "gemini", "gemini-parameters")
-REAL = Path(__file__).resolve().parents[2].parent / "shared" / "corpora" / "mcp_reference_server_tools.json"
 
 ALARM: dict[str, Any] = {
     "name": "alarm",
@@ -109,10 +108,9 @@ def test_tools_come_from_a_file_or_standard_input_too(run: Shell) -> None:
     assert from_file.returncode == 0 and from_file.stdout == piped.stdout != ""
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the tools of real MCP servers are not beside the checkout")
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_tool_of_real_mcp_servers_is_lowered(run: Shell, target: str) -> None:
-    tools = [entry["tool"] for entry in json.loads(REAL.read_text(encoding="utf-8"))]
+    tools = [entry["tool"] for entry in mcp_tools()]
     done = run("schema", "compile", "--for", target, "--batch", given="\n".join(map(json.dumps, tools)))
     assert done.returncode == 0
     assert [len(answer["schema"]) > 0 for answer in json_lines(done)] == [True] * len(tools)

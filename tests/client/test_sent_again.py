@@ -11,7 +11,7 @@ from handspan.core.events import Ended, Event, TextArrived
 from handspan.core.messages import AssistantMessage, Message, Text, UserMessage
 from handspan.core.principals import OPERATOR
 from handspan.models.scripted import Scripted
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from handspan.testing import FaultProxy, GatewayProcess, running_gateway
 
 pytestmark = pytest.mark.anyio

@@ -5,19 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
+from handspan.bus.memory import MemoryBus
 from handspan.core.agents import Agent
+from handspan.core.bus import CallCompleted
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
 from handspan.core.context import ToolContext
 from handspan.core.conversations import StoreError
 from handspan.core.questions import Answer
-from handspan.core.results import Failure, Pending, Success, ToolResult, succeed
-from handspan.engine.engine import Engine
+from handspan.core.results import Pending, ToolResult, succeed
 from handspan.engine.ledger import MemoryLedger
-from handspan.engine.telling import tell_of
-from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.engine.telling import publish_when_stored
+from handspan.store.sqlite.store import SqliteStore
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, left_behind, outcome_of, soon, until
 
@@ -28,17 +27,22 @@ class Ear:
     """Keeps what it hears, as it was in that moment."""
 
     def __init__(self) -> None:
-        self.heard: list[CallRecord] = []
+        self.heard: list[CallCompleted] = []
 
-    def __call__(self, record: CallRecord) -> None:
-        assert record.state == "done"
-        assert isinstance(record.result, Success | Failure)
-        self.heard.append(structs.replace(record))
+    def __call__(self, call: CallCompleted) -> None:
+        self.heard.append(call)
 
     @property
     def codes(self) -> list[str]:
         """How each of them ended."""
-        return [one.result.code if isinstance(one.result, Failure) else "success" for one in self.heard]
+        return [one.status for one in self.heard]
+
+
+def bus_to(ear: Any) -> MemoryBus:
+    """A bus with this listener."""
+    bus = MemoryBus(strict=True)
+    bus.subscribe(CallCompleted, ear)
+    return bus
 
 
 class WaitingLedger(MemoryLedger):
@@ -74,7 +78,7 @@ async def later() -> Pending:
 
 
 def house_with(make_house: MakeHouse, ear: Any, **more: Any) -> House:
-    house = make_house(finished=ear, **more)
+    house = make_house(bus=bus_to(ear), **more)
 
     async def add(a: int, b: int = 0) -> int:
         return a + b
@@ -94,13 +98,13 @@ def house_with(make_house: MakeHouse, ear: Any, **more: Any) -> House:
 
 
 async def test_one_that_raises_hurts_no_call(make_house: MakeHouse, caplog: pytest.LogCaptureFixture) -> None:
-    def deaf(record: CallRecord) -> None:
+    def deaf(call: CallCompleted) -> None:
         raise RuntimeError("deaf")
 
     house = house_with(make_house, deaf)
     assert await house.value("add", {"a": 1}) == 1
     assert (await house.failure("nothing")).code == "tool_not_found"
-    assert caplog.text.count("was not heard") == 2
+    assert caplog.text.count("A listener for CallCompleted failed") == 2
     assert "RuntimeError: deaf" in caplog.text
 
 
@@ -147,7 +151,7 @@ async def test_a_call_whose_id_was_used_is_not_heard_in_place_of_the_other(make_
     house = house_with(make_house, ear)
     await house.value("add", {"a": 1}, call_id="c1")
     assert (await house.failure("add", {"a": 2}, call_id="c1")).code == "invalid_arguments"
-    assert [(one.id, one.result) for one in ear.heard] == [("c1", succeed(1))]
+    assert [(one.id, one.status) for one in ear.heard] == [("c1", "success")]
 
 
 async def test_a_second_outcome_is_not_heard(make_house: MakeHouse) -> None:
@@ -157,8 +161,7 @@ async def test_a_second_outcome_is_not_heard(make_house: MakeHouse) -> None:
     assert ear.heard == []
     both = await asyncio.gather(*(house.engine.settle("c1", succeed(text)) for text in ("one", "two")))
     assert await house.engine.settle("c1", succeed("three")) is None
-    assert [one.result for one in ear.heard] == [result for result in both if result is not None]
-    assert len(ear.heard) == 1
+    assert len([result for result in both if result is not None]) == len(ear.heard) == 1
 
 
 async def test_every_way_to_end_is_heard_once(make_house: MakeHouse) -> None:
@@ -202,7 +205,7 @@ async def test_a_call_that_is_taken_down_with_its_task_is_heard_when_that_is_kep
     store = SqliteStore(tmp_path / "state")
     async with store:
         for ledger in (MemoryLedger(), store.ledger):
-            house = House(tmp_path, ledger=ledger, finished=ear)
+            house = House(tmp_path, ledger=ledger, bus=bus_to(ear))
 
             async def hang() -> None:
                 await asyncio.Event().wait()
@@ -225,12 +228,12 @@ async def test_with_the_stored_ledger_what_is_heard_is_in_the_database(tmp_path:
     store = SqliteStore(tmp_path / "state")
     seen: list[object] = []
 
-    def look(record: CallRecord) -> None:
-        sql = f"SELECT state FROM calls WHERE id = '{record.id}'"
+    def look(call: CallCompleted) -> None:
+        sql = f"SELECT state FROM calls WHERE id = '{call.id}'"
         seen.append(store.database.read_now(lambda connection: connection.execute(sql).fetchone()))
 
     async with store:
-        house = House(tmp_path, ledger=store.ledger, questions=store.questions, finished=look)
+        house = House(tmp_path, ledger=store.ledger, questions=store.questions, bus=bus_to(look))
 
         async def add(a: int) -> int:
             return a
@@ -250,8 +253,7 @@ async def test_with_the_stored_ledger_what_is_heard_is_in_the_database(tmp_path:
     assert seen == [("done",)] * 4
 
 
-def test_with_nobody_who_listens_nothing_is_done(tmp_path: Path) -> None:
+def test_without_a_bus_nothing_is_done() -> None:
     record = CallRecord("c1", "t", None, {}, "o", "s", "a", 0.0)  # type: ignore[arg-type] # nobody looks at it
     written = object()
-    assert tell_of(None, written, record) is written  # type: ignore[arg-type] # nor at this
-    assert Engine(FolderArtifacts(tmp_path), tmp_path)._finished is None
+    assert publish_when_stored(None, written, record) is written  # type: ignore[arg-type] # nor at this

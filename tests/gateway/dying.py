@@ -5,21 +5,21 @@ import os
 import sys
 from pathlib import Path
 
+from handspan.core.bus import QuestionOpened
 from handspan.core.principals import OPERATOR
-from handspan.core.questions import Question
 from handspan.models.scripted import call
 from tests.gateway.conversations.talking import House, said
 
 
-def tell(question: Question) -> None:
+def tell(event: QuestionOpened) -> None:
     """Say it in one write: a killed process must not leave half a line."""
-    os.write(1, f"{question.id}\n".encode())
+    os.write(1, f"{event.question.id}\n".encode())
 
 
 async def main(folder: Path) -> None:
     """Talk, until somebody kills this process."""
     async with House(folder, [[call("note", text="a"), call("note", text="b")], "never said"]) as house:
-        house.questions.asked.append(tell)
+        house.bus.subscribe(QuestionOpened, tell)
         await house.turns.say("s", OPERATOR, said("note it"), lambda *_: None, agent="Careful")
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from handspan.bus.memory import MemoryBus
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.gateway.clients.line import EXTENSION
 from handspan.gateway.clients.socket import SocketProtocol
@@ -16,7 +17,7 @@ from handspan.gateway.entry.auth import Auth, AuthMiddleware, Refused
 from handspan.gateway.entry.refusals import send_refusal, send_whole
 from handspan.gateway.prefix import PathPrefix
 from handspan.gateway.server import loop_factory, serve
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 
 class Echo:
@@ -37,7 +38,8 @@ class SmallGateway:
 
     def __init__(self, state: Path, gateway: GatewaySettings, *, hangs: bool = False) -> None:
         self._store = SqliteStore(state)
-        self.auth = Auth(Settings(state / "workspace", state, gateway=gateway), self._store.tokens, state)
+        settings = Settings(state / "workspace", state, gateway=gateway)
+        self.auth = Auth(settings, self._store.tokens, state, MemoryBus())
         guarded: ASGIApp = AuthMiddleware(self._answer, self.auth)
         prefix = gateway.path_prefix
         self.asgi: ASGIApp = PathPrefix(guarded, prefix) if prefix else guarded

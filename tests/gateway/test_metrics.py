@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from handspan.core.calls import UNKNOWN_TOOL, CallRecord, ToolFacts
+from handspan.core.bus import CallCompleted
+from handspan.core.calls import UNKNOWN_TOOL, ToolFacts
 from handspan.core.messages import Usage
 from handspan.core.principals import Origin
-from handspan.core.results import Failure, Success
 from handspan.gateway import metrics
 from handspan.gateway.metrics import Counter, Histogram, Metrics
 
@@ -16,15 +16,13 @@ pytestmark = pytest.mark.anyio
 LINE = re.compile(r'[a-z_]+(\{[a-z]+="([^"\\]|\\.)*"(,[a-z]+="([^"\\]|\\.)*")*\})? (-?[0-9.e+-]+|\+Inf)')
 
 
-def record(facts: ToolFacts, duration: float = 0.02) -> CallRecord:
-    return CallRecord("1", "a_tool", facts, {}, "me", "", "General", 0.0, duration=duration)
+def call(facts: ToolFacts, status: str = "success") -> CallCompleted:
+    return CallCompleted("me", "", "1", "a_tool", facts, status, 0.02)
 
 
 async def test_every_line_is_one_that_prometheus_reads() -> None:
     figures = Metrics()
-    done = record(ToolFacts(Origin("device", "phone"), "1", False))
-    done.result = Success(1)
-    figures.call(done)
+    figures.call(call(ToolFacts(Origin("device", "phone"), "1", False)))
     figures.watch("handspan_devices", "Devices \\ that\nare here.", lambda: 2)
     lines = (await figures.text()).splitlines()
     assert all(LINE.fullmatch(line) or re.match(r"# (HELP|TYPE) [a-z_]+ \S", line) for line in lines)
@@ -43,10 +41,7 @@ async def test_every_line_is_one_that_prometheus_reads() -> None:
 
 async def test_calls_are_counted_by_origin_and_code() -> None:
     figures = Metrics()
-    unknown = record(UNKNOWN_TOOL)
-    figures.call(unknown)  # it has no result yet
-    unknown.result = Failure("tool_not_found", "There is none.")
-    figures.call(unknown)
+    figures.call(call(UNKNOWN_TOOL, "tool_not_found"))
     assert figures.calls.value("other", "tool_not_found") == 1
 
 

@@ -3,7 +3,6 @@
 import inspect
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
@@ -21,6 +20,7 @@ from handspan.tools.memory import MemoryRead, MemoryWrite
 from handspan.tools.message import SendMessage
 from handspan.tools.shell import ExecShell, Spawn
 from handspan.tools.web import HttpRequest, WebFetch, WebSearch
+from tests import recorded
 
 BUILTIN: list[ToolSpec] = [
     GetCurrentTime.spec,
@@ -38,7 +38,6 @@ BUILTIN: list[ToolSpec] = [
     ReadArtifact.spec,
     SendMessage.spec,
 ]
-CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpora"
 
 
 def foreign(name: str, description: str, properties: JsonObject | None = None, *required: str) -> ToolSpec:
@@ -59,11 +58,11 @@ def device(label: str) -> list[ToolSpec]:
 
 
 def mcp_tools() -> list[ToolSpec]:
-    """The tools that six real MCP servers list, with the annotations that they claim."""
-    return [_mcp_tool(entry) for entry in json.loads((CORPUS / "mcp_reference_server_tools.json").read_text())]
+    """The tools that real MCP servers list, with the annotations that they claim."""
+    return [_mcp_tool(entry) for entry in recorded.mcp_tools()]
 
 
-def _mcp_tool(entry: dict[str, dict[str, JsonObject]]) -> ToolSpec:
+def _mcp_tool(entry: recorded.Fields) -> ToolSpec:
     tool = entry["tool"]
     claims = tool.get("annotations", {})
     effects = Annotations(bool(claims.get("readOnlyHint", False)), bool(claims.get("destructiveHint", True)))

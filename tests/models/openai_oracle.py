@@ -1,8 +1,7 @@
 """What OpenAI's own SDK makes of our requests and of streamed answers. Slow to import: only inside functions."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,11 +12,6 @@ from handspan.core.values import Json, JsonObject
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-RECORDED = Path(__file__).parents[2].parent / "shared" / "recorded"
-needs_recordings = pytest.mark.skipif(
-    not RECORDED.is_dir(), reason="the recorded exchanges are not beside the checkout"
-)
-
 
 def chat_request(body: bytes) -> JsonObject:
     """The request as the SDK's types for chat completions read it."""
@@ -27,25 +21,6 @@ def chat_request(body: bytes) -> JsonObject:
 def responses_request(body: bytes) -> JsonObject:
     """The request as the SDK's types for responses read it."""
     return _accepted("openai.types.responses.response_create_params", "ResponseCreateParams", body)
-
-
-def chunks(body: str) -> Iterator[tuple[str, str]]:
-    """The events of a recorded stream: name and data."""
-    for block in body.replace("\r\n", "\n").split("\n\n"):
-        lines = [line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(":")]
-        data = "\n".join(value for name, value in lines if name == "data")
-        if data:
-            yield next((value for name, value in lines if name == "event"), ""), data
-
-
-def exchanges(*folders: str) -> list[JsonObject]:
-    """Every recorded exchange of these folders, with the name of its file."""
-    return [
-        {**exchange, "file": f"{path.parent.name}/{path.stem}#{number}"}
-        for folder in folders
-        for path in sorted((RECORDED / folder).glob("*.json"))
-        for number, exchange in enumerate(msgspec.json.decode(path.read_bytes())["exchanges"])
-    ]
 
 
 def _accepted(module: str, kind: str, body: bytes) -> JsonObject:

@@ -1,7 +1,4 @@
-"""The recorded exchanges of the OpenAI formats, and our reading of them.
-
-The data is read from beside the checkout and is not ours to copy.
-"""
+"""The recorded exchanges of the OpenAI formats, and our reading of them."""
 
 from typing import Any
 
@@ -14,9 +11,8 @@ from handspan.core.tool import ToolSpec
 from handspan.models.chat import ChatCodec
 from handspan.models.chat_servers import DEEPSEEK, MISTRAL, OPENAI, Server
 from handspan.models.model import Codec, Lowered, ModelEvent
-from handspan.models.openai_wire import json_object
 from handspan.models.responses import ResponsesCodec
-from tests.models import openai_oracle
+from tests.recorded import conversations, events_of
 
 Exchange = dict[str, Any]
 
@@ -35,28 +31,38 @@ CHATS = (
 def is_error(exchange: Exchange) -> bool:
     response = exchange["response"]
     unfinished = response.get("json", {}).get("status") in ("queued", "in_progress")
-    return response["status"] != 200 or "event: error" in response.get("body", "") or unfinished
+    return response["status"] != 200 or any(name == "error" for name, _ in response.get("events", ())) or unfinished
 
 
-def answers(*folders: str) -> list[Exchange]:
-    return [exchange for exchange in openai_oracle.exchanges(*folders) if not is_error(exchange)]
+def exchanges(*providers: str) -> list[Exchange]:
+    """Every recorded exchange with these APIs, with its conversation and its place there."""
+    return [
+        {**exchange, "case": f"{provider}/{name}#{number}"}
+        for provider in providers
+        for name, conversation in conversations(provider).items()
+        for number, exchange in enumerate(conversation)
+    ]
 
 
-def errors(*folders: str) -> list[Exchange]:
-    return [exchange for exchange in openai_oracle.exchanges(*folders) if is_error(exchange)]
+def answers(*providers: str) -> list[Exchange]:
+    return [exchange for exchange in exchanges(*providers) if not is_error(exchange)]
 
 
-def requests(*folders: str) -> list[Exchange]:
-    return [exchange for exchange in openai_oracle.exchanges(*folders) if json_object(exchange["request"])["json"]]
+def errors(*providers: str) -> list[Exchange]:
+    return [exchange for exchange in exchanges(*providers) if is_error(exchange)]
+
+
+def requests(*providers: str) -> list[Exchange]:
+    return [exchange for exchange in exchanges(*providers) if exchange["request"]["json"]]
 
 
 def cases(exchanges: list[Exchange]) -> list[Any]:
-    return [pytest.param(exchange, id=str(exchange["file"])) for exchange in exchanges]
+    return [pytest.param(exchange, id=str(exchange["case"])) for exchange in exchanges]
 
 
 def codec_of(exchange: Exchange) -> Codec:
-    folder = exchange["file"].partition("/")[0]
-    return ResponsesCodec() if folder == "openai-responses" else ChatCodec(SERVERS.get(folder, Server()))
+    provider = exchange["case"].partition("/")[0]
+    return ResponsesCodec() if provider == "openai-responses" else ChatCodec(SERVERS.get(provider, Server()))
 
 
 def names_of(exchange: Exchange) -> dict[str, str]:
@@ -73,7 +79,7 @@ def answer_of(exchange: Exchange, events: list[ModelEvent] | None = None) -> Ass
     if "json" in response:
         return codec.decode(response["json"], names, "m")
     decoder = codec.decoder(names, "m")
-    for name, data in openai_oracle.chunks(response["body"]):
+    for name, data in events_of(response):
         told = decoder.feed(name, data)
         if events is not None:
             events.extend(told)

@@ -1,9 +1,8 @@
-"""Recorded exchanges with the real API, where they are beside the checkout: read to the same calls."""
+"""Recorded exchanges with the real API: read to the same calls, and sent again."""
 
 import json
 from base64 import b64decode
 from itertools import pairwise
-from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -25,20 +24,14 @@ from handspan.core.values import Json, JsonObject
 from handspan.models.anthropic import AnthropicCodec
 from handspan.models.model import Lowered, ModelError
 from tests.models import anthropic_oracle
+from tests.recorded import conversations, events_of
 
-FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "recorded" / "anthropic"
-FILES = sorted(FOLDER.glob("*.json"))
+CASES = conversations("anthropic")
 CODEC = AnthropicCodec()
 EXTRA = {"caller", "citations", "is_error"}
 """What the API sent and the recording client left out when it answered; is_error is false where it is missing."""
 
-pytestmark = pytest.mark.skipif(not FILES, reason="the recorded exchanges are not beside the checkout")
-every_file = pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
-
-
-def exchanges(path: Path) -> list[JsonObject]:
-    recorded: list[JsonObject] = json.loads(path.read_text())["exchanges"]
-    return recorded
+every_case = pytest.mark.parametrize("exchanges", CASES.values(), ids=CASES)
 
 
 def objects(value: Json) -> list[JsonObject]:
@@ -50,22 +43,12 @@ def blocks_of(holder: JsonObject) -> list[JsonObject]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
 
 
-def sse(body: str) -> list[tuple[str, str]]:
-    """The events of a recorded stream, read plainly."""
-    found: list[tuple[str, str]] = []
-    for chunk in body.replace("\r\n", "\n").split("\n\n"):
-        lines = dict(line.split(": ", 1) for line in chunk.split("\n") if ": " in line)
-        if "data" in lines:
-            found.append((lines.get("event", ""), lines["data"]))
-    return found
-
-
 def read(response: JsonObject) -> AssistantMessage:
     """The answer as our codec reads it."""
     if "json" in response:
         return CODEC.decode(cast("JsonObject", response["json"]), {}, "claude-x")
     decoder = CODEC.decoder({}, "claude-x")
-    for name, data in sse(str(response["body"])):
+    for name, data in events_of(response):
         decoder.feed(name, data)
     return decoder.finish()
 
@@ -74,7 +57,7 @@ def plainly(response: JsonObject) -> list[Json]:
     """The content blocks: as they stand in a whole answer, as the SDK puts them together from a stream."""
     if "json" in response:
         return cast("list[Json]", cast("JsonObject", response["json"])["content"])
-    return anthropic_oracle.content_by_sdk(json.loads(data) for _, data in sse(str(response["body"])))
+    return anthropic_oracle.content_by_sdk(json.loads(data) for _, data in events_of(response))
 
 
 def conversation(messages: list[JsonObject], answers: dict[str, AssistantMessage]) -> list[Message]:
@@ -147,9 +130,9 @@ def lowered(tool: JsonObject) -> Lowered:
     return Lowered(name, ToolSpec(name, str(tool.get("description", "")), schema), schema, bool(tool.get("strict")))
 
 
-@every_file
-def test_a_recorded_answer_is_read_to_the_same_calls(path: Path) -> None:
-    for exchange in exchanges(path):
+@every_case
+def test_a_recorded_answer_is_read_to_the_same_calls(exchanges: list[JsonObject]) -> None:
+    for exchange in exchanges:
         response = cast("JsonObject", exchange["response"])
         if response["status"] != 200:
             continue
@@ -166,9 +149,9 @@ def test_a_recorded_answer_is_read_to_the_same_calls(path: Path) -> None:
         assert None not in (answer.usage.input, answer.usage.output, answer.usage.cached)
 
 
-@every_file
-def test_a_recorded_error_is_a_model_error(path: Path) -> None:
-    for exchange in exchanges(path):
+@every_case
+def test_a_recorded_error_is_a_model_error(exchanges: list[JsonObject]) -> None:
+    for exchange in exchanges:
         response = cast("JsonObject", exchange["response"])
         if response["status"] == 200:
             assert isinstance(read(response), AssistantMessage)
@@ -178,10 +161,10 @@ def test_a_recorded_error_is_a_model_error(path: Path) -> None:
             assert (error.fault, error.status) == ("unknown_model", 404)
 
 
-@every_file
-def test_a_recorded_conversation_is_sent_again_as_it_was(path: Path) -> None:
+@every_case
+def test_a_recorded_conversation_is_sent_again_as_it_was(exchanges: list[JsonObject]) -> None:
     answers: dict[str, AssistantMessage] = {}
-    for exchange in exchanges(path):
+    for exchange in exchanges:
         recorded = cast("JsonObject", cast("JsonObject", exchange["request"])["json"])
         messages = objects(recorded["messages"])
         ours = conversation(messages, answers)

@@ -1,9 +1,7 @@
-"""Real exchanges with Gemini, read and said again. They are data beside the checkout, not part of it."""
+"""Recorded exchanges with Gemini, read and said again."""
 
 import json
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,24 +19,13 @@ from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.models.gemini import GeminiCodec
 from handspan.models.model import Lowered, ModelError, TextDelta
+from tests.recorded import Fields, conversations, events_of
 
-RECORDED = Path(__file__).parents[2].parent / "shared" / "recorded" / "gemini"
-FILES = sorted(RECORDED.glob("*.json"))
+CASES = conversations("gemini")
 DUMMY_IN_BASE64 = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 """What the recording client put on unsigned calls, for old models too."""
 
-pytestmark = pytest.mark.skipif(
-    not FILES, reason=f"the recorded exchanges are not beside the checkout ({RECORDED.name})"
-)
-each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem.removeprefix("test_")[:60])
-
-Fields = dict[str, Any]
-
-
-@cache
-def exchanges(file: Path) -> list[Fields]:
-    found: list[Fields] = json.loads(file.read_text(encoding="utf-8"))["exchanges"]
-    return found
+each_case = pytest.mark.parametrize("exchanges", CASES.values(), ids=CASES)
 
 
 def model_of(exchange: Fields) -> str:
@@ -48,13 +35,12 @@ def model_of(exchange: Fields) -> str:
 
 def pieces(exchange: Fields) -> list[str]:
     """The data of each event of the stream."""
-    lines = exchange["response"]["body"].splitlines()
-    return [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    return [data for _, data in events_of(exchange["response"])]
 
 
 def bodies(exchange: Fields) -> list[Fields]:
     response = exchange["response"]
-    return [json.loads(piece) for piece in pieces(exchange)] if "body" in response else [response["json"]]
+    return [json.loads(piece) for piece in pieces(exchange)] if "events" in response else [response["json"]]
 
 
 def raw_parts(exchange: Fields) -> Iterator[Fields]:
@@ -66,7 +52,7 @@ def raw_parts(exchange: Fields) -> Iterator[Fields]:
 
 def read(exchange: Fields) -> AssistantMessage:
     codec, model = GeminiCodec(model_of(exchange)), model_of(exchange)
-    if "body" not in exchange["response"]:
+    if "events" not in exchange["response"]:
         return codec.decode(exchange["response"]["json"], {}, model)
     decoder = codec.decoder({}, model)
     events = [event for piece in pieces(exchange) for event in decoder.feed("", piece)]
@@ -75,9 +61,9 @@ def read(exchange: Fields) -> AssistantMessage:
     return message
 
 
-@each_file
-def test_recorded_answer_has_the_same_calls_words_and_usage_in_our_reading(file: Path) -> None:
-    for exchange in exchanges(file):
+@each_case
+def test_recorded_answer_has_the_same_calls_words_and_usage_in_our_reading(exchanges: list[Fields]) -> None:
+    for exchange in exchanges:
         if exchange["response"]["status"] != 200:
             error = GeminiCodec().fault(exchange["response"]["status"], json.dumps(bodies(exchange)[0]).encode())
             assert error.fault == "rejected"
@@ -99,9 +85,9 @@ def test_recorded_answer_has_the_same_calls_words_and_usage_in_our_reading(file:
         assert (message.usage.input or 0) + spent == usage["totalTokenCount"]
 
 
-@each_file
-def test_recorded_answer_keeps_every_signature_in_its_place(file: Path) -> None:
-    for exchange in exchanges(file):
+@each_case
+def test_recorded_answer_keeps_every_signature_in_its_place(exchanges: list[Fields]) -> None:
+    for exchange in exchanges:
         if exchange["response"]["status"] == 200:
             native = read(exchange).native
             assert native is not None
@@ -110,10 +96,10 @@ def test_recorded_answer_keeps_every_signature_in_its_place(file: Path) -> None:
             assert [part for part in content["parts"] if "thoughtSignature" in part] == signed
 
 
-@each_file
-def test_recorded_stream_that_is_cut_anywhere_gives_no_calls(file: Path) -> None:
-    for exchange in exchanges(file):
-        if "body" in exchange["response"]:
+@each_case
+def test_recorded_stream_that_is_cut_anywhere_gives_no_calls(exchanges: list[Fields]) -> None:
+    for exchange in exchanges:
+        if "events" in exchange["response"]:
             decoder = GeminiCodec().decoder({}, "")
             for piece in pieces(exchange)[:-1]:
                 decoder.feed("", piece)
@@ -121,10 +107,10 @@ def test_recorded_stream_that_is_cut_anywhere_gives_no_calls(file: Path) -> None
                     decoder.finish()
 
 
-@each_file
-def test_googles_sdk_reads_the_recorded_answer_to_the_same_calls(file: Path) -> None:
+@each_case
+def test_googles_sdk_reads_the_recorded_answer_to_the_same_calls(exchanges: list[Fields]) -> None:
     types = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
-    for exchange in exchanges(file):
+    for exchange in exchanges:
         if exchange["response"]["status"] == 200:
             theirs = [types.Part.model_validate_json(json.dumps(part)) for part in raw_parts(exchange)]
             flat = [part.function_call for part in theirs if part.function_call]
@@ -156,10 +142,10 @@ def results_of(content: Fields, answer: AssistantMessage) -> ResultsMessage:
     return ResultsMessage(tuple(results))
 
 
-def rebuilt(file: Path, place: int) -> list[Message]:
+def rebuilt(exchanges: list[Fields], place: int) -> list[Message]:
     """The conversation that led to this exchange, with the models' answers as we read them in the exchanges before."""
-    contents = exchanges(file)[place]["request"]["json"]["contents"]
-    answers = [read(earlier) for earlier in exchanges(file)[:place]]
+    contents = exchanges[place]["request"]["json"]["contents"]
+    answers = [read(earlier) for earlier in exchanges[:place]]
     needed = sum(content["role"] == "model" for content in contents)
     history: list[Message] = []
     answer = iter(answers[len(answers) - needed :])
@@ -197,8 +183,8 @@ def _plain_part(part: Fields, model: str) -> Fields:
         if key in plain:
             plain[key] = {_camel(name): value for name, value in plain[key].items()}
     if "thoughtSignature" in plain:
-        # The client wrote base64 for URLs, and the recording cut what was too long for it.
-        plain["thoughtSignature"] = plain["thoughtSignature"].replace("-", "+").replace("_", "/")[:4000]
+        # The client wrote base64 for URLs.
+        plain["thoughtSignature"] = plain["thoughtSignature"].replace("-", "+").replace("_", "/")
         if plain["thoughtSignature"] == DUMMY_IN_BASE64 and "gemini-2" in model:
             del plain["thoughtSignature"]
     if "text" in plain:
@@ -211,29 +197,29 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-@each_file
-def test_recorded_conversation_said_by_us_has_the_same_contents(file: Path) -> None:
-    for place, exchange in enumerate(exchanges(file)):
+@each_case
+def test_recorded_conversation_said_by_us_has_the_same_contents(exchanges: list[Fields]) -> None:
+    for place, exchange in enumerate(exchanges):
         model = model_of(exchange)
         codec = GeminiCodec(model)
-        ours = [json.loads(item) for message in rebuilt(file, place) for item in codec.encode(message)]
+        ours = [json.loads(item) for message in rebuilt(exchanges, place) for item in codec.encode(message)]
         theirs = [what_matters(content, model) for content in exchange["request"]["json"]["contents"]]
         assert [what_matters(content, model) for content in ours] == [content for content in theirs if content["parts"]]
 
 
-@each_file
-def test_googles_sdk_accepts_the_recorded_conversation_said_by_us(file: Path) -> None:
+@each_case
+def test_googles_sdk_accepts_the_recorded_conversation_said_by_us(exchanges: list[Fields]) -> None:
     types = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
-    for place, exchange in enumerate(exchanges(file)):
+    for place, exchange in enumerate(exchanges):
         codec = GeminiCodec(model_of(exchange))
-        for message in rebuilt(file, place):
+        for message in rebuilt(exchanges, place):
             for item in codec.encode(message):
                 types.Content.model_validate_json(item)
 
 
-@each_file
-def test_recorded_tools_declared_by_us_are_the_same(file: Path) -> None:
-    for exchange in exchanges(file):
+@each_case
+def test_recorded_tools_declared_by_us_are_the_same(exchanges: list[Fields]) -> None:
+    for exchange in exchanges:
         recorded = [
             declaration
             for tool in exchange["request"]["json"].get("tools", ())
@@ -258,8 +244,8 @@ def test_recorded_tools_declared_by_us_are_the_same(file: Path) -> None:
 def test_recorded_people_say_nothing_that_the_rebuilding_forgets() -> None:
     kinds = {
         key
-        for file in FILES
-        for exchange in exchanges(file)
+        for exchanges in CASES.values()
+        for exchange in exchanges
         for content in exchange["request"]["json"]["contents"]
         for part in content["parts"]
         for key in part

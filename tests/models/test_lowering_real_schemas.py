@@ -1,10 +1,10 @@
 """SPEC M3: the schemas that real servers list and real requests carried, and what the vendors' own SDKs say to them."""
 
 import copy
+import itertools
 import json
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +15,7 @@ from handspan.models.lowering import Target, lower_all
 from handspan.models.model import Lowered
 from tests.models.lowering_rules import problems
 from tests.models.test_lowering import every_target
-
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-MCP = SHARED / "corpora" / "mcp_reference_server_tools.json"
-RECORDED = SHARED / "recorded"
-
-needs_data = pytest.mark.skipif(
-    not (MCP.exists() and RECORDED.exists()), reason="the folder of recorded data is not beside the checkout"
-)
+from tests.recorded import PROVIDERS, conversations, mcp_tools
 
 HARD: JsonObject = {
     "$schema": "http://json-schema.org/draft-07/schema#",
@@ -48,7 +41,7 @@ HARD: JsonObject = {
         }
     },
 }
-"""What every part of the subsets has to do with; there also where no recorded data is."""
+"""What every part of the subsets has to do with."""
 
 
 def _declared(request: Any) -> Iterator[tuple[str, Any]]:
@@ -63,8 +56,8 @@ def _declared(request: Any) -> Iterator[tuple[str, Any]]:
 @cache
 def recorded_specs() -> tuple[ToolSpec, ...]:
     found: dict[str, ToolSpec] = {}
-    for file in sorted(RECORDED.glob("*/*.json")):
-        for exchange in json.loads(file.read_text())["exchanges"]:
+    for provider in PROVIDERS:
+        for exchange in itertools.chain.from_iterable(conversations(provider).values()):
             for name, schema in _declared(exchange["request"].get("json")):
                 text = json.dumps(schema, sort_keys=True)
                 found.setdefault(text, ToolSpec(f"{name}_{len(found)}", "Does.", schema))
@@ -73,23 +66,21 @@ def recorded_specs() -> tuple[ToolSpec, ...]:
 
 @cache
 def mcp_specs() -> tuple[ToolSpec, ...]:
-    tools = [entry["tool"] for entry in json.loads(MCP.read_text())]
+    tools = [entry["tool"] for entry in mcp_tools()]
     return tuple(ToolSpec(tool["name"], tool.get("description", ""), tool["inputSchema"]) for tool in tools)
 
 
 def all_specs() -> tuple[ToolSpec, ...]:
-    real = mcp_specs() + recorded_specs() if MCP.exists() and RECORDED.exists() else ()
-    return (ToolSpec("hard", "Does.", HARD), *real)
+    return (ToolSpec("hard", "Does.", HARD), *mcp_specs(), *recorded_specs())
 
 
 def lowered(target: Target) -> tuple[Lowered, ...]:
     return lower_all(all_specs(), target).tools
 
 
-@needs_data
 @every_target
 def test_real_schemas_are_lowered_to_what_the_api_takes(target: Target) -> None:
-    for specs, at_least in ((mcp_specs(), 51), (recorded_specs(), 40)):
+    for specs, at_least in ((mcp_specs(), 25), (recorded_specs(), 25)):
         before = copy.deepcopy([spec.parameters for spec in specs])
         found = lower_all(specs, target)
         assert len(specs) >= at_least
@@ -98,16 +89,14 @@ def test_real_schemas_are_lowered_to_what_the_api_takes(target: Target) -> None:
         assert [(quarantined.spec.name, quarantined.reason) for quarantined in found.quarantined] == []
 
 
-@needs_data
 def test_real_schemas_lose_nothing_where_the_api_takes_nearly_everything() -> None:
     for target in ("openai", "anthropic"):
         assert [loss for tool in lower_all(mcp_specs(), target).tools for loss in tool.losses] == []
 
 
-@needs_data
 def test_most_real_schemas_can_be_strict() -> None:
     found = lower_all(mcp_specs(), "openai-strict").tools
-    assert sum(tool.strict for tool in found) >= 45
+    assert sum(tool.strict for tool in found) >= 23
 
 
 @every_target
@@ -158,7 +147,7 @@ def test_openai_s_own_strict_form_of_a_strict_schema_is_itself() -> None:
     for tool in strict:
         theirs = copy.deepcopy(tool.schema)
         assert module._ensure_strict_json_schema(theirs, path=(), root=theirs) == tool.schema
-    assert strict or not MCP.exists()
+    assert strict
 
 
 @pytest.mark.filterwarnings("ignore")  # theirs are not ours

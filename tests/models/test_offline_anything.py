@@ -1,7 +1,5 @@
 """The offline model: whatever is said, and whatever tools there are, only valid calls (SPEC M5)."""
 
-import json
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,11 +7,11 @@ from hypothesis import strategies as st
 from handspan.core.tool import READ_ONLY, ToolSpec
 from handspan.core.values import Json, JsonObject
 from handspan.models.offline import Offline
-from tests.models.offline_talk import BUILTIN, CORPUS, Talk, answer_to, calls_for, device, foreign, mcp_tools
+from tests.models.offline_talk import BUILTIN, Talk, answer_to, calls_for, device, foreign, mcp_tools
+from tests.recorded import odd_texts
 
 pytestmark = pytest.mark.anyio
 
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpora are not beside the checkout")
 LAPTOP = device("laptop")
 
 
@@ -75,17 +73,15 @@ async def test_any_tool_is_called_only_as_its_schema_allows(
     assert await talk.say(f"{named}{text}")
 
 
-@needs_corpus
-async def test_naughty_strings_do_no_harm() -> None:
+async def test_odd_texts_do_no_harm() -> None:
     specs, model = [*BUILTIN, *LAPTOP, *mcp_tools()], Offline()
-    for text in json.loads((CORPUS / "blns" / "blns.json").read_text()):
+    for text in odd_texts():
         talk = Talk(specs, model=model)
         assert await talk.say(text)
         assert await talk.say(f"write '{text}' to notes.txt")
         assert await talk.say(f"/read_file {text}")
 
 
-@needs_corpus
 async def test_every_tool_of_real_mcp_servers_can_be_named_without_a_crash() -> None:
     specs, model = mcp_tools(), Offline()
     for spec in specs:

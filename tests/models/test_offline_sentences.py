@@ -4,11 +4,10 @@ import pytest
 
 from handspan.core.tool import READ_ONLY, ToolSpec
 from handspan.core.values import JsonObject
-from tests.models.offline_talk import BUILTIN, CORPUS, calls_for, device, foreign, mcp_tools
+from tests.models.offline_talk import BUILTIN, calls_for, device, foreign, mcp_tools
 
 pytestmark = pytest.mark.anyio
 
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpora are not beside the checkout")
 LAPTOP = device("laptop")
 Calls = list[tuple[str, JsonObject]]
 
@@ -232,7 +231,6 @@ async def test_own_tool_comes_before_the_same_one_elsewhere() -> None:
     ]
 
 
-@needs_corpus
 @pytest.mark.parametrize(
     ("text", "name"),
     [

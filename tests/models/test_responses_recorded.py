@@ -1,7 +1,4 @@
-"""Every recorded conversation of the Responses format is sent again: the SDK's types take it, item by item as it was.
-
-The data is read from beside the checkout and is not ours to copy; without it these tests say so and are skipped.
-"""
+"""Every recorded conversation of the Responses format is sent again: the SDK takes it, item by item as it was."""
 
 import itertools
 from collections import Counter
@@ -16,7 +13,6 @@ from handspan.core.results import Attachment
 from handspan.models.openai_wire import json_objects
 from handspan.models.responses import ResponsesCodec
 from tests.models import openai_oracle
-from tests.models.openai_oracle import needs_recordings
 from tests.models.openai_recorded import (
     Exchange,
     add_result,
@@ -28,8 +24,6 @@ from tests.models.openai_recorded import (
     requests,
     tools_of,
 )
-
-pytestmark = needs_recordings
 
 CALLING = ("reasoning", "function_call", "function_call_output")
 PICTURE = Attachment("image", "image/png", b"\x89PNG")
@@ -147,10 +141,10 @@ def test_recorded_conversation_goes_to_another_model_without_what_is_the_first_o
 
 
 def answered_before(exchange: Exchange) -> list[AssistantMessage]:
-    """The recorded answers of the same file that came before this request, as we read them."""
-    file, _, number = exchange["file"].partition("#")
-    before = [each for each in answers("openai-responses") if each["file"].partition("#")[0] == file]
-    return [answer_of(each) for each in before if int(each["file"].partition("#")[2]) < int(number)]
+    """The recorded answers of the same conversation that came before this request, as we read them."""
+    name, _, number = exchange["case"].partition("#")
+    before = [each for each in answers("openai-responses") if each["case"].partition("#")[0] == name]
+    return [answer_of(each) for each in before if int(each["case"].partition("#")[2]) < int(number)]
 
 
 def with_true_ids(recorded: list[Exchange], heard: list[AssistantMessage]) -> list[Exchange]:

@@ -15,7 +15,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.registry.registry import Registry
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import asks, user
 
 PHONE = Origin("device", "phone", "peer-1")

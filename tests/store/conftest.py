@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import Clock
 
 

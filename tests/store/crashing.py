@@ -12,7 +12,7 @@ from pathlib import Path
 from handspan.core.calls import new_call_id
 from handspan.core.conversations import Session
 from handspan.core.results import succeed
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import READS, WRITES, answers, asks, call, finished, started, user
 
 SESSIONS = 8

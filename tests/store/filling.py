@@ -6,7 +6,7 @@ from pathlib import Path
 
 from handspan.core.conversations import StoreError
 from handspan.core.messages import Text, UserMessage
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 
 async def main(state: Path) -> None:

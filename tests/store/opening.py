@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from handspan.core.conversations import StoreError
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 
 async def main(state: Path) -> None:

@@ -5,7 +5,7 @@ from msgspec import structs
 
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ToolError
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import soon
 
 pytestmark = pytest.mark.anyio

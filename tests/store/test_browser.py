@@ -5,8 +5,8 @@ import pytest
 from handspan.core.calls import ToolFacts
 from handspan.core.principals import Origin
 from handspan.core.results import Success
-from handspan.store.browser import MOST_SETS
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.browser import MOST_SETS
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import call, soon
 
 pytestmark = pytest.mark.anyio

@@ -29,8 +29,8 @@ from handspan.core.messages import (
 )
 from handspan.core.results import Attachment, succeed
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.rows import encode
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.rows import encode
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import (
     Clock,
     answers,

@@ -15,9 +15,9 @@ import pytest
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.database import Database
-from handspan.store.migrations import MIGRATIONS
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.migrations import MIGRATIONS
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import no_room, rows_in, soon, user
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from handspan.core.conversations import StoreError
 from handspan.core.devices import DeviceBook, DeviceRow
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import count, no_room, soon
 
 pytestmark = pytest.mark.anyio

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from handspan.core.calls import CallRecord
 from handspan.core.errors import ErrorCode
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
-from handspan.store.database import Database
-from handspan.store.journal import Wanted, page_query
-from handspan.store.migrations import MIGRATIONS
-from handspan.store.paging import Mark
-from handspan.store.rows import ENTRY, entry, outcome
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.journal import Wanted, page_query
+from handspan.store.sqlite.migrations import MIGRATIONS
+from handspan.store.sqlite.paging import Mark
+from handspan.store.sqlite.rows import ENTRY, entry, outcome
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import call, finished, rows_in, soon, started
 
 pytestmark = pytest.mark.anyio

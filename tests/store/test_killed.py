@@ -12,7 +12,7 @@ import pytest
 
 from handspan.core.messages import check_all
 from handspan.core.results import Failure, succeed
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import rows_in, soon
 
 pytestmark = pytest.mark.anyio

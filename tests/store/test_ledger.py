@@ -12,8 +12,8 @@ from handspan.core.conversations import Store, StoreError
 from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
 from handspan.core.values import Arguments
-from handspan.store.ledger import StoredLedger
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.ledger import StoredLedger
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import READS, WRITES, answers, asks, call, finished, no_room, rows_in, soon, started, user
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, structs
 from handspan.core.calls import CallRecord
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, ToolResult, succeed
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import READS, WRITES, Clock, call, finished, question, started
 
 IDS = st.sampled_from([f"c{number}" for number in range(6)])

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from handspan.core.errors import ToolError
 from handspan.core.values import JsonObject
-from handspan.store import memories
-from handspan.store.memories import Memory, Wanted, normal, words_of
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite import memories
+from handspan.store.sqlite.memories import Memory, Wanted, normal, words_of
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import Clock, count, soon
 
 pytestmark = pytest.mark.anyio

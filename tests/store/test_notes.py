@@ -8,7 +8,7 @@ import pytest
 from handspan.core.calls import LONGEST_NOTE, CallRecord, Ledger, Note
 from handspan.core.results import Failure, succeed
 from handspan.engine.ledger import MemoryLedger
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import Clock, call, count, soon
 
 pytestmark = pytest.mark.anyio

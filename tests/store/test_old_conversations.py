@@ -16,10 +16,10 @@ from handspan.engine.engine import Engine
 from handspan.models.scripted import Scripted
 from handspan.registry.registry import Registry
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.database import Database
-from handspan.store.migrations import MIGRATIONS
-from handspan.store.rows import encode
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.migrations import MIGRATIONS
+from handspan.store.sqlite.rows import encode
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import answers, asks, says, soon, user
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from handspan.bus.memory import MemoryBus
 from handspan.core.agents import Agent
+from handspan.core.bus import CallCompleted
 from handspan.core.calls import CallRecord, ToolFacts
 from handspan.core.context import ToolContext
 from handspan.core.conversations import Recovery
@@ -20,7 +22,7 @@ from handspan.core.questions import Answer
 from handspan.core.results import Failure, Pending, succeed
 from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, AnsweredBy, Handling, ToolSpec
 from handspan.core.values import Arguments
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.engine.house import House
 from tests.store.asking_devices import PHONE, SECONDS, TOOLS
 from tests.store.test_recovery import crash, running_session
@@ -295,7 +297,9 @@ def ask_and_kill(state: Path) -> dict[str, str]:
 
 async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: Path) -> None:
     asked = await asyncio.to_thread(ask_and_kill, state)
-    heard: list[CallRecord] = []
+    heard: list[CallCompleted] = []
+    bus = MemoryBus(strict=True)
+    bus.subscribe(CallCompleted, heard.append)
     async with SqliteStore(state) as store:
         recovery = await soon(store.recover())
         outliving = [asked[name] for name in ("phone__camera", "phone__battery", "torch")]
@@ -309,12 +313,10 @@ async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: P
             assert record.expires_at == pytest.approx(record.at + SECONDS)
         [session] = (await soon(store.conversations.page(owner="ann"))).sessions
         assert session.state == "waiting"
-        house = House(state, ledger=store.ledger, finished=heard.append)
+        house = House(state, ledger=store.ledger, bus=bus)
         for name, record in left.items():
             assert await soon(house.engine.settle(record.id, succeed(name))) == succeed(name)
-        assert [(record.id, record.result) for record in heard] == [
-            (record.id, succeed(name)) for name, record in left.items()
-        ]
+        assert [(call.id, call.status) for call in heard] == [(record.id, "success") for record in left.values()]
         for name, record in left.items():
             kept = await soon(store.ledger.get(record.id, owner="ann"))
             assert (kept.state, kept.result) == ("done", succeed(name))

@@ -10,9 +10,9 @@ from msgspec import structs
 
 from handspan.core.calls import CallRecord
 from handspan.core.results import Success, succeed
-from handspan.store import pruning
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite import pruning
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import Clock, answers, asks, call, finished, question, rows_in, soon, started, user
 
 pytestmark = pytest.mark.anyio

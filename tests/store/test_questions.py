@@ -8,7 +8,7 @@ from msgspec import structs
 
 from handspan.core.questions import Answer
 from handspan.core.results import succeed
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import Clock, call, count, finished, question, soon
 
 pytestmark = pytest.mark.anyio

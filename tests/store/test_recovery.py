@@ -11,8 +11,8 @@ from handspan.core.conversations import Recovery, Session
 from handspan.core.messages import Message
 from handspan.core.questions import Answer
 from handspan.core.results import Attachment, Failure, succeed
-from handspan.store.runs import Runs
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.runs import Runs
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import (
     READS,
     Clock,

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Message, ResultsMessage, Text, Usage, UserMessage, check_all
-from handspan.store.database import Database
-from handspan.store.migrations import MIGRATIONS
-from handspan.store.rows import encode
-from handspan.store.store import SqliteStore
-from handspan.store.thread_changes import Kind, Said, taken_along
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.migrations import MIGRATIONS
+from handspan.store.sqlite.rows import encode
+from handspan.store.sqlite.store import SqliteStore
+from handspan.store.sqlite.thread_changes import Kind, Said, taken_along
 from tests.store.things import WRITES, Clock, answers, asks, call, says, soon, started, user
 
 pytestmark = pytest.mark.anyio

@@ -3,8 +3,8 @@
 import pytest
 
 from handspan.core.errors import ToolError
-from handspan.store.store import SqliteStore
-from handspan.store.tokens import Token
+from handspan.store.sqlite.store import SqliteStore
+from handspan.store.sqlite.tokens import Token
 from tests.store.things import Clock, soon
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ import pytest
 from handspan.core.conversations import Total, UsageSum
 from handspan.core.errors import ToolError
 from handspan.core.messages import Usage
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import Clock, answers, asks, says, soon, user
 
 pytestmark = pytest.mark.anyio

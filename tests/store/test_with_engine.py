@@ -13,7 +13,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Pending, Success, succeed
 from handspan.core.tool import READ_ONLY, Annotations
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.engine.house import House
 from tests.store.things import rows_in, soon
 

@@ -14,8 +14,8 @@ from handspan.core.principals import BUILTIN
 from handspan.core.questions import Question
 from handspan.core.results import ToolResult
 from handspan.core.values import Arguments
-from handspan.store.ledger import StoredLedger
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.ledger import StoredLedger
+from handspan.store.sqlite.store import SqliteStore
 
 WAIT = 20.0
 """No test waits longer than that for anything."""

@@ -4,6 +4,7 @@ The recorded servers did not complete its loop; ours does. Calls in recorded res
 time: here they are replaced by those that our gateway asked.
 """
 
+import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -16,14 +17,15 @@ import pytest
 from handspan.core.artifacts import Artifacts
 from handspan.core.messages import Message, Text, UserMessage
 from handspan.core.tool import ToolSpec
+from handspan.core.values import Json
 from handspan.models.model import ModelEvent, Projection
 from handspan.models.plain import KeptMessages
 from handspan.testing import running_gateway
 from handspan.testing.spoken import Spoken
+from tests.recorded import FOLDER
 
-RECORDED = Path(__file__).parents[2].parent / "shared" / "recorded" / "agentflow"
-LOGS = sorted(path.name for path in RECORDED.glob("*.log"))
-NOT_HERE = "the recorded traffic is not beside this checkout"
+CLIENTS: dict[str, list[tuple[str, str, Json]]] = json.loads((FOLDER / "graph_client.json").read_text(encoding="utf-8"))
+"""What the client sent, one conversation a name: method, path and body of each request."""
 ROLES = {"user", "assistant", "system", "tool"}
 
 # What the graphs of that time did when a person said these words.
@@ -62,7 +64,7 @@ def _told(message: Message) -> Message:
 
 
 class Replay:
-    """One log, sent line by line."""
+    """One conversation, sent request by request."""
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
         self._http = http
@@ -71,13 +73,13 @@ class Replay:
         self.finished = 0
         """How many runs with calls came to their end."""
 
-    async def send(self, line: str) -> None:
+    async def send(self, method: str, path: str, said: Json) -> None:
         """Send one request, and look at its answer as the client does."""
-        method, path, body = re.fullmatch(r">> (\w+) (\S+) ?(.*)", line).groups()  # type: ignore[union-attr]  # every such line has them
+        body = "" if said is None else json.dumps(said, separators=(",", ":"))
         content = self._with_our_calls(body)
         headers = {"content-type": "application/json"} if content else {}
         answer = await self._http.request(method, path, content=content.encode(), headers=headers)
-        assert answer.status_code == _expected(path, body), f"{line}: {answer.text[:1000]}"
+        assert answer.status_code == _expected(path, body), f"{path}: {answer.text[:1000]}"
         if path.endswith("/stream") and answer.status_code == 200:
             self._look_at([_chunk_for_client(chunk) for chunk in answer.text.splitlines()], '"tool_result"' in body)
             return
@@ -104,23 +106,17 @@ class Replay:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("log", LOGS or [pytest.param("", marks=pytest.mark.skip(reason=NOT_HERE))])
-async def test_everything_that_the_original_client_sent_is_answered_as_it_needs(log: str, tmp_path: Path) -> None:
-    lines = _sent(log)
-    assert lines
+@pytest.mark.parametrize("requests", CLIENTS.values(), ids=CLIENTS)
+async def test_everything_that_the_original_client_sent_is_answered_as_it_needs(
+    requests: list[tuple[str, str, Json]], tmp_path: Path
+) -> None:
     async with running_gateway(tmp_path, model=Originals()) as gateway:
         headers = {"authorization": f"Bearer {gateway.token}"}
         async with httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=15, trust_env=False) as http:
             replay = Replay(http)
-            for line in lines:
-                await replay.send(line)
-    answered = sum('"call_id":"call_' in line for line in lines)
-    assert replay.finished == answered
-
-
-def _sent(log: str) -> list[str]:
-    said = (RECORDED / log).read_text(encoding="utf-8").splitlines()
-    return [line for line in said if line.startswith(">> ")]
+            for method, path, body in requests:
+                await replay.send(method, path, body)
+    assert replay.finished == sum("'call_id': 'call_" in str(body) for _, _, body in requests)
 
 
 def _expected(path: str, body: str) -> int:

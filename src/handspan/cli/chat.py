@@ -17,11 +17,10 @@ from handspan.cli.shown import JsonLines, Show, Shown
 from handspan.cli.terminal import questions_for
 from handspan.core.agents import Agent
 from handspan.core.errors import ConfigError
-from handspan.core.events import Ended, Event
+from handspan.core.events import Ended, Event, Titled
 from handspan.core.messages import Text, UserMessage
 from handspan.gateway.app import App
 from handspan.gateway.conversations.conversing import Conversing
-from handspan.gateway.conversations.turn_events import Titled
 from handspan.models.choice import Choice
 
 if TYPE_CHECKING:

@@ -104,6 +104,13 @@ class Ended(Struct, frozen=True, tag="ended"):
     """The model's last words, or what went wrong."""
 
 
+@final
+class Titled(Struct, frozen=True, tag="title"):
+    """The session has got its first name. It comes after the end of the turn."""
+
+    title: str
+
+
 Event: TypeAlias = (
     TextArrived
     | ThinkingArrived

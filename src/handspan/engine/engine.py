@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import UnsetType, structs
 
 from handspan.core.artifacts import Artifacts
+from handspan.core.bus import Bus
 from handspan.core.calls import CallRecord, Ledger, ToolCall
 from handspan.core.errors import ToolError
 from handspan.core.questions import Questions
@@ -31,7 +32,7 @@ from handspan.engine.pending import PendingCalls
 from handspan.engine.policy import ALLOW, Ask, Deny, ModePolicy, Policy, Verdict
 from handspan.engine.records import CallAtWork, at_work, new_record, unread_record
 from handspan.engine.running import Running, Started, expiry
-from handspan.engine.telling import Finished, tell_of
+from handspan.engine.telling import publish_when_stored
 from handspan.engine.watchdog import Watchdog
 from handspan.registry.entry import Entry
 
@@ -53,16 +54,16 @@ class Engine:
         ledger: Ledger | None = None,
         gates: Gates | None = None,
         result_limit: int = RESULT_LIMIT,
-        finished: Finished | None = None,
+        bus: Bus | None = None,
     ) -> None:
-        """`finished` hears of every call that got its one result here, once the ledger has kept that."""
+        """`bus` is told of every call that got its one result here, once the ledger has stored that."""
         self._artifacts = artifacts
         self._policy = policy or ModePolicy()
         self._asking = Asking(questions or OpenQuestions(), question_timeout)
         self._hooks = hooks or None  # no hooks, no stations: most houses have none
         self._ledger = ledger or MemoryLedger()
         self._result_limit = result_limit
-        self._finished = finished
+        self._bus = bus
         gates = gates or Gates()
         self.running = Running(artifacts, workspace, gates)
         self.watchdog = Watchdog(gates.is_busy)
@@ -125,7 +126,7 @@ class Engine:
                 await self._finish(record, _cancelled_late(record, record.early), started.began)
                 raise
             except GeneratorExit:  # the task itself is taken down: nothing can be awaited any more
-                tell_of(self._finished, self._ledger.finish(record, _cancelled(record.name)), record)
+                publish_when_stored(self._bus, self._ledger.finish(record, _cancelled(record.name)), record)
                 raise
             return await self._finish(record, outcome, started.began) or await self._first_result(record)
         finally:
@@ -150,8 +151,8 @@ class Engine:
             raise
         record.duration = time.monotonic() - began
         written = self._ledger.finish(record, result)
-        if self._finished is not None:
-            written = tell_of(self._finished, written, record)
+        if self._bus is not None:
+            written = publish_when_stored(self._bus, written, record)
         is_first = written if type(written) is bool else await _once_written(written, record)
         return result if is_first else None
 
@@ -318,7 +319,7 @@ class Engine:
 
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """A call that goes no further has its result too, and its place in the journal."""
-        written = tell_of(self._finished, self._ledger.finish(record, failure), record)
+        written = publish_when_stored(self._bus, self._ledger.finish(record, failure), record)
         if not isinstance(written, bool):
             await _once_written(written, record)
         return failure

@@ -4,7 +4,7 @@ from handspan.core.errors import ToolError, WireError
 from handspan.core.values import Arguments
 from handspan.engine.caller import Caller
 from handspan.registry.entry import Entry
-from handspan.wire import strict_json
+from handspan.wire.strict_json import parse
 
 
 def find(name: str, caller: Caller) -> Entry:
@@ -31,8 +31,8 @@ def _identity(entry: Entry) -> tuple[str, str, str]:
 def valid(entry: Entry, raw: Arguments | bytes | str) -> Arguments:
     """The arguments, parsed and valid against the tool's schema."""
     try:
-        arguments = strict_json.parse(raw or b"{}") if isinstance(raw, (bytes, str)) else raw
-        if isinstance(arguments, dict):
+        arguments = raw if type(raw) is dict else parse(raw or b"{}")
+        if type(arguments) is dict:
             if not entry.is_valid(arguments):
                 entry.validator.check(arguments)
             return arguments

@@ -51,7 +51,10 @@ class Gate:
         """Make room; the next one waiting goes in."""
         if self._beyond is not None:
             self._beyond.leave()
-        self._leave()
+        if self._waiting:
+            self._leave()
+        else:
+            self.inside -= 1
 
     async def _wait(self, patience: float | None) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

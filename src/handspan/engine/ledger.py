@@ -28,7 +28,9 @@ class MemoryLedger:
     def start(self, record: CallRecord) -> None:
         """A tool is about to be touched."""
         if record.state is None:
-            self._enter(record)
+            if record.id in self._calls:
+                raise _used_before(record)
+            self._calls[record.id] = record
         record.state = "started"
 
     async def suspend(self, record: CallRecord) -> None:
@@ -39,10 +41,8 @@ class MemoryLedger:
 
     def finish(self, record: CallRecord, result: ToolResult) -> bool:
         """Keep the one result; False when this call already has one."""
-        known = self._calls.get(record.id)
-        if known is not record:
-            # A call that was refused before anyone knew it may bear another call's id, which goes on.
-            if (known is None) != (record.state is None) or (known is not None and known.state == "done"):
+        if self._calls.get(record.id) is not record:
+            if not self._takes(record):
                 return False
             self._calls[record.id] = record
         elif record.state == "done":
@@ -87,6 +87,12 @@ class MemoryLedger:
         """The calls that have no result yet."""
         return iter([record for record in self._calls.values() if record.state != "done"])
 
+    def _takes(self, record: CallRecord) -> bool:
+        """Whether a record that is not the known one of its id may end that call."""
+        known = self._calls.get(record.id)
+        # A call that was refused before the ledger knew it may bear another call's id, which goes on.
+        return (known is None) == (record.state is None) and (known is None or known.state != "done")
+
     def _forget_oldest(self) -> None:
         while self._done and (len(self._done) > self._keep or self._bytes > self._keep_bytes):
             oldest = self._done.popleft()
@@ -97,7 +103,9 @@ class MemoryLedger:
 
     def _enter(self, record: CallRecord) -> None:
         if record.id in self._calls:
-            raise ToolError(
-                "invalid_arguments", f"The call id {record.id!r} was used before: every call needs its own."
-            )
+            raise _used_before(record)
         self._calls[record.id] = record
+
+
+def _used_before(record: CallRecord) -> ToolError:
+    return ToolError("invalid_arguments", f"The call id {record.id!r} was used before: every call needs its own.")

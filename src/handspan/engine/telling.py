@@ -1,51 +1,48 @@
-"""Telling whoever listens of the calls that have their result: doors acknowledge, count and show by it."""
+"""Publishes the calls that have their result: doors acknowledge, count and show by it."""
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Generator
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
+from handspan.core.bus import Bus, CallCompleted
 from handspan.core.calls import CallRecord
-
-_log = logging.getLogger(__name__)
-
-Finished: TypeAlias = Callable[[CallRecord], None]
-"""Hears of a call once its result is kept. What it raises is logged, and hurts nobody."""
+from handspan.core.results import Failure
 
 
-def tell_of(finished: Finished | None, written: Awaitable[bool] | bool, record: CallRecord) -> Awaitable[bool] | bool:
-    """What the ledger said of a result; and `finished` hears of it when it is kept, even if nobody waits for that."""
-    if finished is None:
+def publish_when_stored(bus: Bus | None, written: Awaitable[bool] | bool, record: CallRecord) -> Awaitable[bool] | bool:
+    """Returns the ledger's answer. Publishes the call once its result is stored, even if the caller was cancelled."""
+    if bus is None:
         return written
     if type(written) is bool:
         if written:
-            _tell(finished, record)
+            _publish(bus, record)
         return written
-    kept = asyncio.ensure_future(written)
-    kept.add_done_callback(partial(_tell_if_kept, finished, record))
-    return _Unharmed(kept)
+    stored = asyncio.ensure_future(written)
+    stored.add_done_callback(partial(_publish_if_stored, bus, record))
+    return _Shielded(stored)
 
 
-class _Unharmed:
+class _Shielded:
     """Waits for a write that goes on when the waiting is cancelled."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_stored",)
 
-    def __init__(self, kept: asyncio.Future[bool]) -> None:
-        self._kept = kept
+    def __init__(self, stored: asyncio.Future[bool]) -> None:
+        self._stored = stored
 
     def __await__(self) -> Generator[Any, None, bool]:
-        return asyncio.shield(self._kept).__await__()
+        return asyncio.shield(self._stored).__await__()
 
 
-def _tell_if_kept(finished: Finished, record: CallRecord, kept: asyncio.Future[bool]) -> None:
-    if not kept.cancelled() and kept.exception() is None and kept.result():
-        _tell(finished, record)
+def _publish_if_stored(bus: Bus, record: CallRecord, stored: asyncio.Future[bool]) -> None:
+    if not stored.cancelled() and stored.exception() is None and stored.result():
+        _publish(bus, record)
 
 
-def _tell(finished: Finished, record: CallRecord) -> None:
-    try:
-        finished(record)
-    except Exception:  # code of a door
-        _log.exception("The end of the call %s (%s) was not heard", record.id, record.name)
+def _publish(bus: Bus, record: CallRecord) -> None:
+    result = record.result
+    status = result.code if type(result) is Failure else "success"
+    bus.publish(
+        CallCompleted(record.owner, record.session, record.id, record.name, record.tool, status, record.duration)
+    )

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
@@ -12,7 +11,7 @@ from handspan.agent.skill_switches import SkillSwitches
 from handspan.agent.skills import Skills
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
-from handspan.core.calls import CallRecord
+from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
 from handspan.core.conversations import Recovery
 from handspan.core.errors import ConfigError
@@ -33,7 +32,7 @@ from handspan.registry.toolbox import Reason, Toolbox
 from handspan.sources.builtin import BuiltinTools
 from handspan.sources.plugins import FolderTools, PluginTools
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from handspan.store.switches import Switches
 from handspan.tools.sandbox import Sandbox, create_workspace
 
@@ -57,11 +56,11 @@ class App:
         config_folder: Path | None = None,
         *,
         durable: bool = False,
-        finished: Callable[[CallRecord], None] | None = None,
+        bus: Bus | None = None,
     ) -> None:
         """`durable` keeps calls and conversations in the state folder; without it they end with the process.
 
-        `finished` hears of every call that has its one result.
+        `bus` is told of every call that has its one result.
         """
         self.settings = settings
         self.switches = Switches(settings.state / "disabled.json")
@@ -88,7 +87,7 @@ class App:
             ledger=self.store.ledger if self.store else None,
             gates=Gates(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
-            finished=finished,
+            bus=bus,
         )
         self.agents = Agents(settings, self.store.agents if self.store else None)
         folders = skill_folders(settings.workspace, config_folder, [settings.state])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
+from handspan.core.bus import TokenRevoked
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.replays import Replays
 from handspan.gateway.graph.routes import application
@@ -43,7 +44,8 @@ class BrowserDoors:
         )
         self._http = application(doors)
         self.socket = GraphSocketDoor(gateway.auth, doors, rules.limits.backlog_bytes, lambda: gateway.peers.is_open)
-        gateway.auth.revoked += [self.socket.revoke, doors.open_streams.revoke]
+        gateway.bus.subscribe(TokenRevoked, lambda event: self.socket.revoke(event.token))
+        gateway.bus.subscribe(TokenRevoked, lambda event: doors.open_streams.revoke(event.token))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""

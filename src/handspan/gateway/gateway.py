@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import logging
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,12 +11,20 @@ import msgspec
 from msgspec import structs
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from handspan.bus.memory import STRICT_VARIABLE, MemoryBus
 from handspan.config.settings import Settings
-from handspan.core.calls import CallRecord
+from handspan.core.bus import (
+    Bus,
+    CallCompleted,
+    DeviceChanged,
+    QuestionEnded,
+    QuestionOpened,
+    TokenRevoked,
+    ToolsChanged,
+    TurnEvent,
+)
 from handspan.core.errors import HandspanError
-from handspan.core.events import CallStarted, Ended, RoundBegan, UsageCounted
-from handspan.core.questions import Answer, Question
-from handspan.core.results import Failure
+from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCounted
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.leftovers import Leftovers
@@ -24,19 +33,18 @@ from handspan.gateway.clients.resume_tokens import ResumeTokens, kept_key
 from handspan.gateway.clients.ws import WebSocketDoor, WsDoors
 from handspan.gateway.conversations.answered_calls import AnsweredCalls
 from handspan.gateway.conversations.questions import AwaitedQuestions
-from handspan.gateway.conversations.turn_events import Happening, Titled
 from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth, AuthMiddleware
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.refusals import Refused, is_graph, send_refusal, send_whole
-from handspan.gateway.live import Live, Topic
+from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.prefix import PathPrefix, with_one_slash
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from handspan.wire.ws_frames import Fault, Limits, Result
 
 _log = logging.getLogger(__name__)
@@ -56,13 +64,14 @@ class Gateway:
     def __init__(self, settings: Settings, config_folder: Path | None = None, *, model: str | Model = "") -> None:
         """`model` answers where an agent names none: a name as in the settings, or a model itself."""
         self.settings = settings
-        self.questions = AwaitedQuestions()
+        self.bus: Bus = MemoryBus(strict=bool(os.environ.get(STRICT_VARIABLE)))
+        self.questions = AwaitedQuestions(self.bus)
         self.live = Live()
         self.metrics = Metrics()
-        self.app = App(settings, self.questions, config_folder, durable=True, finished=self.finished)
+        self.app = App(settings, self.questions, config_folder, durable=True, bus=self.bus)
         assert self.app.store is not None  # it is durable
         self.store: SqliteStore = self.app.store
-        self.auth = Auth(settings, self.store.tokens, settings.state)
+        self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
         self.pairing = Pairing(self.auth)
         self.devices = Devices(self.store.devices)
         self._choosing: asyncio.Task[Choice] | None = None
@@ -97,16 +106,13 @@ class Gateway:
             )  # a wrong name is told at the start; what has to be looked for is looked for later
         app, store = self.app, self.store
         conversing = app.conversing()
-        self.turns = Turns(store, conversing, app.agents, self._choose_model)
+        self.turns = Turns(store, conversing, app.agents, self._choose_model, self.bus)
         self._answered = AnsweredCalls(store, app.engine, conversing, app.agents, self.turns)
         self._leftovers = Leftovers(app.engine, app.artifacts, self.settings.workspace, self.turns.go_on)
         self.peers = self._peers()
         self._ws = WebSocketDoor(WsDoors(self.auth, self.peers, self.turns, self.questions, self._limits, self._late))
         self.questions.open(store.questions, self._answered.answered)
-        self.questions.asked += [self.turns.question_asked, self._asked]
-        self.questions.closed += [self.turns.question_closed, self._closed]
-        self.turns.heard.append(self._happened)
-        self.auth.revoked += [self.peers.revoke, self.live.drop, self._ws.revoke]
+        self._subscribe()
         self._leftovers.open(await store.ledger.left_open(), self.settings.gateway.resume_grace)
         await self._answered.recover(app.recovery)
         self._watch()
@@ -187,21 +193,35 @@ class Gateway:
 
     # What happens, and who has to hear of it.
 
-    def finished(self, record: CallRecord) -> None:
-        """A call has its one result, and it is kept: only now a device may forget it (ws.md 5.3)."""
-        origin = record.tool.origin
+    def _subscribe(self) -> None:
+        """Listeners run before `publish` returns: the bus is this process's own."""
+        listen = self.bus.subscribe
+        listen(CallCompleted, self._call_completed)
+        listen(CallCompleted, self.metrics.call)
+        listen(TurnEvent, self._turn_event)
+        listen(QuestionOpened, lambda event: self._show_question(event.owner, event.question.id, is_open=True))
+        listen(QuestionEnded, lambda event: self._show_question(event.owner, event.id, is_open=False))
+        listen(ToolsChanged, lambda event: self.live.publish(event.owner, "tools", {}))
+        listen(DeviceChanged, lambda event: self.live.publish(event.owner, "devices", {}))
+        listen(TokenRevoked, lambda event: self.peers.revoke(event.token))
+        listen(TokenRevoked, lambda event: self.live.drop(event.token))
+        listen(TokenRevoked, lambda event: self._ws.revoke(event.token))
+
+    def _call_completed(self, call: CallCompleted) -> None:
+        """The result is stored: only now a device may forget it (ws.md 5.3). Without this it would send it again."""
+        origin = call.tool.origin
         if origin is not None and origin.connection:
             peer = self.peers.find(origin.connection)
             if peer is not None:
-                peer.calls.finished(record.id)
-        if record.tool.answered_by == "request" and type(record.result) is Failure and record.result.code == "timeout":
-            self._answered.expired(record.id)
-        self.metrics.call(record)
+                peer.calls.finished(call.id)
+        if call.tool.answered_by == "request" and call.status == "timeout":
+            self._answered.expired(call.id)
         if self.live:
-            self.live.publish(record.owner, "calls", {"id": record.id, "tool": record.name, "session": record.session})
+            self.live.publish(call.owner, "calls", {"id": call.id, "tool": call.name, "session": call.session})
 
-    def _happened(self, owner: str, session: str, happening: Happening) -> None:
-        match happening:
+    def _turn_event(self, happened: TurnEvent) -> None:
+        owner, session = happened.owner, happened.session
+        match happened.event:
             case Ended(reason=reason):
                 self.metrics.turns.add(reason)
                 self.live.publish(owner, "sessions", {"id": session, "state": "idle"})
@@ -214,14 +234,8 @@ class Gateway:
             case UsageCounted(usage=usage):
                 self.metrics.used(usage)
 
-    def _told(self, owner: str, topic: Topic) -> None:
-        self.live.publish(owner, topic, {})
-
-    def _asked(self, question: Question) -> None:
-        self.live.publish(question.owner, "questions", {"id": question.id, "open": True})
-
-    def _closed(self, question: Question, answer: Answer | None, by: str) -> None:
-        self.live.publish(question.owner, "questions", {"id": question.id, "open": False})
+    def _show_question(self, owner: str, question_id: str, *, is_open: bool) -> None:
+        self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
 
     def _late(self, peer: Peer, frame: Result | Fault) -> None:
         """A result for a call that is over: the journal keeps it as a note (ws.md 6.7 k)."""
@@ -256,7 +270,7 @@ class Gateway:
     def _peers(self) -> Peers:
         tokens = ResumeTokens(kept_key(self.settings.state / "resume.key"))
         grace = self.settings.gateway.resume_grace
-        return Peers(self.app.registry, self.offer_rules, tokens, self.devices, self._leftovers, grace, self._told)
+        return Peers(self.app.registry, self.offer_rules, tokens, self.devices, self._leftovers, grace, self.bus)
 
     def _watch(self) -> None:
         look = self.metrics.watch

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 
+from handspan.core.bus import TokenRevoked
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peers
 from handspan.gateway.entry.auth import Auth
@@ -56,7 +57,7 @@ class HttpDoors:
             model_choice=gateway.model_choice,
             limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
         )
-        gateway.auth.revoked.append(self._doors.at_work.drop)
+        gateway.bus.subscribe(TokenRevoked, lambda event: self._doors.at_work.drop(event.token))
         self.asgi = Starlette(routes=routes(self._doors), exception_handlers=ERROR_FORMS)
         self.asgi.router.redirect_slashes = False  # an address is one, with its slash or without
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from handspan.core.errors import HandspanError
 from handspan.core.values import Json
-from handspan.store.rows import encode
+from handspan.store.sqlite.rows import encode
 
 Topic: TypeAlias = Literal["sessions", "calls", "questions", "devices", "tools", "agents", "tokens"]
 EVERYBODY: Final = ""

@@ -10,14 +10,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, get_args
 
-from msgspec import UNSET
-
-from handspan.core.calls import CallRecord
+from handspan.core.bus import CallCompleted
 from handspan.core.errors import ERROR_TYPES
 from handspan.core.events import EndReason
 from handspan.core.messages import Usage
 from handspan.core.principals import OriginKind
-from handspan.core.results import Failure
 from handspan.core.version import VERSION
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -130,14 +127,12 @@ class Metrics:
         """Show what `look` says at the moment somebody asks."""
         self._gauges[name] = (meaning, look)
 
-    def call(self, record: CallRecord) -> None:
+    def call(self, call: CallCompleted) -> None:
         """Count a call that has its result."""
-        result, origin = record.result, record.tool.origin
-        if result is UNSET:
-            return
+        origin = call.tool.origin
         kind = OTHER if origin is None else origin.kind
-        self.calls.add(kind, result.code if type(result) is Failure else "success")
-        self.call_seconds.add(kind, record.duration)
+        self.calls.add(kind, call.status)
+        self.call_seconds.add(kind, call.duration)
 
     def used(self, usage: Usage) -> None:
         """Count what a reply used; what nobody said is not counted."""

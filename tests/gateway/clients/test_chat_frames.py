@@ -19,13 +19,14 @@ from handspan.core.events import (
     RoundBegan,
     TextArrived,
     ThinkingArrived,
+    Titled,
     UsageCounted,
 )
 from handspan.core.messages import Usage
 from handspan.core.questions import Question
 from handspan.core.results import Attachment, Failure, encode_envelope, succeed
 from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_frame, output_of, question_frame
-from handspan.gateway.conversations.turn_events import Happening, Prompted, QuestionOver, Titled
+from handspan.gateway.conversations.turn_events import Happening, Prompted, QuestionOver
 from handspan.wire.ws import encode
 
 QUESTION = Question("q", "approval", "c1", "write_file", {"path": "a"}, "why", "ann", "s", "f", 300.0)

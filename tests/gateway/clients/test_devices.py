@@ -13,7 +13,7 @@ from handspan.core.devices import DeviceRow
 from handspan.core.errors import ToolError
 from handspan.gateway.clients import devices as module
 from handspan.gateway.clients.devices import DeviceInfo, Devices
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import Clock, soon
 
 pytestmark = pytest.mark.anyio

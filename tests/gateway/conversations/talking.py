@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from handspan.bus.memory import MemoryBus
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent
 from handspan.core.artifacts import Artifacts
@@ -22,7 +23,7 @@ from handspan.models.choice import Choice
 from handspan.models.model import Model, ModelEvent, Projection
 from handspan.models.plain import KeptMessages
 from handspan.models.scripted import Request, Scripted, ScriptTurn
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 WAIT = 20.0
 """No test waits longer than that for anything."""
@@ -107,19 +108,19 @@ class House:
 
     def __init__(self, folder: Path, turns: Sequence[ScriptTurn] = (), patience: float = 30.0) -> None:
         folders = {"workspace": str(folder / "ws"), "state": str(folder / "st")}
-        self.questions = AwaitedQuestions()
-        self.app = App(load_settings(None, {"HOME": str(folder)}, folders), self.questions, durable=True)
+        self.bus = MemoryBus(strict=True)
+        self.questions = AwaitedQuestions(self.bus)
+        settings = load_settings(None, {"HOME": str(folder)}, folders)
+        self.app = App(settings, self.questions, durable=True, bus=self.bus)
         assert self.app.store is not None
         self.store: SqliteStore = self.app.store
         self.model: Model = Player(turns)
         self.chosen: list[str] = []
         """The names of the models that were asked for."""
         conversing, agents = self.app.conversing(), self.app.agents
-        self.turns = Turns(self.store, conversing, agents, self.choose_model, patience)
+        self.turns = Turns(self.store, conversing, agents, self.choose_model, self.bus, patience)
         self.answered = AnsweredCalls(self.store, self.app.engine, conversing, agents, self.turns)
         self.questions.open(self.store.questions, self.answered.answered)
-        self.questions.asked.append(self.turns.question_asked)
-        self.questions.closed.append(self.turns.question_closed)
         self.runs: list[str] = []
         self.reached = asyncio.Event()
         self.may_end = asyncio.Event()

@@ -13,7 +13,7 @@ from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ConfigError
 from handspan.core.values import JsonObject
 from handspan.gateway.conversations.agents import Agents, KnownAgent, selects, ticked, unticked
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 READER = Agent("reader", ("read_*",), (), "read_only")
 TOOLS = ("read_file", "read_artifact", "write_file", "web_fetch")

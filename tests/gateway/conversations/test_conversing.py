@@ -13,7 +13,7 @@ from handspan.config.load import load_settings
 from handspan.config.settings import ModelPrice
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ConfigError, ToolError
-from handspan.core.events import Ended, Event
+from handspan.core.events import Ended, Event, Titled
 from handspan.core.messages import (
     AssistantMessage,
     CallPart,
@@ -28,7 +28,6 @@ from handspan.core.principals import OPERATOR, Origin, Principal
 from handspan.core.results import Success
 from handspan.gateway.app import App
 from handspan.gateway.conversations.conversing import LAST
-from handspan.gateway.conversations.turn_events import Titled
 from handspan.models.choice import Choice
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, ScriptTurn, Turn, call

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from handspan.core.events import Ended
+from handspan.core.events import Ended, Titled
 from handspan.core.principals import OPERATOR
 from handspan.gateway.conversations.rooms import MOST_WAITING
-from handspan.gateway.conversations.turn_events import Titled
 from handspan.gateway.conversations.turns import SessionBusy
 from handspan.models.model import TextDelta
 from handspan.models.scripted import Scripted, call

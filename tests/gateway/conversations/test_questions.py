@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from handspan.core.bus import QuestionEnded
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.conversations import Recovery, StoreError
 from handspan.core.events import CallFinished, CallProgress, Ended, QuestionAsked
@@ -72,9 +73,9 @@ async def test_nobody_else_can_answer_and_the_first_answer_wins(house: House) ->
 
 async def test_silence_is_a_no(house: House) -> None:
     told: list[object] = []
-    house.questions.closed.append(lambda question, answer, by: told.append((answer, by)))
+    house.bus.subscribe(QuestionEnded, lambda event: told.append((event.decision, event.by)))
     assert await soon(house.questions.ask(a_question(expires_in=0.02))) == Answer("expired")
-    assert told == [(Answer("expired"), "")]
+    assert told == [("expired", "")]
     assert not await soon(house.questions.answer(a_question().id, ALLOW, owner=OWNER))
 
 

@@ -6,6 +6,7 @@ import sqlite3
 import pytest
 
 from handspan import Pending, tool
+from handspan.core.bus import TurnEvent
 from handspan.core.events import Ended, RoundBegan, TextArrived
 from handspan.core.messages import AssistantMessage, Message, StopReason, Text, UserMessage
 from handspan.core.principals import OPERATOR, Origin
@@ -199,7 +200,7 @@ async def test_a_message_that_was_answered_is_told_its_end_and_nobody_else_hears
     await house.say("1", front, message_id="m1")
     house.turns.watch("s", OWNER, watcher)
     counted: list[object] = []
-    house.turns.heard.append(lambda *happened: counted.append(happened))
+    house.bus.subscribe(TurnEvent, counted.append)
     again = Front()
     assert await house.say("1", again, message_id="m1") == Ended("done", "one")
     assert again.heard == [Accepted("m1"), AnsweredBefore(Ended("done", "one"), "one")]

@@ -9,10 +9,9 @@ from handspan.agent.session import Session
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent
 from handspan.core.errors import ToolError
-from handspan.core.events import Event
+from handspan.core.events import Event, Titled
 from handspan.core.messages import ResultsMessage, Text, UserMessage
 from handspan.gateway.app import App
-from handspan.gateway.conversations.turn_events import Titled
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn, call
 

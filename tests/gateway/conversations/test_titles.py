@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from handspan.core.conversations import StoreError
+from handspan.core.events import Titled
 from handspan.core.messages import Media, Message, UserMessage
 from handspan.core.principals import OPERATOR
 from handspan.core.results import Attachment
 from handspan.gateway.conversations.titles import short, title_of
-from handspan.gateway.conversations.turn_events import Titled
 from tests.gateway.conversations.talking import Front, House, said, soon
 
 pytestmark = pytest.mark.anyio

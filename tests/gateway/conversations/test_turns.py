@@ -10,10 +10,10 @@ import pytest
 from handspan import Pending, tool
 from handspan.core.agents import Agent
 from handspan.core.conversations import StoreError
-from handspan.core.events import CallFinished, CallStarted, Ended, RoundBegan, TextArrived
+from handspan.core.events import CallFinished, CallStarted, Ended, RoundBegan, TextArrived, Titled
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.results import Success
-from handspan.gateway.conversations.turn_events import Prompted, Titled
+from handspan.gateway.conversations.turn_events import Prompted
 from handspan.gateway.conversations.turns import NoUserMessage, SessionBusy, SessionRefused
 from handspan.models.model import ModelError
 from handspan.models.scripted import call

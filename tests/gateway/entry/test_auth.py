@@ -11,7 +11,9 @@ import msgspec
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from handspan.bus.memory import MemoryBus
 from handspan.config.settings import GatewaySettings, Settings
+from handspan.core.bus import TokenRevoked
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
 from handspan.gateway.entry.auth import Admitted, Auth, AuthMiddleware, Refused, is_open
@@ -20,7 +22,7 @@ from handspan.gateway.entry.refusals import send_refusal, send_whole
 from handspan.gateway.entry.tokens import PAGE_SECONDS, hash_of
 from handspan.gateway.entry.tries import Tries
 from handspan.gateway.prefix import PathPrefix
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.gateway.entry.entering import Answer, nothing_received, scope, socket_scope
 from tests.store.things import Clock, soon
 
@@ -49,9 +51,9 @@ async def auth(store: SqliteStore, state: Path, clock: Clock) -> Auth:
     return await opened(store, state, clock)
 
 
-async def opened(store: SqliteStore, state: Path, clock: Clock, **gateway: Any) -> Auth:
+async def opened(store: SqliteStore, state: Path, clock: Clock, bus: MemoryBus | None = None, **gateway: Any) -> Auth:
     settings = Settings(state.parent / "workspace", state, gateway=GatewaySettings(**gateway))
-    auth = Auth(settings, store.tokens, state, clock)
+    auth = Auth(settings, store.tokens, state, bus or MemoryBus(), clock)
     await soon(auth.open())
     return auth
 
@@ -108,13 +110,17 @@ class TestTokens:
         admin = Admitted(Principal("ann", ("admin",)), "h", "header")
         assert all(admin.may(scope) for scope in ("chat", "device", "admin"))
 
-    async def test_a_revoked_token_is_out_at_once_and_whoever_listens_hears_it(self, auth: Auth) -> None:
-        heard: list[str] = []
-        auth.revoked.append(heard.append)
+    async def test_a_revoked_token_is_out_at_once_and_its_listeners_are_told(
+        self, store: SqliteStore, state: Path, clock: Clock
+    ) -> None:
+        heard: list[TokenRevoked] = []
+        bus = MemoryBus(strict=True)
+        bus.subscribe(TokenRevoked, heard.append)
+        auth = await opened(store, state, clock, bus)
         token = await soon(auth.issue("ann", ("chat",)))
         assert not await soon(auth.revoke(hash_of(token), "bob")) and not heard
         assert await soon(auth.revoke(hash_of(token), "ann"))
-        assert heard == [hash_of(token)]
+        assert heard == [TokenRevoked("ann", hash_of(token))]
         assert (await refusal(auth, scope(authorization=f"Bearer {token}"))).code == "unauthorized"
         assert not await soon(auth.revoke(hash_of(token), "ann")) and len(heard) == 1
 

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from handspan.bus.memory import MemoryBus
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.principals import OPERATOR, Principal
 from handspan.gateway.entry.auth import Auth, Refused
 from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
 from handspan.gateway.entry.qr import qr_svg, qr_text
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.gateway.entry.entering import scope
 from tests.store.things import Clock, soon
 
@@ -36,7 +37,7 @@ async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
 async def opened(store: SqliteStore, clock: Clock, tmp_path: Path, **gateway: Any) -> Auth:
     state = tmp_path / "state"
     settings = Settings(tmp_path / "workspace", state, gateway=GatewaySettings(**gateway))
-    auth = Auth(settings, store.tokens, state, clock)
+    auth = Auth(settings, store.tokens, state, MemoryBus(), clock)
     await soon(auth.open())
     return auth
 

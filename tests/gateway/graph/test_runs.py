@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from handspan.core.bus import QuestionOpened
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Decision, Question
 from handspan.core.results import Failure
@@ -375,7 +376,7 @@ class TestTheSameEngine:
         async with house(tmp_path, agents={"General": {"mode": "ask_always"}}) as there, asyncio.timeout(20):
             questions = there.gateway.gateway.questions
             asked: asyncio.Queue[Question] = asyncio.Queue()
-            questions.asked.append(asked.put_nowait)
+            there.gateway.gateway.bus.subscribe(QuestionOpened, lambda event: asked.put_nowait(event.question))
             await there.page.set_up(ECHO)
             running = asyncio.create_task(
                 there.page.say('call echo {"x": 1}\ncall echo {"x": 2}\nthen\n{results}', "t")

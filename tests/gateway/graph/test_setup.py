@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from handspan.store.browser import MOST_SETS
+from handspan.store.sqlite.browser import MOST_SETS
 from tests.gateway.graph.house import ECHO, House, Page, result, tool
 
 pytestmark = pytest.mark.anyio

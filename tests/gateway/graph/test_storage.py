@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from handspan.store.database import Database
+from handspan.store.sqlite.database import Database
 from tests.gateway.graph.house import ECHO, House, Page, result, said
 from tests.gateway.graph.test_stream import run, socket, words
 

@@ -11,8 +11,10 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp
 
+from handspan.bus.memory import MemoryBus
 from handspan.config.load import load_settings
 from handspan.config.settings import Settings
+from handspan.core.bus import TokenRevoked
 from handspan.core.context import ToolContext
 from handspan.core.principals import BUILTIN, OPERATOR, Origin, Scope
 from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
@@ -54,8 +56,9 @@ class House:
 
     def __init__(self, given: Settings) -> None:
         self.settings = given
-        self.questions = AwaitedQuestions()
-        self.app = App(given, questions=self.questions, durable=True)
+        self.bus = MemoryBus(strict=True)
+        self.questions = AwaitedQuestions(self.bus)
+        self.app = App(given, questions=self.questions, durable=True, bus=self.bus)
         self.script: list[ScriptTurn] = ["Hello."]
         self.doors: Doors
         self.turns: Turns
@@ -67,9 +70,9 @@ class House:
         await app.open()
         store = app.store
         assert store is not None
-        auth = Auth(self.settings, store.tokens, self.settings.state)
+        auth = Auth(self.settings, store.tokens, self.settings.state, self.bus)
         await auth.open()
-        self.turns = Turns(store, app.conversing(), app.agents, self._choose)
+        self.turns = Turns(store, app.conversing(), app.agents, self._choose, self.bus)
         answered = AnsweredCalls(store, app.engine, app.conversing(), app.agents, self.turns)
         self.questions.open(store.questions, answered.answered)
         self.devices = Devices(None)
@@ -87,7 +90,8 @@ class House:
             call_ids=CallIds(self.settings.state),
             limits=BodyLimits(upload=1024 * 1024),
         )
-        auth.revoked += [self.doors.live.drop, self.doors.at_work.drop]
+        self.bus.subscribe(TokenRevoked, lambda event: self.doors.live.drop(event.token))
+        self.bus.subscribe(TokenRevoked, lambda event: self.doors.at_work.drop(event.token))
         self.owner_token = auth.operator_token
         self.stranger_token = await auth.issue(STRANGER, ("admin", "chat"))
         self.device_token = await auth.issue(OPERATOR.owner, ("device",))

@@ -14,7 +14,7 @@ from handspan.core.principals import OPERATOR
 from handspan.gateway.entry.auth import Auth, Refused
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.prefix import PathPrefix
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from tests.gateway.entry.entering import Answer, scope
 from tests.gateway.rest.house import House, settings
 from tests.store.things import soon

@@ -6,16 +6,9 @@ from typing import Final
 import msgspec
 
 from handspan.core.clean import visible
-from handspan.core.events import CallFinished, CallStarted, Ended, QuestionAsked, TextArrived, ThinkingArrived
+from handspan.core.events import CallFinished, CallStarted, Ended, QuestionAsked, TextArrived, ThinkingArrived, Titled
 from handspan.core.questions import Question as AskedQuestion
-from handspan.gateway.conversations.turn_events import (
-    Accepted,
-    AnsweredBefore,
-    Happening,
-    Prompted,
-    QuestionOver,
-    Titled,
-)
+from handspan.gateway.conversations.turn_events import Accepted, AnsweredBefore, Happening, Prompted, QuestionOver
 from handspan.wire.ws import as_object
 from handspan.wire.ws_frames import (
     Aborted,

@@ -2,16 +2,16 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, Protocol
 
 from msgspec import Struct
 
+from handspan.core.bus import Bus, DeviceChanged, ToolsChanged
 from handspan.core.principals import Origin, Principal, Scope
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.leftovers import Leftovers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
-from handspan.gateway.live import Topic
 from handspan.registry.registry import Registry
 from handspan.sources.offers import Interned, OfferRules
 from handspan.sources.ws import RemoteTools
@@ -156,15 +156,15 @@ class Peers:
         devices: Devices,
         leftovers: Leftovers,
         grace: float,
-        told: Callable[[str, Topic], None],
+        bus: Bus,
     ) -> None:
-        """`told(owner, topic)` hears that tools or devices have changed."""
+        """`bus` is told that tools or devices have changed."""
         self._registry = registry
         self._rules = rules
         self._tokens = tokens
         self._devices = devices
         self._leftovers = leftovers
-        self._told = told
+        self._bus = bus
         self._interned = Interned()
         self._peers: dict[str, Peer] = {}
         self.grace = grace
@@ -245,7 +245,7 @@ class Peers:
 
     def registered(self, peer: Peer) -> list[str]:
         """Say that its tools have changed; the names of those whose definition is not what it was (SPEC T5)."""
-        self._told(peer.who.owner, "tools")
+        self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role != "device":
             return []
         return self._devices.offers(peer.who.owner, peer.label, peer.tools.fingerprints())
@@ -253,10 +253,10 @@ class Peers:
     def _take_down(self, peer: Peer) -> None:
         """Its link does not count any more, whenever the socket closes."""
         peer.down()
-        self._told(peer.who.owner, "tools")
+        self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role == "device":
             self._devices.left(peer.who.owner, peer.label)
-            self._told(peer.who.owner, "devices")
+            self._bus.publish(DeviceChanged(peer.who.owner))
 
     def _come_back(self, peer: Peer, token: str) -> None:
         if peer.grace is not None:
@@ -269,7 +269,7 @@ class Peers:
         peer.token = token
         if peer.role == "device":
             self._devices.returned(peer.who.owner, peer.label)
-            self._told(peer.who.owner, "devices")
+            self._bus.publish(DeviceChanged(peer.who.owner))
 
     def _new(self, peer_id: str, frame: Connect, can: frozenset[str], who: Principal, token: str, session: str) -> Peer:
         is_device = frame.role == "device"
@@ -288,5 +288,5 @@ class Peers:
             label if is_device and frame.prefix else "",
         )
         if is_device:
-            self._told(who.owner, "devices")
+            self._bus.publish(DeviceChanged(who.owner))
         return peer

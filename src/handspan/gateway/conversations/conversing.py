@@ -21,13 +21,12 @@ from handspan.core.context import Progress, no_progress
 from handspan.core.conversations import Session as KnownSession
 from handspan.core.conversations import Store, Total, UsageSum
 from handspan.core.errors import ToolError
-from handspan.core.events import Ended, Event
+from handspan.core.events import Ended, Event, Titled
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.principals import BUILTIN, OPERATOR, Principal
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.conversations.titles import title_of
-from handspan.gateway.conversations.turn_events import Titled
 from handspan.models.choice import Choice
 from handspan.registry.registry import Registry
 

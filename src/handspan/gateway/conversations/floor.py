@@ -5,16 +5,14 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
+from handspan.core.bus import Bus, TurnEvent
 from handspan.core.errors import HandspanError, ToolError
-from handspan.core.events import Ended
+from handspan.core.events import Ended, Event, Titled
 from handspan.gateway.conversations.rooms import PATIENCE, Room, Turn
 from handspan.gateway.conversations.tasks import Tasks
-from handspan.gateway.conversations.turn_events import Happening
 from handspan.gateway.conversations.turn_facts import RunningTurn, running_in
 from handspan.gateway.conversations.turn_refusals import GatewayStops, SessionBusy, SessionRefused, TurnRefused
 
-Heard: TypeAlias = Callable[[str, str, Happening], None]
-"""Hears what happens: owner, session, and what it is. Never blocks, never fails."""
 Answering: TypeAlias = Callable[[Turn], Awaitable[Ended]]
 """What a turn does when it is its turn."""
 
@@ -26,14 +24,13 @@ _TIDY_SECONDS: Final = 10.0
 class Floor:
     """Lets turns run: in each session one at a time, and none after the end of the gateway has begun."""
 
-    def __init__(self, patience: float = PATIENCE) -> None:
-        """`patience`: seconds that a turn waits for the one before it."""
+    def __init__(self, bus: Bus, patience: float = PATIENCE) -> None:
+        """`bus` is told of all that happens; `patience`: seconds that a turn waits for the one before it."""
+        self._bus = bus
         self._patience = patience
         self._rooms: dict[str, Room] = {}
         self._tasks = Tasks()
         self._is_open = True
-        self.heard: list[Heard] = []
-        """They hear all that happens in all turns."""
 
     def __len__(self) -> int:
         """How many sessions somebody talks in or watches."""
@@ -145,12 +142,11 @@ class Floor:
             self.tell(room, ended, turn.id)
         return ended
 
-    def tell(self, room: Room, happening: Happening, turn: str) -> None:
+    def tell(self, room: Room, happening: Event | Titled, turn: str) -> None:
         """Let everybody hear what happens in a turn of this room."""
         if type(happening) is Ended:
             room.waiting = turn if happening.reason == "pending" else ""
-        for hear in self.heard:
-            hear(room.owner, room.id, happening)
+        self._bus.publish(TurnEvent(room.owner, room.id, turn, happening))
         room.tell(happening, turn)
 
     # The end.

@@ -9,13 +9,12 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.conversations import KeptQuestions
 from handspan.core.questions import Answer, Question
 
 Asked: TypeAlias = Callable[[Question], None]
-"""Hears of a question that can be answered now. Never blocks."""
-Closed: TypeAlias = Callable[[Question, Answer | None, str], None]
-"""Hears that a question is over, with the answer, if there was one, and who gave it."""
+"""Lets the call of an answered question go on. Never blocks."""
 
 _LATER: Final = 1.0
 """Seconds after which the store is asked again whether a question's time is over: its clock decides."""
@@ -33,9 +32,9 @@ class _Waiting:
 class AwaitedQuestions:
     """Asks people, wherever they are; the first answer wins, also across a restart."""
 
-    def __init__(self) -> None:
-        self.asked: list[Asked] = []
-        self.closed: list[Closed] = []
+    def __init__(self, bus: Bus) -> None:
+        """`bus` is told of every question that can be answered, and when it can't be any more."""
+        self._bus = bus
         self._waiting: dict[str, _Waiting] = {}
         self._kept: KeptQuestions
         self._answered: Asked
@@ -84,8 +83,7 @@ class AwaitedQuestions:
         return True
 
     async def _wait(self, question: Question, waiting: _Waiting) -> Answer:
-        for tell in self.asked:
-            tell(question)
+        self._bus.publish(QuestionOpened(question.owner, question))
         seconds, answer = question.expires_in, None
         try:
             while answer is None:
@@ -100,5 +98,5 @@ class AwaitedQuestions:
                 self._tell_closed(question, answer, "")
 
     def _tell_closed(self, question: Question, answer: Answer | None, by: str) -> None:
-        for tell in self.closed:
-            tell(question, answer, by)
+        decision = None if answer is None else answer.decision
+        self._bus.publish(QuestionEnded(question.owner, question.session, question.id, decision, by))

@@ -5,7 +5,7 @@ from typing import TypeAlias, final
 
 from msgspec import Struct
 
-from handspan.core.events import Ended, Event
+from handspan.core.events import Ended, Event, Titled
 
 
 @final
@@ -15,13 +15,6 @@ class Prompted(Struct, frozen=True, tag="prompt"):
     messages: str
     """Instructions, tools and messages, as JSON."""
     estimated_tokens: int
-
-
-@final
-class Titled(Struct, frozen=True, tag="title"):
-    """The session has got its first name. It comes after the end of the turn."""
-
-    title: str
 
 
 @final

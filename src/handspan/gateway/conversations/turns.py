@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeAlias
 
 from handspan.agent.session import Session
+from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.conversations import Store, StoreError
-from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan
+from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
 from handspan.core.messages import UserMessage
 from handspan.core.principals import Principal
-from handspan.core.questions import Answer, Question
 from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.conversing import Conversing, Hear, open_calls, waits_for
 from handspan.gateway.conversations.floor import Answering, Floor, end_of
@@ -24,7 +24,7 @@ from handspan.gateway.conversations.open_sessions import ChooseModel, OpenSessio
 from handspan.gateway.conversations.past_turns import last_turn
 from handspan.gateway.conversations.prompts import prompt_of
 from handspan.gateway.conversations.rooms import PATIENCE, Room, Turn
-from handspan.gateway.conversations.turn_events import Emit, Happening, QuestionOver, Titled
+from handspan.gateway.conversations.turn_events import Emit, Happening, QuestionOver
 from handspan.gateway.conversations.turn_facts import Bound, RunningTurn
 from handspan.gateway.conversations.turn_refusals import (
     NoUserMessage,
@@ -71,13 +71,15 @@ class Turns:
         conversing: Conversing,
         agents: Agents,
         choose_model: ChooseModel,
+        bus: Bus,
         patience: float = PATIENCE,
     ) -> None:
+        """`bus` is told of all that happens in all turns; the fronts of a session hear of its questions by it."""
         self._conversing = conversing
         self._sessions = OpenSessions(conversing, store.conversations, agents, choose_model)
-        self._floor = Floor(patience)
-        self.heard = self._floor.heard
-        """They hear all that happens in all turns: whoever counts, and live views."""
+        self._floor = Floor(bus, patience)
+        bus.subscribe(QuestionOpened, self._question_opened)
+        bus.subscribe(QuestionEnded, self._question_ended)
 
     def __len__(self) -> int:
         """How many sessions somebody talks in or watches."""
@@ -256,13 +258,13 @@ class Turns:
         if room is not None:
             room.tell(happening, room.turn)
 
-    def question_asked(self, question: Question) -> None:
+    def _question_opened(self, event: QuestionOpened) -> None:
         """Let the fronts of its session know that a person is asked."""
-        self.tell(question.session, question.owner, QuestionAsked(question))
+        self.tell(event.question.session, event.owner, QuestionAsked(event.question))
 
-    def question_closed(self, question: Question, answer: Answer | None, by: str) -> None:
+    def _question_ended(self, event: QuestionEnded) -> None:
         """Let the fronts of its session know that nobody is asked any more."""
-        self.tell(question.session, question.owner, QuestionOver(question.id, by))
+        self.tell(event.session, event.owner, QuestionOver(event.id, event.by))
 
     def running(self, owner: str) -> list[RunningTurn]:
         """The owner's turns that run here."""
@@ -316,7 +318,7 @@ class Turns:
         def hear(event: Event | Titled) -> None:
             kind = type(event)
             turn.was_heard = True
-            if kind is QuestionAsked:  # who is to answer hears it when it is kept: `question_asked`
+            if kind is QuestionAsked:  # who is to answer hears it when it is kept: `QuestionOpened`
                 return
             if kind is RoundBegan and turn.shows_prompt:
                 turn.shows_prompt = False

@@ -12,6 +12,7 @@ from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from handspan.config.settings import Settings
+from handspan.core.bus import Bus, TokenRevoked
 from handspan.core.clean import visible
 from handspan.core.conversations import StoreError
 from handspan.core.principals import Principal
@@ -30,7 +31,7 @@ from handspan.gateway.entry.tokens import (
     shown_token,
 )
 from handspan.gateway.entry.tries import Tries
-from handspan.store.tokens import StoredTokens, Token
+from handspan.store.sqlite.tokens import StoredTokens, Token
 
 __all__ = [
     "ADMIN",
@@ -111,17 +112,22 @@ class Auth:
     """Lets people and programs in. `open` before the first one comes."""
 
     def __init__(
-        self, settings: Settings, tokens: StoredTokens, state: Path, clock: Callable[[], float] = time.time
+        self,
+        settings: Settings,
+        tokens: StoredTokens,
+        state: Path,
+        bus: Bus,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """`bus` is told of every token that is revoked here."""
         self.places = Places(settings.gateway)
         self.prefix = settings.gateway.path_prefix
-        self.revoked: list[Callable[[str], None]] = []
-        """Called with the hash of every token that is revoked here."""
         self.operator_token = ""
         """The token of the person who runs this gateway; there after `open`."""
         self._revoked_lately: dict[str, None] = {}
         self._tokens = tokens
         self._state = state
+        self._bus = bus
         self._clock = clock
         self._tries = Tries(10, 60.0, 300.0, clock=clock)
 
@@ -169,8 +175,7 @@ class Auth:
         self._revoked_lately[token_hash] = None
         if len(self._revoked_lately) > _MOST_REVOKED:
             del self._revoked_lately[next(iter(self._revoked_lately))]
-        for hear in self.revoked:
-            hear(token_hash)
+        self._bus.publish(TokenRevoked(owner, token_hash))
         return True
 
     def refuse_revoked(self, admitted: Admitted) -> None:

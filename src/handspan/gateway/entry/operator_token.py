@@ -8,7 +8,7 @@ from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
 from handspan.gateway.entry.private_files import read_private, write_private
 from handspan.gateway.entry.tokens import hash_of, new_token
-from handspan.store.tokens import StoredTokens
+from handspan.store.sqlite.tokens import StoredTokens
 
 OPERATOR_LABEL: Final = "operator"
 FILE: Final = "operator.token"

@@ -13,7 +13,7 @@ from handspan.gateway.live import Live
 from handspan.registry.registry import Registry
 from handspan.sources.browser import BrowserTools
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 BODY_BYTES = 10 * 1024 * 1024
 """The size of a body: pictures are in it."""

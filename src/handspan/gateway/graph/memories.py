@@ -10,7 +10,7 @@ from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.rest.body import read_whole
 from handspan.gateway.rest.shown import moment
-from handspan.store.memories import Memory, Wanted
+from handspan.store.sqlite.memories import Memory, Wanted
 from handspan.wire.graph_bodies import read_body
 from handspan.wire.graph_faults import BodyError, Detail, Kind
 from handspan.wire.graph_memories import (

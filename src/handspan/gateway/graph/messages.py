@@ -19,7 +19,7 @@ from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Shower
 from handspan.gateway.graph.threads import forget_name, pass_over_body, refuse_at_work
 from handspan.gateway.rest.body import read_whole
-from handspan.store.threads import Entry
+from handspan.store.sqlite.threads import Entry
 from handspan.wire import graph
 from handspan.wire.graph_answers import DoneAnswer, GraphMessage, MessagesAnswer
 from handspan.wire.graph_blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock

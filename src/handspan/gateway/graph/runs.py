@@ -23,7 +23,7 @@ from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Numbers, Shower
 from handspan.gateway.graph.toolbook import ToolBook, ToolSet, set_of
 from handspan.sources.browser import BrowserTools
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 from handspan.wire.graph_answers import Meta, RunStatus
 from handspan.wire.graph_requests import Asked
 

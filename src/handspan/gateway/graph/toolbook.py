@@ -12,7 +12,7 @@ from msgspec import Struct
 from handspan.core.errors import DefinitionError
 from handspan.core.principals import Origin
 from handspan.sources.browser import BrowserTool, BrowserTools
-from handspan.store.browser import StoredBrowserTools
+from handspan.store.sqlite.browser import StoredBrowserTools
 from handspan.wire.graph_faults import BodyError, Detail
 from handspan.wire.graph_requests import OfferedTool
 

@@ -14,7 +14,7 @@ from handspan.gateway.rest.envelopes import Envelope, as_envelope
 from handspan.gateway.rest.errors import Problem
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import After, Limit, SessionId, moment
-from handspan.store.journal import CallStatus
+from handspan.store.sqlite.journal import CallStatus
 
 family: Final = Family("calls")
 

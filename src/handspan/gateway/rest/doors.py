@@ -19,7 +19,7 @@ from handspan.gateway.rest.at_work import CallsAtWork
 from handspan.gateway.rest.idempotency import CallIds, Remembered
 from handspan.models.choice import Choice
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore
 
 BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
 

@@ -14,7 +14,7 @@ from handspan.core.conversations import StoreError
 from handspan.core.errors import ConfigError, ErrorCode, HandspanError, ToolError
 from handspan.gateway.conversations.turn_refusals import RefusalCode, TurnRefused
 from handspan.gateway.entry.refusals import Refused
-from handspan.store.rows import encode
+from handspan.store.sqlite.rows import encode
 
 JSON: Final = "application/json"
 PRIVATE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}

@@ -33,7 +33,7 @@ from handspan.gateway.live import Topic
 from handspan.gateway.rest.body import read_json, read_leniently
 from handspan.gateway.rest.doors import BodySize, Doors
 from handspan.gateway.rest.errors import JSON, PRIVATE, Problem, as_response, problem_of
-from handspan.store.rows import encode
+from handspan.store.sqlite.rows import encode
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
 W = TypeVar("W", bound=Work)

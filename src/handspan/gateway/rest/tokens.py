@@ -11,7 +11,7 @@ from handspan.gateway.listening import url_for_others
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import moment
-from handspan.store.tokens import Token
+from handspan.store.sqlite.tokens import Token
 
 family: Final = Family("tokens")
 _SHOWN: Final = 16

@@ -15,10 +15,10 @@ from handspan.core.calls import UNKNOWN_TOOL, CallRecord
 from handspan.core.conversations import Recovery
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage
 from handspan.core.results import Failure, ToolResult, encode_envelope
-from handspan.store.conversations import append_work
-from handspan.store.ledger import enter_done
-from handspan.store.questions import expire_questions
-from handspan.store.rows import RECORD, record_of
+from handspan.store.sqlite.conversations import append_work
+from handspan.store.sqlite.ledger import enter_done
+from handspan.store.sqlite.questions import expire_questions
+from handspan.store.sqlite.rows import RECORD, record_of
 
 _message: Final = msgspec.json.Decoder(Message)
 

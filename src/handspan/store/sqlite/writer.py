@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from handspan.core.errors import HandspanError
-from handspan.store.faults import needs_new_connection, told
+from handspan.store.sqlite.faults import needs_new_connection, told
 
 _log = logging.getLogger(__name__)
 

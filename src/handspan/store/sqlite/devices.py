@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from handspan.core.devices import DeviceRow
-from handspan.store.database import Database
-from handspan.store.rows import Row, encode, plain
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.rows import Row, encode, plain
 
 _COLUMNS: Final = "owner, id, label, name, last_seen, tools, gone, changed"
 _SAVE: Final = f"INSERT OR REPLACE INTO devices ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import structs
 
 from handspan.core.questions import Answer, Question
-from handspan.store.database import Database
-from handspan.store.rows import Row, encode, plain
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.rows import Row, encode, plain
 
 EXPIRED: Final = Answer("expired")
 

@@ -25,9 +25,9 @@ from handspan.core.messages import (
     check_next,
 )
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.database import Database
-from handspan.store.paging import Mark, page_size
-from handspan.store.rows import Row, encode, plain
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.paging import Mark, page_size
+from handspan.store.sqlite.rows import Row, encode, plain
 
 SESSION: Final = "id, owner, agent, name, created, active, state, length, removed"
 # One statement decides: is it the owner's, do calls and results pair, are there no replies in a row, is it as long as

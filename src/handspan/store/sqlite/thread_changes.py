@@ -11,8 +11,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from handspan.core.conversations import Session
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, UserMessage
-from handspan.store.conversations import drop_messages, end_at, refuse_running, session_of
-from handspan.store.rows import encode, plain
+from handspan.store.sqlite.conversations import drop_messages, end_at, refuse_running, session_of
+from handspan.store.sqlite.rows import encode, plain
 
 Said: TypeAlias = UserMessage | AssistantMessage
 

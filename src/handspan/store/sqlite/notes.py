@@ -4,7 +4,7 @@ import sqlite3
 from typing import Final
 
 from handspan.core.calls import MOST_NOTES, Note, cut_note
-from handspan.store.rows import plain
+from handspan.store.sqlite.rows import plain
 
 _ADD: Final = (
     "INSERT INTO call_notes (call_id, at, text) SELECT id, ?, ? FROM calls WHERE id = ? AND state = 'done'"

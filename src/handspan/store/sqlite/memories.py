@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.core.values import Json, JsonObject
-from handspan.store.database import Database
-from handspan.store.rows import Row, encode, plain
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.rows import Row, encode, plain
 
 MOST: Final = 10_000
 """Of one owner: all are looked through in a search."""

@@ -13,10 +13,10 @@ from typing import Final, TypeVar
 
 from handspan.core.conversations import StoreError
 from handspan.core.errors import HandspanError
-from handspan.store.faults import told
 from handspan.store.folders import make_private
-from handspan.store.migrations import MIGRATIONS
-from handspan.store.writer import Job, Work, Writer
+from handspan.store.sqlite.faults import told
+from handspan.store.sqlite.migrations import MIGRATIONS
+from handspan.store.sqlite.writer import Job, Work, Writer
 
 _T = TypeVar("_T")
 

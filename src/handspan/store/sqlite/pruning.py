@@ -8,8 +8,8 @@ import sqlite3
 from functools import partial
 from typing import Final
 
-from handspan.store.database import Database
-from handspan.store.rows import Row
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.rows import Row
 
 MOST_AT_ONCE: Final = 200
 """Calls that the writer removes between two works of others."""

@@ -5,8 +5,8 @@ from typing import Final, get_args
 
 from handspan.core.conversations import SumBy, Total, UsageSum
 from handspan.core.errors import ToolError
-from handspan.store.database import Database
-from handspan.store.rows import Row, plain
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.rows import Row, plain
 
 _COUNTED: Final = ("input", "output", "cached", "reasoning", "cost")
 # SUM of nothing known is NULL, never 0; COUNT(x) leaves out the NULLs.

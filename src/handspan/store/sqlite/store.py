@@ -10,21 +10,21 @@ from types import TracebackType
 from typing import Final, Self
 
 from handspan.core.conversations import Recovery, StoreError
-from handspan.store.agents import StoredAgents
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.browser import StoredBrowserTools
-from handspan.store.conversations import StoredConversations
-from handspan.store.database import Database
-from handspan.store.devices import StoredDevices
-from handspan.store.ledger import StoredLedger
-from handspan.store.memories import StoredMemories
-from handspan.store.pruning import prune
-from handspan.store.questions import StoredQuestions
-from handspan.store.recovery import Closing
-from handspan.store.runs import Runs
-from handspan.store.threads import StoredThreads
-from handspan.store.tokens import StoredTokens
-from handspan.store.usage import StoredUsage
+from handspan.store.sqlite.agents import StoredAgents
+from handspan.store.sqlite.browser import StoredBrowserTools
+from handspan.store.sqlite.conversations import StoredConversations
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.devices import StoredDevices
+from handspan.store.sqlite.ledger import StoredLedger
+from handspan.store.sqlite.memories import StoredMemories
+from handspan.store.sqlite.pruning import prune
+from handspan.store.sqlite.questions import StoredQuestions
+from handspan.store.sqlite.recovery import Closing
+from handspan.store.sqlite.runs import Runs
+from handspan.store.sqlite.threads import StoredThreads
+from handspan.store.sqlite.tokens import StoredTokens
+from handspan.store.sqlite.usage import StoredUsage
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import sqlite3
 import time
 from typing import Final
 
-from handspan.store.database import Database
+from handspan.store.sqlite.database import Database
 
 MOST_SETS: Final = 200
 """Sets of tools that a client may have; those go first that it brought longest ago, and no open call is of."""

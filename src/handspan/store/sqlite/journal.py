@@ -5,8 +5,8 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from handspan.core.errors import ErrorCode
-from handspan.store.paging import Mark
-from handspan.store.rows import RECORD, Row, plain
+from handspan.store.sqlite.paging import Mark
+from handspan.store.sqlite.rows import RECORD, Row, plain
 
 CallStatus: TypeAlias = Literal["open", "success", "error"] | ErrorCode
 """How a call ended, or that it has not; `error` stands for every code."""

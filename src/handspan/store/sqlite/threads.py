@@ -14,10 +14,10 @@ from msgspec import Struct
 from handspan.core.calls import ToolFacts, decode_facts
 from handspan.core.conversations import Session, StoreError
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage
-from handspan.store.conversations import SESSION, session_of
-from handspan.store.database import Database
-from handspan.store.rows import plain
-from handspan.store.thread_changes import Said, add, clear, remove
+from handspan.store.sqlite.conversations import SESSION, session_of
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.rows import plain
+from handspan.store.sqlite.thread_changes import Said, add, clear, remove
 
 _PAGE: Final = (
     f"SELECT {SESSION} FROM sessions WHERE owner = ? AND (? = '' OR instr(folded(name), ?) OR instr(folded(id), ?))"

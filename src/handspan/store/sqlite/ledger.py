@@ -14,12 +14,12 @@ from handspan.core.calls import CallRecord, CallState, Note
 from handspan.core.conversations import StoreError
 from handspan.core.errors import ToolError
 from handspan.core.results import ToolResult
-from handspan.store.database import Database, Unit
-from handspan.store.journal import CallStatus, Wanted, page_query
-from handspan.store.notes import add_note, notes_of
-from handspan.store.paging import Mark, page_size
-from handspan.store.rows import ENTRY, OUTCOME, RECORD, Row, entry, outcome, plain, record_of
-from handspan.store.writer import Work
+from handspan.store.sqlite.database import Database, Unit
+from handspan.store.sqlite.journal import CallStatus, Wanted, page_query
+from handspan.store.sqlite.notes import add_note, notes_of
+from handspan.store.sqlite.paging import Mark, page_size
+from handspan.store.sqlite.rows import ENTRY, OUTCOME, RECORD, Row, entry, outcome, plain, record_of
+from handspan.store.sqlite.writer import Work
 
 _log = logging.getLogger(__name__)
 

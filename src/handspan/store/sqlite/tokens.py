@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
-from handspan.store.database import Database
-from handspan.store.rows import Row, encode, plain
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.rows import Row, encode, plain
 
 _COLUMNS: Final = "hash, owner, scopes, label, created, last_seen, revoked"
 _SEEN_AGAIN: Final = 60.0

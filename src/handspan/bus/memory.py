@@ -1,0 +1,71 @@
+"""The bus inside one process: `publish` calls the listeners, one after the other, in the order of their subscription.
+
+The rules for listeners are kept here, for all of them:
+- A listener does not wait. One with much to do puts the event into a queue of its own, or starts a task.
+- A listener that raises is logged, and disturbs neither the other listeners nor the publisher.
+- Listeners that hold up a publisher for long are logged too: everything in the process waits for them.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from handspan.core.bus import BusEvent
+
+STRICT_VARIABLE: Final = "STRICT_BUS"
+"""The environment variable that makes the gateway's bus strict; for tests."""
+_SLOW: Final = 0.5
+"""Seconds that the listeners for one event may take together."""
+
+_DECODER: Final[msgspec.json.Decoder[BusEvent]] = msgspec.json.Decoder(BusEvent)
+_log = logging.getLogger(__name__)
+_E = TypeVar("_E", bound=BusEvent)
+
+
+class MemoryBus:
+    """A `Bus` without a network: an event has reached its listeners when `publish` returns."""
+
+    def __init__(self, *, strict: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        """`strict`: each event goes through bytes first, so that only what could also leave the process arrives."""
+        self._strict = strict
+        self._clock = clock
+        self._listeners: dict[type, tuple[Callable[[Any], None], ...]] = {}
+
+    def publish(self, event: BusEvent) -> None:
+        """Let every listener for this kind of event have it. In strict mode: `TypeError` for what is not plain."""
+        listeners = self._listeners.get(type(event))
+        if self._strict:
+            event = _through_bytes(event)
+        if not listeners:
+            return
+        began = self._clock()
+        for listener in listeners:
+            try:
+                listener(event)
+            except Exception:  # a listener's own code
+                _log.exception("A listener for %s failed: %r", type(event).__name__, listener)
+        if (took := self._clock() - began) > _SLOW:
+            _log.warning("The listeners for %s took %.1f s: a listener must not wait.", type(event).__name__, took)
+
+    def subscribe(self, kind: type[_E], listener: Callable[[_E], None]) -> Callable[[], None]:
+        """Call the listener with every event of this kind from now on, until the returned function is called."""
+
+        is_subscribed = True
+
+        def unsubscribe() -> None:
+            nonlocal is_subscribed
+            if is_subscribed:
+                is_subscribed = False
+                left = list(self._listeners[kind])
+                left.remove(listener)  # one of them, where it has subscribed twice
+                self._listeners[kind] = tuple(left)
+
+        self._listeners[kind] = (*self._listeners.get(kind, ()), listener)
+        return unsubscribe
+
+
+def _through_bytes(event: BusEvent) -> BusEvent:
+    return _DECODER.decode(msgspec.json.encode(event))
