@@ -31,8 +31,8 @@ def _identity(entry: Entry) -> tuple[str, str, str]:
 def valid(entry: Entry, raw: Arguments | bytes | str) -> Arguments:
     """The arguments, parsed and valid against the tool's schema."""
     try:
-        arguments = raw if type(raw) is dict else parse(raw or b"{}")
-        if type(arguments) is dict:
+        arguments = parse(raw or b"{}") if isinstance(raw, (bytes, str)) else raw
+        if isinstance(arguments, dict):
             if not entry.is_valid(arguments):
                 entry.validator.check(arguments)
             return arguments

@@ -23,7 +23,7 @@ class CallAtWork(CallRecord, gc=False):
 def new_record(call: ToolCall, caller: Caller, entry: Entry | None, arguments: Arguments | bytes | str) -> CallAtWork:
     """The record of a call that no ledger knows yet."""
     raw = call.arguments
-    size = 0 if type(raw) is dict else len(raw)
+    size = len(raw) if isinstance(raw, (bytes, str)) else 0
     if entry is None:
         name, tool = call.name, UNKNOWN_TOOL
     else:
