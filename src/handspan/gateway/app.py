@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
@@ -11,7 +12,7 @@ from handspan.agent.skill_switches import SkillSwitches
 from handspan.agent.skills import Skills
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
-from handspan.core.bus import Bus
+from handspan.core.bus import Bus, ToolsChanged
 from handspan.core.context import Progress, no_progress
 from handspan.core.conversations import Recovery
 from handspan.core.errors import ConfigError
@@ -64,7 +65,7 @@ class App:
         """
         self.settings = settings
         self.switches = Switches(settings.state / "disabled.json")
-        self.registry = Registry(_rules(settings, self.switches))
+        self.registry = Registry(_rules(settings, self.switches), changed=partial(_tell_of_tools, bus) if bus else None)
         self.sandbox = Sandbox(
             settings.workspace,
             hidden=[settings.state, *([config_folder] if config_folder else [])],
@@ -196,6 +197,10 @@ class App:
         """Somebody to make calls for. A name is looked for in the settings only: `find_agent` knows the others."""
         acting = agent if isinstance(agent, Agent) else self.agents.of_settings(agent)
         return Caller(who, acting, self.registry.toolbox(acting, who, session), session, progress)
+
+
+def _tell_of_tools(bus: Bus, owner: str) -> None:
+    bus.publish(ToolsChanged(owner))
 
 
 def _rules(settings: Settings, switches: Switches) -> Rules:

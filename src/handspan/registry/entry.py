@@ -13,6 +13,7 @@ from handspan.core.names import matches
 from handspan.core.principals import Origin, Scope
 from handspan.core.schema import Validator
 from handspan.core.tool import PLAIN_HANDLING, HandledTool, Handling, Placement, Tool
+from handspan.registry.pins import DefinitionChange
 
 OWN_LIMIT = "the tool's own limit"
 
@@ -21,9 +22,12 @@ class Entry:
     """A tool as the registry keeps it: its definition checked, its schema compiled, its handling known."""
 
     __slots__ = (
+        "asks_first",
+        "change",
         "facts",
         "gate",
         "internal",
+        "is_new",
         "is_valid",
         "origin",
         "outlives",
@@ -74,8 +78,16 @@ class Entry:
         # P1, P2: built-ins' permissions count as granted here; a device asks by its platform's own prompt.
         is_settled = handling.asks_itself or origin.is_builtin
         self.permissions_to_ask: tuple[str, ...] = () if is_settled else spec.permissions
-        self.starts_at_once = not (self.permissions_to_ask or self.suspends or self.outlives)
-        """Once the policy allows a call, the ledger is told that it starts, and nothing else is needed."""
+        self.mark(None)
+
+    def mark(self, change: DefinitionChange | None) -> None:
+        """Remember how its definition differs from what a person agreed to; None: it does not (SPEC T5)."""
+        self.change = change
+        self.is_new = change is not None and change.was is None
+        self.asks_first = self.is_new or bool(self.permissions_to_ask)
+        """Whether a person may have to be asked before a call that the policy allows."""
+        self.starts_at_once = not (self.asks_first or self.suspends or self.outlives)
+        """Whether the ledger alone has to be told before a call that the policy allows."""
 
     def __repr__(self) -> str:
         return f"<{self.spec.name} of {self.origin} for {self.scope}>"

@@ -1,6 +1,6 @@
 """The tools: what there is, who can call it, why somebody can't, and the switches (SPEC R1, R4, R8, R9)."""
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -22,6 +22,7 @@ from handspan.registry.toolbox import Toolbox
 
 family: Final = Family("tools")
 
+DefinitionState: TypeAlias = Literal["agreed", "new", "changed", "changed_blocked"]
 _Boxes: TypeAlias = list[tuple[Agent, Toolbox]]
 
 
@@ -66,6 +67,10 @@ class ShownTool(Struct, frozen=True):
     """The caller's agents that can call it (SPEC R4)."""
     disabled_by: str | None
     """The pattern that switches it off."""
+    internal: bool
+    """Hidden from agents until a skill that is on names it (SPEC C2)."""
+    definition: DefinitionState
+    """Whether a person agreed to it as it is. `changed_blocked`: it can't be called before that (SPEC T5)."""
 
 
 class ToolList(Struct, frozen=True):
@@ -227,4 +232,12 @@ def _shown(visit: Visit, entry: Entry, boxes: _Boxes) -> ShownTool:
         fingerprint=spec.fingerprint,
         agents=_callers(visit, boxes, entry),
         disabled_by=disabled_by,
+        internal=entry.internal,
+        definition=_definition(entry),
     )
+
+
+def _definition(entry: Entry) -> DefinitionState:
+    if entry.change is None:
+        return "agreed"
+    return "new" if entry.is_new else "changed_blocked" if entry.change.blocks else "changed"
