@@ -9,7 +9,7 @@ from handspan.bus.memory import STRICT_VARIABLE
 from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
-from handspan.store.artifacts import FolderArtifacts
+from tests.stores import open_artifacts
 
 os.environ[STRICT_VARIABLE] = "1"  # for gateways in processes of their own, too: only plain values may be in events
 
@@ -37,5 +37,5 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def ctx(tmp_path: Path, workspace: Path, progress: list[Json]) -> ToolContext:
     """A context for running one tool by hand."""
-    artifacts = FolderArtifacts(tmp_path / "artifacts")
+    artifacts = open_artifacts(tmp_path / "artifacts")
     return ToolContext("call-1", OPERATOR, "session-1", None, progress.append, artifacts, workspace)

@@ -15,6 +15,7 @@ from handspan.core.agents import GENERAL
 from handspan.core.artifacts import Artifacts
 from handspan.core.messages import AssistantMessage, Message, Text, UserMessage, check_next
 from handspan.core.principals import OPERATOR
+from handspan.core.store import Store
 from handspan.core.tool import ToolSpec
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
@@ -22,8 +23,7 @@ from handspan.models.model import ModelEvent, Projection
 from handspan.models.plain import KeptMessages
 from handspan.models.scripted import Scripted, ScriptTurn, call
 from handspan.registry.registry import Registry
-from handspan.store.artifacts import FolderArtifacts
-from handspan.store.sqlite.store import SqliteStore
+from tests.stores import open_artifacts, open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -73,11 +73,11 @@ class Breathing:
 class Stage:
     """A session in a store, opened anew for every turn, as by a process that knows nothing else."""
 
-    def __init__(self, store: SqliteStore, folder: Path) -> None:
+    def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
         self.breath = Breath()
         self.registry = Registry()
-        engine = Engine(FolderArtifacts(folder), folder, ledger=store.ledger)
+        engine = Engine(open_artifacts(folder), folder, ledger=store.ledger)
         self.loop = Loop(engine, store.ledger)
 
         @tool
@@ -111,7 +111,7 @@ class Stage:
 async def test_a_turn_that_is_aborted_anywhere_never_leaves_replies_in_a_row(
     tmp_path: Path, place: int, inbox: str
 ) -> None:
-    async with asyncio.timeout(20), SqliteStore(tmp_path / "state") as store:
+    async with asyncio.timeout(20), open_store(tmp_path / "state") as store:
         stage = Stage(store, tmp_path)
         session = (await store.conversations.create(owner=OWNER)).id
         ends = [await stage.turn(session, abort_at=place, inbox=inbox) for _ in range(2)]
@@ -145,7 +145,7 @@ class CuttingLog:
 async def test_what_is_on_its_way_into_the_store_when_a_turn_is_aborted_is_part_of_it(
     tmp_path: Path, place: int
 ) -> None:
-    async with asyncio.timeout(20), SqliteStore(tmp_path / "state") as store:
+    async with asyncio.timeout(20), open_store(tmp_path / "state") as store:
         stage = Stage(store, tmp_path)
         session_id = (await store.conversations.create(owner=OWNER)).id
         caller = Caller(OPERATOR, GENERAL, stage.registry.toolbox(GENERAL, OPERATOR))

@@ -7,7 +7,6 @@ import pytest
 
 from handspan.agent.log import StoredLog
 from handspan.config.settings import ModelPrice
-from handspan.core.conversations import Total
 from handspan.core.errors import ToolError
 from handspan.core.messages import (
     AssistantMessage,
@@ -20,7 +19,9 @@ from handspan.core.messages import (
     Usage,
     UserMessage,
 )
-from handspan.store.sqlite.store import SqliteStore
+from handspan.core.records import Total
+from handspan.core.store import Store
+from tests.stores import open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -34,8 +35,8 @@ async def kept(log: StoredLog, session: str, message: Message, after: int = 0) -
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    async with SqliteStore(tmp_path) as store:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with open_store(tmp_path) as store:
         yield store
 
 
@@ -43,12 +44,12 @@ def reply(usage: Usage | None = None, model: str = "m") -> AssistantMessage:
     return AssistantMessage((Text("hello"),), "end", model, usage)
 
 
-async def costs(store: SqliteStore, session: str) -> Total:
+async def costs(store: Store, session: str) -> Total:
     (of_session,) = await store.usage.sums("session", owner="ann", session=session)
     return of_session.cost
 
 
-async def test_what_the_store_refuses_is_refused(store: SqliteStore) -> None:
+async def test_what_the_store_refuses_is_refused(store: Store) -> None:
     session = await store.conversations.create(owner="ann")
     log = StoredLog(store.conversations, "ann")
     with pytest.raises(ToolError, match="There is no session"):
@@ -69,12 +70,12 @@ async def test_every_message_is_there_for_the_next_process(tmp_path: Path) -> No
         ResultsMessage((CallResult("c-1", "t", "{}"),)),
         reply(),
     ]
-    async with SqliteStore(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         session = await store.conversations.create(owner="ann")
         log = StoredLog(store.conversations, "ann")
         for after, message in enumerate(messages):
             await kept(log, session.id, message, after)
-    async with SqliteStore(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         assert await store.conversations.load(session.id, owner="ann") == messages
 
 
@@ -91,7 +92,7 @@ async def test_every_message_is_there_for_the_next_process(tmp_path: Path) -> No
     ],
 )
 async def test_a_reply_costs_what_the_settings_or_the_table_say_and_unknown_stays_unknown(
-    store: SqliteStore, message: AssistantMessage, price: ModelPrice | None, cost: float | None
+    store: Store, message: AssistantMessage, price: ModelPrice | None, cost: float | None
 ) -> None:
     session = await store.conversations.create(owner="ann")
     log = StoredLog(store.conversations, "ann", price)

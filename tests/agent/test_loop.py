@@ -45,7 +45,7 @@ from handspan.engine.ledger import MemoryLedger
 from handspan.models.model import ModelError, TextDelta
 from handspan.models.scripted import Call, Scripted, ScriptTurn, Turn, call
 from handspan.registry.registry import Registry
-from handspan.store.artifacts import FolderArtifacts
+from tests.stores import open_artifacts
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ class Stage:
     def __init__(self, folder: Path, turns: Sequence[ScriptTurn], limits: Limits | None = None) -> None:
         self.registry = Registry()
         self.ledger = MemoryLedger()
-        self.engine = Engine(FolderArtifacts(folder), folder, ledger=self.ledger)
+        self.engine = Engine(open_artifacts(folder), folder, ledger=self.ledger)
         self.loop = Loop(self.engine, self.ledger)
         self.model = Scripted(turns)
         self.events: list[Event] = []
@@ -316,7 +316,7 @@ async def test_a_question_to_a_person_is_an_event_of_the_turn(tmp_path: Path) ->
     careful = Agent("Careful", mode="ask_always")
     box = stage.registry.toolbox(careful, OPERATOR)
     stage.engine = Engine(
-        FolderArtifacts(tmp_path), tmp_path, ledger=stage.ledger, questions=RuleAnswers(Answer("deny"))
+        open_artifacts(tmp_path), tmp_path, ledger=stage.ledger, questions=RuleAnswers(Answer("deny"))
     )
     stage.loop = Loop(stage.engine, stage.ledger)
     stage.session.caller = Caller(OPERATOR, careful, box)

@@ -12,7 +12,6 @@ from handspan import tool
 from handspan.agent.skill_file import Skill
 from handspan.agent.skill_folders import PlainFolder, WorkspaceFolder, skill_folders
 from handspan.agent.skill_reading import MAX_SKILLS, SkillReader
-from handspan.agent.skill_switches import SkillSwitches
 from handspan.agent.skill_text import has_control_token
 from handspan.agent.skills import ListedSkill, Skills, allowed_globs, instructions_with
 from handspan.agent.use_skill import UseSkill
@@ -25,7 +24,8 @@ from handspan.core.results import Failure, Success
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.registry.registry import Registry
-from handspan.store.artifacts import FolderArtifacts
+from handspan.store.switches import FileSkillSwitches
+from tests.stores import open_artifacts
 
 
 class House:
@@ -35,7 +35,7 @@ class House:
         self.workspace = workspace
         self.config = root / "config"
         self.state_file = root / "state" / "skills.json"
-        self.skills = Skills(skill_folders(self.workspace, self.config), SkillSwitches(self.state_file))
+        self.skills = Skills(skill_folders(self.workspace, self.config), FileSkillSwitches(self.state_file.parent))
 
     def in_workspace(self, name: str, front: str = "", body: str = "Go.") -> Path:
         return write(self.workspace / ".handspan" / "skills", name, front, body)
@@ -48,7 +48,7 @@ class House:
         return found
 
     def enable(self, name: str) -> bool:
-        return self.skills.enable(name, self.skills.shown(name).fingerprint)
+        return asyncio.run(self.skills.enable(name, self.skills.shown(name).fingerprint))
 
 
 def write(folder: Path, name: str, front: str, body: str) -> Path:
@@ -106,7 +106,7 @@ def test_what_a_person_enables_is_what_they_have_seen(house: House) -> None:
     seen = house.skills.shown("plan").fingerprint
     house.in_workspace("plan", body="Something else.")
     with pytest.raises(ToolError, match="is not what was shown"):
-        house.skills.enable("plan", seen)
+        asyncio.run(house.skills.enable("plan", seen))
     assert not house.listed("plan").enabled
 
 
@@ -115,16 +115,16 @@ def test_only_skills_of_the_workspace_are_enabled(house: House) -> None:
     house.of_person("mine")
     for name in ("mine", "plann", "summarise-file"):
         with pytest.raises(ToolError, match=f"There is no skill '{name}' in the workspace"):
-            house.skills.enable(name, "")
+            asyncio.run(house.skills.enable(name, ""))
     with pytest.raises(ToolError, match="Did you mean 'plan'"):
-        house.skills.enable("plann", "")
+        asyncio.run(house.skills.enable("plann", ""))
 
 
 def test_an_enabled_skill_can_be_disabled_again(house: House) -> None:
     house.in_workspace("plan")
     house.enable("plan")
-    assert house.skills.disable("plan")
-    assert not house.skills.disable("plan")
+    assert asyncio.run(house.skills.disable("plan"))
+    assert not asyncio.run(house.skills.disable("plan"))
     assert not house.listed("plan").enabled
 
 
@@ -145,6 +145,7 @@ def test_a_broken_state_file_enables_nothing_and_says_so(house: House) -> None:
     house.in_workspace("plan")
     house.enable("plan")
     house.state_file.write_text("[", encoding="utf-8")
+    asyncio.run(house.skills.refresh())
     assert "repair it, or remove it" in house.listed("plan").problems[1]
     assert refused(house, "plan").code == "policy_denied"
     with pytest.raises(ConfigError, match="repair it"):
@@ -189,7 +190,7 @@ def test_the_folder_itself_may_not_lead_out_either(house: House, tmp_path: Path)
 def test_hidden_folders_are_not_read(house: House) -> None:
     house.in_workspace("plan")
     hidden = house.workspace / ".handspan"
-    skills = Skills(skill_folders(house.workspace, hidden=[hidden]), SkillSwitches(house.state_file))
+    skills = Skills(skill_folders(house.workspace, hidden=[hidden]), FileSkillSwitches(house.state_file.parent))
     assert "belongs to the gateway itself" in skills.listing()[0].problems[0]
     assert "plan" not in [each.name for each in skills.listing()]
 
@@ -288,7 +289,7 @@ def test_an_unknown_name_gets_a_hint(house: House) -> None:
         "There is no skill 'summarize-file'. Did you mean 'summarise-file'? There are: summarise-file."
     )
     with pytest.raises(ToolError, match=r"There is no skill 'x'\.$"):
-        Skills([], SkillSwitches(house.state_file)).find("x")
+        Skills([], FileSkillSwitches(house.state_file.parent)).find("x")
     with pytest.raises(ToolError, match="There is no skill 'x'"):
         house.skills.shown("x")
 
@@ -457,7 +458,7 @@ async def test_what_a_model_may_not_switch_on_stays_off(
     house.of_person("human", "disable-model-invocation: true")
     switched, registry = Switched(), Registry()
     registry.register(UseSkill(house.skills, switched))
-    engine = Engine(FolderArtifacts(tmp_path / "artifacts"), house.workspace)
+    engine = Engine(open_artifacts(tmp_path / "artifacts"), house.workspace)
     call = ToolCall("use_skill", msgspec.json.encode(arguments).decode(), "c1")
     result = await engine.call(call, Caller(OPERATOR, GENERAL, registry.toolbox(GENERAL, OPERATOR), "s1"))
     assert isinstance(result, Failure)
@@ -485,7 +486,7 @@ async def test_a_skill_without_tools_and_variables_is_switched_on_through_the_en
     house.of_person("plain", body="Go.")
     switched, registry = Switched(), Registry()
     registry.register(UseSkill(house.skills, switched))
-    engine = Engine(FolderArtifacts(tmp_path / "artifacts"), house.workspace)
+    engine = Engine(open_artifacts(tmp_path / "artifacts"), house.workspace)
     call = ToolCall("use_skill", '{"name": "plain", "arguments": {"args": "now"}}', "c1")
     result = await engine.call(call, Caller(OPERATOR, GENERAL, registry.toolbox(GENERAL, OPERATOR), "s1"))
     assert isinstance(result, Success)

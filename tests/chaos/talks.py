@@ -10,8 +10,8 @@ from websockets.exceptions import WebSocketException
 from handspan.core.messages import AssistantMessage, Message, Text, UserMessage, check_all
 from handspan.core.principals import OPERATOR
 from handspan.core.values import JsonObject
-from handspan.store.sqlite.store import SqliteStore
 from handspan.testing import FakeDevice, NotSaid, offer
+from tests.stores import open_store
 
 PARCEL: Final[JsonObject] = {
     "type": "object",
@@ -63,7 +63,7 @@ class Talk:
         """What was answered and is not kept; read from the disk of a gateway that does not run."""
         if not self.answered:
             return []
-        async with SqliteStore(state) as store:
+        async with open_store(state) as store:
             known = await store.conversations.get(self.session, owner=OPERATOR.owner)
             messages = await store.conversations.load(self.session, owner=OPERATOR.owner)
         check_all(messages)

@@ -14,8 +14,8 @@ from handspan.core.calls import CallRecord
 from handspan.core.principals import OPERATOR
 from handspan.core.results import envelope
 from handspan.core.values import Json, JsonObject
-from handspan.store.sqlite.store import SqliteStore
 from tests.chaos.figures import Figure, none_of
+from tests.stores import open_store
 
 
 class Kept(Struct, frozen=True):
@@ -82,7 +82,7 @@ def kept(records: Iterable[CallRecord]) -> dict[str, Kept]:
 
 async def journal_of(state: Path) -> list[CallRecord]:
     """Every call of the operator in the journal of a gateway that does not run."""
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         records: list[CallRecord] = []
         after: str | None = None
         while True:

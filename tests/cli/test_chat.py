@@ -11,11 +11,11 @@ import pytest
 
 from handspan.core.messages import Api, AssistantMessage, Message, ResultsMessage, UserMessage, check_all
 from handspan.core.principals import OPERATOR
-from handspan.store.sqlite.store import SqliteStore
 from tests.cli.shell import Shell, Terminal, json_lines
 from tests.cli.sleeper import Sleeper
 from tests.models.fake_server import KEY, Call, FakeModelServer, Turn
 from tests.models.talks import APIS, MODELS
+from tests.stores import open_store
 from tests.tools.leftovers import is_gone, new_mark
 
 TIME, FILES, BOTH = (
@@ -29,7 +29,7 @@ def stored(run: Shell, session: str) -> list[Message]:
     """What the store has of a session, once nobody uses it any more."""
 
     async def load() -> list[Message]:
-        async with SqliteStore(run.state) as store:
+        async with open_store(run.state) as store:
             return await store.conversations.load(session, owner=OPERATOR.owner)
 
     messages = asyncio.run(load())

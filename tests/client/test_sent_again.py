@@ -11,8 +11,8 @@ from handspan.core.events import Ended, Event, TextArrived
 from handspan.core.messages import AssistantMessage, Message, Text, UserMessage
 from handspan.core.principals import OPERATOR
 from handspan.models.scripted import Scripted
-from handspan.store.sqlite.store import SqliteStore
 from handspan.testing import FaultProxy, GatewayProcess, running_gateway
+from tests.stores import open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -118,7 +118,7 @@ async def test_two_chats_of_one_session_get_each_the_answer_to_what_they_said(tm
 
 async def kept(state: Path, session: str) -> list[Message]:
     """What a gateway that does not run has kept."""
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         return await store.conversations.load(session, owner=OPERATOR.owner)
 
 

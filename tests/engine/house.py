@@ -20,7 +20,7 @@ from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
 from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry, Rules
-from handspan.store.artifacts import FolderArtifacts
+from tests.stores import open_artifacts
 
 WAIT = 5.0
 """Seconds after which a test that waits has failed."""
@@ -32,7 +32,7 @@ class House:
     def __init__(self, folder: Path, rules: Rules | None = None, **engine: Any) -> None:
         self.registry = Registry(rules)
         self.ledger = MemoryLedger()
-        self.artifacts = FolderArtifacts(folder / "artifacts")
+        self.artifacts = open_artifacts(folder / "artifacts")
         self.engine = Engine(**{"artifacts": self.artifacts, "workspace": folder, "ledger": self.ledger, **engine})
 
     def add(self, function: AnyFunction | Tool, origin: Origin = BUILTIN, **about: Any) -> Entry:

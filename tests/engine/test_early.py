@@ -7,7 +7,7 @@ import pytest
 
 from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.context import ToolContext
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.principals import Origin
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Pending, Success, succeed

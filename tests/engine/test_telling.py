@@ -11,14 +11,14 @@ from handspan.core.agents import Agent
 from handspan.core.bus import CallCompleted
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
 from handspan.core.context import ToolContext
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.questions import Answer
 from handspan.core.results import Pending, ToolResult, succeed
 from handspan.engine.ledger import MemoryLedger
 from handspan.engine.telling import publish_when_stored
-from handspan.store.sqlite.store import SqliteStore
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, left_behind, outcome_of, soon, until
+from tests.stores import database_of, open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -202,7 +202,7 @@ async def test_a_call_that_waited_is_heard_when_it_expires(make_house: MakeHouse
 
 async def test_a_call_that_is_taken_down_with_its_task_is_heard_when_that_is_kept(tmp_path: Path) -> None:
     ear = Ear()
-    store = SqliteStore(tmp_path / "state")
+    store = open_store(tmp_path / "state")
     async with store:
         for ledger in (MemoryLedger(), store.ledger):
             house = House(tmp_path, ledger=ledger, bus=bus_to(ear))
@@ -225,12 +225,12 @@ async def test_a_call_that_is_taken_down_with_its_task_is_heard_when_that_is_kep
 
 
 async def test_with_the_stored_ledger_what_is_heard_is_in_the_database(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "state")
+    store = open_store(tmp_path / "state")
     seen: list[object] = []
 
     def look(call: CallCompleted) -> None:
         sql = f"SELECT state FROM calls WHERE id = '{call.id}'"
-        seen.append(store.database.read_now(lambda connection: connection.execute(sql).fetchone()))
+        seen.append(database_of(store).read_now(lambda connection: connection.execute(sql).fetchone()))
 
     async with store:
         house = House(tmp_path, ledger=store.ledger, questions=store.questions, bus=bus_to(look))

@@ -117,7 +117,7 @@ async def test_tools_of_the_configuration_folder_are_there_and_broken_ones_are_t
 
 
 async def test_what_was_switched_off_stays_off_in_the_next_process(tmp_path: Path) -> None:
-    App(settings(tmp_path)).switches.switch_off("message")
+    await App(settings(tmp_path)).switches.switch_off("message")
     async with App(settings(tmp_path)) as app:
         assert app.caller().box.find("message") is None
 

@@ -14,9 +14,8 @@ from handspan.core.values import Arguments, Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.registry.registry import Registry
-from handspan.store.artifacts import FolderArtifacts
-from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import asks, user
+from tests.stores import open_artifacts, open_store
 
 PHONE = Origin("device", "phone", "peer-1")
 TABLET = Origin("remote", "session-1", "peer-2")
@@ -52,9 +51,9 @@ async def main(state: Path) -> None:
     registry = Registry()
     for tool, origin in TOOLS:
         registry.register(tool, origin)
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         await store.recover()
-        engine = Engine(FolderArtifacts(state / "artifacts"), state, ledger=store.ledger)
+        engine = Engine(open_artifacts(state / "artifacts"), state, ledger=store.ledger)
         session = await store.conversations.create(owner=ANN.owner)
         await store.conversations.begin_turn(session.id, owner=ANN.owner)
         calls = [ToolCall(tool.spec.name, {"n": 1}, new_call_id()) for tool, _ in TOOLS]

@@ -5,15 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from handspan.store.artifacts import FolderArtifacts
-from handspan.store.sqlite.store import SqliteStore
-from tests.store.things import Clock
+from handspan.core.records import SessionRecord
+from handspan.core.store import Store
+from tests.store.things import Clock, soon
+from tests.stores import BACKENDS, CHOSEN, open_artifacts, open_store
 
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """The state folder, which is not there yet."""
     return tmp_path / "state"
+
+
+@pytest.fixture(params=BACKENDS, autouse=True)
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The database that `open_store` opens in this test, and in the processes that it starts."""
+    chosen: str = request.param
+    monkeypatch.setenv(CHOSEN, chosen)
+    return chosen
 
 
 @pytest.fixture
@@ -23,7 +32,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def store(state: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
+async def store(state: Path, clock: Clock) -> AsyncIterator[Store]:
     """An open store."""
-    async with SqliteStore(state, FolderArtifacts(state / "artifacts"), clock) as store:
+    async with open_store(state, open_artifacts(state / "artifacts"), clock) as store:
         yield store
+
+
+@pytest.fixture
+async def session(store: Store) -> SessionRecord:
+    """A session without messages."""
+    return await soon(store.conversations.create(owner="ann", name="Notes"))

@@ -10,10 +10,11 @@ from itertools import count
 from pathlib import Path
 
 from handspan.core.calls import new_call_id
-from handspan.core.conversations import Session
+from handspan.core.records import SessionRecord
 from handspan.core.results import succeed
-from handspan.store.sqlite.store import SqliteStore
+from handspan.core.store import Store
 from tests.store.things import READS, WRITES, answers, asks, call, finished, started, user
+from tests.stores import open_store
 
 SESSIONS = 8
 
@@ -23,7 +24,7 @@ def acknowledge(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-async def talk(store: SqliteStore, session: Session, place: int) -> None:
+async def talk(store: Store, session: SessionRecord, place: int) -> None:
     """Turns without end: a question, a call, its result."""
     await store.conversations.begin_turn(session.id, owner="ann")
     length = session.length
@@ -42,7 +43,7 @@ async def talk(store: SqliteStore, session: Session, place: int) -> None:
             acknowledge("finish", record.id)
             await store.conversations.append(session.id, answers(record.id), owner="ann")
         else:
-            async with store.together():
+            async with store.unit_of_work():
                 await finished(store.ledger, record, succeed(record.id))
                 await store.conversations.append(session.id, answers(record.id), owner="ann")
             acknowledge("finish", record.id)
@@ -52,7 +53,7 @@ async def talk(store: SqliteStore, session: Session, place: int) -> None:
 
 async def main(state: Path) -> None:
     """Go on with sessions that are there, or make them."""
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         await store.recover()
         sessions = list((await store.conversations.page(owner="ann")).sessions)
         idle = [session for session in sessions if session.state == "idle"]

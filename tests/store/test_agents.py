@@ -5,7 +5,7 @@ from msgspec import structs
 
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ToolError
-from handspan.store.sqlite.store import SqliteStore
+from handspan.core.store import Store
 from tests.store.things import soon
 
 pytestmark = pytest.mark.anyio
@@ -15,7 +15,7 @@ CLERK = Agent(
 )
 
 
-async def test_the_built_in_agent_is_always_there_and_stays(store: SqliteStore) -> None:
+async def test_the_built_in_agent_is_always_there_and_stays(store: Store) -> None:
     assert await soon(store.agents.all(owner="ann")) == [GENERAL]
     assert await soon(store.agents.find("General", owner="ann")) == GENERAL
     with pytest.raises(ToolError, match="is built in and can't be removed"):
@@ -27,7 +27,7 @@ async def test_the_built_in_agent_is_always_there_and_stays(store: SqliteStore) 
     assert await soon(store.agents.all(owner="ann")) == [GENERAL]
 
 
-async def test_the_built_in_agent_can_be_edited_by_each_for_themselves(store: SqliteStore) -> None:
+async def test_the_built_in_agent_can_be_edited_by_each_for_themselves(store: Store) -> None:
     mine = structs.replace(GENERAL, instructions="Speak German.")
     await soon(store.agents.edit("General", mine, owner="ann"))
     assert await soon(store.agents.find("General", owner="ann")) == mine
@@ -35,7 +35,7 @@ async def test_the_built_in_agent_can_be_edited_by_each_for_themselves(store: Sq
     assert await soon(store.agents.find("Clerk", owner="bob")) is None
 
 
-async def test_an_agent_of_somebody_else_is_not_there(store: SqliteStore) -> None:
+async def test_an_agent_of_somebody_else_is_not_there(store: Store) -> None:
     await soon(store.agents.create(CLERK, owner="ann"))
     for attempt in (
         store.agents.clone("Clerk", "Copy", owner="bob"),
@@ -49,12 +49,12 @@ async def test_an_agent_of_somebody_else_is_not_there(store: SqliteStore) -> Non
 
 
 @pytest.mark.parametrize("name", ["", " Clerk", "a\nb", "x" * 101, "\ud800"])
-async def test_a_name_that_nobody_could_type_is_refused(store: SqliteStore, name: str) -> None:
+async def test_a_name_that_nobody_could_type_is_refused(store: Store, name: str) -> None:
     with pytest.raises(ToolError, match="can't be an agent's name"):
         await soon(store.agents.create(Agent(name), owner="ann"))
 
 
-async def test_agents_are_created_cloned_and_edited(store: SqliteStore) -> None:
+async def test_agents_are_created_cloned_and_edited(store: Store) -> None:
     await soon(store.agents.create(CLERK, owner="ann"))
     copy = await soon(store.agents.clone("Clerk", "Archivist", owner="ann"))
     assert copy == structs.replace(CLERK, name="Archivist")
@@ -65,7 +65,7 @@ async def test_agents_are_created_cloned_and_edited(store: SqliteStore) -> None:
     assert await soon(store.agents.all(owner="ann")) == [GENERAL, edited, CLERK]
 
 
-async def test_sessions_follow_an_agent_that_gets_another_name(store: SqliteStore) -> None:
+async def test_sessions_follow_an_agent_that_gets_another_name(store: Store) -> None:
     await soon(store.agents.create(CLERK, owner="ann"))
     session = await soon(store.conversations.create(owner="ann", agent="Clerk"))
     await soon(store.agents.edit("Clerk", structs.replace(CLERK, name="Secretary"), owner="ann"))
@@ -75,7 +75,7 @@ async def test_sessions_follow_an_agent_that_gets_another_name(store: SqliteStor
         await soon(store.agents.edit("Secretary", GENERAL, owner="ann"))
 
 
-async def test_sessions_of_a_deleted_agent_move_to_the_built_in_one(store: SqliteStore) -> None:
+async def test_sessions_of_a_deleted_agent_move_to_the_built_in_one(store: Store) -> None:
     for owner in ("ann", "bob"):
         await soon(store.agents.create(CLERK, owner=owner))
     anns = [await soon(store.conversations.create(owner="ann", agent="Clerk")) for _ in range(2)]

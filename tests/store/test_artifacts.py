@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.core.conversations import StoreError
-from handspan.core.errors import ToolError
+from handspan.core.errors import StoreError, ToolError
 from handspan.store.artifacts import Bounds, FolderArtifacts
 from handspan.store.incoming import Incoming
 

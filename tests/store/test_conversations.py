@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from handspan.core.conversations import NotYours, Session, StoreError
-from handspan.core.errors import ToolError
+from handspan.core.errors import NotYours, ToolError
 from handspan.core.messages import (
     AssistantMessage,
     CallPart,
@@ -27,10 +26,10 @@ from handspan.core.messages import (
     UserMessage,
     check_next,
 )
+from handspan.core.records import SessionRecord
 from handspan.core.results import Attachment, succeed
-from handspan.store.artifacts import FolderArtifacts
-from handspan.store.sqlite.rows import encode
-from handspan.store.sqlite.store import SqliteStore
+from handspan.core.store import Store
+from handspan.core.values import encode
 from tests.store.things import (
     Clock,
     answers,
@@ -38,31 +37,22 @@ from tests.store.things import (
     call,
     count,
     finished,
-    no_room,
+    load,
     question,
-    rows_in,
     says,
     soon,
     started,
     user,
 )
+from tests.stores import commits_of, is_sound, open_artifacts, open_store
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def session(store: SqliteStore) -> Session:
-    return await soon(store.conversations.create(owner="ann", name="Notes"))
-
-
-async def load(store: SqliteStore, session: Session) -> list[Message]:
-    return await soon(store.conversations.load(session.id, owner="ann"))
 
 
 # What is refused.
 
 
-async def test_another_owner_can_do_nothing_with_a_session(store: SqliteStore, session: Session) -> None:
+async def test_another_owner_can_do_nothing_with_a_session(store: Store, session: SessionRecord) -> None:
     talk = store.conversations
     words = set()
     for session_id, owner in ((session.id, "bob"), ("never", "ann"), ("\ud800", "ann")):
@@ -105,7 +95,7 @@ async def test_another_owner_can_do_nothing_with_a_session(store: SqliteStore, s
     ],
 )
 async def test_what_is_not_paired_is_not_kept(
-    store: SqliteStore, session: Session, before: tuple[Message, ...], coming: Message
+    store: Store, session: SessionRecord, before: tuple[Message, ...], coming: Message
 ) -> None:
     await soon(store.conversations.append(session.id, *before, owner="ann"))
     with pytest.raises(UnpairedCalls):
@@ -113,7 +103,7 @@ async def test_what_is_not_paired_is_not_kept(
     assert [encode(message) for message in await load(store, session)] == [encode(message) for message in before]
 
 
-async def test_a_reply_after_a_reply_is_told_as_that(store: SqliteStore, session: Session) -> None:
+async def test_a_reply_after_a_reply_is_told_as_that(store: Store, session: SessionRecord) -> None:
     await soon(store.conversations.append(session.id, user(), says(), owner="ann"))
     with pytest.raises(RepliesInARow, match=rf"the session '{session.id}' ends with an assistant message"):
         await soon(store.conversations.append(session.id, says(), owner="ann"))
@@ -124,17 +114,17 @@ async def test_a_reply_after_a_reply_is_told_as_that(store: SqliteStore, session
 
 
 async def test_of_two_processes_that_reply_at_once_one_is_refused(
-    store: SqliteStore, session: Session, state: Path
+    store: Store, session: SessionRecord, state: Path
 ) -> None:
     await soon(store.conversations.append(session.id, user(), owner="ann"))
-    async with SqliteStore(state) as other:
+    async with open_store(state) as other:
         replies = [each.conversations.append(session.id, says(), owner="ann") for each in (store, other)]
         outcomes = await soon(asyncio.gather(*replies, return_exceptions=True))
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["NoneType", "RepliesInARow"]
     assert await load(store, session) == [user(), says()]
 
 
-async def test_several_messages_are_kept_all_or_none(store: SqliteStore, session: Session) -> None:
+async def test_several_messages_are_kept_all_or_none(store: Store, session: SessionRecord) -> None:
     for several in ((user(), asks("a"), user()), (answers("a"), says())):
         with pytest.raises(UnpairedCalls):
             await soon(store.conversations.append(session.id, *several, owner="ann"))
@@ -142,7 +132,7 @@ async def test_several_messages_are_kept_all_or_none(store: SqliteStore, session
     assert await count(store, "usage") == 0
 
 
-async def test_who_does_not_know_the_last_message_is_told(store: SqliteStore, session: Session) -> None:
+async def test_who_does_not_know_the_last_message_is_told(store: Store, session: SessionRecord) -> None:
     await soon(store.conversations.append(session.id, user("1"), user("2"), owner="ann", after=0))
     with pytest.raises(ToolError, match="has 2 messages and not 1: load what was added meanwhile") as refused:
         await soon(store.conversations.append(session.id, user("late"), owner="ann", after=1))
@@ -151,10 +141,10 @@ async def test_who_does_not_know_the_last_message_is_told(store: SqliteStore, se
     assert (await soon(store.conversations.get(session.id, owner="ann"))).length == 4
 
 
-async def test_a_session_runs_one_turn_at_a_time(store: SqliteStore, session: Session) -> None:
+async def test_a_session_runs_one_turn_at_a_time(store: Store, session: SessionRecord) -> None:
     attempts = [store.conversations.begin_turn(session.id, owner="ann") for _ in range(2)]
     running, refused = await soon(asyncio.gather(*attempts, return_exceptions=True))
-    assert isinstance(running, Session) and running.state == "running"
+    assert isinstance(running, SessionRecord) and running.state == "running"
     assert isinstance(refused, ToolError) and refused.code == "busy"
     await soon(store.conversations.end_turn(session.id, owner="ann", waiting=True))
     assert (await soon(store.conversations.get(session.id, owner="ann"))).state == "waiting"
@@ -163,37 +153,17 @@ async def test_a_session_runs_one_turn_at_a_time(store: SqliteStore, session: Se
     assert (await soon(store.conversations.get(session.id, owner="ann"))).state == "idle"
 
 
-async def test_a_running_session_is_not_deleted(store: SqliteStore, session: Session) -> None:
+async def test_a_running_session_is_not_deleted(store: Store, session: SessionRecord) -> None:
     await soon(store.conversations.begin_turn(session.id, owner="ann"))
     with pytest.raises(ToolError, match="is running: wait for its turn to end, or stop it"):
         await soon(store.conversations.delete(session.id, owner="ann"))
     assert (await soon(store.conversations.get(session.id, owner="ann"))).id == session.id
 
 
-async def test_without_room_nothing_is_half_kept(store: SqliteStore, session: Session) -> None:
-    await soon(store.conversations.append(session.id, user("kept"), owner="ann"))
-    with no_room(100_000), pytest.raises(StoreError, match="nothing that was acknowledged is lost"):
-        await soon(store.conversations.append(session.id, user("x" * 200_000), says(), owner="ann"))
-    assert await load(store, session) == [user("kept")]
-    await soon(store.conversations.append(session.id, says(), owner="ann"))
-    assert await load(store, session) == [user("kept"), says()]
-
-
-@pytest.mark.parametrize("damage", ["x'7b'", "x'ff'", '\'{"type":"user"}\'', '\'{"type":"results","results":[]}\''])
-async def test_a_damaged_message_is_said(store: SqliteStore, session: Session, state: Path, damage: str) -> None:
-    await soon(store.conversations.append(session.id, user(), says(), owner="ann"))
-    sql = f"UPDATE messages SET body = CAST({damage} AS BLOB) WHERE seq = 2"
-    await soon(store.database.write(lambda connection: connection.execute(sql).rowcount))
-    with pytest.raises(StoreError, match=r"are damaged: .* Delete it, or put a backup in place"):
-        await load(store, session)
-    await soon(store.conversations.delete(session.id, owner="ann"))
-    assert await count(store, "messages") == 0
-
-
 # What is kept.
 
 
-async def test_every_kind_of_message_comes_back_as_it_was(store: SqliteStore, session: Session) -> None:
+async def test_every_kind_of_message_comes_back_as_it_was(store: Store, session: SessionRecord) -> None:
     image = Attachment("image", "image/png", b"\x89PNG\x00\xff", name="a.png")
     native = Native("anthropic", "claude", [{"type": "thinking", "signature": "s==", "n": 2**60}])
     said: list[Message] = [
@@ -213,12 +183,12 @@ async def test_every_kind_of_message_comes_back_as_it_was(store: SqliteStore, se
     assert await load(store, session) == said
 
 
-async def test_halves_of_characters_do_not_break_a_conversation(store: SqliteStore, session: Session) -> None:
+async def test_halves_of_characters_do_not_break_a_conversation(store: Store, session: SessionRecord) -> None:
     await soon(store.conversations.append(session.id, user("half \ud83d"), owner="ann"))
     assert await load(store, session) == [user("half ?")]
 
 
-async def test_a_part_of_the_messages_can_be_loaded(store: SqliteStore, session: Session) -> None:
+async def test_a_part_of_the_messages_can_be_loaded(store: Store, session: SessionRecord) -> None:
     said: list[Message] = [user(), asks("a"), answers("a"), says()]
     await soon(store.conversations.append(session.id, *said, owner="ann"))
     await soon(store.conversations.append(session.id, owner="ann"))
@@ -226,30 +196,30 @@ async def test_a_part_of_the_messages_can_be_loaded(store: SqliteStore, session:
         assert await soon(store.conversations.load(session.id, owner="ann", after=after)) == said[after:]
 
 
-async def test_what_several_sessions_say_at_once_is_in_order_in_each(store: SqliteStore) -> None:
+async def test_what_several_sessions_say_at_once_is_in_order_in_each(store: Store) -> None:
     sessions = [await soon(store.conversations.create(owner="ann")) for _ in range(20)]
-    before = store.database.commits
+    before = commits_of(store)
 
-    async def talk(session: Session) -> None:
+    async def talk(session: SessionRecord) -> None:
         for number in range(20):
             await store.conversations.append(session.id, user(str(number)), owner="ann", after=number)
 
     await soon(asyncio.gather(*(talk(session) for session in sessions)))
     for session in sessions:
         assert await load(store, session) == [user(str(number)) for number in range(20)]
-    assert store.database.commits - before < 200  # 400 messages
+    assert commits_of(store) - before < 200  # 400 messages
 
 
-async def test_sessions_survive_a_restart(store: SqliteStore, session: Session, state: Path, clock: Clock) -> None:
+async def test_sessions_survive_a_restart(store: Store, session: SessionRecord, state: Path, clock: Clock) -> None:
     await soon(store.conversations.append(session.id, user(), says(), owner="ann"))
     await soon(store.close())
-    async with SqliteStore(state) as again:
+    async with open_store(state) as again:
         assert await load(again, session) == [user(), says()]
         kept = await soon(again.conversations.get(session.id, owner="ann"))
-    assert kept == Session(session.id, "ann", "General", "Notes", clock.now, clock.now, "idle", 2)
+    assert kept == SessionRecord(session.id, "ann", "General", "Notes", clock.now, clock.now, "idle", 2)
 
 
-async def test_sessions_are_listed_page_by_page_the_last_active_first(store: SqliteStore, clock: Clock) -> None:
+async def test_sessions_are_listed_page_by_page_the_last_active_first(store: Store, clock: Clock) -> None:
     made = []
     for number in range(7):
         clock.now += number % 2  # some at the same time
@@ -257,7 +227,7 @@ async def test_sessions_are_listed_page_by_page_the_last_active_first(store: Sql
     await soon(store.conversations.create(owner="bob"))
     clock.now += 1
     await soon(store.conversations.append(made[0].id, user(), owner="ann"))
-    seen: list[Session] = []
+    seen: list[SessionRecord] = []
     after = None
     for size in (3, 3, 1):
         page = await soon(store.conversations.page(owner="ann", limit=3, after=after))
@@ -270,7 +240,7 @@ async def test_sessions_are_listed_page_by_page_the_last_active_first(store: Sql
     assert [(one.active, one.id) for one in seen] == sorted(((one.active, one.id) for one in seen), reverse=True)
 
 
-async def test_a_session_can_be_renamed_and_given_to_another_agent(store: SqliteStore, session: Session) -> None:
+async def test_a_session_can_be_renamed_and_given_to_another_agent(store: Store, session: SessionRecord) -> None:
     await soon(store.conversations.rename(session.id, "Diary", owner="ann"))
     await soon(store.conversations.choose_agent(session.id, "Clerk", owner="ann"))
     kept = await soon(store.conversations.get(session.id, owner="ann"))
@@ -278,10 +248,10 @@ async def test_a_session_can_be_renamed_and_given_to_another_agent(store: Sqlite
 
 
 async def test_deleting_a_session_deletes_all_that_belongs_to_it(
-    store: SqliteStore, session: Session, state: Path
+    store: Store, session: SessionRecord, state: Path
 ) -> None:
     other = await soon(store.conversations.create(owner="ann"))
-    artifacts = FolderArtifacts(state / "artifacts")
+    artifacts = open_artifacts(state / "artifacts")
     for one in (session, other):
         record = call(session=one.id)
         await soon(store.conversations.append(one.id, user("secret"), asks(record.id), answers(record.id), owner="ann"))
@@ -297,12 +267,11 @@ async def test_deleting_a_session_deletes_all_that_belongs_to_it(
     assert len(await load(store, other)) == 3
     await soon(store.conversations.delete(other.id, owner="ann"))
     await soon(store.close())
-    assert b"secret" not in _bytes(state / "handspan.db")
-    assert rows_in(state, "PRAGMA integrity_check") == [("ok",)]
+    assert is_sound(state)
 
 
 async def test_a_store_without_artifacts_deletes_sessions_too(state: Path) -> None:
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         session = await soon(store.conversations.create(owner="ann"))
         await soon(store.conversations.delete(session.id, owner="ann"))
         assert (await soon(store.conversations.page(owner="ann"))).sessions == ()
@@ -312,15 +281,11 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def _bytes(file: Path) -> bytes:
-    return file.read_bytes()
-
-
 # Ids that clients choose.
 
 
 async def test_an_id_that_somebody_else_has_is_refused_to_who_would_begin_a_session_under_it(
-    store: SqliteStore,
+    store: Store,
 ) -> None:
     await soon(store.conversations.create(owner="ann", session="kitchen"))
     for trying in (
@@ -332,7 +297,7 @@ async def test_an_id_that_somebody_else_has_is_refused_to_who_would_begin_a_sess
     assert await soon(store.conversations.find("cellar", owner="bob")) is None
 
 
-async def test_a_session_is_made_under_a_given_id_once(store: SqliteStore) -> None:
+async def test_a_session_is_made_under_a_given_id_once(store: Store) -> None:
     made = await soon(store.conversations.create(owner="ann", session="kitchen", name="Kitchen"))
     await soon(store.conversations.append("kitchen", user(), owner="ann"))
     again = await soon(store.conversations.create(owner="ann", session="kitchen", name="other"))
@@ -343,7 +308,7 @@ async def test_a_session_is_made_under_a_given_id_once(store: SqliteStore) -> No
 # Dropping an answer.
 
 
-async def test_the_session_of_somebody_else_can_not_be_rewound(store: SqliteStore, session: Session) -> None:
+async def test_the_session_of_somebody_else_can_not_be_rewound(store: Store, session: SessionRecord) -> None:
     await soon(store.conversations.append(session.id, user(), owner="ann"))
     with pytest.raises(ToolError, match="There is no session"):
         await soon(store.conversations.rewind(session.id, 0, owner="bob"))
@@ -353,7 +318,7 @@ async def test_the_session_of_somebody_else_can_not_be_rewound(store: SqliteStor
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 4])
 async def test_a_rewound_session_goes_on_as_if_the_rest_had_never_been_said(
-    store: SqliteStore, session: Session, length: int
+    store: Store, session: SessionRecord, length: int
 ) -> None:
     said: list[Message] = [user(), asks("a"), answers("a"), says(), user("again"), asks("b")]
     await soon(store.conversations.append(session.id, *said, owner="ann"))
@@ -367,7 +332,7 @@ async def test_a_rewound_session_goes_on_as_if_the_rest_had_never_been_said(
     assert await load(store, session) == said
 
 
-async def test_dropped_answers_stay_in_the_journal_and_in_the_usage(store: SqliteStore, session: Session) -> None:
+async def test_dropped_answers_stay_in_the_journal_and_in_the_usage(store: Store, session: SessionRecord) -> None:
     record = await started(store.ledger, call("a", session=session.id))
     await finished(store.ledger, record, succeed(1))
     await soon(store.conversations.append(session.id, user(), owner="ann"))
@@ -390,7 +355,7 @@ SOME = st.sampled_from([user(), says(), asks("a"), asks("a", "b"), answers("a"),
 def test_the_store_keeps_exactly_what_pairs(tmp_path: Path, said: list[list[Message]]) -> None:
     async def play() -> None:
         kept: list[Message] = []
-        async with SqliteStore(tmp_path / "state") as store:
+        async with open_store(tmp_path / "state") as store:
             session = await store.conversations.create(owner="ann")
             for several in said:
                 try:

@@ -1,7 +1,6 @@
 """The journal, read by what calls have in common: in SQL that an index serves, with pages that stay where they are."""
 
 import itertools
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -11,13 +10,8 @@ from hypothesis import strategies as st
 from handspan.core.calls import CallRecord
 from handspan.core.errors import ErrorCode
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
-from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.journal import Wanted, page_query
-from handspan.store.sqlite.migrations import MIGRATIONS
-from handspan.store.sqlite.paging import Mark
-from handspan.store.sqlite.rows import ENTRY, entry, outcome
-from handspan.store.sqlite.store import SqliteStore
-from tests.store.things import call, finished, rows_in, soon, started
+from handspan.core.store import Store
+from tests.store.things import call, finished, soon, started
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +31,7 @@ def named(name: str, at: float, owner: str = "ann", session: str = "") -> CallRe
     return record
 
 
-async def filled(store: SqliteStore) -> list[CallRecord]:
+async def filled(store: Store) -> list[CallRecord]:
     """Calls of two owners, with every tool, session and result."""
     records = []
     places = itertools.product(("ann", "bob"), ("read_file", "write_file"), ("", "s1"), RESULTS)
@@ -72,7 +66,7 @@ def fits(record: CallRecord, only: dict[str, Any]) -> bool:
     )
 
 
-async def pages(store: SqliteStore, limit: int, only: dict[str, Any]) -> list[str]:
+async def pages(store: Store, limit: int, only: dict[str, Any]) -> list[str]:
     seen: list[str] = []
     after: str | None = None
     for _ in range(100):
@@ -87,7 +81,7 @@ async def pages(store: SqliteStore, limit: int, only: dict[str, Any]) -> list[st
 @pytest.mark.parametrize("limit", [1, 3, 1000])
 @pytest.mark.parametrize("status", [None, "open", "success", "error", "timeout", "permission_denied", "busy"])
 async def test_every_filter_finds_what_it_names_once_and_nothing_else(
-    store: SqliteStore, status: str | None, limit: int
+    store: Store, status: str | None, limit: int
 ) -> None:
     records = await filled(store)
     for session, tool, times in itertools.product(
@@ -98,7 +92,7 @@ async def test_every_filter_finds_what_it_names_once_and_nothing_else(
         assert await pages(store, limit, only) == [record.id for record in wanted], only
 
 
-async def test_a_page_stays_where_it_is_while_calls_come_and_end(store: SqliteStore) -> None:
+async def test_a_page_stays_where_it_is_while_calls_come_and_end(store: Store) -> None:
     records = [await started(store.ledger, named("read_file", 1000.0 + number)) for number in range(6)]
     for record in records:
         await finished(store.ledger, record, Failure("timeout", "Too late."))
@@ -110,7 +104,7 @@ async def test_a_page_stays_where_it_is_while_calls_come_and_end(store: SqliteSt
 
 
 @pytest.mark.parametrize("code", get_args(ErrorCode))
-async def test_every_code_of_the_table_is_the_status_of_its_calls(store: SqliteStore, code: ErrorCode) -> None:
+async def test_every_code_of_the_table_is_the_status_of_its_calls(store: Store, code: ErrorCode) -> None:
     record = await started(store.ledger, named("t", 1.0))
     await finished(store.ledger, record, Failure(code, '\ud800 "code":"x" äöü'))
     assert [one.id for one in (await soon(store.ledger.page(owner="ann", status=code)))[0]] == [record.id]
@@ -120,47 +114,3 @@ async def test_every_code_of_the_table_is_the_status_of_its_calls(store: SqliteS
 def test_no_value_of_a_tool_can_look_like_an_error(value: Any) -> None:
     encoded = succeed(value).encoded
     assert encoded.startswith(b'{"status":"success"')
-
-
-@pytest.mark.parametrize(
-    ("only", "index"),
-    [
-        (Wanted(), "calls_by_owner (owner=? AND (at,id)<(?,?))"),
-        (Wanted(since=1.0), "calls_by_owner (owner=? AND at>? AND (at,id)<(?,?))"),
-        (Wanted(status="success"), "calls_by_owner (owner=? AND (at,id)<(?,?))"),
-        (Wanted(session="s"), "calls_by_session (session=? AND (at,id)<(?,?))"),
-        (Wanted(session="s", tool="t"), "calls_by_session (session=? AND (at,id)<(?,?))"),
-        (Wanted(tool="t"), "calls_by_tool (owner=? AND name=? AND (at,id)<(?,?))"),
-        (Wanted(tool="t", status="error"), "calls_by_tool (owner=? AND name=? AND (at,id)<(?,?))"),
-        (Wanted(status="error"), "calls_failed (owner=? AND (at,id)<(?,?))"),
-        (Wanted(status="timeout"), "calls_failed (owner=? AND (at,id)<(?,?))"),
-        (Wanted(status="open"), "calls_open (owner=? AND (at,id)<(?,?))"),
-    ],
-)
-async def test_an_index_serves_the_filter_and_its_order(store: SqliteStore, only: Wanted, index: str) -> None:
-    sql, values = page_query("ann", only, Mark.read(None), 50)
-    plan = await soon(
-        store.database.read(lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall())
-    )
-    assert [row[3] for row in plan] == [f"SEARCH calls USING INDEX {index}"]  # and no sorting after it
-
-
-async def test_calls_of_an_older_version_have_their_status_too(state: Path) -> None:
-    old = Database(state, MIGRATIONS[:4])
-    await soon(old.open())
-    marks = ", ".join("?" * (len(ENTRY.split(",")) + 7))
-    columns = f"{ENTRY}, state, expires_at, duration, result, attachments, true_result, true_attachments"
-    records = []
-    for number, result in enumerate(RESULTS):
-        record = named("t", float(number))
-        values = outcome(record, result) if result is not None else (None, 0.0, None, None, None, None)
-        row = (*entry(record), "started" if result is None else "done", *values)
-        sql = f"INSERT INTO calls ({columns}) VALUES ({marks})"
-        await soon(old.write(lambda connection, sql=sql, row=row: connection.execute(sql, row)))  # type: ignore[misc] # bound now
-        records.append(record.id)
-    await soon(old.close())
-    async with SqliteStore(state) as store:
-        for status, places in (("success", (2, 1, 0)), ("error", (4, 3)), ("open", (5,)), ("timeout", (3,))):
-            page, _ = await soon(store.ledger.page(owner="ann", status=status))  # type: ignore[arg-type] # one of them
-            assert [record.id for record in page] == [records[place] for place in places], status
-    assert rows_in(state, "PRAGMA integrity_check") == [("ok",)]

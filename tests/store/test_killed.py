@@ -12,8 +12,9 @@ import pytest
 
 from handspan.core.messages import check_all
 from handspan.core.results import Failure, succeed
-from handspan.store.sqlite.store import SqliteStore
-from tests.store.things import rows_in, soon
+from handspan.core.store import Store
+from tests.store.things import soon
+from tests.stores import is_sound, open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -49,8 +50,8 @@ async def test_nothing_acknowledged_is_lost_however_often_the_process_is_killed(
             if kind == "message":
                 lengths[name] = max(lengths[name], int(seq[0]))
             (finished if kind == "finish" else touched if kind != "message" else set()).add(name)
-        assert rows_in(state, "PRAGMA integrity_check") == [("ok",)]
-        async with SqliteStore(state) as store:
+        assert is_sound(state)
+        async with open_store(state) as store:
             recovery = await soon(store.recover())
             open_after_kill += len(recovery.unknown_outcome) + len(recovery.waiting)
             await check(store, lengths, finished, touched, set(recovery.waiting))
@@ -60,7 +61,7 @@ async def test_nothing_acknowledged_is_lost_however_often_the_process_is_killed(
 
 
 async def check(
-    store: SqliteStore, lengths: dict[str, int], finished: set[str], touched: set[str], waiting: set[str]
+    store: Store, lengths: dict[str, int], finished: set[str], touched: set[str], waiting: set[str]
 ) -> None:
     for session, length in lengths.items():
         messages = await soon(store.conversations.load(session, owner="ann"))

@@ -8,13 +8,12 @@ from msgspec import UNSET, structs
 
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.calls import UNKNOWN_TOOL, CallRecord, ToolFacts
-from handspan.core.conversations import Store, StoreError
 from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
+from handspan.core.store import Journal, Store
 from handspan.core.values import Arguments
-from handspan.store.sqlite.ledger import StoredLedger
-from handspan.store.sqlite.store import SqliteStore
-from tests.store.things import READS, WRITES, answers, asks, call, finished, no_room, rows_in, soon, started, user
+from tests.store.things import READS, WRITES, answers, asks, call, finished, soon, started, user
+from tests.stores import commits_of, open_store, rows_in
 
 pytestmark = pytest.mark.anyio
 
@@ -23,17 +22,17 @@ LATE = Failure("timeout", "too late")
 
 
 @pytest.fixture
-def ledger(store: SqliteStore) -> StoredLedger:
+def ledger(store: Store) -> Journal:
     return store.ledger
 
 
-async def known(ledger: StoredLedger, call_id: str) -> CallRecord:
+async def known(ledger: Journal, call_id: str) -> CallRecord:
     record = await soon(ledger.find(call_id))
     assert record is not None
     return record
 
 
-async def test_the_store_is_what_the_rooms_above_ask_for(store: SqliteStore) -> None:
+async def test_the_store_is_what_the_rooms_above_ask_for(store: Store) -> None:
     asked_for: Store = store  # mypy compares the two
     assert await soon(asked_for.ledger.open_calls(owner="ann")) == []
 
@@ -41,7 +40,7 @@ async def test_the_store_is_what_the_rooms_above_ask_for(store: SqliteStore) -> 
 # What is refused.
 
 
-async def test_a_second_result_is_refused_and_changes_nothing(ledger: StoredLedger) -> None:
+async def test_a_second_result_is_refused_and_changes_nothing(ledger: Journal) -> None:
     record = await started(ledger, call())
     assert await finished(ledger, record, DONE)
     for again in (record, structs.replace(record, state="pending"), structs.replace(record, state=None)):
@@ -50,7 +49,7 @@ async def test_a_second_result_is_refused_and_changes_nothing(ledger: StoredLedg
 
 
 @pytest.mark.parametrize("tool", [WRITES, READS])
-async def test_a_call_at_work_is_its_own_record_until_it_waits_or_ends(ledger: StoredLedger, tool: ToolFacts) -> None:
+async def test_a_call_at_work_is_its_own_record_until_it_waits_or_ends(ledger: Journal, tool: ToolFacts) -> None:
     waits, ends = await started(ledger, call(tool=tool)), await started(ledger, call(tool=tool))
     assert await soon(ledger.find(waits.id)) is waits
     with pytest.raises(ToolError, match="used before"):
@@ -65,7 +64,7 @@ async def test_a_call_at_work_is_its_own_record_until_it_waits_or_ends(ledger: S
     assert (await known(ledger, ends.id)) is not ends and (await known(ledger, ends.id)).result == DONE
 
 
-async def test_of_two_results_at_once_the_first_one_wins(ledger: StoredLedger) -> None:
+async def test_of_two_results_at_once_the_first_one_wins(ledger: Journal) -> None:
     record = await started(ledger, call())
     results = await soon(
         asyncio.gather(*(finished(ledger, structs.replace(record), result) for result in (DONE, LATE)))
@@ -76,7 +75,7 @@ async def test_of_two_results_at_once_the_first_one_wins(ledger: StoredLedger) -
 
 @pytest.mark.parametrize("tool", [WRITES, READS], ids=["writes", "reads"])
 @pytest.mark.parametrize("done", [False, True], ids=["open", "done"])
-async def test_an_id_that_was_used_is_refused(ledger: StoredLedger, tool: ToolFacts, done: bool) -> None:
+async def test_an_id_that_was_used_is_refused(ledger: Journal, tool: ToolFacts, done: bool) -> None:
     record = await started(ledger, call(tool=tool))
     if done:
         await finished(ledger, record, DONE)
@@ -92,7 +91,7 @@ async def test_an_id_that_was_used_is_refused(ledger: StoredLedger, tool: ToolFa
     assert (kept.owner, kept.state) == ("ann", "done" if done else "started")
 
 
-async def test_one_that_was_cancelled_on_its_way_in_does_not_end_the_call_that_had_the_id(ledger: StoredLedger) -> None:
+async def test_one_that_was_cancelled_on_its_way_in_does_not_end_the_call_that_had_the_id(ledger: Journal) -> None:
     record = await started(ledger, call())
     other = structs.replace(record, at=2000.0, state=None)
     starting = asyncio.ensure_future(started(ledger, other))
@@ -104,7 +103,7 @@ async def test_one_that_was_cancelled_on_its_way_in_does_not_end_the_call_that_h
     assert (await known(ledger, record.id)).state == "started"
 
 
-async def test_one_that_was_cancelled_while_it_was_accepted_has_its_result(ledger: StoredLedger) -> None:
+async def test_one_that_was_cancelled_while_it_was_accepted_has_its_result(ledger: Journal) -> None:
     record = call()
     accepting = asyncio.ensure_future(ledger.accept(record))
     await asyncio.sleep(0)
@@ -115,7 +114,7 @@ async def test_one_that_was_cancelled_while_it_was_accepted_has_its_result(ledge
     assert (kept.state, kept.result) == ("done", LATE)
 
 
-async def test_a_call_that_waits_is_started_once(ledger: StoredLedger) -> None:
+async def test_a_call_that_waits_is_started_once(ledger: Journal) -> None:
     record = call()
     await soon(ledger.accept(record))
     first, second = await known(ledger, record.id), await known(ledger, record.id)
@@ -127,7 +126,7 @@ async def test_a_call_that_waits_is_started_once(ledger: StoredLedger) -> None:
     assert (await known(ledger, record.id)).state == "started"
 
 
-async def test_another_owner_gets_the_same_words_as_for_a_call_that_never_was(ledger: StoredLedger) -> None:
+async def test_another_owner_gets_the_same_words_as_for_a_call_that_never_was(ledger: Journal) -> None:
     record = await started(ledger, call())
     words = []
     for call_id, owner in ((record.id, "bob"), ("never", "ann"), ("\ud800", "ann")):
@@ -141,42 +140,14 @@ async def test_another_owner_gets_the_same_words_as_for_a_call_that_never_was(le
     assert await soon(ledger.page(owner="bob")) == ([], None)
 
 
-async def test_a_place_in_a_list_that_is_none_is_said(ledger: StoredLedger) -> None:
+async def test_a_place_in_a_list_that_is_none_is_said(ledger: Journal) -> None:
     for nonsense in ("", "x~y", "1~\ud800"):
         with pytest.raises(ToolError, match="is no place in a list: use the `next` of a page"):
             await soon(ledger.page(owner="ann", after=nonsense))
 
 
-async def test_without_room_nothing_starts_and_with_room_again_it_does(
-    store: SqliteStore, ledger: StoredLedger, state: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    waiting, running = call(), await started(ledger, call())
-    await soon(ledger.accept(waiting))
-    large = call(arguments={"content": "x" * 200_000})
-    reading = structs.replace(call(tool=READS), arguments=large.arguments)
-    with no_room(100_000):
-        with pytest.raises(StoreError, match="nothing that was acknowledged is lost"):
-            await started(ledger, large)
-        with pytest.raises(StoreError):
-            await started(ledger, structs.replace(waiting, arguments=large.arguments))
-        with pytest.raises(StoreError):
-            await finished(ledger, running, succeed("x" * 200_000))
-        await started(ledger, reading)  # nobody waits for this one
-        with pytest.raises(StoreError):
-            await finished(ledger, reading, DONE)
-    assert large.state is None
-    assert running.state == "started"
-    assert waiting.state == "accepted"
-    assert "was not kept" in caplog.text
-    await started(ledger, large)
-    await started(ledger, waiting)
-    for record in (large, waiting, running, reading):
-        assert await finished(ledger, record, DONE)
-        assert (await known(ledger, record.id)).result == DONE
-
-
 async def test_the_result_of_a_call_that_was_deleted_reaches_its_caller_and_is_not_kept(
-    store: SqliteStore, ledger: StoredLedger
+    store: Store, ledger: Journal
 ) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     record = await started(ledger, call(session=session.id))
@@ -198,12 +169,12 @@ async def test_the_result_of_a_call_that_was_deleted_reaches_its_caller_and_is_n
         b"\xff\x00 no text at all",
     ],
 )
-async def test_arguments_come_back_as_they_were(ledger: StoredLedger, arguments: Arguments | bytes | str) -> None:
+async def test_arguments_come_back_as_they_were(ledger: Journal, arguments: Arguments | bytes | str) -> None:
     record = await started(ledger, call(arguments=arguments))
     assert (await known(ledger, record.id)).arguments == arguments
 
 
-async def test_halves_of_characters_in_parsed_arguments_become_question_marks(ledger: StoredLedger) -> None:
+async def test_halves_of_characters_in_parsed_arguments_become_question_marks(ledger: Journal) -> None:
     record = await started(ledger, call(arguments={"a\ud800": ["\udfff", 1]}, session="\ud800"))
     kept = await soon(ledger.get(record.id, owner="ann"))
     assert (kept.arguments, kept.session) == ({"a?": ["?", 1]}, "?")
@@ -224,7 +195,7 @@ async def test_halves_of_characters_in_parsed_arguments_become_question_marks(le
         ),
     ],
 )
-async def test_results_come_back_as_they_were(ledger: StoredLedger, result: ToolResult) -> None:
+async def test_results_come_back_as_they_were(ledger: Journal, result: ToolResult) -> None:
     record = await started(ledger, call())
     record.true_result = result
     assert await finished(ledger, record, result)
@@ -235,7 +206,7 @@ async def test_results_come_back_as_they_were(ledger: StoredLedger, result: Tool
     assert kept.true_result == result
 
 
-async def test_a_record_comes_back_whole(ledger: StoredLedger) -> None:
+async def test_a_record_comes_back_whole(ledger: Journal) -> None:
     record = await started(ledger, call())
     record.size, record.duration = 123, 0.25
     await finished(ledger, record, DONE)
@@ -244,7 +215,7 @@ async def test_a_record_comes_back_whole(ledger: StoredLedger) -> None:
     assert record.result == DONE
 
 
-async def test_a_call_that_waits_keeps_its_expiry_and_gets_its_result_later(ledger: StoredLedger) -> None:
+async def test_a_call_that_waits_keeps_its_expiry_and_gets_its_result_later(ledger: Journal) -> None:
     record = await started(ledger, call())
     record.expires_at = 5000.5
     await soon(ledger.suspend(record))
@@ -254,7 +225,7 @@ async def test_a_call_that_waits_keeps_its_expiry_and_gets_its_result_later(ledg
     assert (await known(ledger, record.id)).result == DONE
 
 
-async def test_what_a_person_edited_is_what_was_run(ledger: StoredLedger) -> None:
+async def test_what_a_person_edited_is_what_was_run(ledger: Journal) -> None:
     record = call()
     await soon(ledger.accept(record))
     assert (await known(ledger, record.id)).state == "accepted"
@@ -264,21 +235,21 @@ async def test_what_a_person_edited_is_what_was_run(ledger: StoredLedger) -> Non
     assert (kept.state, kept.arguments) == ("started", {"path": "b.txt"})
 
 
-async def test_a_call_that_was_refused_at_once_is_in_the_journal(ledger: StoredLedger) -> None:
+async def test_a_call_that_was_refused_at_once_is_in_the_journal(ledger: Journal) -> None:
     record = structs.replace(call(), tool=UNKNOWN_TOOL)
     assert await finished(ledger, record, Failure("tool_not_found", "There is no such tool"))
     kept = await known(ledger, record.id)
     assert (kept.state, kept.tool) == ("done", UNKNOWN_TOOL)
 
 
-async def test_nobody_waits_for_the_start_of_a_call_that_only_reads(ledger: StoredLedger, state: Path) -> None:
+async def test_nobody_waits_for_the_start_of_a_call_that_only_reads(ledger: Journal, state: Path) -> None:
     record = call(tool=READS)
     assert ledger.start(record) is None
     assert await finished(ledger, record, DONE)
     assert rows_in(state, "SELECT state, run FROM calls") == [("done", None)]
 
 
-async def test_whoever_asks_for_a_call_that_only_reads_sees_it_at_once(store: SqliteStore) -> None:
+async def test_whoever_asks_for_a_call_that_only_reads_sees_it_at_once(store: Store) -> None:
     found, listed = call(tool=READS), call(tool=READS)
     store.ledger.start(found)
     assert (await known(store.ledger, found.id)).state == "started"
@@ -286,7 +257,7 @@ async def test_whoever_asks_for_a_call_that_only_reads_sees_it_at_once(store: Sq
     assert len(await soon(store.ledger.open_calls(owner="ann"))) == 2
 
 
-async def test_a_result_that_nobody_waits_for_any_more_is_kept(ledger: StoredLedger) -> None:
+async def test_a_result_that_nobody_waits_for_any_more_is_kept(ledger: Journal) -> None:
     record = await started(ledger, call())
     written = asyncio.ensure_future(ledger.finish(record, DONE))  # type: ignore[arg-type] # no block is open
     written.cancel()
@@ -294,7 +265,7 @@ async def test_a_result_that_nobody_waits_for_any_more_is_kept(ledger: StoredLed
     assert (await known(ledger, record.id)).result == DONE
 
 
-async def test_the_owner_reads_the_journal_page_by_page_the_last_call_first(ledger: StoredLedger) -> None:
+async def test_the_owner_reads_the_journal_page_by_page_the_last_call_first(ledger: Journal) -> None:
     records = [call(at=float(1000 + number // 2), session=f"s{number % 2}") for number in range(7)]
     for record in records:
         await finished(ledger, await started(ledger, record), DONE)
@@ -312,7 +283,7 @@ async def test_the_owner_reads_the_journal_page_by_page_the_last_call_first(ledg
     assert {record.session for record in page} == {"s1"}
 
 
-async def test_open_calls_are_those_without_a_result(ledger: StoredLedger) -> None:
+async def test_open_calls_are_those_without_a_result(ledger: Journal) -> None:
     await finished(ledger, await started(ledger, call()), DONE)
     first = await started(ledger, call(at=1.0))
     second = await started(ledger, call(at=2.0, session="t"))
@@ -321,7 +292,7 @@ async def test_open_calls_are_those_without_a_result(ledger: StoredLedger) -> No
 
 
 def test_a_result_that_comes_when_the_loop_is_gone_is_kept(state: Path) -> None:
-    store = SqliteStore(state)
+    store = open_store(state)
     record = call()
 
     async def leave() -> None:
@@ -339,12 +310,12 @@ def test_a_result_that_comes_when_the_loop_is_gone_is_kept(state: Path) -> None:
 # Together.
 
 
-async def test_a_result_and_its_history_row_are_one_commit(store: SqliteStore, state: Path) -> None:
+async def test_a_result_and_its_history_row_are_one_commit(store: Store, state: Path) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     record = await started(store.ledger, call(session=session.id))
     await soon(store.conversations.append(session.id, user(), asks(record.id), owner="ann"))
-    before = store.database.commits
-    async with store.together():
+    before = commits_of(store)
+    async with store.unit_of_work():
         assert store.ledger.finish(record, DONE) is True
         assert store.ledger.finish(structs.replace(record), LATE) is False
         kept = await soon(store.ledger.find(record.id))
@@ -353,18 +324,18 @@ async def test_a_result_and_its_history_row_are_one_commit(store: SqliteStore, s
         assert rows_in(state, "SELECT state FROM calls") == [("started",)]
         await store.conversations.end_turn(session.id, owner="ann")
         assert rows_in(state, "SELECT state FROM calls") == [("done",)]  # whoever has the next turn looks there
-    assert store.database.commits - before == 1
+    assert commits_of(store) - before == 1
     assert rows_in(state, "SELECT calls.state, length FROM calls, sessions") == [("done", 3)]
     assert (await known(store.ledger, record.id)).result == DONE
 
 
-async def test_when_a_call_got_its_result_elsewhere_nothing_of_the_unit_is_kept(store: SqliteStore) -> None:
+async def test_when_a_call_got_its_result_elsewhere_nothing_of_the_unit_is_kept(store: Store) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     record = await started(store.ledger, call(session=session.id))
     elsewhere = structs.replace(record)
     assert await finished(store.ledger, elsewhere, LATE)
     with pytest.raises(ToolError, match="got its result elsewhere: load the session again") as refused:
-        async with store.together():
+        async with store.unit_of_work():
             assert store.ledger.finish(record, DONE) is True
             await store.conversations.rename(session.id, "new", owner="ann")
     assert refused.value.code == "busy"
@@ -372,13 +343,13 @@ async def test_when_a_call_got_its_result_elsewhere_nothing_of_the_unit_is_kept(
     assert (await soon(store.conversations.get(session.id, owner="ann"))).name == ""
 
 
-async def test_a_result_in_a_unit_is_the_first_one_for_everybody(store: SqliteStore) -> None:
+async def test_a_result_in_a_unit_is_the_first_one_for_everybody(store: Store) -> None:
     record = await started(store.ledger, call())
     inside = asyncio.Event()
     over = asyncio.Event()
 
     async def unit() -> None:
-        async with store.together():
+        async with store.unit_of_work():
             assert store.ledger.finish(record, DONE) is True
             inside.set()
             await over.wait()
@@ -391,9 +362,9 @@ async def test_a_result_in_a_unit_is_the_first_one_for_everybody(store: SqliteSt
     assert isinstance((await known(store.ledger, record.id)).result, Success)
 
 
-async def test_a_call_that_is_suspended_in_a_block_is_found_and_finished_in_it(store: SqliteStore) -> None:
+async def test_a_call_that_is_suspended_in_a_block_is_found_and_finished_in_it(store: Store) -> None:
     record = call("c1", tool=WRITES)
-    async with store.together():
+    async with store.unit_of_work():
         await soon(store.ledger.suspend(record))
         found = await known(store.ledger, "c1")
         assert (found.state, found.result) == ("pending", UNSET)

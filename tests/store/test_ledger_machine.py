@@ -6,14 +6,21 @@ from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from msgspec import UNSET, Struct, structs
 
 from handspan.core.calls import CallRecord
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, ToolResult, succeed
-from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import READS, WRITES, Clock, call, finished, question, started
+from tests.stores import open_store
 
 IDS = st.sampled_from([f"c{number}" for number in range(6)])
 RESULTS = st.sampled_from([succeed("one"), succeed({"two": 2}), Failure("busy", "three")])
@@ -41,7 +48,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.store = SqliteStore(Path(self.folder.name) / "state", clock=self.clock)
+        self.store = open_store(Path(self.folder.name) / "state", clock=self.clock)
         self.runner.run(self.store.open())
 
     def record(self, call_id: str) -> CallRecord:
@@ -167,5 +174,5 @@ class LedgerMachine(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-TestLedger = LedgerMachine.TestCase
-TestLedger.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+def test_every_call_has_exactly_one_result_whatever_happens() -> None:
+    run_state_machine_as_test(LedgerMachine, settings=settings(max_examples=40, stateful_step_count=25, deadline=None))

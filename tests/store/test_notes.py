@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from handspan.core.calls import LONGEST_NOTE, CallRecord, Ledger, Note
+from handspan.core.calls import LONGEST_NOTE, CallRecord, Note
 from handspan.core.results import Failure, succeed
+from handspan.core.store import Ledger, Store
 from handspan.engine.ledger import MemoryLedger
-from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import Clock, call, count, soon
+from tests.stores import open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +18,7 @@ LOST = Failure("unknown_outcome", "nobody knows")
 
 
 @pytest.fixture(params=["in memory", "stored"])
-def ledger(request: pytest.FixtureRequest, store: SqliteStore) -> Ledger:
+def ledger(request: pytest.FixtureRequest, store: Store) -> Ledger:
     """Both ledgers do the same here."""
     return store.ledger if request.param == "stored" else MemoryLedger()
 
@@ -83,18 +84,18 @@ async def test_a_note_changes_nothing_about_the_call(ledger: Ledger) -> None:
 # In the database.
 
 
-async def test_notes_last_and_know_when_they_came(store: SqliteStore, clock: Clock, state: Path) -> None:
+async def test_notes_last_and_know_when_they_came(store: Store, clock: Clock, state: Path) -> None:
     record = await ended(store.ledger)
     for text in ("one", "half \ud800"):
         assert await soon(store.ledger.note(record.id, text))
         clock.now += 1
     await soon(store.close())
-    async with SqliteStore(state) as later:
+    async with open_store(state) as later:
         notes = await soon(later.ledger.notes(record.id, owner="ann"))
         assert notes == [Note(clock.now - 2, "one"), Note(clock.now - 1, "half ?")]
 
 
-async def test_notes_are_deleted_with_their_session(store: SqliteStore) -> None:
+async def test_notes_are_deleted_with_their_session(store: Store) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     gone, stays = await ended(store.ledger, session.id), await ended(store.ledger)
     for record in (gone, stays):
@@ -105,9 +106,9 @@ async def test_notes_are_deleted_with_their_session(store: SqliteStore) -> None:
     assert not await soon(store.ledger.note(gone.id, "later"))
 
 
-async def test_two_processes_keep_five_between_them(store: SqliteStore, state: Path) -> None:
+async def test_two_processes_keep_five_between_them(store: Store, state: Path) -> None:
     record = await ended(store.ledger)
-    async with SqliteStore(state) as other:
+    async with open_store(state) as other:
         ledgers = [store.ledger, other.ledger] * 4
         kept = await soon(asyncio.gather(*(ledger.note(record.id, "late") for ledger in ledgers)))
     assert sum(kept) == 5

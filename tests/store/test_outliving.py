@@ -15,18 +15,19 @@ from handspan.core.agents import Agent
 from handspan.core.bus import CallCompleted
 from handspan.core.calls import CallRecord, ToolFacts
 from handspan.core.context import ToolContext
-from handspan.core.conversations import Recovery
 from handspan.core.deadlines import Deadline
 from handspan.core.principals import Origin, OriginKind
 from handspan.core.questions import Answer
+from handspan.core.records import Recovery
 from handspan.core.results import Failure, Pending, succeed
+from handspan.core.store import Store
 from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, AnsweredBy, Handling, ToolSpec
 from handspan.core.values import Arguments
-from handspan.store.sqlite.store import SqliteStore
 from tests.engine.house import House
 from tests.store.asking_devices import PHONE, SECONDS, TOOLS
 from tests.store.test_recovery import crash, running_session
-from tests.store.things import Clock, asks, call, finished, rows_in, soon, started, user
+from tests.store.things import Clock, asks, call, finished, soon, started, user
+from tests.stores import open_store, rows_in, run_sql
 
 pytestmark = pytest.mark.anyio
 
@@ -51,14 +52,14 @@ def handed_out(expires_at: float | None, call_id: str = "", *, tool: ToolFacts |
 
 
 @pytest.fixture
-async def later(store: SqliteStore, state: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
+async def later(store: Store, state: Path, clock: Clock) -> AsyncIterator[Store]:
     """The store of the next process; it is opened by `crash`."""
-    next_one = SqliteStore(state, clock=clock)
+    next_one = open_store(state, clock=clock)
     yield next_one
     await soon(next_one.close())
 
 
-async def failure(store: SqliteStore, call_id: str) -> Failure:
+async def failure(store: Store, call_id: str) -> Failure:
     found = (await soon(store.ledger.get(call_id, owner="ann"))).result
     assert isinstance(found, Failure)
     return found
@@ -69,7 +70,7 @@ async def failure(store: SqliteStore, call_id: str) -> Failure:
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["writes", "reads"])
 async def test_nobody_waits_after_the_time_of_a_call_that_was_handed_out(
-    store: SqliteStore, later: SqliteStore, clock: Clock, read_only: bool
+    store: Store, later: Store, clock: Clock, read_only: bool
 ) -> None:
     record = await started(store.ledger, handed_out(clock.now + 30, tool=facts(read_only=read_only)))
     clock.now += 30
@@ -84,7 +85,7 @@ async def test_nobody_waits_after_the_time_of_a_call_that_was_handed_out(
 
 
 async def test_a_call_that_waits_for_its_client_too_long_has_an_unknown_outcome_and_no_timeout(
-    store: SqliteStore, later: SqliteStore, clock: Clock
+    store: Store, later: Store, clock: Clock
 ) -> None:
     record = await started(store.ledger, handed_out(clock.now + 30))
     clock.now += 10
@@ -102,18 +103,18 @@ async def test_a_call_that_waits_for_its_client_too_long_has_an_unknown_outcome_
 
 
 async def test_of_two_crashes_the_second_finds_it_too_late(
-    store: SqliteStore, later: SqliteStore, clock: Clock, state: Path
+    store: Store, later: Store, clock: Clock, state: Path
 ) -> None:
     record = await started(store.ledger, handed_out(clock.now + 30, tool=facts("remote")))
     assert await crash(store, later) == Recovery(waiting=(record.id,))
     clock.now += 30
-    third = SqliteStore(state, clock=clock)
+    third = open_store(state, clock=clock)
     assert await crash(later, third) == Recovery(expired=(record.id,))  # as all that was let to wait
     assert (await failure(third, record.id)).code == "unknown_outcome"
     await soon(third.close())
 
 
-async def test_what_waits_for_a_browser_still_times_out(store: SqliteStore, later: SqliteStore, clock: Clock) -> None:
+async def test_what_waits_for_a_browser_still_times_out(store: Store, later: Store, clock: Clock) -> None:
     record = await started(
         store.ledger, handed_out(clock.now + 30, tool=facts("browser", outlives=False, answered_by="request"))
     )
@@ -124,15 +125,13 @@ async def test_what_waits_for_a_browser_still_times_out(store: SqliteStore, late
 
 
 async def test_a_call_that_does_not_outlive_its_process_is_closed_whatever_its_time(
-    store: SqliteStore, later: SqliteStore, clock: Clock
+    store: Store, later: Store, clock: Clock
 ) -> None:
     record = await started(store.ledger, handed_out(clock.now + 30, tool=facts(outlives=False)))
     assert await crash(store, later) == Recovery(unknown_outcome=(record.id,))
 
 
-async def test_a_second_outcome_changes_nothing(
-    store: SqliteStore, later: SqliteStore, clock: Clock, state: Path
-) -> None:
+async def test_a_second_outcome_changes_nothing(store: Store, later: Store, clock: Clock, state: Path) -> None:
     record = await started(store.ledger, handed_out(clock.now + 30))
     await crash(store, later)
     house = House(state, ledger=later.ledger)
@@ -147,9 +146,7 @@ async def test_a_second_outcome_changes_nothing(
 # Who waits for it.
 
 
-async def test_the_calls_of_a_process_that_lives_are_not_for_others(
-    store: SqliteStore, later: SqliteStore, clock: Clock
-) -> None:
+async def test_the_calls_of_a_process_that_lives_are_not_for_others(store: Store, later: Store, clock: Clock) -> None:
     record = await started(store.ledger, handed_out(clock.now + 30))
     await soon(later.open())
     assert await soon(later.recover()) == Recovery()
@@ -158,11 +155,11 @@ async def test_the_calls_of_a_process_that_lives_are_not_for_others(
 
 
 async def test_one_process_at_a_time_waits_for_the_clients_of_those_that_are_gone(
-    store: SqliteStore, later: SqliteStore, state: Path, clock: Clock
+    store: Store, later: Store, state: Path, clock: Clock
 ) -> None:
     record = await started(store.ledger, handed_out(clock.now + 30))
     assert await crash(store, later) == Recovery(waiting=(record.id,))
-    async with SqliteStore(state, clock=clock) as third:
+    async with open_store(state, clock=clock) as third:
         assert await soon(third.recover()) == Recovery(waiting=(record.id,))
         for _ in range(2):
             assert [one.id for one in await soon(later.ledger.left_open())] == [record.id]
@@ -174,7 +171,7 @@ async def test_one_process_at_a_time_waits_for_the_clients_of_those_that_are_gon
 
 
 async def test_what_waits_for_a_browser_or_a_person_is_not_for_clients(
-    store: SqliteStore, later: SqliteStore, clock: Clock
+    store: Store, later: Store, clock: Clock
 ) -> None:
     browser = await started(
         store.ledger, handed_out(None, "c1", tool=facts("browser", outlives=False, answered_by="request"))
@@ -190,7 +187,7 @@ async def test_what_waits_for_a_browser_or_a_person_is_not_for_clients(
 
 
 async def test_a_session_whose_call_is_with_a_client_waits_and_goes_on_with_its_answer(
-    store: SqliteStore, later: SqliteStore, clock: Clock, state: Path
+    store: Store, later: Store, clock: Clock, state: Path
 ) -> None:
     session = await running_session(store, user(), asks("c1", "c2"))
     for call_id, tool in (("c1", facts()), ("c2", facts(outlives=False))):
@@ -222,7 +219,7 @@ class Camera:
 
 
 @pytest.fixture
-async def house(store: SqliteStore, state: Path) -> AsyncIterator[House]:
+async def house(store: Store, state: Path) -> AsyncIterator[House]:
     """A house over the store."""
     house = House(state, ledger=store.ledger, questions=store.questions)
     yield house
@@ -257,7 +254,7 @@ async def test_the_caller_s_deadline_counts_too(house: House, state: Path) -> No
         assert isinstance(left, float) and 0 < left <= 5.01
 
 
-async def test_the_time_that_a_person_takes_does_not_count(house: House, store: SqliteStore, state: Path) -> None:
+async def test_the_time_that_a_person_takes_does_not_count(house: House, store: Store, state: Path) -> None:
     camera = Camera(state, 20.0, NO_CLAIMS, outlives=True)
     house.add(camera, PHONE)
     careful = house.caller(Agent("Careful", mode="ask_always"))
@@ -265,7 +262,7 @@ async def test_the_time_that_a_person_takes_does_not_count(house: House, store: 
     [question] = await soon(store.questions.open_for(owner=careful.who.owner))
     await soon(store.questions.answer(question.id, Answer("allow"), owner=careful.who.owner))
     sql = "UPDATE calls SET at = at - 3600"  # an hour ago
-    await soon(store.database.write(lambda connection: connection.execute(sql).rowcount))
+    await soon(run_sql(store, sql))
     assert await soon(house.engine.resume("c1", careful)) == succeed("a picture")
     assert camera.seen == [("c1", "started", pytest.approx(3620, abs=5))]
 
@@ -300,7 +297,7 @@ async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: P
     heard: list[CallCompleted] = []
     bus = MemoryBus(strict=True)
     bus.subscribe(CallCompleted, heard.append)
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         recovery = await soon(store.recover())
         outliving = [asked[name] for name in ("phone__camera", "phone__battery", "torch")]
         assert sorted(recovery.waiting) == sorted(outliving)
@@ -324,7 +321,7 @@ async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: P
 
 async def test_after_kill_9_and_too_long_a_time_nobody_knows_what_came_of_them(state: Path) -> None:
     asked = await asyncio.to_thread(ask_and_kill, state)
-    async with SqliteStore(state, clock=lambda: time.time() + SECONDS + 1) as store:
+    async with open_store(state, clock=lambda: time.time() + SECONDS + 1) as store:
         recovery = await soon(store.recover())
         assert sorted(recovery.unknown_outcome) == sorted(asked.values())
         assert recovery.repeatable == (asked["phone__battery"],)

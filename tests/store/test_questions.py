@@ -7,17 +7,20 @@ import pytest
 from msgspec import structs
 
 from handspan.core.questions import Answer
+from handspan.core.records import Rule
 from handspan.core.results import succeed
-from handspan.store.sqlite.store import SqliteStore
+from handspan.core.store import Store
 from tests.store.things import Clock, call, count, finished, question, soon
+from tests.stores import open_store
 
 pytestmark = pytest.mark.anyio
 
 YES = Answer("allow")
 NO = Answer("deny")
+RULE = Rule("ann", "approval", "write_file", "f", "it writes", Answer("allow", always=True))
 
 
-async def test_nobody_else_can_answer(store: SqliteStore) -> None:
+async def test_nobody_else_can_answer(store: Store) -> None:
     asked = question()
     assert await soon(store.questions.ask(asked)) is None
     assert not await soon(store.questions.answer(asked.id, YES, owner="bob"))
@@ -27,7 +30,7 @@ async def test_nobody_else_can_answer(store: SqliteStore) -> None:
     assert await soon(store.questions.ask(asked)) is None
 
 
-async def test_the_first_answer_wins(store: SqliteStore) -> None:
+async def test_the_first_answer_wins(store: Store) -> None:
     asked = question()
     await soon(store.questions.ask(asked))
     given = await soon(asyncio.gather(*(store.questions.answer(asked.id, answer, owner="ann") for answer in (NO, YES))))
@@ -35,7 +38,7 @@ async def test_the_first_answer_wins(store: SqliteStore) -> None:
     assert await soon(store.questions.ask(asked)) == NO
 
 
-async def test_only_time_lets_a_question_expire(store: SqliteStore, clock: Clock) -> None:
+async def test_only_time_lets_a_question_expire(store: Store, clock: Clock) -> None:
     asked = question()
     await soon(store.questions.ask(asked))
     assert not await soon(store.questions.answer(asked.id, Answer("expired"), owner="ann"))
@@ -48,7 +51,7 @@ async def test_only_time_lets_a_question_expire(store: SqliteStore, clock: Clock
     assert await soon(store.questions.ask(asked)) == Answer("expired")
 
 
-async def test_a_call_that_has_its_result_needs_no_answer(store: SqliteStore) -> None:
+async def test_a_call_that_has_its_result_needs_no_answer(store: Store) -> None:
     record = call("c1")
     await soon(store.questions.ask(question("c1")))
     await soon(store.ledger.accept(record))
@@ -58,14 +61,14 @@ async def test_a_call_that_has_its_result_needs_no_answer(store: SqliteStore) ->
     assert not await soon(store.questions.answer("c1/approval", YES, owner="ann"))
 
 
-async def test_a_question_and_its_answer_survive_a_restart(store: SqliteStore, state: Path, clock: Clock) -> None:
+async def test_a_question_and_its_answer_survive_a_restart(store: Store, state: Path, clock: Clock) -> None:
     open_one, answered = question("c1"), question("c2")
     for asked in (open_one, answered):
         await soon(store.questions.ask(asked))
     edited = Answer("allow", arguments={"path": "b.txt"})
     assert await soon(store.questions.answer(answered.id, edited, owner="ann"))
     await soon(store.close())
-    async with SqliteStore(state, clock=clock) as again:
+    async with open_store(state, clock=clock) as again:
         assert await soon(again.questions.open_for(owner="ann")) == [open_one]
         assert await soon(again.questions.open_for(owner="ann", session="s")) == [open_one]
         assert await soon(again.questions.open_for(owner="ann", session="t")) == []
@@ -89,7 +92,7 @@ async def test_a_question_and_its_answer_survive_a_restart(store: SqliteStore, s
     ],
 )
 async def test_always_is_remembered_for_this_tool_as_it_is_and_this_owner(
-    store: SqliteStore, kind: str, answer: Answer, remembered: Answer | None
+    store: Store, kind: str, answer: Answer, remembered: Answer | None
 ) -> None:
     asked = question("c1", kind=kind)
     await soon(store.questions.ask(asked))
@@ -100,18 +103,28 @@ async def test_always_is_remembered_for_this_tool_as_it_is_and_this_owner(
     assert await soon(store.questions.ask(question("c4", kind=kind, fingerprint="changed"))) is None
 
 
-async def test_a_person_can_change_their_mind(store: SqliteStore) -> None:
+async def test_a_person_can_change_their_mind(store: Store) -> None:
     await soon(store.questions.ask(question("c1")))
     always = Answer("allow", always=True)
     await soon(store.questions.answer("c1/approval", always, owner="ann"))
-    assert await soon(store.questions.rules(owner="ann")) == [("write_file", "it writes", always)]
-    assert await soon(store.questions.rules(owner="bob")) == []
-    assert await soon(store.questions.forget_rules("write_file", owner="bob")) == 0
-    assert await soon(store.questions.forget_rules("write_file", owner="ann")) == 1
+    assert await soon(store.rules.all(owner="ann")) == [RULE]
+    assert await soon(store.rules.all(owner="bob")) == []
+    assert await soon(store.rules.forget("write_file", owner="bob")) == 0
+    assert await soon(store.rules.forget("write_file", owner="ann")) == 1
     assert await soon(store.questions.ask(question("c2"))) is None
 
 
-async def test_the_same_id_of_another_owner_is_no_way_to_the_answer(store: SqliteStore) -> None:
+async def test_a_remembered_rule_answers_the_questions_it_is_for(store: Store, state: Path) -> None:
+    never = structs.replace(RULE, answer=Answer("deny_forever", always=True, how_to_enable="the settings"))
+    await soon(store.rules.remember(RULE))
+    await soon(store.rules.remember(never))
+    async with open_store(state) as later:
+        assert await soon(later.rules.all(owner="ann")) == [never]
+        assert await soon(later.questions.ask(question("c1"))) == never.answer
+        assert await soon(later.questions.ask(question("c2", kind="permission"))) is None
+
+
+async def test_the_same_id_of_another_owner_is_no_way_to_the_answer(store: Store) -> None:
     asked = question()
     await soon(store.questions.ask(asked))
     await soon(store.questions.answer(asked.id, YES, owner="ann"))

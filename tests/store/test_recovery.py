@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from handspan.core.conversations import Recovery, Session
 from handspan.core.messages import Message
 from handspan.core.questions import Answer
+from handspan.core.records import Recovery, SessionRecord
 from handspan.core.results import Attachment, Failure, succeed
-from handspan.store.sqlite.runs import Runs
-from handspan.store.sqlite.store import SqliteStore
+from handspan.core.store import Store
 from tests.store.things import (
     READS,
     Clock,
@@ -21,43 +20,43 @@ from tests.store.things import (
     call,
     finished,
     question,
-    rows_in,
     says,
     soon,
     started,
     user,
 )
+from tests.stores import open_store, rows_in
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def later(store: SqliteStore, state: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
+async def later(store: Store, state: Path, clock: Clock) -> AsyncIterator[Store]:
     """The store of the next process; it is opened by `crash`."""
-    next_one = SqliteStore(state, clock=clock)
+    next_one = open_store(state, clock=clock)
     yield next_one
     await next_one.close()
 
 
-async def crash(store: SqliteStore, later: SqliteStore) -> Recovery:
+async def crash(store: Store, later: Store) -> Recovery:
     """This process is gone, the next one begins."""
     await soon(store.close())
     await soon(later.open())
     return await soon(later.recover())
 
 
-async def result(store: SqliteStore, call_id: str) -> object:
+async def result(store: Store, call_id: str) -> object:
     record = await soon(store.ledger.get(call_id, owner="ann"))
     return record.result
 
 
-async def code(store: SqliteStore, call_id: str) -> str:
+async def code(store: Store, call_id: str) -> str:
     found = await result(store, call_id)
     assert isinstance(found, Failure)
     return found.code
 
 
-async def test_what_was_never_handed_out_is_interrupted(store: SqliteStore, later: SqliteStore) -> None:
+async def test_what_was_never_handed_out_is_interrupted(store: Store, later: Store) -> None:
     record = call()
     await soon(store.ledger.accept(record))
     assert await crash(store, later) == Recovery(interrupted=(record.id,))
@@ -66,7 +65,7 @@ async def test_what_was_never_handed_out_is_interrupted(store: SqliteStore, late
     )
 
 
-async def test_what_was_handed_out_has_an_unknown_outcome(store: SqliteStore, later: SqliteStore) -> None:
+async def test_what_was_handed_out_has_an_unknown_outcome(store: Store, later: Store) -> None:
     record = await started(store.ledger, call(at=1.0))
     reading = await started(store.ledger, call(tool=READS, at=2.0))
     assert await crash(store, later) == Recovery(unknown_outcome=(record.id, reading.id), repeatable=(reading.id,))
@@ -78,20 +77,20 @@ async def test_what_was_handed_out_has_an_unknown_outcome(store: SqliteStore, la
     assert not await finished(later.ledger, record, succeed("late"))
 
 
-async def test_recovering_twice_finds_nothing_the_second_time(store: SqliteStore, later: SqliteStore) -> None:
+async def test_recovering_twice_finds_nothing_the_second_time(store: Store, later: Store) -> None:
     await started(store.ledger, call())
     assert await crash(store, later) != Recovery()
     assert await soon(later.recover()) == Recovery()
 
 
-async def test_what_is_done_stays_as_it_is(store: SqliteStore, later: SqliteStore) -> None:
+async def test_what_is_done_stays_as_it_is(store: Store, later: Store) -> None:
     record = await started(store.ledger, call())
     await finished(store.ledger, record, succeed("kept"))
     assert await crash(store, later) == Recovery()
     assert await result(later, record.id) == succeed("kept")
 
 
-async def test_the_calls_of_a_process_that_lives_are_left_alone(store: SqliteStore, later: SqliteStore) -> None:
+async def test_the_calls_of_a_process_that_lives_are_left_alone(store: Store, later: Store) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     await soon(store.conversations.begin_turn(session.id, owner="ann"))
     running = await started(store.ledger, call(session=session.id))
@@ -108,7 +107,7 @@ async def test_the_calls_of_a_process_that_lives_are_left_alone(store: SqliteSto
 
 
 async def test_a_call_that_waits_for_a_browser_stays_open_within_its_time(
-    store: SqliteStore, later: SqliteStore, clock: Clock
+    store: Store, later: Store, clock: Clock
 ) -> None:
     for_ever, for_a_while, late = [await started(store.ledger, call(at=float(at))) for at in range(3)]
     for_a_while.expires_at, late.expires_at = clock.now + 60, clock.now + 1
@@ -125,7 +124,7 @@ async def test_a_call_that_waits_for_a_browser_stays_open_within_its_time(
     assert found is not None and await finished(later.ledger, found, succeed("at last"))
 
 
-async def test_a_pending_call_of_a_process_that_lives_has_its_clock_there(store: SqliteStore, clock: Clock) -> None:
+async def test_a_pending_call_of_a_process_that_lives_has_its_clock_there(store: Store, clock: Clock) -> None:
     record = await started(store.ledger, call())
     record.expires_at = clock.now - 1
     await soon(store.ledger.suspend(record))
@@ -134,7 +133,7 @@ async def test_a_pending_call_of_a_process_that_lives_has_its_clock_there(store:
 
 
 async def test_a_call_that_waits_for_a_person_stays_answerable_until_its_question_expires(
-    store: SqliteStore, later: SqliteStore, clock: Clock
+    store: Store, later: Store, clock: Clock
 ) -> None:
     for call_id in ("c1", "c2", "c3"):
         await soon(store.questions.ask(question(call_id)))
@@ -155,14 +154,14 @@ async def test_a_call_that_waits_for_a_person_stays_answerable_until_its_questio
 # Turns.
 
 
-async def running_session(store: SqliteStore, *messages: Message) -> Session:
+async def running_session(store: Store, *messages: Message) -> SessionRecord:
     session = await soon(store.conversations.create(owner="ann"))
     await soon(store.conversations.begin_turn(session.id, owner="ann"))
     await soon(store.conversations.append(session.id, *messages, owner="ann"))
     return session
 
 
-async def test_a_turn_that_was_running_is_closed_and_not_continued(store: SqliteStore, later: SqliteStore) -> None:
+async def test_a_turn_that_was_running_is_closed_and_not_continued(store: Store, later: Store) -> None:
     session = await running_session(store, user())
     idle = await soon(store.conversations.create(owner="ann"))
     assert await crash(store, later) == Recovery(closed=(session.id,))
@@ -173,7 +172,7 @@ async def test_a_turn_that_was_running_is_closed_and_not_continued(store: Sqlite
 
 
 async def test_the_open_calls_of_a_closed_turn_get_their_results_in_the_conversation(
-    store: SqliteStore, later: SqliteStore
+    store: Store, later: Store
 ) -> None:
     image = Attachment("image", "image/png", b"png")
     session = await running_session(store, user(), asks("done", "running", "never"))
@@ -188,7 +187,7 @@ async def test_the_open_calls_of_a_closed_turn_get_their_results_in_the_conversa
     await soon(later.conversations.append(session.id, user("go on"), says(), owner="ann"))
 
 
-async def test_a_turn_whose_calls_wait_for_somebody_waits_too(store: SqliteStore, later: SqliteStore) -> None:
+async def test_a_turn_whose_calls_wait_for_somebody_waits_too(store: Store, later: Store) -> None:
     session = await running_session(store, user(), asks("c1", "c2"))
     waits = await started(store.ledger, call("c1", session=session.id))
     await soon(store.ledger.suspend(waits))
@@ -198,9 +197,7 @@ async def test_a_turn_whose_calls_wait_for_somebody_waits_too(store: SqliteStore
     await soon(later.conversations.append(session.id, answers("c1", "c2"), says(), owner="ann"))
 
 
-async def test_a_question_for_a_call_that_nobody_knows_is_not_asked_any_more(
-    store: SqliteStore, later: SqliteStore
-) -> None:
+async def test_a_question_for_a_call_that_nobody_knows_is_not_asked_any_more(store: Store, later: Store) -> None:
     session = await running_session(store, user(), asks("c1"))
     await soon(store.questions.ask(structs.replace(question("c1"), session=session.id)))
     assert await crash(store, later) == Recovery(closed=(session.id,))
@@ -208,7 +205,7 @@ async def test_a_question_for_a_call_that_nobody_knows_is_not_asked_any_more(
     assert await soon(later.questions.ask(question("c1"))) == Answer("expired")
 
 
-async def test_a_session_that_waited_is_left_waiting(store: SqliteStore, later: SqliteStore) -> None:
+async def test_a_session_that_waited_is_left_waiting(store: Store, later: Store) -> None:
     session = await running_session(store, user(), asks("c1"))
     await soon(store.ledger.suspend(await started(store.ledger, call("c1", session=session.id))))
     await soon(store.conversations.end_turn(session.id, owner="ann", waiting=True))
@@ -216,36 +213,14 @@ async def test_a_session_that_waited_is_left_waiting(store: SqliteStore, later: 
     assert (await soon(later.conversations.get(session.id, owner="ann"))).state == "waiting"
 
 
-async def test_two_that_recover_at_once_give_one_result(store: SqliteStore, state: Path) -> None:
+async def test_two_that_recover_at_once_give_one_result(store: Store, state: Path) -> None:
     session = await running_session(store, user(), asks("c1"))
     await started(store.ledger, call("c1", session=session.id))
     await soon(store.close())
-    others = [SqliteStore(state) for _ in range(3)]
+    others = [open_store(state) for _ in range(3)]
     await soon(asyncio.gather(*(other.open() for other in others)))
     recoveries = await soon(asyncio.gather(*(other.recover() for other in others)))
     assert sorted(recovery.unknown_outcome for recovery in recoveries) == [(), (), ("c1",)]
     assert len(await soon(others[0].conversations.load(session.id, owner="ann"))) == 3
     await soon(asyncio.gather(*(other.close() for other in others)))
     assert rows_in(state, "SELECT COUNT(*) FROM messages") == [(3,)]
-
-
-# Who lives.
-
-
-def test_a_run_is_alive_from_open_to_close(tmp_path: Path) -> None:
-    mine, other = Runs(tmp_path), Runs(tmp_path)
-    assert not mine.is_alive(mine.own)
-    for runs in (mine, other):
-        runs.open()
-    assert mine.is_alive(mine.own)
-    assert mine.is_alive(other.own)
-    assert not mine.is_alive(None)
-    assert not mine.is_alive("never")
-    other.close()
-    other.close()
-    assert not mine.is_alive(other.own)
-    (tmp_path / "dead").write_bytes(b"")  # as a killed process leaves it
-    mine.sweep()
-    assert [path.name for path in tmp_path.iterdir()] == [mine.own]
-    mine.close()
-    assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The switches of tools (SPEC R9)."""
+"""The switches of tools and skills (SPEC R9, A3)."""
 
 import stat
 from pathlib import Path
@@ -6,30 +6,61 @@ from pathlib import Path
 import pytest
 
 from handspan.core.errors import ConfigError
-from handspan.store.switches import Switches
+from handspan.core.store import Store
+from handspan.store.switches import FileSkillSwitches, FileSwitches
+from tests.stores import open_store
+
+pytestmark = pytest.mark.anyio
 
 
-def test_what_is_switched_off_is_off_until_it_is_switched_on(tmp_path: Path) -> None:
-    switches = Switches(tmp_path / "state" / "disabled.json")
-    assert switches.off() == []
-    assert switches.switch_off("web_*") and switches.switch_off("spawn")
-    assert not switches.switch_off("spawn")
-    assert Switches(tmp_path / "state" / "disabled.json").off() == ["web_*", "spawn"]
-    assert switches.switch_on("web_*")
-    assert not switches.switch_on("web_*")
-    assert switches.off() == ["spawn"]
+async def test_what_is_switched_off_is_off_until_it_is_switched_on(store: Store, state: Path) -> None:
+    switches = store.switches
+    assert await switches.off() == []
+    assert await switches.switch_off("web_*") and await switches.switch_off("spawn")
+    assert not await switches.switch_off("spawn")
+    async with open_store(state) as other:
+        assert await other.switches.off() == ["web_*", "spawn"]
+    assert await switches.switch_on("web_*")
+    assert not await switches.switch_on("web_*")
+    assert await switches.off() == ["spawn"]
 
 
-def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
-    file = tmp_path / "state" / "disabled.json"
-    Switches(file).switch_off("x")
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+async def test_a_skill_is_enabled_as_it_is_until_it_is_disabled(store: Store, state: Path) -> None:
+    switches = store.skill_switches
+    assert await switches.enabled() == {}
+    assert await switches.enable("plan", "f1") and await switches.enable("draw", "f2")
+    assert not await switches.enable("plan", "f1")
+    assert await switches.enable("plan", "f3")
+    async with open_store(state) as other:
+        assert await other.skill_switches.enabled() == {"plan": "f3", "draw": "f2"}
+    assert await switches.disable("plan")
+    assert not await switches.disable("plan")
+    assert await switches.enabled() == {"draw": "f2"}
+
+
+# As files.
+
+
+async def test_the_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    await FileSwitches(state).switch_off("x")
+    await FileSkillSwitches(state).enable("x", "f")
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    assert {file.name: stat.S_IMODE(file.stat().st_mode) for file in state.iterdir()} == {
+        "disabled.json": 0o600,
+        "skills.json": 0o600,
+    }
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"a": 1}', "[1]"])
-def test_a_broken_file_does_not_bring_tools_back(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "disabled.json"
-    file.write_text(content, encoding="utf-8")
+async def test_a_broken_file_does_not_bring_tools_back(tmp_path: Path, content: str) -> None:
+    (tmp_path / "disabled.json").write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match="repair it, or remove it"):
-        Switches(file).off()
+        await FileSwitches(tmp_path).off()
+
+
+@pytest.mark.parametrize("content", ["", "[", '{"a": 1}', "[]"])
+async def test_a_broken_file_enables_no_skill(tmp_path: Path, content: str) -> None:
+    (tmp_path / "skills.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match="enable your skills again"):
+        await FileSkillSwitches(tmp_path).enabled()

@@ -3,14 +3,14 @@
 import pytest
 
 from handspan.core.errors import ToolError
-from handspan.store.sqlite.store import SqliteStore
-from handspan.store.sqlite.tokens import Token
+from handspan.core.records import Token
+from handspan.core.store import Store
 from tests.store.things import Clock, soon
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_revoked_token_opens_nothing_and_cannot_come_back(store: SqliteStore, clock: Clock) -> None:
+async def test_a_revoked_token_opens_nothing_and_cannot_come_back(store: Store, clock: Clock) -> None:
     await soon(store.tokens.add("h1", owner="ann", scopes=("chat",)))
     assert not await soon(store.tokens.revoke("h1", owner="bob"))
     assert await soon(store.tokens.find("h1")) is not None
@@ -24,12 +24,12 @@ async def test_a_revoked_token_opens_nothing_and_cannot_come_back(store: SqliteS
     ]
 
 
-async def test_an_unknown_token_is_nobodys(store: SqliteStore) -> None:
+async def test_an_unknown_token_is_nobodys(store: Store) -> None:
     for unknown in ("", "h2", "\ud800"):
         assert await soon(store.tokens.find(unknown)) is None
 
 
-async def test_when_a_token_was_seen_is_known_to_the_minute(store: SqliteStore, clock: Clock) -> None:
+async def test_when_a_token_was_seen_is_known_to_the_minute(store: Store, clock: Clock) -> None:
     made = await soon(store.tokens.add("h1", owner="ann", scopes=("chat", "device"), label="phone"))
     assert made == Token("h1", "ann", ("chat", "device"), "phone", clock.now, None, None)
     assert await soon(store.tokens.find("h1")) == made

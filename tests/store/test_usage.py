@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from handspan.core.conversations import Total, UsageSum
 from handspan.core.errors import ToolError
 from handspan.core.messages import Usage
-from handspan.store.sqlite.store import SqliteStore
+from handspan.core.records import Total, UsageSum
+from handspan.core.store import Store
 from tests.store.things import Clock, answers, asks, says, soon, user
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +16,7 @@ DAY = 24 * 3600.0
 NOTHING = Total(None, 1)
 
 
-async def test_what_nobody_said_is_unknown_and_never_0(store: SqliteStore) -> None:
+async def test_what_nobody_said_is_unknown_and_never_0(store: Store) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     await soon(store.conversations.append(session.id, user(), says(), owner="ann"))
     assert await soon(store.usage.sums("model", owner="ann")) == [
@@ -24,7 +24,7 @@ async def test_what_nobody_said_is_unknown_and_never_0(store: SqliteStore) -> No
     ]
 
 
-async def test_known_and_unknown_are_counted_apart(store: SqliteStore) -> None:
+async def test_known_and_unknown_are_counted_apart(store: Store) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     append = store.conversations.append
     await soon(append(session.id, says(usage=Usage(100, 10, 0, None)), owner="ann", cost=0.25))
@@ -36,7 +36,7 @@ async def test_known_and_unknown_are_counted_apart(store: SqliteStore) -> None:
 
 
 @pytest.mark.parametrize("nonsense", [-1, 2**40, 2**70])
-async def test_a_count_that_can_be_none_is_unknown(store: SqliteStore, nonsense: int) -> None:
+async def test_a_count_that_can_be_none_is_unknown(store: Store, nonsense: int) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     usage = Usage(nonsense, nonsense, nonsense, nonsense)
     await soon(store.conversations.append(session.id, says(usage=usage), owner="ann", cost=float("nan")))
@@ -45,7 +45,7 @@ async def test_a_count_that_can_be_none_is_unknown(store: SqliteStore, nonsense:
     ]
 
 
-async def test_sums_by_session_model_and_day_are_the_owners_own(store: SqliteStore, clock: Clock) -> None:
+async def test_sums_by_session_model_and_day_are_the_owners_own(store: Store, clock: Clock) -> None:
     one, two = [await soon(store.conversations.create(owner="ann")) for _ in range(2)]
     bobs = await soon(store.conversations.create(owner="bob"))
     append = store.conversations.append
@@ -68,7 +68,7 @@ async def test_sums_by_session_model_and_day_are_the_owners_own(store: SqliteSto
     assert await inputs("day", session=bobs.id) == {}
 
 
-async def test_a_word_that_is_no_way_to_sum_never_gets_into_a_statement(store: SqliteStore) -> None:
+async def test_a_word_that_is_no_way_to_sum_never_gets_into_a_statement(store: Store) -> None:
     word: Any = "model FROM usage; --"
     with pytest.raises(ToolError, match="summed by session, model, day"):
         await soon(store.usage.sums(word, owner="ann"))

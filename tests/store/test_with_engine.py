@@ -13,9 +13,9 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Pending, Success, succeed
 from handspan.core.tool import READ_ONLY, Annotations
-from handspan.store.sqlite.store import SqliteStore
 from tests.engine.house import House
-from tests.store.things import rows_in, soon
+from tests.store.things import soon
+from tests.stores import commits_of, open_store, rows_in
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ class Process(House):
     """One life of the gateway: a store and an engine over it."""
 
     def __init__(self, state: Path) -> None:
-        self.store = SqliteStore(state)
+        self.store = open_store(state)
         super().__init__(state, ledger=self.store.ledger, questions=self.store.questions)
         self.ran: list[object] = []
 
@@ -85,11 +85,11 @@ async def test_every_call_is_in_the_journal_with_its_result(process: Process) ->
 
 
 async def test_many_calls_at_once_share_commits(process: Process) -> None:
-    before = process.store.database.commits
+    before = commits_of(process.store)
     calls = [ToolCall("write", {"text": str(number)}, f"c{number}") for number in range(60)]
     results = await soon(process.engine.call_all(calls, process.caller()))
     assert [result.value for result in results if isinstance(result, Success)] == [f"wrote {n}" for n in range(60)]
-    assert process.store.database.commits - before < 60  # each has two writes
+    assert commits_of(process.store) - before < 60  # each has two writes
 
 
 async def test_a_cancelled_call_has_its_result(process: Process) -> None:

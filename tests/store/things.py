@@ -2,20 +2,28 @@
 
 import asyncio
 import resource
-import sqlite3
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 from handspan.core.calls import CallRecord, ToolFacts, new_call_id
-from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, Usage, UserMessage
+from handspan.core.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Message,
+    ResultsMessage,
+    Text,
+    Usage,
+    UserMessage,
+)
 from handspan.core.principals import BUILTIN
 from handspan.core.questions import Question
+from handspan.core.records import SessionRecord
 from handspan.core.results import ToolResult
+from handspan.core.store import Journal, Store
 from handspan.core.values import Arguments
-from handspan.store.sqlite.ledger import StoredLedger
-from handspan.store.sqlite.store import SqliteStore
+from tests.stores import run_sql
 
 WAIT = 20.0
 """No test waits longer than that for anything."""
@@ -56,7 +64,7 @@ def call(
     return CallRecord(call_id or new_call_id(), "write_file", tool, given, owner, session, "General", at)
 
 
-async def started(ledger: StoredLedger, record: CallRecord) -> CallRecord:
+async def started(ledger: Journal, record: CallRecord) -> CallRecord:
     """The record, after its tool was touched."""
     written = ledger.start(record)
     if written is not None:
@@ -64,7 +72,7 @@ async def started(ledger: StoredLedger, record: CallRecord) -> CallRecord:
     return record
 
 
-async def finished(ledger: StoredLedger, record: CallRecord, result: ToolResult) -> bool:
+async def finished(ledger: Journal, record: CallRecord, result: ToolResult) -> bool:
     """Whether this was its first result."""
     written = ledger.finish(record, result)
     return written if isinstance(written, bool) else await soon(written)
@@ -115,17 +123,13 @@ def no_room(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def rows_in(state: Path, sql: str) -> list[tuple[object, ...]]:
-    """What somebody else sees in the file."""
-    connection = sqlite3.connect(state / "handspan.db")
-    try:
-        return connection.execute(sql).fetchall()
-    finally:
-        connection.close()
+async def load(store: Store, session: SessionRecord) -> list[Message]:
+    """The messages of Ann's session."""
+    return await soon(store.conversations.load(session.id, owner="ann"))
 
 
-async def count(store: SqliteStore, table: str) -> int:
+async def count(store: Store, table: str) -> int:
     """How many rows a table has."""
-    return await store.database.read(
-        lambda connection: connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
-    )
+    [[rows]] = await soon(run_sql(store, f"SELECT COUNT(*) FROM {table}"))
+    assert isinstance(rows, int)
+    return rows

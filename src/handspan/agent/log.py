@@ -3,8 +3,8 @@
 import asyncio
 
 from handspan.config.settings import ModelPrice
-from handspan.core.conversations import Conversations
 from handspan.core.messages import AssistantMessage, Message
+from handspan.core.store import Conversations
 from handspan.models.prices import cost, price_of
 
 

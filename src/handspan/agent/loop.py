@@ -13,7 +13,7 @@ from msgspec import UnsetType, structs
 
 from handspan.agent.outside import for_model
 from handspan.agent.session import Session
-from handspan.core.calls import CallRecord, Ledger, ToolCall
+from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import ToolError
 from handspan.core.events import (
     CallArrived,
@@ -32,6 +32,7 @@ from handspan.core.events import (
 )
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, StopReason, Text
 from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
+from handspan.core.store import Ledger
 from handspan.core.tool import ToolSpec
 from handspan.engine.engine import Engine
 from handspan.models.model import CallDelta, ModelError, Replied, Retrying, TextDelta, ThinkingDelta

@@ -6,7 +6,7 @@ take a person's skill away by writing another one of its name.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -14,11 +14,11 @@ from msgspec import Struct
 from handspan.agent.skill_file import Skill
 from handspan.agent.skill_folders import SkillFolder, Where
 from handspan.agent.skill_reading import FoundSkill, SkillReader
-from handspan.agent.skill_switches import SkillSwitches
 from handspan.agent.skill_text import cleaned
 from handspan.core.agents import Agent
 from handspan.core.errors import ConfigError, ErrorCode, ToolError
 from handspan.core.names import did_you_mean
+from handspan.core.store import SkillSwitches
 
 _LATELY: Final = 1.0
 _MAX_DESCRIPTION: Final = 300
@@ -58,11 +58,20 @@ class Skills:
     """All skills there are, as the folders have them at the moment they are asked for."""
 
     def __init__(self, folders: Sequence[SkillFolder], switches: SkillSwitches) -> None:
-        """`folders`: the nearest first."""
+        """`folders`: the nearest first. `refresh` tells what a person has enabled; until then nothing is."""
         self._reader = SkillReader(folders)
         self._switches = switches
+        self._agreed: Mapping[str, str] = {}
+        self._trouble: tuple[str, ...] = ()
         self._lately: tuple[Skill, ...] = ()
         self._looked_at: float | None = None
+
+    async def refresh(self) -> None:
+        """Learn what a person has enabled meanwhile, perhaps with another process; nothing, when it can't be read."""
+        try:
+            self._agreed, self._trouble = await self._switches.enabled(), ()
+        except ConfigError as error:
+            self._agreed, self._trouble = {}, (str(error),)
 
     def listing(self) -> tuple[ListedSkill, ...]:
         """Every skill that was found, the nearest folder first, with what keeps it from being used."""
@@ -102,7 +111,7 @@ class Skills:
         nearest = (each.found.skill for each in judged if each.found.skill is not None and each.found.name == name)
         return next(nearest, None) or _picked(name, judged)
 
-    def enable(self, name: str, fingerprint: str) -> bool:
+    async def enable(self, name: str, fingerprint: str) -> bool:
         """Let a skill of the workspace be used as a person saw it; False when it already could.
 
         Only for a person's word. `ToolError` when there is no such skill, or the file is not what was seen.
@@ -116,32 +125,27 @@ class Skills:
             raise ToolError(
                 "invalid_arguments", f"Skill {name!r} is not what was shown. Read it again, then enable it."
             )
-        return self._switches.enable(name, fingerprint)
+        changed = await self._switches.enable(name, fingerprint)
+        await self.refresh()
+        return changed
 
-    def disable(self, name: str) -> bool:
+    async def disable(self, name: str) -> bool:
         """Take back an `enable`; False when there was none."""
-        return self._switches.disable(name)
+        changed = await self._switches.disable(name)
+        await self.refresh()
+        return changed
 
     def _judge(self) -> list[_Judged]:
         """What there is, each with what keeps it from being used."""
         found = self._reader.look()
-        agreed, trouble = self._agreed(found)
         nearest: dict[str, FoundSkill] = {}
         judged: list[_Judged] = []
         for each in found:
-            judged.append(_judged(each, agreed.get(each.name), trouble, nearest.get(each.name)))
+            agreed = self._agreed.get(each.name)
+            judged.append(_judged(each, agreed, self._trouble, nearest.get(each.name)))
             if judged[-1].usable is not None:
                 nearest[each.name] = each
         return judged
-
-    def _agreed(self, found: list[FoundSkill]) -> tuple[dict[str, str], tuple[str, ...]]:
-        """The fingerprints that a person has agreed to; none, with the reason, when they can't be read."""
-        if all(each.where != "workspace" for each in found):
-            return {}, ()
-        try:
-            return self._switches.enabled(), ()
-        except ConfigError as error:
-            return {}, (str(error),)
 
 
 def allowed_globs(skills: Iterable[Skill]) -> tuple[str, ...] | None:

@@ -46,6 +46,7 @@ class UseSkill:
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
         """The instructions with their variables filled in, and the tools there are while the skill is on."""
         values = cast(dict[str, str], arguments.get("arguments", {}))
+        await self._skills.refresh()
         skill = await asyncio.to_thread(self._prepared, str(arguments["name"]), values)
         await self._on(ctx.session, skill)
         answer: JsonObject = {"skill": skill.name, "instructions": skill.instructions}

@@ -195,7 +195,7 @@ class Talk:
                 return [self._session.caller.agent.name]
             case "/skill":
                 if argument:
-                    self._conversing.switch_on(self._session, argument)
+                    await self._conversing.switch_on(self._session, argument)
                 return [skill.name for skill in self._session.skills]
             case _:
                 return await self._conversing.usage(self._session)

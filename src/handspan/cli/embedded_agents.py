@@ -51,6 +51,7 @@ class EmbeddedAgents:
 
     async def problems(self, agent: Agent, skills: Sequence[str], *, with_model: bool) -> list[str]:
         """What of this agent can't be used now."""
+        await self._app.skills.refresh()
         notes = list(self._app.skills.chosen(tuple(skills))[1])
         if with_model:
             try:

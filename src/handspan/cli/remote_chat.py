@@ -15,10 +15,10 @@ from handspan.cli.remote_tools import tools_of
 from handspan.cli.shown import Show
 from handspan.client.chat import Chat
 from handspan.client.client import Client
-from handspan.core.conversations import UsageSum
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallFinished, Ended, QuestionAsked
 from handspan.core.questions import Question, Questions
+from handspan.core.records import UsageSum
 from handspan.gateway.conversations.conversing import LAST, usage_lines
 
 _CLOSED: Final = Ended("error", "The gateway has ended this conversation. Begin it again: what was said is kept there.")

@@ -1,13 +1,14 @@
 """`handspan skills`: what skills there are, and which of the workspace's a person lets be used (SPEC A3)."""
 
+import asyncio
+
 import click
 
-from handspan.agent.skill_folders import skill_folders
-from handspan.agent.skill_switches import SkillSwitches
 from handspan.agent.skills import Skills
 from handspan.cli.as_json import print_json
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.core.errors import ConfigError
+from handspan.gateway.app import skills_of
 
 
 @click.group("skills", invoke_without_command=True)
@@ -48,7 +49,7 @@ def enable(name: str, yes: bool) -> None:
     if not yes:
         click.echo(skill.instructions)
         click.confirm(f"Let agents follow {name!r}?", abort=True)
-    changed = skills.enable(name, skill.fingerprint)
+    changed = asyncio.run(skills.enable(name, skill.fingerprint))
     click.echo(f"{name} can be used." if changed else f"{name} could be used already.")
 
 
@@ -57,12 +58,12 @@ def enable(name: str, yes: bool) -> None:
 @settings_options
 def disable(name: str) -> None:
     """Take back `enable`."""
-    if not _skills().disable(name):
+    if not asyncio.run(_skills().disable(name)):
         raise ConfigError(f"The skill {name!r} was not enabled here.")
     click.echo(f"{name} can't be used any more.")
 
 
 def _skills() -> Skills:
-    settings = read_settings()
-    folders = skill_folders(settings.workspace, config_folder(), [settings.state])
-    return Skills(folders, SkillSwitches(settings.state / "skills.json"))
+    skills = skills_of(read_settings(), config_folder())
+    asyncio.run(skills.refresh())
+    return skills

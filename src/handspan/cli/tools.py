@@ -123,7 +123,7 @@ async def _switch_here(pattern: str, *, on: bool) -> bool:
             _note_nothing(pattern, (entry.spec.name for entry in app.registry))
         if on and pattern in app.settings.tools.disabled:
             raise ConfigError(f"{pattern!r} is switched off in the settings (tools.disabled): remove it there")
-        return app.switches.switch_on(pattern) if on else app.switches.switch_off(pattern)
+        return await (app.switches.switch_on(pattern) if on else app.switches.switch_off(pattern))
 
 
 def _switch_there(remote: "Remote", pattern: str, *, on: bool) -> bool:

@@ -2,8 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Awaitable, Sequence
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
@@ -102,45 +101,6 @@ def cut_note(text: str) -> str:
     mark = f" … (cut: {size} bytes in all)"
     room = LONGEST_NOTE - len(mark.encode())
     return text.encode(errors="replace")[:room].decode(errors="ignore") + mark
-
-
-class Ledger(Protocol):
-    """Every call's state: exactly one result for every accepted call, whatever crashes.
-
-    `start` and `finish` give None (or the answer) when it is written, or when nobody needs to wait for that, as with
-    a read-only tool; otherwise something to await. Most calls are short: not waiting is worth a word.
-    """
-
-    async def accept(self, record: CallRecord) -> None:
-        """Know this call: it waits, for a person perhaps, and no tool was touched. `ToolError` for a used id."""
-        ...
-
-    def start(self, record: CallRecord) -> Awaitable[None] | None:
-        """A tool is about to be touched. Accepts the call too if that has not happened. `ToolError` for a used id."""
-        ...
-
-    async def suspend(self, record: CallRecord) -> None:
-        """The outcome of a call comes later, from elsewhere, until `record.expires_at`.
-
-        Accepts the call too if that has not happened: some tools only hand it out. `ToolError` for a used id.
-        """
-        ...
-
-    def finish(self, record: CallRecord, result: ToolResult) -> Awaitable[bool] | bool:
-        """Keep this as the call's one result. False: it already has one, and nothing was changed."""
-        ...
-
-    async def find(self, call_id: str) -> CallRecord | None:
-        """What is known of this call; while a tool is at work on it here, the very record that was started."""
-        ...
-
-    async def note(self, call_id: str, text: str) -> bool:
-        """Keep this beside a call that has its result; False when there is none, or it has `MOST_NOTES` already."""
-        ...
-
-    async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
-        """What came for the owner's call when it had its result already, the first one first."""
-        ...
 
 
 _ids: deque[str] = deque()

@@ -2,6 +2,8 @@
 
 HandspanError
 ├── ToolError            a call can't succeed; carries a code of the table below
+│   ├── StoreError       … because what must last can't be kept or read
+│   └── NotYours         … because the session is another owner's
 ├── DefinitionError      a tool can't be defined or registered as it is
 │   └── NameTaken        … because of its name
 ├── WireError            bytes from outside are not what they claim to be
@@ -92,6 +94,22 @@ class ToolError(HandspanError):
         super().__init__(message)
         self.code: ErrorCode = code
         self.message = message
+
+
+class StoreError(ToolError):
+    """What must last can't be kept or read; the message says why and what to do. Nothing acknowledged is lost."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("execution_failed", message)
+
+
+class NotYours(ToolError):
+    """A session of this id is another owner's. Only a caller that asks for an id of its own choice is told so."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(
+            "permission_denied", f"The session {session[:60]!r} belongs to somebody else: choose another id."
+        )
 
 
 class DefinitionError(HandspanError):

@@ -15,10 +15,11 @@ from msgspec import UnsetType, structs
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.bus import Bus
-from handspan.core.calls import CallRecord, Ledger, ToolCall
+from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import ToolError
 from handspan.core.questions import Questions
 from handspan.core.results import Failure, Pending, Success, ToolResult, succeed
+from handspan.core.store import Ledger
 from handspan.core.values import Arguments
 from handspan.engine.asking import QUESTION_TIMEOUT, Asking, Consent, OpenQuestions, Waiting
 from handspan.engine.caller import Caller

@@ -8,17 +8,17 @@ from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.skill_folders import skill_folders
-from handspan.agent.skill_switches import SkillSwitches
 from handspan.agent.skills import Skills
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, ToolsChanged
 from handspan.core.context import Progress, no_progress
-from handspan.core.conversations import Recovery
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
+from handspan.core.records import Recovery
 from handspan.core.sources import Broken, ToolSource, problem_lines
+from handspan.core.store import KeptArtifacts, SkillSwitches, Store, Switches
 from handspan.engine.builtin_hooks import make_hooks
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
@@ -34,7 +34,7 @@ from handspan.sources.builtin import BuiltinTools
 from handspan.sources.plugins import FolderTools, PluginTools
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.sqlite.store import SqliteStore
-from handspan.store.switches import Switches
+from handspan.store.switches import FileSkillSwitches, FileSwitches
 from handspan.tools.sandbox import Sandbox, create_workspace
 
 _OLLAMA_SECONDS: Final = 2.0
@@ -64,8 +64,8 @@ class App:
         `bus` is told of every call that has its one result.
         """
         self.settings = settings
-        self.switches = Switches(settings.state / "disabled.json")
-        self.registry = Registry(_rules(settings, self.switches), changed=partial(_tell_of_tools, bus) if bus else None)
+        self.switches: Switches = FileSwitches(settings.state)
+        self.registry = Registry(_rules(settings), changed=partial(_tell_of_tools, bus) if bus else None)
         self.sandbox = Sandbox(
             settings.workspace,
             hidden=[settings.state, *([config_folder] if config_folder else [])],
@@ -73,8 +73,8 @@ class App:
             switch=settings.tools.sandbox.enabled,
         )
         self.guard = NetGuard(settings.tools.url_policy)
-        self.artifacts = FolderArtifacts(settings.state / "artifacts")
-        self.store = (
+        self.artifacts: KeptArtifacts = FolderArtifacts(settings.state / "artifacts")
+        self.store: Store | None = (
             SqliteStore(settings.state, self.artifacts, journal_days=settings.journal_days) if durable else None
         )
         self.recovery = Recovery()
@@ -91,8 +91,7 @@ class App:
             bus=bus,
         )
         self.agents = Agents(settings, self.store.agents if self.store else None)
-        folders = skill_folders(settings.workspace, config_folder, [settings.state])
-        self.skills = Skills(folders, SkillSwitches(settings.state / "skills.json"))
+        self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
         self._conversing: Conversing | None = None
         self._models: list[_Closable] = []
         self.sources: list[ToolSource] = [
@@ -114,6 +113,8 @@ class App:
         if self.store:
             await self.store.open()
             self.recovery = await self.store.recover()
+        for pattern in await self.switches.off():
+            self.registry.disable(pattern)
         for source in self.sources:
             await source.open()
         self.engine.open()
@@ -199,14 +200,16 @@ class App:
         return Caller(who, acting, self.registry.toolbox(acting, who, session), session, progress)
 
 
+def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwitches | None = None) -> Skills:
+    """The skills that these settings lead to. Without `switches` those of the state folder count."""
+    folders = skill_folders(settings.workspace, config_folder, [settings.state])
+    return Skills(folders, switches or FileSkillSwitches(settings.state))
+
+
 def _tell_of_tools(bus: Bus, owner: str) -> None:
     bus.publish(ToolsChanged(owner))
 
 
-def _rules(settings: Settings, switches: Switches) -> Rules:
+def _rules(settings: Settings) -> Rules:
     tools = settings.tools
-    return Rules(
-        timeouts=tools.timeouts,
-        disabled=(*tools.disabled, *switches.off()),
-        allow_shadowing=tools.allow_shadowing,
-    )
+    return Rules(timeouts=tools.timeouts, disabled=tools.disabled, allow_shadowing=tools.allow_shadowing)

@@ -25,6 +25,7 @@ from handspan.core.bus import (
 )
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCounted
+from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.leftovers import Leftovers
@@ -44,7 +45,6 @@ from handspan.gateway.prefix import PathPrefix, with_one_slash
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
-from handspan.store.sqlite.store import SqliteStore
 from handspan.wire.ws_frames import Fault, Limits, Result
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Gateway:
         self.metrics = Metrics()
         self.app = App(settings, self.questions, config_folder, durable=True, bus=self.bus)
         assert self.app.store is not None  # it is durable
-        self.store: SqliteStore = self.app.store
+        self.store: Store = self.app.store
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
         self.pairing = Pairing(self.auth)
         self.devices = Devices(self.store.devices)

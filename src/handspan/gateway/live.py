@@ -11,8 +11,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from handspan.core.errors import HandspanError
-from handspan.core.values import Json
-from handspan.store.sqlite.rows import encode
+from handspan.core.values import Json, encode
 
 Topic: TypeAlias = Literal["sessions", "calls", "questions", "devices", "tools", "agents", "tokens"]
 EVERYBODY: Final = ""

@@ -14,9 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.artifacts import ArtifactRef
-from handspan.core.conversations import StoreError
-from handspan.core.errors import ToolError
-from handspan.store.folders import make_private
+from handspan.core.errors import StoreError, ToolError
+from handspan.store.files import make_private, sync_folder, write_private
 from handspan.store.incoming import Incoming, too_large
 
 _ID_BYTES: Final = 12
@@ -133,8 +132,8 @@ class FolderArtifacts:
         body = self._folder / record.ref.id
         try:
             coming.path.rename(body)
-            _write_private(body.with_suffix(".json"), msgspec.json.encode(record), is_synced=True)
-            _sync(self._folder)
+            write_private(body.with_suffix(".json"), msgspec.json.encode(record), is_synced=True)
+            sync_folder(self._folder)
         except OSError:
             _remove(body)
             raise
@@ -144,9 +143,9 @@ class FolderArtifacts:
         self._make_room(len(data))
         body = self._folder / record.ref.id
         try:
-            _write_private(body, data)
+            write_private(body, data)
             # The record comes last: what has no record was never kept.
-            _write_private(body.with_suffix(".json"), msgspec.json.encode(record))
+            write_private(body.with_suffix(".json"), msgspec.json.encode(record))
         except OSError:
             _remove(body)
             raise
@@ -220,23 +219,6 @@ def _gone(artifact_id: str) -> ToolError:
 
 def _not_kept(error: OSError) -> ToolError:
     return ToolError("execution_failed", f"The artifact can't be kept: {error.strerror or error}.")
-
-
-def _write_private(path: Path, data: bytes, *, is_synced: bool = False) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        if is_synced:
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove(body: Path) -> None:

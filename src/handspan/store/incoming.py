@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from handspan.core.errors import ToolError
-from handspan.store.folders import make_private
+from handspan.store.files import make_private
 
 _AT_ONCE: Final = 256 * 1024
 """Bytes that are gathered before a thread writes them."""

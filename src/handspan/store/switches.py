@@ -1,54 +1,92 @@
-"""Which tools a person has switched off, beyond the settings (SPEC R9)."""
+"""What a person has switched off or on, as small files of the state folder (SPEC R9, A3).
 
-import os
-import secrets
+Whoever changes one reads the others first: programs that use one state folder share them.
+"""
+
+import asyncio
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
 from handspan.core.errors import ConfigError
+from handspan.store.files import replace_private
+
+_T = TypeVar("_T")
 
 
-class Switches:
-    """A small file with the patterns that are off. Whoever changes one reads the others first."""
-
-    def __init__(self, file: Path) -> None:
+class _JsonFile(Generic[_T]):
+    def __init__(self, file: Path, decoder: msgspec.json.Decoder[_T], empty: bytes, remedy: str) -> None:
         self._file = file
+        self._decoder = decoder
+        self._empty = empty
+        self._remedy = remedy
 
-    def off(self) -> list[str]:
-        """The patterns that are switched off."""
+    def read(self) -> _T:
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=list[str])
+            return self._decoder.decode(self._file.read_bytes())
         except FileNotFoundError:
-            return []
+            return self._decoder.decode(self._empty)
         except (OSError, msgspec.DecodeError) as error:
-            # Tools that a person switched off must not come back because a file is broken.
-            raise ConfigError(
-                f"{self._file} can't be read ({error}): repair it, or remove it to switch all on"
-            ) from None
+            raise ConfigError(f"{self._file} can't be read ({error}): repair it, or remove it {self._remedy}") from None
 
-    def switch_off(self, pattern: str) -> bool:
+    async def write(self, value: _T) -> None:
+        data = msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+        await asyncio.to_thread(replace_private, self._file, data)
+
+
+class FileSwitches:
+    """The patterns of tools that are off."""
+
+    def __init__(self, state: Path) -> None:
+        # Tools that a person switched off must not come back because a file is broken.
+        self._patterns = _JsonFile(state / "disabled.json", msgspec.json.Decoder(list[str]), b"[]", "to switch all on")
+
+    async def off(self) -> list[str]:
+        """The patterns that are switched off."""
+        return self._patterns.read()
+
+    async def switch_off(self, pattern: str) -> bool:
         """Remember that this is off; False when it was."""
-        patterns = self.off()
+        patterns = self._patterns.read()
         if pattern in patterns:
             return False
-        self._write([*patterns, pattern])
+        await self._patterns.write([*patterns, pattern])
         return True
 
-    def switch_on(self, pattern: str) -> bool:
+    async def switch_on(self, pattern: str) -> bool:
         """Forget that this is off; False when it was not."""
-        patterns = self.off()
+        patterns = self._patterns.read()
         if pattern not in patterns:
             return False
-        self._write([kept for kept in patterns if kept != pattern])
+        await self._patterns.write([kept for kept in patterns if kept != pattern])
         return True
 
-    def _write(self, patterns: list[str]) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(patterns)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._file)
+
+class FileSkillSwitches:
+    """The skills that are on, each with the fingerprint of what a person agreed to."""
+
+    def __init__(self, state: Path) -> None:
+        self._skills = _JsonFile(
+            state / "skills.json", msgspec.json.Decoder(dict[str, str]), b"{}", "and enable your skills again"
+        )
+
+    async def enabled(self) -> dict[str, str]:
+        """By name the fingerprints of what a person agreed to."""
+        return self._skills.read()
+
+    async def enable(self, name: str, fingerprint: str) -> bool:
+        """Remember that this is enabled as it is; False when it was."""
+        skills = self._skills.read()
+        if skills.get(name) == fingerprint:
+            return False
+        await self._skills.write(skills | {name: fingerprint})
+        return True
+
+    async def disable(self, name: str) -> bool:
+        """Forget that this was enabled; False when it was not."""
+        skills = self._skills.read()
+        if skills.pop(name, None) is None:
+            return False
+        await self._skills.write(skills)
+        return True

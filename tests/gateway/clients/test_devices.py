@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from handspan.core.conversations import StoreError
-from handspan.core.devices import DeviceRow
-from handspan.core.errors import ToolError
+from handspan.core.errors import StoreError, ToolError
+from handspan.core.records import DeviceRow
 from handspan.gateway.clients import devices as module
 from handspan.gateway.clients.devices import DeviceInfo, Devices
-from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import Clock, soon
+from tests.stores import open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -346,14 +345,14 @@ async def test_without_a_book_all_works_and_nothing_is_written(clock: Clock) -> 
 
 
 async def test_all_is_there_after_a_restart(tmp_path: Path, clock: Clock) -> None:
-    async with SqliteStore(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         devices = Devices(store.devices, clock)
         await soon(devices.open())
         devices.arrived("ann", "phone", "Ann \u202ephone" + "x" * 200)
         devices.offers("ann", "phone", {"camera": "f1", "torch": "f2"})
         assert devices.offers("ann", "phone", {"camera": "f9"}) == ["camera"]
         await soon(devices.close())
-    async with SqliteStore(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         devices = Devices(store.devices, clock)
         await soon(devices.open())
         [phone] = await soon(devices.all("ann"))

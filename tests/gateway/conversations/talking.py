@@ -13,6 +13,7 @@ from handspan.core.events import Ended
 from handspan.core.function_tool import tool
 from handspan.core.messages import Message, Text, UserMessage, check_all
 from handspan.core.principals import OPERATOR, Origin, Principal
+from handspan.core.store import Store
 from handspan.core.tool import ToolSpec
 from handspan.gateway.app import App
 from handspan.gateway.conversations.answered_calls import AnsweredCalls
@@ -23,7 +24,6 @@ from handspan.models.choice import Choice
 from handspan.models.model import Model, ModelEvent, Projection
 from handspan.models.plain import KeptMessages
 from handspan.models.scripted import Request, Scripted, ScriptTurn
-from handspan.store.sqlite.store import SqliteStore
 
 WAIT = 20.0
 """No test waits longer than that for anything."""
@@ -113,7 +113,7 @@ class House:
         settings = load_settings(None, {"HOME": str(folder)}, folders)
         self.app = App(settings, self.questions, durable=True, bus=self.bus)
         assert self.app.store is not None
-        self.store: SqliteStore = self.app.store
+        self.store: Store = self.app.store
         self.model: Model = Player(turns)
         self.chosen: list[str] = []
         """The names of the models that were asked for."""

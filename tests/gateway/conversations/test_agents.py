@@ -13,7 +13,7 @@ from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ConfigError
 from handspan.core.values import JsonObject
 from handspan.gateway.conversations.agents import Agents, KnownAgent, selects, ticked, unticked
-from handspan.store.sqlite.store import SqliteStore
+from tests.stores import open_store
 
 READER = Agent("reader", ("read_*",), (), "read_only")
 TOOLS = ("read_file", "read_artifact", "write_file", "web_fetch")
@@ -39,7 +39,7 @@ async def test_without_a_book_there_are_those_of_the_settings_and_nothing_can_be
 
 @pytest.mark.anyio
 async def test_one_of_the_settings_hides_a_kept_one_which_comes_back_without_it(tmp_path: Path) -> None:
-    async with SqliteStore(tmp_path / "st") as store:
+    async with open_store(tmp_path / "st") as store:
         plain = Agents(settings(tmp_path), store.agents)
         await plain.create(Agent("reader", ("web_*",)))
         await plain.edit("General", Agent(instructions="Be kind."))
@@ -58,7 +58,7 @@ async def test_one_of_the_settings_hides_a_kept_one_which_comes_back_without_it(
 @pytest.mark.anyio
 async def test_the_default_agent_may_be_a_kept_one_and_a_misspelled_one_is_said(tmp_path: Path) -> None:
     named = load_settings(None, {"HOME": str(tmp_path)}, {"default_agent": "raeder"})
-    async with SqliteStore(tmp_path / "st") as store:
+    async with open_store(tmp_path / "st") as store:
         agents = Agents(named, store.agents)
         await agents.create(READER)
         said = "no agent 'raeder', which the settings name as default_agent. Did you mean 'reader'? There are: General,"
@@ -74,7 +74,7 @@ async def test_the_default_agent_may_be_a_kept_one_and_a_misspelled_one_is_said(
 
 @pytest.mark.anyio
 async def test_an_agent_can_not_be_renamed_onto_one_of_the_settings(tmp_path: Path) -> None:
-    async with SqliteStore(tmp_path / "st") as store:
+    async with open_store(tmp_path / "st") as store:
         agents = Agents(settings(tmp_path, {"reader": {"mode": "read_only"}}), store.agents)
         await agents.create(Agent("mine"))
         with pytest.raises(ConfigError, match="'reader' is from the settings"):
@@ -84,7 +84,7 @@ async def test_an_agent_can_not_be_renamed_onto_one_of_the_settings(tmp_path: Pa
 
 @pytest.mark.anyio
 async def test_agents_belong_to_their_owner(tmp_path: Path) -> None:
-    async with SqliteStore(tmp_path / "st") as store:
+    async with open_store(tmp_path / "st") as store:
         agents = Agents(settings(tmp_path), store.agents)
         await agents.create(Agent("mine"), owner="ann")
         assert await agents.clone("mine", "copy", owner="ann") == Agent("copy")

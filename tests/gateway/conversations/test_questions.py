@@ -12,15 +12,17 @@ import pytest
 
 from handspan.core.bus import QuestionEnded
 from handspan.core.calls import ToolCall, new_call_id
-from handspan.core.conversations import Recovery, StoreError
+from handspan.core.errors import StoreError
 from handspan.core.events import CallFinished, CallProgress, Ended, QuestionAsked
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.questions import Answer, Question
+from handspan.core.records import Recovery
 from handspan.core.results import Failure, Success
 from handspan.core.tool import Handling, ToolSpec
 from handspan.gateway.conversations.turn_events import QuestionOver
 from handspan.models.scripted import call
 from tests.gateway.conversations.talking import CAREFUL, STRANGER, WAIT, Front, House, all_of, soon, until
+from tests.stores import database_of
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +51,7 @@ async def answered(house: House, question: Question, answer: Answer = ALLOW, **m
 
 async def write(house: House, sql: str) -> None:
     """Make the database what it would be another time."""
-    await soon(house.store.database.write(lambda connection: connection.execute(sql).rowcount))
+    await soon(database_of(house.store).write(lambda connection: connection.execute(sql).rowcount))
 
 
 def a_question(call_id: str = "c", expires_in: float = 20.0) -> Question:

@@ -77,7 +77,7 @@ async def test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_ne
 async def test_a_person_switches_a_skill_on_and_it_stays_on(app: App) -> None:
     session, model = await opened(app, Agent(), ["one", "two"])
     await say(app, session, "hi")
-    app.conversing().switch_on(session, "clock")
+    await app.conversing().switch_on(session, "clock")
     await say(app, session, "again")
     assert "Tell the time in words." not in model.requests[0].instructions.split("clock")[0]
     assert model.requests[1].tools == ("get_current_time",)
@@ -91,7 +91,7 @@ async def test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it(app:
     await say(app, session, "use mine")
     assert "read_file" in names(session)
     with pytest.raises(ToolError):
-        app.conversing().switch_on(session, "mine")
-    app.skills.enable("mine", app.skills.shown("mine").fingerprint)
-    app.conversing().switch_on(session, "mine")
+        await app.conversing().switch_on(session, "mine")
+    await app.skills.enable("mine", app.skills.shown("mine").fingerprint)
+    await app.conversing().switch_on(session, "mine")
     assert names(session) == {"get_current_time"}

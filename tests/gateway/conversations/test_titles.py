@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.events import Titled
 from handspan.core.messages import Media, Message, UserMessage
 from handspan.core.principals import OPERATOR

@@ -9,7 +9,7 @@ import pytest
 
 from handspan import Pending, tool
 from handspan.core.agents import Agent
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.events import CallFinished, CallStarted, Ended, RoundBegan, TextArrived, Titled
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.results import Success

@@ -16,15 +16,16 @@ from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
+from handspan.core.store import Store
 from handspan.gateway.entry.auth import Admitted, Auth, AuthMiddleware, Refused, is_open
 from handspan.gateway.entry.operator_token import read_operator_token
 from handspan.gateway.entry.refusals import send_refusal, send_whole
 from handspan.gateway.entry.tokens import PAGE_SECONDS, hash_of
 from handspan.gateway.entry.tries import Tries
 from handspan.gateway.prefix import PathPrefix
-from handspan.store.sqlite.store import SqliteStore
 from tests.gateway.entry.entering import Answer, nothing_received, scope, socket_scope
 from tests.store.things import Clock, soon
+from tests.stores import open_store
 
 pytestmark = pytest.mark.anyio
 PHONE = "192.168.1.20"
@@ -41,17 +42,17 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def store(state: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
-    async with SqliteStore(state, clock=clock) as store:
+async def store(state: Path, clock: Clock) -> AsyncIterator[Store]:
+    async with open_store(state, clock=clock) as store:
         yield store
 
 
 @pytest.fixture
-async def auth(store: SqliteStore, state: Path, clock: Clock) -> Auth:
+async def auth(store: Store, state: Path, clock: Clock) -> Auth:
     return await opened(store, state, clock)
 
 
-async def opened(store: SqliteStore, state: Path, clock: Clock, bus: MemoryBus | None = None, **gateway: Any) -> Auth:
+async def opened(store: Store, state: Path, clock: Clock, bus: MemoryBus | None = None, **gateway: Any) -> Auth:
     settings = Settings(state.parent / "workspace", state, gateway=GatewaySettings(**gateway))
     auth = Auth(settings, store.tokens, state, bus or MemoryBus(), clock)
     await soon(auth.open())
@@ -111,7 +112,7 @@ class TestTokens:
         assert all(admin.may(scope) for scope in ("chat", "device", "admin"))
 
     async def test_a_revoked_token_is_out_at_once_and_its_listeners_are_told(
-        self, store: SqliteStore, state: Path, clock: Clock
+        self, store: Store, state: Path, clock: Clock
     ) -> None:
         heard: list[TokenRevoked] = []
         bus = MemoryBus(strict=True)
@@ -124,33 +125,27 @@ class TestTokens:
         assert (await refusal(auth, scope(authorization=f"Bearer {token}"))).code == "unauthorized"
         assert not await soon(auth.revoke(hash_of(token), "ann")) and len(heard) == 1
 
-    async def test_a_token_that_another_process_revoked_is_out(
-        self, auth: Auth, store: SqliteStore, state: Path
-    ) -> None:
+    async def test_a_token_that_another_process_revoked_is_out(self, auth: Auth, store: Store, state: Path) -> None:
         token = await soon(auth.issue("ann", ("chat",)))
         await soon(auth.admit(scope(authorization=f"Bearer {token}")))
-        async with SqliteStore(state) as other:
+        async with open_store(state) as other:
             assert await soon(other.tokens.revoke(hash_of(token), owner="ann"))
         assert (await refusal(auth, scope(authorization=f"Bearer {token}"))).code == "unauthorized"
 
-    async def test_labels_are_shown_as_they_are_seen_and_none_can_pass_for_ours(
-        self, auth: Auth, store: SqliteStore
-    ) -> None:
+    async def test_labels_are_shown_as_they_are_seen_and_none_can_pass_for_ours(self, auth: Auth, store: Store) -> None:
         for label in ("  my\u202e \n phone ", "operator", "page", "x" * 500):
             await soon(auth.issue("ann", ("chat",), label))
         labels = {token.label for token in await soon(store.tokens.all(owner="ann"))}
         assert labels == {"my phone", "operator (device)", "page (device)", "x" * 64}
 
-    async def test_no_token_is_kept_in_the_database(self, auth: Auth, state: Path, store: SqliteStore) -> None:
+    async def test_no_token_is_kept_in_the_database(self, auth: Auth, state: Path, store: Store) -> None:
         token = await soon(auth.issue("ann", ("chat",)))
         await soon(store.close())
         kept = b"".join((state / name).read_bytes() for name in os.listdir(state) if name.startswith("handspan.db"))
         assert hash_of(token).encode() in kept
         assert token.encode() not in kept and auth.operator_token.encode() not in kept
 
-    async def test_a_store_that_cannot_answer_is_said_to_be_busy_not_wrong(
-        self, auth: Auth, store: SqliteStore
-    ) -> None:
+    async def test_a_store_that_cannot_answer_is_said_to_be_busy_not_wrong(self, auth: Auth, store: Store) -> None:
         await soon(store.close())
         refused = await refusal(auth, scope(authorization=f"Bearer {auth.operator_token}"))
         assert (refused.status, refused.code, refused.retry_after) == (503, "unavailable", 5)
@@ -212,7 +207,7 @@ class TestTooManyTries:
 
 class TestOperator:
     async def test_the_token_is_made_once_and_kept_where_only_its_owner_reads_it(
-        self, store: SqliteStore, state: Path, clock: Clock
+        self, store: Store, state: Path, clock: Clock
     ) -> None:
         first = await opened(store, state, clock)
         file = state / "operator.token"
@@ -228,7 +223,7 @@ class TestOperator:
         "content", [None, "", "short", "with spaces in it and long enough to be one of ours", "é" * 50]
     )
     async def test_when_the_file_is_lost_or_broken_a_new_one_is_made_and_the_old_one_is_out(
-        self, store: SqliteStore, state: Path, clock: Clock, content: str | None
+        self, store: Store, state: Path, clock: Clock, content: str | None
     ) -> None:
         old = (await opened(store, state, clock)).operator_token
         device = await soon((await opened(store, state, clock)).issue("operator", ("chat",), "operator"))
@@ -241,7 +236,7 @@ class TestOperator:
         await soon(auth.admit(scope(authorization=f"Bearer {device}")))
 
     async def test_a_token_that_was_revoked_is_replaced_at_the_next_start(
-        self, store: SqliteStore, state: Path, clock: Clock
+        self, store: Store, state: Path, clock: Clock
     ) -> None:
         auth = await opened(store, state, clock)
         assert await soon(auth.revoke(hash_of(auth.operator_token), "operator"))
@@ -249,24 +244,22 @@ class TestOperator:
         assert again.operator_token != auth.operator_token
 
     async def test_when_the_database_is_new_the_token_of_the_file_stays(self, tmp_path: Path, clock: Clock) -> None:
-        async with SqliteStore(tmp_path / "a", clock=clock) as store:
+        async with open_store(tmp_path / "a", clock=clock) as store:
             first = await opened(store, tmp_path / "state", clock)
-        async with SqliteStore(tmp_path / "b", clock=clock) as store:
+        async with open_store(tmp_path / "b", clock=clock) as store:
             again = await opened(store, tmp_path / "state", clock)
             assert again.operator_token == first.operator_token
             await soon(again.admit(scope(authorization=f"Bearer {first.operator_token}")))
 
     async def test_a_file_that_others_could_read_is_closed_to_them(
-        self, store: SqliteStore, state: Path, clock: Clock
+        self, store: Store, state: Path, clock: Clock
     ) -> None:
         await opened(store, state, clock)
         (state / "operator.token").chmod(0o644)
         await opened(store, state, clock)
         assert stat.S_IMODE((state / "operator.token").stat().st_mode) == 0o600
 
-    async def test_a_file_that_is_none_is_an_error_with_a_remedy(
-        self, store: SqliteStore, state: Path, clock: Clock
-    ) -> None:
+    async def test_a_file_that_is_none_is_an_error_with_a_remedy(self, store: Store, state: Path, clock: Clock) -> None:
         (state / "operator.token").symlink_to("/etc/hostname")
         with pytest.raises(ConfigError, match=r"operator.token can't be read: .* or remove it"):
             await opened(store, state, clock)
@@ -276,7 +269,7 @@ class TestOperator:
             await opened(store, state, clock)
 
     async def test_a_folder_that_cannot_be_written_is_an_error_with_a_remedy(
-        self, store: SqliteStore, tmp_path: Path, clock: Clock
+        self, store: Store, tmp_path: Path, clock: Clock
     ) -> None:
         (tmp_path / "file").write_text("")
         with pytest.raises(ConfigError, match=r"can't be (read|written): Not a directory"):
@@ -304,7 +297,7 @@ class TestThePage:
             assert (admitted.who, admitted.via) == (Principal("ann", ("admin",)), "cookie")
 
     async def test_a_cookie_that_another_page_makes_the_browser_send_is_worth_nothing(
-        self, store: SqliteStore, state: Path, clock: Clock
+        self, store: Store, state: Path, clock: Clock
     ) -> None:
         """Another port of this computer is the same site to a browser: it sends the cookie there and from there."""
         auth = await opened(store, state, clock, origins=("http://localhost:3000",))
@@ -331,7 +324,7 @@ class TestThePage:
             assert (await refusal(auth, asked)).status == 401
 
     async def test_a_page_that_is_not_used_for_thirty_days_is_signed_out(
-        self, auth: Auth, clock: Clock, store: SqliteStore
+        self, auth: Auth, clock: Clock, store: Store
     ) -> None:
         cookie = await self.page(auth)
         for _ in range(3):  # each use is another thirty days
@@ -454,7 +447,7 @@ class TestTheMiddleware:
         assert not any(name.startswith("access-control") for name in answered.headers)
 
     async def test_pages_of_the_settings_get_cors_headers_and_nobody_else_does(
-        self, store: SqliteStore, state: Path, clock: Clock
+        self, store: Store, state: Path, clock: Clock
     ) -> None:
         auth = await opened(store, state, clock, origins=("https://app.example",))
         preflight = await ask(
@@ -477,7 +470,7 @@ class TestTheMiddleware:
             assert answered.status in (401, 403)
             assert not any(name.startswith("access-control") for name in answered.headers)
 
-    async def test_the_cookie_of_a_page_in_use_is_renewed(self, auth: Auth, clock: Clock, store: SqliteStore) -> None:
+    async def test_the_cookie_of_a_page_in_use_is_renewed(self, auth: Auth, clock: Clock, store: Store) -> None:
         cookie = f"handspan_page_42617={await soon(auth.issue('ann', ('chat',), page=True))}"
         answered = await ask(auth, scope(cookie=cookie))
         assert answered.headers["set-cookie"].startswith(f"{cookie}; HttpOnly; SameSite=Strict; Path=/; ")

@@ -11,12 +11,13 @@ import pytest
 from handspan.bus.memory import MemoryBus
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.principals import OPERATOR, Principal
+from handspan.core.store import Store
 from handspan.gateway.entry.auth import Auth, Refused
 from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
 from handspan.gateway.entry.qr import qr_svg, qr_text
-from handspan.store.sqlite.store import SqliteStore
 from tests.gateway.entry.entering import scope
 from tests.store.things import Clock, soon
+from tests.stores import open_store
 
 pytestmark = pytest.mark.anyio
 PHONE = "192.168.1.20"
@@ -29,12 +30,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
-    async with SqliteStore(tmp_path / "state", clock=clock) as store:
+async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
+    async with open_store(tmp_path / "state", clock=clock) as store:
         yield store
 
 
-async def opened(store: SqliteStore, clock: Clock, tmp_path: Path, **gateway: Any) -> Auth:
+async def opened(store: Store, clock: Clock, tmp_path: Path, **gateway: Any) -> Auth:
     state = tmp_path / "state"
     settings = Settings(tmp_path / "workspace", state, gateway=GatewaySettings(**gateway))
     auth = Auth(settings, store.tokens, state, MemoryBus(), clock)
@@ -43,7 +44,7 @@ async def opened(store: SqliteStore, clock: Clock, tmp_path: Path, **gateway: An
 
 
 @pytest.fixture
-async def auth(store: SqliteStore, clock: Clock, tmp_path: Path) -> Auth:
+async def auth(store: Store, clock: Clock, tmp_path: Path) -> Auth:
     return await opened(store, clock, tmp_path)
 
 
@@ -60,7 +61,7 @@ async def refusal(pairing: Pairing, code: str, address: str = PHONE) -> Refused:
 
 class TestCodes:
     async def test_a_code_lets_one_device_in_with_the_scopes_that_were_given(
-        self, auth: Auth, pairing: Pairing, store: SqliteStore
+        self, auth: Auth, pairing: Pairing, store: Store
     ) -> None:
         made = pairing.new_code(Principal("ann", ("admin",)))
         assert re.fullmatch(r"\d{4}-\d{4}-\d{4}", made.code) and made.expires_in == 300

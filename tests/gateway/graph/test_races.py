@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.principals import OPERATOR
 from tests.gateway.graph.house import ECHO, House, Page, result, said, tool
 from tests.gateway.graph.test_stream import socket, until_done
+from tests.stores import commits_of
 
 pytestmark = pytest.mark.anyio
 
@@ -173,9 +174,9 @@ class TestResults:
     async def test_so_has_the_one_that_ends_it_after_calls_of_the_client(self, there: House, page: Page) -> None:
         first = await page.say("call echo\nthen\nend", "t", tools=[ECHO])
         assert first.meta["thread_name"] is None
-        before = there.gateway.gateway.store.database.commits
+        before = commits_of(there.gateway.gateway.store)
         assert (await page.answer(result(first.calls[0]["id"]))).meta["thread_name"] == "call echo then end"
-        assert there.gateway.gateway.store.database.commits == before + 1  # the name waits for no disk of its own
+        assert commits_of(there.gateway.gateway.store) == before + 1  # the name waits for no disk of its own
 
     async def test_a_name_that_is_given_meanwhile_stays(self, there: House, page: Page) -> None:
         held = there.let_it_hold()

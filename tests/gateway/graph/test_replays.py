@@ -2,7 +2,7 @@
 
 import pytest
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.gateway.graph.faults import GraphFault
 from handspan.gateway.graph.replays import SECONDS, Replays
 

@@ -18,6 +18,7 @@ import pytest
 from handspan.store.sqlite.database import Database
 from tests.gateway.graph.house import ECHO, House, Page, result, said
 from tests.gateway.graph.test_stream import run, socket, words
+from tests.stores import database_of
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +35,7 @@ async def pragma(database: Database, setting: str) -> None:
 @asynccontextmanager
 async def full_disk(there: House) -> AsyncIterator[None]:
     """The database may not grow: SQLite itself says that it is full."""
-    database = there.gateway.gateway.store.database
+    database = database_of(there.gateway.gateway.store)
     await pragma(database, "max_page_count = 1")
     try:
         yield
@@ -45,7 +46,7 @@ async def full_disk(there: House) -> AsyncIterator[None]:
 @asynccontextmanager
 async def held_database(there: House) -> AsyncIterator[None]:
     """Another process writes, and does not end."""
-    database = there.gateway.gateway.store.database
+    database = database_of(there.gateway.gateway.store)
     await pragma(database, "busy_timeout = 1")
     other = sqlite3.connect(database.file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -92,7 +93,7 @@ class TestInvoke:
 
     async def test_a_database_that_may_not_be_written_is_503(self, there: House, page: Page) -> None:
         await page.say("hello", "t")
-        await pragma(there.gateway.gateway.store.database, "query_only = ON")
+        await pragma(database_of(there.gateway.gateway.store), "query_only = ON")
         refused = await page.say("me too", "t")
         assert (refused.status, refused.error["code"]) == (503, "STORAGE_ERROR")
         assert "it is read-only. Let this user write" in refused.error["message"]

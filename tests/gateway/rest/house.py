@@ -35,7 +35,7 @@ from handspan.gateway.rest.routes import routes
 from handspan.gateway.server import Server
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn
-from handspan.store.artifacts import FolderArtifacts
+from tests.stores import open_artifacts
 
 STRANGER = "stranger"
 
@@ -79,7 +79,7 @@ class House:
         await self.devices.open()
         self.doors = Doors(
             app=app,
-            artifacts=FolderArtifacts(self.settings.state / "artifacts"),
+            artifacts=open_artifacts(self.settings.state / "artifacts"),
             auth=auth,
             turns=self.turns,
             questions=self.questions,

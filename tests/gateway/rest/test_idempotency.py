@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.gateway.rest import idempotency
 from handspan.gateway.rest.idempotency import CallIds, Remembered, fingerprint
 from tests.store.things import Clock

@@ -11,10 +11,10 @@ from msgspec import structs
 from starlette.types import ASGIApp, Message
 
 from handspan.core.principals import OPERATOR
+from handspan.core.store import Store
 from handspan.gateway.entry.auth import Auth, Refused
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.prefix import PathPrefix
-from handspan.store.sqlite.store import SqliteStore
 from tests.gateway.entry.entering import Answer, scope
 from tests.gateway.rest.house import House, settings
 from tests.store.things import soon
@@ -52,7 +52,7 @@ def pairing(house: House) -> Pairing:
 
 
 @pytest.fixture
-def store(house: House) -> SqliteStore:
+def store(house: House) -> Store:
     return house.doors.store
 
 
@@ -91,9 +91,7 @@ class TestPairRoute:
         assert told["paired"] is True and told["persisted"] is True
         await soon(auth.admit(scope(authorization=f"Bearer {told['token']}")))
 
-    async def test_the_code_and_a_label_stand_in_the_body(
-        self, ask: Browser, pairing: Pairing, store: SqliteStore
-    ) -> None:
+    async def test_the_code_and_a_label_stand_in_the_body(self, ask: Browser, pairing: Pairing, store: Store) -> None:
         body = msgspec.json.encode({"code": pairing.new_code(OPERATOR).code, "label": "kitchen"})
         assert (await ask("/pair", body, method="POST")).status == 200
         assert "kitchen" in {token.label for token in await soon(store.tokens.all(owner="operator"))}
@@ -155,9 +153,7 @@ class TestPairRoute:
         token = msgspec.json.decode(answered.body)["token"]
         await soon(auth.admit(scope(client=PHONE, authorization=f"Bearer {token}")))
 
-    async def test_a_store_that_is_gone_is_no_wrong_code(
-        self, ask: Browser, pairing: Pairing, store: SqliteStore
-    ) -> None:
+    async def test_a_store_that_is_gone_is_no_wrong_code(self, ask: Browser, pairing: Pairing, store: Store) -> None:
         code = pairing.new_code(OPERATOR).code
         await soon(store.close())
         assert (await ask("/pair", method="POST", x_pairing_code=code)).status == 503
@@ -200,9 +196,7 @@ class TestSignInRoute:
         assert (await ask("/signin", query=query, sec_purpose="prefetch;prerender")).status == 503
         assert (await ask("/signin", query=query)).status == 303
 
-    async def test_a_store_that_is_gone_signs_nobody_in(
-        self, ask: Browser, pairing: Pairing, store: SqliteStore
-    ) -> None:
+    async def test_a_store_that_is_gone_signs_nobody_in(self, ask: Browser, pairing: Pairing, store: Store) -> None:
         query = f"code={pairing.new_link(OPERATOR)}"
         await soon(store.close())
         assert (await ask("/signin", query=query)).status == 503

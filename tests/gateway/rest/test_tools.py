@@ -58,10 +58,10 @@ async def test_a_disabled_tool_is_listed_and_nobody_can_call_it(knocking: Knocki
     assert (read["enabled"], read["disabled_by"], read["agents"]) == (False, "read_*", [])
     called = await knocking.post("/api/tools/read_file/call", {"args": {"path": "x"}})
     assert called.json()["code"] == "tool_disabled"
-    assert house.app.switches.off() == ["read_*"]
+    assert await house.app.switches.off() == ["read_*"]
     assert (await knocking.get("/api/switches")).json() == {"disabled": ["read_*"], "by_settings": []}
     back = await knocking.post("/api/switches/enable", {"pattern": "read_*"})
-    assert back.json()["changed"] is True and house.app.switches.off() == []
+    assert back.json()["changed"] is True and await house.app.switches.off() == []
     assert (await listed(knocking))["read_file"]["enabled"] is True
     assert (await knocking.post("/api/switches/enable", {"pattern": "read_*"})).json()["changed"] is False
 

@@ -5,8 +5,9 @@ import logging
 from itertools import islice
 from typing import Final
 
-from handspan.core.devices import DeviceBook, DeviceRow
 from handspan.core.errors import ToolError
+from handspan.core.records import DeviceRow
+from handspan.core.store import DeviceBook
 
 _log = logging.getLogger(__name__)
 

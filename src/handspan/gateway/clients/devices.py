@@ -14,8 +14,9 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 
 from handspan.core.clean import visible
-from handspan.core.devices import DeviceBook, DeviceRow
 from handspan.core.errors import ToolError
+from handspan.core.records import DeviceRow
+from handspan.core.store import DeviceBook
 from handspan.gateway.clients.device_labels import check_label, clean_label, numbered
 from handspan.gateway.clients.device_writing import DeviceWriting
 

@@ -7,10 +7,10 @@ from msgspec import Struct, structs
 
 from handspan.config.settings import AgentSettings, Settings
 from handspan.core.agents import GENERAL, Agent
-from handspan.core.conversations import AgentBook
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches, matches_any
 from handspan.core.principals import OPERATOR
+from handspan.core.store import AgentBook
 
 _OWNER: Final = OPERATOR.owner
 

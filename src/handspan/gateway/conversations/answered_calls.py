@@ -7,11 +7,12 @@ import logging
 
 from handspan.core.agents import Agent
 from handspan.core.calls import CallRecord
-from handspan.core.conversations import Recovery, Store
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.events import CallProgress
 from handspan.core.principals import Principal
 from handspan.core.questions import Question
+from handspan.core.records import Recovery
+from handspan.core.store import Store
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine

@@ -18,12 +18,12 @@ from handspan.agent.skills import Skills, allowed_globs, instructions_with
 from handspan.agent.use_skill import UseSkill
 from handspan.core.agents import Agent
 from handspan.core.context import Progress, no_progress
-from handspan.core.conversations import Session as KnownSession
-from handspan.core.conversations import Store, Total, UsageSum
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended, Event, Titled
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.principals import BUILTIN, OPERATOR, Principal
+from handspan.core.records import SessionRecord, Total, UsageSum
+from handspan.core.store import Store
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.conversations.titles import title_of
@@ -52,7 +52,7 @@ class Conversing:
         self._open: WeakValueDictionary[str, Session] = WeakValueDictionary()
         registry.register(UseSkill(skills, self._skill_of_model), BUILTIN)
 
-    async def find(self, session_id: str, who: Principal = OPERATOR) -> KnownSession:
+    async def find(self, session_id: str, who: Principal = OPERATOR) -> SessionRecord:
         """What is known of the session with this id, or of the last one; `ToolError` when there is none."""
         kept = self._store.conversations
         if session_id != LAST:
@@ -63,7 +63,7 @@ class Conversing:
         return page.sessions[0]
 
     async def open(
-        self, agent: Agent, choice: Choice, known: KnownSession | None = None, who: Principal = OPERATOR
+        self, agent: Agent, choice: Choice, known: SessionRecord | None = None, who: Principal = OPERATOR
     ) -> Session:
         """A new session, or that one; what an earlier process left open in it is closed first."""
         kept = self._store.conversations
@@ -72,6 +72,7 @@ class Conversing:
         elif known.agent != agent.name:
             await kept.choose_agent(known.id, agent.name, owner=who.owner)
         messages = await kept.load(known.id, owner=who.owner)
+        await self._skills.refresh()
         session = self._session(known.id, agent, choice, who, messages)
         session.removed = known.removed
         if known.state == "idle":  # what runs is another process's, what waits gets its results later
@@ -130,6 +131,7 @@ class Conversing:
         """The session as it goes on with another agent and its model; what was said stays."""
         who = session.caller.who
         await self._store.conversations.choose_agent(session.id, agent.name, owner=who.owner)
+        await self._skills.refresh()
         changed = self._session(session.id, agent, choice, who, session.messages)
         changed.removed = session.removed
         if agent == session.agent:  # only the model is another: what a person switched on stays on
@@ -167,8 +169,9 @@ class Conversing:
             self._act_with(session, on)
         return session
 
-    def switch_on(self, session: Session, name: str) -> None:
+    async def switch_on(self, session: Session, name: str) -> None:
         """Let a skill be on in this session from the next round; `ToolError` when it can't be used."""
+        await self._skills.refresh()
         self._act_with(session, (*session.skills, self._skills.find(name)))
         session.forget_projections()
 
@@ -194,6 +197,7 @@ class Conversing:
         turn, title = _Turn(self._loop, session, emit), ""
         try:
             if not session.knows_skills:  # not when it is opened: reading them takes longer than all the rest
+                await self._skills.refresh()
                 self._act_with(session, session.skills)
             await self._catch_up(session, known)
             turn.waits = bool(open_calls(session.last))
@@ -223,7 +227,7 @@ class Conversing:
             _log.warning("The session %s got no name: %s", session.id, error.message)
         return ""
 
-    async def _begin(self, session: Session, owner: str) -> KnownSession:
+    async def _begin(self, session: Session, owner: str) -> SessionRecord:
         """Whoever cancels this leaves no session behind that seems to run."""
         beginning = asyncio.ensure_future(self._store.conversations.begin_turn(session.id, owner=owner))
         try:
@@ -243,7 +247,7 @@ class Conversing:
             await asyncio.wait([ending])
             raise
 
-    async def _catch_up(self, session: Session, known: KnownSession) -> None:
+    async def _catch_up(self, session: Session, known: SessionRecord) -> None:
         """Hear what was said in the session elsewhere meanwhile; something may also have been taken out of it."""
         kept, length = self._store.conversations, len(session.messages)
         if known.removed != session.removed or known.length < length:  # the latter: the disk did not take it

@@ -10,10 +10,10 @@ from msgspec import structs
 
 from handspan.agent.session import Session
 from handspan.core.agents import Agent
-from handspan.core.conversations import Conversations, NotYours
-from handspan.core.conversations import Session as KnownSession
-from handspan.core.errors import ConfigError, ToolError
+from handspan.core.errors import ConfigError, NotYours, ToolError
 from handspan.core.principals import Principal
+from handspan.core.records import SessionRecord
+from handspan.core.store import Conversations
 from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.conversing import Conversing, open_calls
 from handspan.gateway.conversations.titles import short
@@ -48,7 +48,7 @@ class OpenSessions:
         self._models: dict[str, Choice] = {}
         self._choosing = asyncio.Lock()
 
-    async def find(self, session_id: str, owner: str) -> KnownSession | None:
+    async def find(self, session_id: str, owner: str) -> SessionRecord | None:
         """What is kept of this session; None when it would begin now. `SessionRefused` when it can't be had."""
         if not _IS_ID.fullmatch(session_id):
             text = f"The session id {session_id[:60]!r} can't be used: take up to 128 of A-Z a-z 0-9 . _ - only."
@@ -60,7 +60,7 @@ class OpenSessions:
         except ToolError as error:
             raise SessionRefused("SESSION_BIND_FAILED", error.message) from None
 
-    async def agent(self, named: str, known: KnownSession | None, owner: str) -> Agent:
+    async def agent(self, named: str, known: SessionRecord | None, owner: str) -> Agent:
         """The agent that answers: the named one, the session's own, or the default."""
         wanted = named or (known.agent if known else "")
         try:
@@ -71,7 +71,7 @@ class OpenSessions:
 
     async def open(
         self, session_id: str, owner: str, who: Principal | None = None, *, agent: str = "", name: str = ""
-    ) -> tuple[Session, KnownSession]:
+    ) -> tuple[Session, SessionRecord]:
         """The session, ready for a turn; made if it is not there. `ConfigError` when its model can't be had."""
         known = await self.find(session_id, owner)
         acting = await self.agent(agent, known, owner)
@@ -92,7 +92,7 @@ class OpenSessions:
         acting = await self.agent("", known, owner)
         return await self._loaded(known, acting, await self._choice(acting.model), owner, who)
 
-    async def _make(self, session_id: str, owner: str, agent: Agent, name: str) -> KnownSession:
+    async def _make(self, session_id: str, owner: str, agent: Agent, name: str) -> SessionRecord:
         made = short(name, _MOST_NAME)
         try:
             return await self._conversations.create(owner=owner, agent=agent.name, name=made, session=session_id)
@@ -100,7 +100,7 @@ class OpenSessions:
             raise SessionRefused("SESSION_OWNER_MISMATCH", error.message) from None
 
     async def _loaded(
-        self, known: KnownSession, agent: Agent, choice: Choice, owner: str, who: Principal | None
+        self, known: SessionRecord, agent: Agent, choice: Choice, owner: str, who: Principal | None
     ) -> Session:
         session, with_choice = self._open.pop(known.id, (None, None))
         if session is None or (known.state == "idle" and open_calls(session.last)):  # the latter broke off

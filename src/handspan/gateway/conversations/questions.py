@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
-from handspan.core.conversations import KeptQuestions
 from handspan.core.questions import Answer, Question
+from handspan.core.store import KeptQuestions
 
 Asked: TypeAlias = Callable[[Question], None]
 """Lets the call of an answered question go on. Never blocks."""

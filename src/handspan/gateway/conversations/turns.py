@@ -13,10 +13,11 @@ from typing import Any, Final, TypeAlias
 
 from handspan.agent.session import Session
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
-from handspan.core.conversations import Store, StoreError
+from handspan.core.errors import StoreError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
 from handspan.core.messages import UserMessage
 from handspan.core.principals import Principal
+from handspan.core.store import Store
 from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.conversing import Conversing, Hear, open_calls, waits_for
 from handspan.gateway.conversations.floor import Answering, Floor, end_of

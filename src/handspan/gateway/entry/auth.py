@@ -14,8 +14,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from handspan.config.settings import Settings
 from handspan.core.bus import Bus, TokenRevoked
 from handspan.core.clean import visible
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.principals import Principal
+from handspan.core.records import Token
+from handspan.core.store import TokenBook
 from handspan.gateway.entry.operator_token import OPERATOR_LABEL, open_operator_token
 from handspan.gateway.entry.places import Places, address_of, header_of, is_local
 from handspan.gateway.entry.refusals import Header, Refused, send_refusal, send_whole
@@ -31,7 +33,6 @@ from handspan.gateway.entry.tokens import (
     shown_token,
 )
 from handspan.gateway.entry.tries import Tries
-from handspan.store.sqlite.tokens import StoredTokens, Token
 
 __all__ = [
     "ADMIN",
@@ -114,7 +115,7 @@ class Auth:
     def __init__(
         self,
         settings: Settings,
-        tokens: StoredTokens,
+        tokens: TokenBook,
         state: Path,
         bus: Bus,
         clock: Callable[[], float] = time.time,

@@ -6,9 +6,9 @@ from typing import Final
 
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
+from handspan.core.store import TokenBook
 from handspan.gateway.entry.private_files import read_private, write_private
 from handspan.gateway.entry.tokens import hash_of, new_token
-from handspan.store.sqlite.tokens import StoredTokens
 
 OPERATOR_LABEL: Final = "operator"
 FILE: Final = "operator.token"
@@ -29,7 +29,7 @@ def read_operator_token(state: Path) -> str | None:
     return token if len(token) >= _SHORTEST and _CHARACTERS.issuperset(token) else None
 
 
-async def open_operator_token(state: Path, tokens: StoredTokens) -> str:
+async def open_operator_token(state: Path, tokens: TokenBook) -> str:
     """The operator's token: that of the file while it is good, else a new one, and no other works any more."""
     kept = read_operator_token(state)
     known = {token.hash: token for token in await tokens.all(owner=OPERATOR.owner)}

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.faults import GraphFault, fault_of
 from handspan.gateway.graph.following import INTERRUPTED, MODEL, TOOLS

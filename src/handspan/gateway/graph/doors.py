@@ -2,6 +2,7 @@
 
 from msgspec import Struct, field
 
+from handspan.core.store import KeptArtifacts, Store
 from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth
@@ -12,8 +13,6 @@ from handspan.gateway.graph.toolbook import ToolBook
 from handspan.gateway.live import Live
 from handspan.registry.registry import Registry
 from handspan.sources.browser import BrowserTools
-from handspan.store.artifacts import FolderArtifacts
-from handspan.store.sqlite.store import SqliteStore
 
 BODY_BYTES = 10 * 1024 * 1024
 """The size of a body: pictures are in it."""
@@ -23,10 +22,10 @@ BODY_SECONDS = 30.0
 class GraphDoors(Struct, frozen=True):
     """The parts of the house that this door opens on."""
 
-    store: SqliteStore
+    store: Store
     registry: Registry
     agents: Agents
-    artifacts: FolderArtifacts
+    artifacts: KeptArtifacts
     turns: Turns
     live: Live
     runs: Runs

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from handspan.core.conversations import StoreError
-from handspan.core.errors import ConfigError, HandspanError, ToolError
+from handspan.core.errors import ConfigError, HandspanError, StoreError, ToolError
 from handspan.gateway.conversations.turn_refusals import GatewayStops, TurnRefused
 from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.rest.errors import Problem

@@ -7,8 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from handspan.core.artifacts import ArtifactRef
-from handspan.core.conversations import StoreError
-from handspan.core.errors import ToolError, WireError
+from handspan.core.errors import StoreError, ToolError, WireError
 from handspan.gateway.graph.asking import id_of
 from handspan.gateway.graph.doors import BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.faults import GraphFault

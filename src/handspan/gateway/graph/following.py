@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from handspan.agent.session import Session
-from handspan.core.calls import Ledger
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -17,6 +16,7 @@ from handspan.core.events import (
     ThinkingArrived,
 )
 from handspan.core.messages import AssistantMessage, CallPart, Message, UserMessage
+from handspan.core.store import Ledger
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.conversations.past_turns import last_turn
 from handspan.gateway.conversations.turn_events import Happening

@@ -5,12 +5,12 @@ A search is one for words: the score is the part of them that a memory has. Ther
 
 from starlette.requests import Request
 
+from handspan.core.records import MemoryFilter, MemoryRecord
 from handspan.gateway.graph.asking import id_of
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.rest.body import read_whole
 from handspan.gateway.rest.shown import moment
-from handspan.store.sqlite.memories import Memory, Wanted
 from handspan.wire.graph_bodies import read_body
 from handspan.wire.graph_faults import BodyError, Detail, Kind
 from handspan.wire.graph_memories import (
@@ -46,7 +46,7 @@ async def search_memories(doors: GraphDoors, client: Client, request: Request) -
     body = await _body(request, SearchBody)
     found = await doors.store.memories.search(
         body.query,
-        Wanted(body.memory_type, body.category, body.filters),
+        MemoryFilter(body.memory_type, body.category, body.filters),
         owner=client.who.owner,
         limit=body.limit,
         least=body.score_threshold or 0.0,
@@ -86,7 +86,7 @@ async def forget_memories(doors: GraphDoors, client: Client, request: Request) -
     if body == ForgetBody():
         text = "Say which: send 'memory_type', 'category' or 'filters'. Empty 'filters' are for all of them."
         raise BodyError([Detail(["body"], text, "missing")])
-    wanted = Wanted(body.memory_type, body.category, body.filters)
+    wanted = MemoryFilter(body.memory_type, body.category, body.filters)
     return ChangedAnswer(data={"removed_count": await doors.store.memories.forget(wanted, owner=client.who.owner)})
 
 
@@ -94,7 +94,7 @@ async def _body(request: Request, kind: type[Kind]) -> Kind:
     return read_body(await read_whole(request, BODY_BYTES, BODY_SECONDS), kind)
 
 
-def _shown(one: Memory, score: float = 0.0) -> MemoryShown:
+def _shown(one: MemoryRecord, score: float = 0.0) -> MemoryShown:
     return MemoryShown(
         id=one.id,
         content=one.content,

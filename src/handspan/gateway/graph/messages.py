@@ -10,6 +10,7 @@ from starlette.requests import Request
 from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Part, ResultsMessage, Thinking, UserMessage
+from handspan.core.records import ThreadEntry
 from handspan.gateway.graph.asking import id_of, paging_of
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.faults import GraphFault
@@ -19,7 +20,6 @@ from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Shower
 from handspan.gateway.graph.threads import forget_name, pass_over_body, refuse_at_work
 from handspan.gateway.rest.body import read_whole
-from handspan.store.sqlite.threads import Entry
 from handspan.wire import graph
 from handspan.wire.graph_answers import DoneAnswer, GraphMessage, MessagesAnswer
 from handspan.wire.graph_blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
@@ -84,12 +84,12 @@ async def put(
         raise BodyError([Detail(place, error.message, "value_error")]) from None
 
 
-def shown(shower: Shower, entries: Iterable[Entry]) -> Iterable[GraphMessage]:
+def shown(shower: Shower, entries: Iterable[ThreadEntry]) -> Iterable[GraphMessage]:
     """Entries of a thread in the words of the wire."""
     return (_shown(shower, entry) for entry in entries)
 
 
-def _shown(shower: Shower, entry: Entry) -> GraphMessage:
+def _shown(shower: Shower, entry: ThreadEntry) -> GraphMessage:
     match entry.message:
         case UserMessage() as said:
             return shower.said(entry.number, said, entry.at)
@@ -100,7 +100,7 @@ def _shown(shower: Shower, entry: Entry) -> GraphMessage:
             return shower.result(entry.number, entry.place, entry.call, results[entry.place], entry.at)
 
 
-async def _found(doors: GraphDoors, client: Client, request: Request) -> tuple[Entry, GraphMessage]:
+async def _found(doors: GraphDoors, client: Client, request: Request) -> tuple[ThreadEntry, GraphMessage]:
     """The message that the path names; `GraphFault` (404) when there is none."""
     thread_id, message_id = id_of(request, "thread_id"), id_of(request, "message_id")
     thread, _, numbers = message_id.rpartition(":")

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.gateway.graph.faults import GraphFault
 
 SECONDS: Final = 600.0

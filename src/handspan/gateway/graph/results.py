@@ -9,9 +9,9 @@ from msgspec import Struct, UnsetType
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord
 from handspan.core.clean import visible
-from handspan.core.conversations import Journal
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, Success, ToolResult
+from handspan.core.store import Journal
 from handspan.core.values import Json
 from handspan.gateway.graph.faults import GraphFault
 from handspan.sources.ws_outcome import attachment, code_of_client

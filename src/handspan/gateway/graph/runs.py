@@ -9,9 +9,10 @@ from msgspec import Struct, structs
 
 from handspan.agent.session import Session
 from handspan.core.artifacts import Artifacts
-from handspan.core.conversations import NotYours
+from handspan.core.errors import NotYours
 from handspan.core.events import Ended, EndReason
 from handspan.core.principals import Principal
+from handspan.core.store import Store
 from handspan.engine.engine import Engine
 from handspan.gateway.conversations.tasks import Tasks
 from handspan.gateway.conversations.turns import NOTHING_TO_DO, Equip, SessionBusy, Turns
@@ -23,7 +24,6 @@ from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Numbers, Shower
 from handspan.gateway.graph.toolbook import ToolBook, ToolSet, set_of
 from handspan.sources.browser import BrowserTools
-from handspan.store.sqlite.store import SqliteStore
 from handspan.wire.graph_answers import Meta, RunStatus
 from handspan.wire.graph_requests import Asked
 
@@ -58,7 +58,7 @@ class Runs:
 
     def __init__(
         self,
-        store: SqliteStore,
+        store: Store,
         engine: Engine,
         artifacts: Artifacts,
         turns: Turns,
@@ -90,7 +90,7 @@ class Runs:
 
         What a run writes is committed as one where it can be: a request then waits for the disk once, at its end.
         """
-        async with self._store.together(_WITHIN):
+        async with self._store.unit_of_work(_WITHIN):
             following, ended = await (
                 self._go_on(client, asked, out) if asked.results else self._begin(client, asked, out)
             )

@@ -5,7 +5,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.gateway.graph.chunks import Chunks
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.lines import Lines

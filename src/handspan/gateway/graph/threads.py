@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from starlette.requests import Request
 
-from handspan.core.conversations import Session
 from handspan.core.messages import Message
+from handspan.core.records import SessionRecord
 from handspan.gateway.conversations.titles import title_of
 from handspan.gateway.graph.asking import id_of, paging_of
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS, GraphDoors
@@ -42,7 +42,7 @@ async def delete_thread(doors: GraphDoors, client: Client, request: Request) -> 
     return DoneAnswer(message="Thread deleted successfully")
 
 
-async def forget_name(doors: GraphDoors, known: Session, removed: Iterable[Message]) -> None:
+async def forget_name(doors: GraphDoors, known: SessionRecord, removed: Iterable[Message]) -> None:
     """Take back a name that was made of words which are gone now (http.md 8.3); the next run makes another."""
     if known.name and known.name == title_of(removed):
         await doors.store.conversations.rename(known.id, "", owner=known.owner)
@@ -61,7 +61,7 @@ async def pass_over_body(request: Request) -> None:
     await read_whole(request, BODY_BYTES, BODY_SECONDS)
 
 
-def _shown(one: Session, run_id: str | None) -> ThreadShown:
+def _shown(one: SessionRecord, run_id: str | None) -> ThreadShown:
     return ThreadShown(
         thread_id=one.id,
         thread_name=one.name or None,

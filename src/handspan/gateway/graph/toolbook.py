@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from handspan.core.errors import DefinitionError
 from handspan.core.principals import Origin
+from handspan.core.store import ToolSetBook
 from handspan.sources.browser import BrowserTool, BrowserTools
-from handspan.store.sqlite.browser import StoredBrowserTools
 from handspan.wire.graph_faults import BodyError, Detail
 from handspan.wire.graph_requests import OfferedTool
 
@@ -37,7 +37,7 @@ class ToolSet(Struct, frozen=True):
 class ToolBook:
     """Keeps the tools of clients, and has those at hand that were used last."""
 
-    def __init__(self, kept: StoredBrowserTools, tools: BrowserTools, most: int) -> None:
+    def __init__(self, kept: ToolSetBook, tools: BrowserTools, most: int) -> None:
         """`most`: how many tools a client may have."""
         self._kept = kept
         self._tools = tools

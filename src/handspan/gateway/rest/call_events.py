@@ -7,10 +7,9 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from handspan.core.values import Json
+from handspan.core.values import Json, encode
 from handspan.gateway.rest.envelopes import Envelope
 from handspan.gateway.rest.streaming import EVENTS, STILL_HERE, StreamKind, piece_of
-from handspan.store.sqlite.rows import encode
 
 _HEARTBEAT: Final = 15.0
 _BACKLOG: Final = 1024 * 1024

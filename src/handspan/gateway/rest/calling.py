@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from handspan.core.agents import Agent
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.results import Pending, ToolResult, encode_envelope
 from handspan.core.values import Json
 from handspan.engine.caller import Caller

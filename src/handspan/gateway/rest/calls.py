@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from handspan.core.calls import CallRecord, CallState
+from handspan.core.records import CallStatus
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json
 from handspan.gateway.rest.at_work import first_of
@@ -14,7 +15,6 @@ from handspan.gateway.rest.envelopes import Envelope, as_envelope
 from handspan.gateway.rest.errors import Problem
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import After, Limit, SessionId, moment
-from handspan.store.sqlite.journal import CallStatus
 
 family: Final = Family("calls")
 

@@ -5,7 +5,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
+from handspan.core.store import KeptArtifacts, Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import DeviceInfo
 from handspan.gateway.conversations.questions import AwaitedQuestions
@@ -18,8 +19,6 @@ from handspan.gateway.metrics import Metrics
 from handspan.gateway.rest.at_work import CallsAtWork
 from handspan.gateway.rest.idempotency import CallIds, Remembered
 from handspan.models.choice import Choice
-from handspan.store.artifacts import FolderArtifacts
-from handspan.store.sqlite.store import SqliteStore
 
 BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
 
@@ -67,7 +66,7 @@ class Doors(Struct, kw_only=True):
     """The house as the routes see it."""
 
     app: App
-    artifacts: FolderArtifacts
+    artifacts: KeptArtifacts
     auth: Auth
     turns: Turns
     questions: AwaitedQuestions
@@ -86,7 +85,7 @@ class Doors(Struct, kw_only=True):
     webhook_tries: Tries = field(default_factory=lambda: Tries(30, 60.0))
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """All that lasts."""
         if self.app.store is None:
             raise StoreError("This house keeps nothing: open it with durable=True.")

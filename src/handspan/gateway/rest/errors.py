@@ -10,11 +10,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from handspan.core.conversations import StoreError
-from handspan.core.errors import ConfigError, ErrorCode, HandspanError, ToolError
+from handspan.core.errors import ConfigError, ErrorCode, HandspanError, StoreError, ToolError
+from handspan.core.values import encode
 from handspan.gateway.conversations.turn_refusals import RefusalCode, TurnRefused
 from handspan.gateway.entry.refusals import Refused
-from handspan.store.sqlite.rows import encode
 
 JSON: Final = "application/json"
 PRIVATE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}

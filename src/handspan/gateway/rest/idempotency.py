@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.values import Json
 from handspan.gateway.entry.private_files import read_private, write_private
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from msgspec import Struct
 from starlette.responses import Response
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.gateway.entry.pairing import LINK_SECONDS, sign_in_url
 from handspan.gateway.entry.places import address_of
 from handspan.gateway.entry.refusals import Refused

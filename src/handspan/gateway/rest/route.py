@@ -26,14 +26,13 @@ from starlette.types import Receive, Scope, Send
 
 from handspan.core.names import did_you_mean
 from handspan.core.principals import Principal
-from handspan.core.values import Json
+from handspan.core.values import Json, encode
 from handspan.gateway.entry.auth import Admitted, TokenScope, unauthorized
 from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.live import Topic
 from handspan.gateway.rest.body import read_json, read_leniently
 from handspan.gateway.rest.doors import BodySize, Doors
 from handspan.gateway.rest.errors import JSON, PRIVATE, Problem, as_response, problem_of
-from handspan.store.sqlite.rows import encode
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
 W = TypeVar("W", bound=Work)

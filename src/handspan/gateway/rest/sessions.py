@@ -4,8 +4,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from handspan.core.conversations import Session
 from handspan.core.messages import AssistantMessage, Media, Message, ResultsMessage, Text, UserMessage
+from handspan.core.records import SessionRecord
 from handspan.gateway.rest.agents import agent_called
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import SOMETHING, After, Limit, moment
@@ -226,11 +226,11 @@ async def abort(visit: Visit, session_id: str) -> AbortStatus:
     return AbortStatus("aborted" if stopped else "no_active_response")
 
 
-async def _find(visit: Visit, session_id: str) -> Session:
+async def _find(visit: Visit, session_id: str) -> SessionRecord:
     return await visit.doors.store.conversations.get(session_id, owner=visit.owner)
 
 
-def _shown(one: Session) -> ShownSession:
+def _shown(one: SessionRecord) -> ShownSession:
     created, active = moment(one.created), moment(one.active)
     return ShownSession(one.id, created, active, one.length, one.state, one.name, one.agent)
 

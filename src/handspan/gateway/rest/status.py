@@ -151,7 +151,9 @@ async def which_model(visit: Visit, query: WhichModel) -> ChosenModel:
 @family.get("/api/skills")
 async def skills(visit: Visit) -> SkillList:
     """Every skill that was found, with what keeps it from being used."""
-    listing = await asyncio.to_thread(visit.doors.app.skills.listing)
+    known = visit.doors.app.skills
+    await known.refresh()
+    listing = await asyncio.to_thread(known.listing)
     return SkillList(
         [ShownSkill(one.name, one.description, one.version, one.enabled, one.where, one.problems) for one in listing]
     )

@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from handspan.core.records import Token
 from handspan.gateway.entry.auth import TokenScope
 from handspan.gateway.entry.pairing import DEVICE_SCOPES
 from handspan.gateway.entry.tokens import hash_of
@@ -11,7 +12,6 @@ from handspan.gateway.listening import url_for_others
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import moment
-from handspan.store.sqlite.tokens import Token
 
 family: Final = Family("tokens")
 _SHOWN: Final = 16

@@ -154,14 +154,14 @@ async def why(visit: Visit, name: str, query: WhyQuery) -> Why:
 async def switches(visit: Visit) -> SwitchList:
     """What is switched off for everybody."""
     app = visit.doors.app
-    return SwitchList(app.switches.off(), list(app.settings.tools.disabled))
+    return SwitchList(list(await app.switches.off()), list(app.settings.tools.disabled))
 
 
 @family.post("/api/switches/disable", "admin")
 async def disable(visit: Visit, body: Pattern) -> Switched:
     """Switch a tool off for everybody: by name, glob, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
     app = visit.doors.app
-    changed = app.switches.switch_off(body.pattern)
+    changed = await app.switches.switch_off(body.pattern)
     app.registry.disable(body.pattern)
     return _switched(visit, body.pattern, changed)
 
@@ -170,7 +170,7 @@ async def disable(visit: Visit, body: Pattern) -> Switched:
 async def enable(visit: Visit, body: Pattern) -> Switched:
     """Take back a `disable` of exactly this pattern. What the settings switch off stays off."""
     app = visit.doors.app
-    changed = app.switches.switch_on(body.pattern)
+    changed = await app.switches.switch_on(body.pattern)
     if body.pattern not in app.settings.tools.disabled:
         changed = app.registry.enable(body.pattern) or changed
     return _switched(visit, body.pattern, changed)

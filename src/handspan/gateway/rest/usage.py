@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from handspan.core.conversations import UsageSum
+from handspan.core.records import UsageSum
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import SessionId
 

@@ -11,8 +11,8 @@ from msgspec import structs
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ToolError
 from handspan.core.names import did_you_mean
+from handspan.core.values import encode, plain
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import encode, plain
 
 _decoder: Final = msgspec.json.Decoder(Agent)
 

@@ -4,10 +4,8 @@ import sqlite3
 import time
 from typing import Final
 
+from handspan.core.store import MOST_TOOL_SETS
 from handspan.store.sqlite.database import Database
-
-MOST_SETS: Final = 200
-"""Sets of tools that a client may have; those go first that it brought longest ago, and no open call is of."""
 
 _SAVE: Final = "INSERT OR REPLACE INTO browser_tools (client, set_id, tools, at) VALUES (?, ?, ?, ?)"
 _COUNT: Final = "SELECT COUNT(*) FROM browser_tools WHERE client = ?"
@@ -38,7 +36,7 @@ class StoredBrowserTools:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(_SAVE, (client, set_id, tools, time.time()))
-            if connection.execute(_COUNT, (client,)).fetchone()[0] > MOST_SETS:
-                connection.execute(_TIDY, (client, MOST_SETS))
+            if connection.execute(_COUNT, (client,)).fetchone()[0] > MOST_TOOL_SETS:
+                connection.execute(_TIDY, (client, MOST_TOOL_SETS))
 
         await self._database.join(work)

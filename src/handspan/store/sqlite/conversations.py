@@ -6,28 +6,27 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
 
-from handspan.core.conversations import NotYours, Session, SessionPage, SessionState, StoreError
-from handspan.core.errors import ToolError
+from handspan.core.errors import NotYours, StoreError, ToolError
 from handspan.core.messages import (
     AssistantMessage,
     Message,
     RepliesInARow,
     ResultsMessage,
     UnpairedCalls,
-    Usage,
     check_all,
     check_next,
 )
-from handspan.store.artifacts import FolderArtifacts
+from handspan.core.records import SessionPage, SessionRecord, SessionState
+from handspan.core.store import KeptArtifacts, Leases
+from handspan.core.values import encode, plain
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.paging import Mark, page_size
-from handspan.store.sqlite.rows import Row, encode, plain
+from handspan.store.sqlite.rows import Mark, Row, page_size
+from handspan.store.sqlite.usage import USE, usage_row
 
 SESSION: Final = "id, owner, agent, name, created, active, state, length, removed"
 # One statement decides: is it the owner's, do calls and results pair, are there no replies in a row, is it as long as
@@ -36,10 +35,6 @@ _APPEND: Final = (
     "INSERT INTO messages (session, seq, number, at, opens, body)"
     " SELECT id, length + 1, length + 1 + removed, ?, ?, ? FROM sessions"
     " WHERE id = ? AND owner = ? AND open_calls IS ? AND NOT (ends_with_reply AND ?) AND (? IS NULL OR length = ?)"
-)
-_USE: Final = (
-    "INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)"
-    " SELECT id, length, owner, ?, ?, ?, ?, ?, ?, ? FROM sessions WHERE id = ?"
 )
 # As the trigger of the messages does it. What was dropped is counted: no number is given twice.
 _REWIND: Final = (
@@ -53,8 +48,6 @@ _BEGIN_TURN: Final = (
     f" RETURNING {SESSION}"
 )
 _FEW: Final = 8
-_MOST_TOKENS: Final = 2**40
-"""More than that is no count of tokens, whatever somebody's API says; nor a price."""
 
 
 @cache
@@ -69,23 +62,23 @@ class StoredConversations:
     def __init__(
         self,
         database: Database,
-        run: str,
-        artifacts: FolderArtifacts | None = None,
+        leases: Leases,
+        artifacts: KeptArtifacts,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
-        self._run = run
+        self._run = leases.own
         self._artifacts = artifacts
         self._clock = clock
-        self._new: dict[str, Session] = {}
+        self._new: dict[str, SessionRecord] = {}
         """Made in a unit that is not committed yet."""
 
     async def create(
         self, *, owner: str, agent: str = "General", name: str = "", session: str | None = None
-    ) -> Session:
+    ) -> SessionRecord:
         """A new, empty session; with an id in `session` the owner's one, made only if need be. `NotYours`."""
         now, given = self._clock(), plain(session or os.urandom(12).hex())
-        made = Session(given, plain(owner), plain(agent), plain(name), now, now, "idle", 0)
+        made = SessionRecord(given, plain(owner), plain(agent), plain(name), now, now, "idle", 0)
         unit = self._database.unit
         if unit is None:
             return await self._database.write(partial(_create, made))
@@ -93,14 +86,14 @@ class StoredConversations:
         unit.add(partial(_create, made), lambda: self._new.pop(given, None))
         return made
 
-    async def find(self, session: str, *, owner: str) -> Session | None:
+    async def find(self, session: str, *, owner: str) -> SessionRecord | None:
         """This session, for who may also begin one under this id: None where there is none. `NotYours`."""
         new = self._new.get(session)
         if new is not None and new.owner == plain(owner):
             return new
         return self._database.read_now(partial(_found, session, owner))
 
-    async def get(self, session: str, *, owner: str) -> Session:
+    async def get(self, session: str, *, owner: str) -> SessionRecord:
         """This session, without its messages."""
         return self._database.read_now(partial(session_of, session, owner))
 
@@ -113,7 +106,7 @@ class StoredConversations:
         )
         values = (plain(owner), mark.at, mark.id, limit + 1)
         rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
-        found = tuple(Session(*row) for row in rows[:limit])
+        found = tuple(SessionRecord(*row) for row in rows[:limit])
         return SessionPage(found, str(Mark(found[-1].active, found[-1].id)) if len(rows) > limit else None)
 
     async def load(self, session: str, *, owner: str, after: int = 0) -> list[Message]:
@@ -149,10 +142,10 @@ class StoredConversations:
         """Drop the messages after this sequence number. Their calls stay in the journal, and what they cost counts."""
         await self._database.write(partial(_rewind, session, length, owner))
 
-    async def begin_turn(self, session: str, *, owner: str) -> Session:
+    async def begin_turn(self, session: str, *, owner: str) -> SessionRecord:
         """The session, running from now on. `ToolError` (`busy`) when it runs already.
 
-        Inside `together` that may come out only when the block is committed: nothing of it is kept then.
+        Inside a unit of work that may come out only when the block is committed: nothing of it is kept then.
         """
         work, unit = partial(_begin_turn, session, owner, self._run, self._clock()), self._database.unit
         if unit is None:
@@ -174,7 +167,7 @@ class StoredConversations:
         await self._change("name = ?", (plain(name),), session, owner)
 
     async def give_name(self, session: str, name: str, *, owner: str) -> bool:
-        """Give it its first name; False when it has one. Inside `together` it is not known yet whether it has."""
+        """Give it its first name; False when it has one. Inside a unit of work it is not known yet whether it has."""
         sql = "UPDATE sessions SET name = ? WHERE id = ? AND owner = ? AND name = ''"
         values = (plain(name), plain(session), plain(owner))
         unit = self._database.unit
@@ -190,8 +183,8 @@ class StoredConversations:
     async def delete(self, session: str, *, owner: str) -> None:
         """Remove it with all that belongs to it (SPEC S6). `ToolError` (`busy`) while it runs."""
         refuse_running(await self.get(session, owner=owner))
-        if self._artifacts is not None:  # first: what is left when this fails can still be deleted
-            await self._artifacts.forget_session(session, owner=owner)
+        # First: what is left when this fails can still be deleted.
+        await self._artifacts.forget_session(session, owner=owner)
         await self._database.write(partial(_delete, session, owner))
 
     async def _change(self, assignment: str, values: Row, session: str, owner: str) -> None:
@@ -212,7 +205,7 @@ def append_work(
         (at, _opens(message), encode(message), *whose, _answers(message), type(message) is AssistantMessage)
         for message in messages
     ]
-    uses = [_use(message, at, cost) if type(message) is AssistantMessage else None for message in messages]
+    uses = [usage_row(message, at, cost) if type(message) is AssistantMessage else None for message in messages]
 
     def work(connection: sqlite3.Connection) -> None:
         for place, (row, use) in enumerate(zip(rows, uses, strict=True)):
@@ -220,19 +213,19 @@ def append_work(
             if connection.execute(_APPEND, (*row, expected, expected)).rowcount == 0:
                 raise _refusal(connection, session, owner, messages[0], after)
             if use is not None:
-                connection.execute(_USE, (*use, whose[0]))
+                connection.execute(USE, (*use, whose[0]))
 
     return work
 
 
-def session_of(session: str, owner: str, connection: sqlite3.Connection) -> Session:
+def session_of(session: str, owner: str, connection: sqlite3.Connection) -> SessionRecord:
     """The owner's session of this id."""
     sql = f"SELECT {SESSION} FROM sessions WHERE id = ? AND owner = ?"
     row = connection.execute(sql, (plain(session), plain(owner))).fetchone()
     if row is None:
         text = f"There is no session {session[:60]!r}: it was never made, is not yours, or was deleted."
         raise ToolError("file_not_found", text)
-    return Session(*row)
+    return SessionRecord(*row)
 
 
 def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connection, most: int = -1) -> list[Message]:
@@ -251,16 +244,16 @@ def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connec
     return messages
 
 
-def _create(session: Session, connection: sqlite3.Connection) -> Session:
+def _create(session: SessionRecord, connection: sqlite3.Connection) -> SessionRecord:
     sql = f"INSERT OR IGNORE INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     if connection.execute(sql, msgspec.structs.astuple(session)).rowcount == 1:
         return session
     return _found(session.id, session.owner, connection) or session
 
 
-def _found(session: str, owner: str, connection: sqlite3.Connection) -> Session | None:
+def _found(session: str, owner: str, connection: sqlite3.Connection) -> SessionRecord | None:
     row = connection.execute(f"SELECT {SESSION} FROM sessions WHERE id = ?", (plain(session),)).fetchone()
-    found = None if row is None else Session(*row)
+    found = None if row is None else SessionRecord(*row)
     if found is not None and found.owner != plain(owner):
         raise NotYours(session)
     return found
@@ -288,11 +281,11 @@ def end_at(session: str, length: int, connection: sqlite3.Connection) -> None:
     connection.execute(_REWIND, (length, session))
 
 
-def _begin_turn(session: str, owner: str, run: str, now: float, connection: sqlite3.Connection) -> Session:
+def _begin_turn(session: str, owner: str, run: str, now: float, connection: sqlite3.Connection) -> SessionRecord:
     row = connection.execute(_BEGIN_TURN, (run, now, plain(session), plain(owner))).fetchone()
     if row is None:
         refuse_running(session_of(session, owner, connection))
-    return Session(*row)
+    return SessionRecord(*row)
 
 
 def _update(assignment: str, values: Row, session: str, owner: str, connection: sqlite3.Connection) -> None:
@@ -308,7 +301,7 @@ def _delete(session: str, owner: str, connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
 
 
-def refuse_running(session: Session) -> None:
+def refuse_running(session: SessionRecord) -> None:
     """`ToolError` (`busy`) while its turn runs."""
     if session.state == "running":
         raise ToolError("busy", f"The session {session.id!r} is running: wait for its turn to end, or stop it.")
@@ -342,14 +335,3 @@ def _answers(message: Message) -> str | None:
 
 def _ids(ids: Any) -> str:
     return encode(list(ids)).decode()
-
-
-def _use(message: AssistantMessage, at: float, cost: float | None) -> Row:
-    usage = message.usage or Usage()
-    day = datetime.fromtimestamp(at, UTC).date().isoformat()
-    tokens = (usage.input, usage.output, usage.cached, usage.reasoning)
-    return (plain(message.model), day, *(_plausible(count) for count in tokens), _plausible(cost))
-
-
-def _plausible(count: float | None) -> float | None:
-    return count if count is not None and 0 <= count < _MOST_TOKENS else None

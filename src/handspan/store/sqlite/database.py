@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from handspan.core.conversations import StoreError
-from handspan.core.errors import HandspanError
-from handspan.store.folders import make_private
+from handspan.core.errors import HandspanError, StoreError
+from handspan.store.files import make_private
 from handspan.store.sqlite.faults import told
 from handspan.store.sqlite.migrations import MIGRATIONS
 from handspan.store.sqlite.writer import Job, Work, Writer
@@ -148,7 +147,7 @@ class Database:
         return unit if unit is not None and unit.is_open and unit.database is self else None
 
     @contextlib.asynccontextmanager
-    async def together(self, within: float | None = None) -> AsyncIterator[None]:
+    async def unit_of_work(self, within: float | None = None) -> AsyncIterator[None]:
         """What joins inside is committed as one when the block ends; its end acknowledges all, or raises for all.
 
         It is written even when the block fails or is cancelled: what happened has happened. `within`: what was gathered

@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.devices import DeviceRow
+from handspan.core.records import DeviceRow
+from handspan.core.values import encode, plain
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row, encode, plain
+from handspan.store.sqlite.rows import Row
 
 _COLUMNS: Final = "owner, id, label, name, last_seen, tools, gone, changed"
 _SAVE: Final = f"INSERT OR REPLACE INTO devices ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

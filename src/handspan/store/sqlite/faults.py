@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 
 _WORDS: Final = {
     sqlite3.SQLITE_FULL: "the disk is full. Make room; nothing that was acknowledged is lost",

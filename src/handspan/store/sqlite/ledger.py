@@ -4,21 +4,22 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Final
 
 from msgspec import structs
 
 from handspan.core.calls import CallRecord, CallState, Note
-from handspan.core.conversations import StoreError
-from handspan.core.errors import ToolError
+from handspan.core.errors import StoreError, ToolError
+from handspan.core.records import CallStatus
 from handspan.core.results import ToolResult
+from handspan.core.store import Leases, NowOrLater
+from handspan.core.values import plain
 from handspan.store.sqlite.database import Database, Unit
-from handspan.store.sqlite.journal import CallStatus, Wanted, page_query
-from handspan.store.sqlite.notes import add_note, notes_of
-from handspan.store.sqlite.paging import Mark, page_size
-from handspan.store.sqlite.rows import ENTRY, OUTCOME, RECORD, Row, entry, outcome, plain, record_of
+from handspan.store.sqlite.journal import CallFilter, add_note, notes_of, page_query
+from handspan.store.sqlite.leases import lost_leases
+from handspan.store.sqlite.rows import ENTRY, OUTCOME, RECORD, Mark, Row, entry, outcome, page_size, record_of
 from handspan.store.sqlite.writer import Work
 
 _log = logging.getLogger(__name__)
@@ -54,14 +55,12 @@ class StoredLedger:
     def __init__(
         self,
         database: Database,
-        run: str,
-        is_alive: Callable[[str | None], bool],
+        leases: Leases,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`run` is the name of this process in the rows; `is_alive` tells whether that of another is still there."""
         self._database = database
-        self._run = run
-        self._is_alive = is_alive
+        self._leases = leases
+        self._run = leases.own
         self._clock = clock
         self._at_work: dict[str, CallRecord] = {}
         """Started here, and neither pending nor finished: of these there is more to know than the database has."""
@@ -77,7 +76,7 @@ class StoredLedger:
         record.state = "accepted"  # whoever cancels from here on ends a call that is known
         await self._known(written, record, None)
 
-    def start(self, record: CallRecord) -> Awaitable[None] | None:
+    def start(self, record: CallRecord) -> NowOrLater[None]:
         """A tool is about to be touched. None for one that only reads: nobody needs to wait for the disk then.
 
         What may be answered when this process is gone is kept first, even if it only reads: else the answer would be
@@ -111,8 +110,8 @@ class StoredLedger:
         record.state = "pending"
         self._at_work.pop(record.id, None)
 
-    def finish(self, record: CallRecord, result: ToolResult) -> Awaitable[bool] | bool:
-        """Keep the one result; False when this call already has one. Inside `together` the block acknowledges it."""
+    def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
+        """Keep the one result; False when this call already has one. Inside a unit of work its end acknowledges it."""
         if record.state is not None:  # one that never got in may bear the id of one that is at work
             self._at_work.pop(record.id, None)
         unit = self._database.unit
@@ -151,9 +150,9 @@ class StoredLedger:
         limit: int = 50,
         after: str | None = None,
     ) -> tuple[Sequence[CallRecord], str | None]:
-        """The owner's calls that are so (`Wanted`), the last one first, and where the next page begins."""
+        """The owner's calls that are so (`CallFilter`), the last one first, and where the next page begins."""
         mark, limit = Mark.read(after), page_size(limit)
-        sql, values = page_query(owner, Wanted(session, tool, status, since, until), mark, limit + 1)
+        sql, values = page_query(owner, CallFilter(session, tool, status, since, until), mark, limit + 1)
         rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
         records = [record_of(row) for row in rows[:limit]]
         return records, str(Mark(records[-1].at, records[-1].id)) if len(rows) > limit else None
@@ -172,7 +171,8 @@ class StoredLedger:
 
         They are for this process from now on, so that no other waits for the same clients.
         """
-        return await self._database.write(self._take_over)
+        lost = await lost_leases(self._database, self._leases)
+        return await self._database.write(partial(self._take_over, lost))
 
     async def note(self, call_id: str, text: str) -> bool:
         """Keep this beside a call that has its result; False when there is none, or it has enough notes."""
@@ -195,13 +195,13 @@ class StoredLedger:
             return partial(_finish, _FINISH_OR_ENTER, (*entry(record), *outcome(record, result)), whose)
         return partial(_finish, _FINISH, (record.size, *outcome(record, result), *whose), whose)
 
-    def _take_over(self, connection: sqlite3.Connection) -> list[CallRecord]:
+    def _take_over(self, lost: Set[str], connection: sqlite3.Connection) -> list[CallRecord]:
         rows = connection.execute(f"SELECT run, {RECORD} FROM calls WHERE state = 'pending' ORDER BY at, id").fetchall()
         pending = [(run, record_of(row)) for run, *row in rows]
         taken = [
             record
             for run, record in pending
-            if record.tool.answered_by == "connection" and (run == self._run or not self._is_alive(run))
+            if record.tool.answered_by == "connection" and (run is None or run == self._run or run in lost)
         ]
         connection.executemany("UPDATE calls SET run = ? WHERE id = ?", [(self._run, record.id) for record in taken])
         return taken

@@ -11,64 +11,21 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from handspan.core.errors import ToolError
-from handspan.core.values import Json, JsonObject
+from handspan.core.records import FoundMemory, MemoryFilter, MemoryRecord
+from handspan.core.store import MOST_MEMORIES
+from handspan.core.values import JsonObject, encode, plain
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row, encode, plain
-
-MOST: Final = 10_000
-"""Of one owner: all are looked through in a search."""
+from handspan.store.sqlite.rows import Row
 
 _COLUMNS: Final = "id, owner, at, thread, kind, category, content, metadata"
 _INSERT: Final = (
     f"INSERT INTO memories ({_COLUMNS}) SELECT ?, ?, ?, ?, ?, ?, ?, ?"
-    f" WHERE (SELECT COUNT(*) FROM memories WHERE owner = ?) < {MOST}"
+    " WHERE (SELECT COUNT(*) FROM memories WHERE owner = ?) < ?"
 )
 
 _read_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-class Memory(Struct, frozen=True):
-    """One of them."""
-
-    id: str
-    owner: str
-    at: float
-    """Seconds since 1970."""
-    thread: str
-    """Empty: of no thread."""
-    kind: str
-    category: str
-    content: str
-    metadata: JsonObject
-
-    @property
-    def shown_metadata(self) -> JsonObject:
-        """All that is known beside its words; what filters look at."""
-        return {**self.metadata, "category": self.category}
-
-
-class Wanted(Struct, frozen=True):
-    """What a memory has to be like."""
-
-    kind: str | None = None
-    category: str | None = None
-    filters: JsonObject | None = None
-    """Fields that its metadata has to have, with these values."""
-
-    def fits(self, memory: Memory) -> bool:
-        """Whether the filters let it through; the rest is for the database."""
-        known = memory.shown_metadata
-        return all(name in known and _is_same(known[name], value) for name, value in (self.filters or {}).items())
-
-
-class Found(Struct, frozen=True):
-    """A memory, and which part of the words that were looked for it has: above 0, up to 1."""
-
-    memory: Memory
-    score: float
 
 
 class StoredMemories:
@@ -80,16 +37,16 @@ class StoredMemories:
 
     async def add(
         self, content: str, *, owner: str, kind: str, category: str, metadata: JsonObject, thread: str = ""
-    ) -> Memory:
+    ) -> MemoryRecord:
         """Keep it. `ToolError` (`invalid_arguments`) when the owner has too many."""
         made = (os.urandom(12).hex(), plain(owner), self._clock(), plain(thread), kind, plain(category), plain(content))
-        memory = Memory(*made, metadata)
-        row = (*msgspec.structs.astuple(memory)[:-1], encode(metadata), memory.owner)
+        memory = MemoryRecord(*made, metadata)
+        row = (*msgspec.structs.astuple(memory)[:-1], encode(metadata), memory.owner, MOST_MEMORIES)
         if await self._database.write(lambda connection: connection.execute(_INSERT, row).rowcount) == 0:
-            raise ToolError("invalid_arguments", f"There are {MOST} memories already: forget some first.")
+            raise ToolError("invalid_arguments", f"There are {MOST_MEMORIES} memories already: forget some first.")
         return memory
 
-    async def get(self, memory_id: str, *, owner: str) -> Memory:
+    async def get(self, memory_id: str, *, owner: str) -> MemoryRecord:
         """This one."""
         sql, key = f"SELECT {_COLUMNS} FROM memories WHERE id = ? AND owner = ?", (plain(memory_id), plain(owner))
         row = await self._database.read(lambda connection: connection.execute(sql, key).fetchone())
@@ -108,15 +65,17 @@ class StoredMemories:
         sql = "DELETE FROM memories WHERE id = ? AND owner = ?"
         await self._write_one(memory_id, sql, (plain(memory_id), plain(owner)))
 
-    async def all(self, *, owner: str, limit: int) -> list[Memory]:
+    async def all(self, *, owner: str, limit: int) -> list[MemoryRecord]:
         """The newest ones, the newest first."""
-        return await self._database.read(lambda connection: list(_wanted(owner, Wanted(), connection, limit)))
+        return await self._database.read(lambda connection: list(_wanted(owner, MemoryFilter(), connection, limit)))
 
-    async def search(self, query: str, wanted: Wanted, *, owner: str, limit: int, least: float = 0.0) -> list[Found]:
+    async def search(
+        self, query: str, wanted: MemoryFilter, *, owner: str, limit: int, least: float = 0.0
+    ) -> list[FoundMemory]:
         """Those that have some of the words, the best first; of equals the newest first. `least`: the lowest score."""
         return await self._database.read(partial(_search, query, wanted, owner, limit, least))
 
-    async def forget(self, wanted: Wanted, *, owner: str) -> int:
+    async def forget(self, wanted: MemoryFilter, *, owner: str) -> int:
         """Remove those that are so; how many they were."""
 
         def work(connection: sqlite3.Connection) -> int:
@@ -157,10 +116,10 @@ def _has_no_capitals(letter: str) -> bool:
 
 
 def _search(
-    query: str, wanted: Wanted, owner: str, limit: int, least: float, connection: sqlite3.Connection
-) -> list[Found]:
+    query: str, wanted: MemoryFilter, owner: str, limit: int, least: float, connection: sqlite3.Connection
+) -> list[FoundMemory]:
     words = words_of(query)
-    scored = (Found(memory, _score(words, memory.content)) for memory in _wanted(owner, wanted, connection))
+    scored = (FoundMemory(memory, _score(words, memory.content)) for memory in _wanted(owner, wanted, connection))
     good = (found for found in scored if found.score > 0 and found.score >= least)
     return heapq.nlargest(limit, good, key=lambda found: found.score)
 
@@ -170,7 +129,9 @@ def _score(words: list[re.Pattern[str]], content: str) -> float:
     return sum(word.search(text) is not None for word in words) / len(words)
 
 
-def _wanted(owner: str, wanted: Wanted, connection: sqlite3.Connection, limit: int = -1) -> Iterator[Memory]:
+def _wanted(
+    owner: str, wanted: MemoryFilter, connection: sqlite3.Connection, limit: int = -1
+) -> Iterator[MemoryRecord]:
     """Those that are so, the newest first."""
     sql = (
         f"SELECT {_COLUMNS} FROM memories WHERE owner = ? AND (? IS NULL OR kind = ?) AND (? IS NULL OR category = ?)"
@@ -181,14 +142,9 @@ def _wanted(owner: str, wanted: Wanted, connection: sqlite3.Connection, limit: i
     return filter(wanted.fits, map(_memory, connection.execute(sql, values)))
 
 
-def _memory(row: Row) -> Memory:
+def _memory(row: Row) -> MemoryRecord:
     memory_id, owner, at, thread, kind, category, content, metadata = row
-    return Memory(memory_id, owner, at, thread, kind, category, content, _read_object(metadata))
-
-
-def _is_same(one: Json, other: Json) -> bool:
-    """Whether two JSON values are one: to Python true is 1 as well."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+    return MemoryRecord(memory_id, owner, at, thread, kind, category, content, _read_object(metadata))
 
 
 def _gone(memory_id: str) -> ToolError:

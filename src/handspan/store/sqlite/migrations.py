@@ -204,4 +204,15 @@ ALTER TABLE messages ADD COLUMN number INTEGER NOT NULL DEFAULT 0;  -- seq + ses
 UPDATE messages SET number = seq;
 """
 
-MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM, _NO_REPLIES_IN_A_ROW, _DEVICES_AND_NOTES, _JOURNAL, _BROWSERS)
+_PINS: Final = """
+CREATE TABLE pins (                           -- definitions of tools from outside, as they were agreed to (SPEC T5)
+    owner       TEXT NOT NULL,
+    origin      TEXT NOT NULL,                -- as Origin writes itself
+    name        TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    definition  BLOB NOT NULL,                -- a JSON object
+    PRIMARY KEY (owner, origin, name)
+) WITHOUT ROWID;
+"""
+
+MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM, _NO_REPLIES_IN_A_ROW, _DEVICES_AND_NOTES, _JOURNAL, _BROWSERS, _PINS)

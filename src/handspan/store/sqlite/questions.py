@@ -10,12 +10,14 @@ import msgspec
 from msgspec import structs
 
 from handspan.core.questions import Answer, Question
+from handspan.core.records import Rule
+from handspan.core.values import encode, plain
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row, encode, plain
+from handspan.store.sqlite.rows import Row
+from handspan.store.sqlite.rules import find_rule, save_rule
 
 EXPIRED: Final = Answer("expired")
 
-_RULE: Final = "owner = ? AND kind = ? AND tool = ? AND fingerprint = ? AND subject = ?"
 _IS_OPEN: Final = (
     "answer IS NULL AND expires_at > ?"
     " AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.id = questions.call_id AND calls.state = 'done')"
@@ -53,18 +55,6 @@ class StoredQuestions:
             return False
         return await self._database.write(partial(_give, plain(question_id), answer, plain(owner), self._clock()))
 
-    async def rules(self, *, owner: str) -> Sequence[tuple[str, str, Answer]]:
-        """What the owner said "always" to: tool, permission or reason, answer."""
-        sql = "SELECT tool, subject, answer FROM rules WHERE owner = ? ORDER BY tool, subject"
-        rows = await self._database.read(lambda connection: connection.execute(sql, (plain(owner),)).fetchall())
-        return [(tool, subject, _answer.decode(answer)) for tool, subject, answer in rows]
-
-    async def forget_rules(self, tool: str, *, owner: str) -> int:
-        """Ask about this tool again; how many rules there were."""
-        sql = "DELETE FROM rules WHERE owner = ? AND tool = ?"
-        values = (plain(owner), plain(tool))
-        return await self._database.write(lambda connection: connection.execute(sql, values).rowcount)
-
 
 def _ask(question: Question, body: bytes, now: float, connection: sqlite3.Connection) -> Answer | None:
     question_id = plain(question.id)
@@ -73,9 +63,9 @@ def _ask(question: Question, body: bytes, now: float, connection: sqlite3.Connec
     if asked is not None:
         answer, expires_at = asked
         return _answer.decode(answer) if answer is not None else EXPIRED if expires_at <= now else None
-    rule = connection.execute(f"SELECT answer FROM rules WHERE {_RULE}", _rule_key(question)).fetchone()
+    rule = find_rule(question, connection)
     if rule is not None:
-        return _answer.decode(rule[0])
+        return rule
     connection.execute(
         "INSERT INTO questions (id, call_id, owner, session, asked_at, expires_at, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
@@ -98,12 +88,9 @@ def _give(question_id: str, answer: Answer, owner: str, now: float, connection: 
         return False
     question = _question.decode(given[0][0])
     if _is_remembered(question, answer):
-        rule = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable)
-        connection.execute(
-            "INSERT OR REPLACE INTO rules (owner, kind, tool, fingerprint, subject, answer, at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*_rule_key(question), encode(rule), now),
-        )
+        lasting = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable)
+        of = (question.owner, question.kind, question.tool, question.fingerprint, question.subject)
+        save_rule(Rule(*of, lasting), now, connection)
     return True
 
 
@@ -111,12 +98,6 @@ def _is_remembered(question: Question, answer: Answer) -> bool:
     """SPEC P2: a granted permission is remembered, a single "no" is not."""
     granted = question.kind == "permission" and answer.decision == "allow"
     return granted or answer.always or answer.decision == "deny_forever"
-
-
-def _rule_key(question: Question) -> Row:
-    """An "always" is for this tool as it is now: a changed definition is asked about again (T5)."""
-    texts = (question.owner, question.kind, question.tool, question.fingerprint, question.subject)
-    return tuple(plain(text) for text in texts)
 
 
 def expire_questions(call_id: str, now: float, connection: sqlite3.Connection) -> None:

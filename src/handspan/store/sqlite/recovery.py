@@ -6,14 +6,14 @@ is over. A turn that was running is closed, not continued, or waits with its cal
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Set
 from typing import Final
 
 import msgspec
 
 from handspan.core.calls import UNKNOWN_TOOL, CallRecord
-from handspan.core.conversations import Recovery
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage
+from handspan.core.records import Recovery
 from handspan.core.results import Failure, ToolResult, encode_envelope
 from handspan.store.sqlite.conversations import append_work
 from handspan.store.sqlite.ledger import enter_done
@@ -26,10 +26,11 @@ _message: Final = msgspec.json.Decoder(Message)
 class Closing:
     """One pass over everything that is open, within one transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, now: float, is_alive: Callable[[str | None], bool]) -> None:
+    def __init__(self, connection: sqlite3.Connection, now: float, lost: Set[str]) -> None:
+        """`lost`: the leases whose processes are gone (`lost_leases`)."""
         self._connection = connection
         self._now = now
-        self._is_alive = is_alive
+        self._lost = lost
 
     def recover(self) -> Recovery:
         """Close all that nobody works on any more."""
@@ -74,6 +75,9 @@ class Closing:
     def _open_calls(self) -> list[tuple[CallRecord, str | None]]:
         rows = self._connection.execute(f"SELECT {RECORD}, run FROM calls WHERE state <> 'done' ORDER BY at, id")
         return [(record_of(row[:-1]), row[-1]) for row in rows.fetchall()]
+
+    def _is_alive(self, run: str | None) -> bool:
+        return run is not None and run not in self._lost
 
     def _verdict(self, record: CallRecord, run: str | None) -> Failure | None:
         """How this call ends; None when it goes on."""

@@ -1,15 +1,15 @@
-"""Calls as rows and back; and texts that any database takes."""
+"""Calls as rows and back; and places in a list, which stay the same while rows come and go."""
 
-from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+import math
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from handspan.core.calls import CallRecord, decode_facts
-from handspan.core.errors import ErrorCode
+from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.results import Attachment, Failure, Success, ToolResult, encode_envelope
-from handspan.core.values import Arguments, Json
+from handspan.core.values import Arguments, Json, encode, plain
 
 Row: TypeAlias = tuple[Any, ...]
 """What sqlite3 gives: it knows no types."""
@@ -21,6 +21,9 @@ RECORD: Final = f"{ENTRY}, state, {OUTCOME}"
 """All columns that a `CallRecord` is made of."""
 
 
+_LARGEST_PAGE: Final = 1000
+
+
 class _Envelope(Struct):
     status: str
     result: Json = None
@@ -30,19 +33,6 @@ class _Envelope(Struct):
 
 _envelope: Final = msgspec.json.Decoder(_Envelope)
 _attachments: Final = msgspec.json.Decoder(tuple[Attachment, ...])
-
-
-def plain(text: str) -> str:
-    """The text without what no database takes: halves of characters."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
-
-
-def encode(value: object) -> bytes:
-    """The value as JSON; halves of characters become question marks."""
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_plain(msgspec.to_builtins(value)))
 
 
 def entry(record: CallRecord) -> Row:
@@ -117,13 +107,29 @@ def _result(result: ToolResult | UnsetType) -> tuple[bytes | None, bytes | None]
     return encode_envelope(result), encode(attachments) if attachments else None
 
 
-def _plain(value: Json) -> Json:
-    match value:
-        case str():
-            return plain(value)
-        case Mapping():
-            return {plain(key): _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case _:
-            return value
+def page_size(limit: int) -> int:
+    """As many rows as somebody asked for, within reason."""
+    return max(1, min(limit, _LARGEST_PAGE))
+
+
+class Mark(NamedTuple):
+    """The last row of a page: the time it is ordered by, and its id."""
+
+    at: float
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.at!r}~{self.id}"
+
+    @classmethod
+    def read(cls, text: str | None) -> "Mark":
+        """The mark that a person's client sent back; before everything when there is none."""
+        if text is None:
+            return cls(math.inf, "")
+        at, _, row_id = text.partition("~")
+        try:
+            return cls(float(at), row_id.encode().decode())
+        except ValueError:  # UnicodeEncodeError too
+            raise ToolError(
+                "invalid_arguments", f"{text[:60]!r} is no place in a list: use the `next` of a page."
+            ) from None

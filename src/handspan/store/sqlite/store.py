@@ -9,22 +9,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from handspan.core.conversations import Recovery, StoreError
+from handspan.core.errors import StoreError
+from handspan.core.records import Recovery
+from handspan.core.store import KeptArtifacts
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.sqlite.agents import StoredAgents
 from handspan.store.sqlite.browser import StoredBrowserTools
 from handspan.store.sqlite.conversations import StoredConversations
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.devices import StoredDevices
+from handspan.store.sqlite.leases import FileLeases, lost_leases
 from handspan.store.sqlite.ledger import StoredLedger
 from handspan.store.sqlite.memories import StoredMemories
+from handspan.store.sqlite.pins import StoredPins
 from handspan.store.sqlite.pruning import prune
 from handspan.store.sqlite.questions import StoredQuestions
 from handspan.store.sqlite.recovery import Closing
-from handspan.store.sqlite.runs import Runs
+from handspan.store.sqlite.rules import StoredRules
 from handspan.store.sqlite.threads import StoredThreads
 from handspan.store.sqlite.tokens import StoredTokens
 from handspan.store.sqlite.usage import StoredUsage
+from handspan.store.switches import FileSkillSwitches, FileSwitches
 
 _log = logging.getLogger(__name__)
 
@@ -33,25 +38,30 @@ _DAY: Final = 24 * _HOUR
 
 
 class SqliteStore:
-    """Sessions, calls, questions, usage, agents, tokens, devices: `async with SqliteStore(folder) as store:`."""
+    """All that lasts in one folder: `async with SqliteStore(folder) as store:`."""
 
     def __init__(
         self,
         folder: Path,
-        artifacts: FolderArtifacts | None = None,
+        artifacts: KeptArtifacts | None = None,
         clock: Callable[[], float] = time.time,
         journal_days: float | None = None,
     ) -> None:
-        """`journal_days`: how long finished calls are kept; None: for ever."""
+        """`artifacts`: those in the same folder. `journal_days`: how long finished calls are kept; None: for ever."""
         self._clock = clock
         self._journal_days = journal_days
         self._pruning: asyncio.Task[None] | None = None
         self._prunes_next = 0.0
-        self._runs = Runs(folder / "runs")
         self.database = Database(folder)
-        self.ledger = StoredLedger(self.database, self._runs.own, self._runs.is_alive, clock)
-        self.conversations = StoredConversations(self.database, self._runs.own, artifacts, clock)
+        self.leases = FileLeases(folder / "runs")
+        self.artifacts: KeptArtifacts = artifacts or FolderArtifacts(folder / "artifacts")
+        self.switches = FileSwitches(folder)
+        self.skill_switches = FileSkillSwitches(folder)
+        self.ledger = StoredLedger(self.database, self.leases, clock)
+        self.conversations = StoredConversations(self.database, self.leases, self.artifacts, clock)
         self.questions = StoredQuestions(self.database, clock)
+        self.rules = StoredRules(self.database, clock)
+        self.pins = StoredPins(self.database)
         self.usage = StoredUsage(self.database)
         self.agents = StoredAgents(self.database)
         self.tokens = StoredTokens(self.database, clock)
@@ -64,10 +74,10 @@ class SqliteStore:
         """Make or find the database; `StoreError` when it can't be used. Then `recover`, before anything else."""
         await self.database.open()
         try:
-            self._runs.open()
-        except OSError as error:
+            await self.leases.take()
+        except StoreError:
             await self.database.close()
-            raise StoreError(f"The folder {error.filename!r} can't be used: {error.strerror}.") from None
+            raise
 
     async def close(self) -> None:
         """Write everything that was put, then let go."""
@@ -75,7 +85,7 @@ class SqliteStore:
             self._pruning.cancel()
             await asyncio.wait([self._pruning])
         await self.database.close()
-        self._runs.close()
+        await self.leases.release()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -86,22 +96,22 @@ class SqliteStore:
     ) -> None:
         await self.close()
 
-    def together(self, within: float | None = None) -> AbstractAsyncContextManager[None]:
+    def unit_of_work(self, within: float | None = None) -> AbstractAsyncContextManager[None]:
         """A block whose results and messages are committed as one when it ends: that end acknowledges them."""
-        return self.database.together(within)
+        return self.database.unit_of_work(within)
 
     async def recover(self) -> Recovery:
         """Close what a process that is gone left half done; other processes that live are left alone."""
-        now, is_alive = self._clock(), self._runs.is_alive
-        recovery = await self.database.write(lambda connection: Closing(connection, now, is_alive).recover())
-        self._runs.sweep()
+        now, lost = self._clock(), await lost_leases(self.database, self.leases)
+        recovery = await self.database.write(lambda connection: Closing(connection, now, lost).recover())
+        await self.leases.sweep()
         self._begin_to_prune()
         return recovery
 
     async def expire(self) -> tuple[str, ...]:
         """Give the calls that waited too long their result; their ids. To be called now and then."""
-        now, is_alive = self._clock(), self._runs.is_alive
-        expired = await self.database.write(lambda connection: Closing(connection, now, is_alive).expire())
+        now, lost = self._clock(), await lost_leases(self.database, self.leases)
+        expired = await self.database.write(lambda connection: Closing(connection, now, lost).expire())
         self._begin_to_prune()
         return expired
 

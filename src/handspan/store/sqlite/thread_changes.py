@@ -8,11 +8,11 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from handspan.core.conversations import Session
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, UserMessage
+from handspan.core.records import SessionRecord
+from handspan.core.values import encode, plain
 from handspan.store.sqlite.conversations import drop_messages, end_at, refuse_running, session_of
-from handspan.store.sqlite.rows import encode, plain
 
 Said: TypeAlias = UserMessage | AssistantMessage
 
@@ -79,7 +79,7 @@ def taken_along(kinds: Sequence[Kind], seq: int) -> tuple[int, int]:
     return seq, next((place for place in range(seq + 1, len(kinds)) if kinds[place] == "user"), len(kinds))
 
 
-def _take_out(session: Session, first: int, last: int, connection: sqlite3.Connection) -> None:
+def _take_out(session: SessionRecord, first: int, last: int, connection: sqlite3.Connection) -> None:
     """Remove these messages; those behind them move up, since a conversation has no gaps, and keep their numbers."""
     if last == session.length:
         _last(session, connection)
@@ -93,7 +93,7 @@ def _take_out(session: Session, first: int, last: int, connection: sqlite3.Conne
     end_at(session.id, session.length - count, connection)
 
 
-def _last(session: Session, connection: sqlite3.Connection) -> _Line | None:
+def _last(session: SessionRecord, connection: sqlite3.Connection) -> _Line | None:
     """The last message; `ToolError` (`busy`) when it has calls that wait for their results."""
     lines = _lines(session, connection, after=session.length - 1)
     if lines and lines[-1].opens is not None:
@@ -102,7 +102,7 @@ def _last(session: Session, connection: sqlite3.Connection) -> _Line | None:
     return lines[-1] if lines else None
 
 
-def _lines(session: Session, connection: sqlite3.Connection, after: int = 0) -> list[_Line]:
+def _lines(session: SessionRecord, connection: sqlite3.Connection, after: int = 0) -> list[_Line]:
     # The first bytes of a body tell its kind: a message has it in front.
     sql = "SELECT CAST(substr(body, 10, 4) AS TEXT), opens FROM messages WHERE session = ? AND seq > ? ORDER BY seq"
     rows = connection.execute(sql, (plain(session.id), after))

@@ -9,34 +9,20 @@ from itertools import accumulate
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from handspan.core.calls import ToolFacts, decode_facts
-from handspan.core.conversations import Session, StoreError
+from handspan.core.errors import StoreError
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage
+from handspan.core.records import SessionRecord, ThreadEntry
+from handspan.core.values import plain
 from handspan.store.sqlite.conversations import SESSION, session_of
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import plain
 from handspan.store.sqlite.thread_changes import Said, add, clear, remove
 
 _PAGE: Final = (
     f"SELECT {SESSION} FROM sessions WHERE owner = ? AND (? = '' OR instr(folded(name), ?) OR instr(folded(id), ?))"
     " ORDER BY active DESC, id DESC LIMIT ? OFFSET ?"
 )
-
-
-class Entry(Struct, frozen=True):
-    """What clients see as one message: a message, or of the results of a round each one."""
-
-    number: int
-    """By which it is known as long as it is there, and nothing else ever."""
-    at: float
-    """Seconds since 1970."""
-    message: Message
-    place: int | None = None
-    """Which of the results it is."""
-    call: CallPart | None = None
-    """What that result answers."""
 
 
 class StoredThreads:
@@ -46,25 +32,25 @@ class StoredThreads:
         self._database = database
         self._clock = clock
 
-    async def page(self, *, owner: str, search: str = "", offset: int = 0, limit: int = 100) -> list[Session]:
+    async def page(self, *, owner: str, search: str = "", offset: int = 0, limit: int = 100) -> list[SessionRecord]:
         """The owner's threads with this in their name or id, the last active first."""
         wanted = _folded(plain(search))
 
-        def work(connection: sqlite3.Connection) -> list[Session]:
+        def work(connection: sqlite3.Connection) -> list[SessionRecord]:
             connection.create_function("folded", 1, _folded, deterministic=True)
             rows = connection.execute(_PAGE, (plain(owner), wanted, wanted, wanted, limit, offset))
-            return [Session(*row) for row in rows]
+            return [SessionRecord(*row) for row in rows]
 
         return await self._database.read(work)
 
-    async def entries(self, thread: str, *, owner: str, offset: int = 0, limit: int | None = None) -> list[Entry]:
+    async def entries(self, thread: str, *, owner: str, offset: int = 0, limit: int | None = None) -> list[ThreadEntry]:
         """What was said in it, the first one first; or so much of it."""
         return await self._database.read(partial(_part, thread, owner, offset, limit))
 
-    async def find(self, thread: str, number: int, *, owner: str) -> list[Entry]:
+    async def find(self, thread: str, number: int, *, owner: str) -> list[ThreadEntry]:
         """The entries of one message; none when there is no such message."""
 
-        def work(connection: sqlite3.Connection) -> list[Entry]:
+        def work(connection: sqlite3.Connection) -> list[ThreadEntry]:
             seq = _place(session_of(thread, owner, connection), number, connection)
             return list(_entries(thread, seq, seq, connection)) if seq is not None else []
 
@@ -112,14 +98,14 @@ class StoredThreads:
         return await self._database.write(partial(clear, thread, owner))
 
 
-def _place(session: Session, number: int, connection: sqlite3.Connection) -> int | None:
+def _place(session: SessionRecord, number: int, connection: sqlite3.Connection) -> int | None:
     """Where the message of this number stands now: it may have moved up by as many as were removed."""
     sql = "SELECT seq FROM messages WHERE session = ? AND seq BETWEEN ? AND ? AND number = ?"
     row = connection.execute(sql, (session.id, number - session.removed, number, number)).fetchone()
     return None if row is None else row[0]
 
 
-def _part(thread: str, owner: str, offset: int, limit: int | None, connection: sqlite3.Connection) -> list[Entry]:
+def _part(thread: str, owner: str, offset: int, limit: int | None, connection: sqlite3.Connection) -> list[ThreadEntry]:
     length = session_of(thread, owner, connection).length
     if offset == 0 and limit is None:
         return list(_entries(thread, 1, length, connection))
@@ -141,7 +127,7 @@ def _sizes(thread: str, connection: sqlite3.Connection) -> Iterator[int]:
         opened = opens
 
 
-def _entries(thread: str, first: int, last: int, connection: sqlite3.Connection) -> Iterator[Entry]:
+def _entries(thread: str, first: int, last: int, connection: sqlite3.Connection) -> Iterator[ThreadEntry]:
     sql = "SELECT seq, number, at, body FROM messages WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"
     calls: tuple[CallPart, ...] = ()
     for seq, number, at, body in connection.execute(
@@ -153,12 +139,12 @@ def _entries(thread: str, first: int, last: int, connection: sqlite3.Connection)
         calls = message.calls if type(message) is AssistantMessage else ()
 
 
-def _of_message(number: int, at: float, message: Message, calls: tuple[CallPart, ...]) -> Iterator[Entry]:
+def _of_message(number: int, at: float, message: Message, calls: tuple[CallPart, ...]) -> Iterator[ThreadEntry]:
     if type(message) is ResultsMessage:
         for place, call in enumerate(calls):
-            yield Entry(number, at, message, place, call)
+            yield ThreadEntry(number, at, message, place, call)
     else:
-        yield Entry(number, at, message)
+        yield ThreadEntry(number, at, message)
 
 
 def _decoded(thread: str, body: bytes) -> Message:

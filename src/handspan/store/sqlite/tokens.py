@@ -5,27 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from handspan.core.errors import ToolError
+from handspan.core.records import Token
+from handspan.core.values import encode, plain
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row, encode, plain
+from handspan.store.sqlite.rows import Row
 
 _COLUMNS: Final = "hash, owner, scopes, label, created, last_seen, revoked"
 _SEEN_AGAIN: Final = 60.0
 _scopes: Final = msgspec.json.Decoder(tuple[str, ...])
-
-
-class Token(Struct, frozen=True):
-    """What is known of one token."""
-
-    hash: str
-    owner: str
-    scopes: tuple[str, ...]
-    label: str
-    created: float
-    last_seen: float | None
-    revoked: float | None
 
 
 class StoredTokens:

@@ -1,16 +1,27 @@
 """What the replies used: summed by session, model or day; what nobody said stays unknown (SPEC M6)."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final, get_args
 
-from handspan.core.conversations import SumBy, Total, UsageSum
 from handspan.core.errors import ToolError
+from handspan.core.messages import AssistantMessage, Usage
+from handspan.core.records import SumBy, Total, UsageSum
+from handspan.core.values import plain
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row, plain
+from handspan.store.sqlite.rows import Row
 
 _COUNTED: Final = ("input", "output", "cached", "reasoning", "cost")
 # SUM of nothing known is NULL, never 0; COUNT(x) leaves out the NULLs.
 _SUMS: Final = ", ".join(f"SUM({column}), COUNT(*) - COUNT({column})" for column in _COUNTED)
+
+USE: Final = (
+    "INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)"
+    " SELECT id, length, owner, ?, ?, ?, ?, ?, ?, ? FROM sessions WHERE id = ?"
+)
+"""Notes what the last message of a session used: `usage_row`, then the session."""
+_MOST_TOKENS: Final = 2**40
+"""More than that is no count of tokens, whatever somebody's API says; nor a price."""
 
 
 class StoredUsage:
@@ -35,3 +46,15 @@ class StoredUsage:
 def _sum(row: Row) -> UsageSum:
     of, replies, *pairs = row
     return UsageSum(of, replies, *(Total(pairs[at], pairs[at + 1]) for at in range(0, len(pairs), 2)))
+
+
+def usage_row(message: AssistantMessage, at: float, cost: float | None) -> Row:
+    """What a reply used, as the values of `USE`."""
+    usage = message.usage or Usage()
+    day = datetime.fromtimestamp(at, UTC).date().isoformat()
+    tokens = (usage.input, usage.output, usage.cached, usage.reasoning)
+    return (plain(message.model), day, *(_plausible(count) for count in tokens), _plausible(cost))
+
+
+def _plausible(count: float | None) -> float | None:
+    return count if count is not None and 0 <= count < _MOST_TOKENS else None

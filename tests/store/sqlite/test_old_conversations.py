@@ -11,16 +11,15 @@ from handspan.agent.session import Session
 from handspan.core.agents import GENERAL
 from handspan.core.messages import AssistantMessage, Message, Text, UnpairedCalls, check_next
 from handspan.core.principals import OPERATOR
+from handspan.core.values import encode
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.models.scripted import Scripted
 from handspan.registry.registry import Registry
-from handspan.store.artifacts import FolderArtifacts
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.migrations import MIGRATIONS
-from handspan.store.sqlite.rows import encode
-from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import answers, asks, says, soon, user
+from tests.stores import open_artifacts, open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +37,7 @@ COMING: tuple[Message, ...] = (user(), says(), asks("f"), answers("c"), answers(
 @pytest.mark.parametrize("kept", OLD)
 async def test_replies_in_a_row_that_an_old_version_stored_still_load(state: Path, kept: list[Message]) -> None:
     await _stored_by_version_2(state, kept, "s1")
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         for after in range(len(kept) + 1):
             loaded = await soon(store.conversations.load("s1", owner="ann", after=after))
             assert [encode(message) for message in loaded] == [encode(message) for message in kept[after:]]
@@ -47,7 +46,7 @@ async def test_replies_in_a_row_that_an_old_version_stored_still_load(state: Pat
 @pytest.mark.parametrize("kept", OLD)
 async def test_what_comes_after_an_old_conversation_is_judged_like_all_else(state: Path, kept: list[Message]) -> None:
     await _stored_by_version_2(state, kept, *map(str, range(len(COMING))))
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         for place, coming in enumerate(COMING):
             attempt = store.conversations.append(str(place), coming, owner="ann", after=len(kept))
             if _may_follow(kept, coming):
@@ -59,13 +58,13 @@ async def test_what_comes_after_an_old_conversation_is_judged_like_all_else(stat
 
 async def test_an_old_conversation_goes_on_and_the_model_hears_two_replies_as_one(state: Path) -> None:
     await _stored_by_version_2(state, [user(), says("a"), says("b")], "s1")
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         messages = await soon(store.conversations.load("s1", owner="ann"))
         registry, model = Registry(), Scripted(["fine"])
         caller = Caller(OPERATOR, GENERAL, registry.toolbox(GENERAL, OPERATOR), "s1")
         session = Session("s1", caller, model, StoredLog(store.conversations, "ann"), messages)
         await soon(session.append(user("go on")))
-        engine = Engine(FolderArtifacts(state / "artifacts"), state, ledger=store.ledger)
+        engine = Engine(open_artifacts(state / "artifacts"), state, ledger=store.ledger)
         ended = await soon(Loop(engine, store.ledger).advance(session, lambda _: None))
         kept = await soon(store.conversations.load("s1", owner="ann"))
     assert (ended.reason, ended.text) == ("done", "fine")

@@ -12,13 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from handspan.core.conversations import StoreError
-from handspan.core.errors import ToolError
-from handspan.store.artifacts import FolderArtifacts
+from handspan.core.errors import StoreError, ToolError
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.migrations import MIGRATIONS
-from handspan.store.sqlite.store import SqliteStore
-from tests.store.things import no_room, rows_in, soon, user
+from tests.store.things import no_room, soon, user
+from tests.stores import is_sound, open_artifacts, open_store, rows_in
 
 pytestmark = pytest.mark.anyio
 
@@ -76,18 +74,18 @@ def numbers(state: Path) -> Numbers:
 
 
 async def test_a_database_of_a_newer_version_is_refused_with_words(state: Path) -> None:
-    async with SqliteStore(state):
+    async with open_store(state):
         pass
     rows_in(state, "PRAGMA user_version = 99")
     known = rf"is of version 99, and this Handspan knows versions up to {len(MIGRATIONS)}\. Use the newer"
     with pytest.raises(StoreError, match=known):
-        await soon(SqliteStore(state).open())
+        await soon(open_store(state).open())
 
 
 async def test_a_file_that_is_no_database_is_refused_with_words(state: Path) -> None:
     place(state / "handspan.db", b"a shopping list, nothing else\n" * 100)
     with pytest.raises(StoreError, match=r"it is not a database\. Put a backup in its place") as refused:
-        await soon(SqliteStore(state).open())
+        await soon(open_store(state).open())
     assert refused.value.code == "execution_failed"
     assert (state / "handspan.db").read_bytes().startswith(b"a shopping list")
 
@@ -95,13 +93,13 @@ async def test_a_file_that_is_no_database_is_refused_with_words(state: Path) -> 
 async def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"can't be made: Not a directory\..* set another `state` folder"):
-        await soon(SqliteStore(tmp_path / "file" / "state").open())
+        await soon(open_store(tmp_path / "file" / "state").open())
 
 
 async def test_a_folder_for_the_runs_that_cannot_be_made_is_said(state: Path) -> None:
     place(state / "runs", b"")
     with pytest.raises(StoreError, match="runs' can't be used: File exists"):
-        await soon(SqliteStore(state).open())
+        await soon(open_store(state).open())
 
 
 async def test_what_is_closed_can_neither_be_written_nor_read(numbers: Numbers) -> None:
@@ -211,7 +209,7 @@ async def test_a_full_disk_is_said_and_when_there_is_room_again_writing_goes_on(
     assert await soon(numbers.put(5)) == 1
     assert await numbers.kept() == [1, 5]
     await soon(numbers.close())
-    assert rows_in(state, "PRAGMA integrity_check") == [("ok",)]
+    assert is_sound(state)
 
 
 async def test_a_database_that_may_not_grow_takes_what_fits(numbers: Numbers, state: Path) -> None:
@@ -235,22 +233,22 @@ async def test_a_disk_that_is_really_full_loses_nothing_acknowledged(tmp_path: P
     small = ["bwrap", "--dev-bind", "/", "/", "--size", str(1024 * 1024), "--tmpfs", str(tmp_path)]
     if await _run(*small, "true") != 0:
         pytest.skip("bubblewrap can't make a small file system here")
-    full = [sys.executable, "-m", "tests.store.filling", str(tmp_path / "state")]
+    full = [sys.executable, "-m", "tests.store.sqlite.filling", str(tmp_path / "state")]
     assert await _run(*small, *full) == 0
 
 
 async def test_a_read_only_disk_is_said(tmp_path: Path) -> None:
-    async with SqliteStore(tmp_path / "state"):
+    async with open_store(tmp_path / "state"):
         pass
     protected = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(tmp_path), str(tmp_path)]
     if await _run(*protected, "true") != 0:
         pytest.skip("bubblewrap can't make a read-only file system here")
-    opening = [sys.executable, "-m", "tests.store.opening", str(tmp_path / "state")]
+    opening = [sys.executable, "-m", "tests.store.sqlite.opening", str(tmp_path / "state")]
     assert await _run(*protected, *opening) == 0
 
 
 async def _run(*command: str) -> int:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     try:
         ended = await asyncio.to_thread(subprocess.run, command, cwd=root, timeout=40, check=False)
     except FileNotFoundError:
@@ -355,10 +353,10 @@ def test_a_loop_that_closed_meanwhile_is_nobody_to_tell(numbers: Numbers, state:
 async def test_a_unit_is_committed_as_one(numbers: Numbers, state: Path) -> None:
     await soon(numbers.open())
     before = numbers.commits
-    async with numbers.together():
+    async with numbers.unit_of_work():
         for number in range(3):
             await numbers.join(partial(insert, number))
-        async with numbers.together():
+        async with numbers.unit_of_work():
             await numbers.join(partial(insert, 3))
         assert rows_in(state, "SELECT n FROM numbers") == []
     assert rows_in(state, "SELECT n FROM numbers") == [(0,), (1,), (2,), (3,)]
@@ -369,7 +367,7 @@ async def test_a_unit_is_committed_as_one(numbers: Numbers, state: Path) -> None
 async def test_a_unit_fails_as_one(numbers: Numbers) -> None:
     await soon(numbers.open())
     with pytest.raises(StoreError, match="UNIQUE"):
-        async with numbers.together():
+        async with numbers.unit_of_work():
             for number in (1, 2, 1):
                 await numbers.join(partial(insert, number))
     assert await numbers.kept() == []
@@ -379,7 +377,7 @@ async def test_a_unit_fails_as_one(numbers: Numbers) -> None:
 async def test_what_happened_in_a_block_that_fails_is_written(numbers: Numbers) -> None:
     await soon(numbers.open())
     with pytest.raises(ZeroDivisionError):
-        async with numbers.together():
+        async with numbers.unit_of_work():
             await numbers.join(partial(insert, 1))
             raise ZeroDivisionError
     assert await numbers.kept() == [1]
@@ -394,7 +392,7 @@ async def test_a_task_that_outlives_the_block_writes_for_itself(numbers: Numbers
         await over.wait()
         await numbers.join(partial(insert, 1))
 
-    async with numbers.together():
+    async with numbers.unit_of_work():
         task = asyncio.create_task(late())
     over.set()
     await soon(task)
@@ -405,7 +403,7 @@ async def test_a_task_that_outlives_the_block_writes_for_itself(numbers: Numbers
 async def test_an_empty_block_commits_nothing(numbers: Numbers) -> None:
     await soon(numbers.open())
     before = numbers.commits
-    async with numbers.together():
+    async with numbers.unit_of_work():
         pass
     assert numbers.commits == before
     await soon(numbers.close())
@@ -418,7 +416,7 @@ async def test_folders_are_700_and_files_600_whatever_was_there_before(state: Pa
     open_for_all(state)
     before = os.umask(0)
     try:
-        async with SqliteStore(state, FolderArtifacts(state / "artifacts")) as store:
+        async with open_store(state, open_artifacts(state / "artifacts")) as store:
             await store.conversations.create(owner="ann")
             modes = modes_below(state)
     finally:
@@ -446,7 +444,7 @@ async def test_a_database_of_version_1_keeps_its_sessions_and_gets_what_came_lat
     )
     await soon(old.close())
     assert rows_in(state, "PRAGMA user_version") == [(1,)]
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         await store.conversations.append("s1", user(), owner="ann")
         assert (await store.conversations.get("s1", owner="ann")).name == "Old"
         assert await store.usage.sums("day", owner="ann") == []
@@ -464,16 +462,28 @@ async def test_a_step_that_fails_leaves_the_version_before_it(state: Path) -> No
 
 
 async def test_two_that_open_a_new_database_at_once_make_it_once(state: Path) -> None:
-    stores = [SqliteStore(state) for _ in range(4)]
+    stores = [open_store(state) for _ in range(4)]
     await soon(asyncio.gather(*(store.open() for store in stores)))
     sessions = await soon(asyncio.gather(*(store.conversations.create(owner="ann") for store in stores)))
     page = await stores[0].conversations.page(owner="ann")
     assert {session.id for session in page.sessions} == {session.id for session in sessions}
     await soon(asyncio.gather(*(store.close() for store in stores)))
-    assert rows_in(state, "PRAGMA integrity_check") == [("ok",)]
+    assert is_sound(state)
 
 
 async def test_a_folder_with_odd_characters_works(tmp_path: Path) -> None:
-    async with SqliteStore(tmp_path / "50% off? #1 ü") as store:
+    async with open_store(tmp_path / "50% off? #1 ü") as store:
         session = await store.conversations.create(owner="ann")
         assert await store.conversations.get(session.id, owner="ann") == session
+
+
+async def test_what_was_deleted_is_in_no_file_any_more(state: Path) -> None:
+    async with open_store(state) as store:
+        session = (await soon(store.conversations.create(owner="ann"))).id
+        await soon(store.conversations.append(session, user("my secret"), owner="ann"))
+        await soon(store.conversations.delete(session, owner="ann"))
+    assert not [name for name in os.listdir(state) if b"my secret" in content(state / name)]
+
+
+def content(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""

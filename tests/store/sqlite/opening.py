@@ -4,14 +4,14 @@ import asyncio
 import sys
 from pathlib import Path
 
-from handspan.core.conversations import StoreError
-from handspan.store.sqlite.store import SqliteStore
+from handspan.core.errors import StoreError
+from tests.stores import open_store
 
 
 async def main(state: Path) -> None:
     """Open and write; the one or the other is refused."""
     try:
-        async with SqliteStore(state) as store:
+        async with open_store(state) as store:
             await store.conversations.create(owner="ann")
     except StoreError as error:
         assert any(words in str(error) for words in ("read-only", "Read-only", "can't be opened")), error

@@ -4,16 +4,16 @@ import asyncio
 import sys
 from pathlib import Path
 
-from handspan.core.conversations import StoreError
+from handspan.core.errors import StoreError
 from handspan.core.messages import Text, UserMessage
-from handspan.store.sqlite.store import SqliteStore
+from tests.stores import database_of, open_store
 
 
 async def main(state: Path) -> None:
     """Append until the disk is full; make room; append again; look whether all is there."""
     ballast = state.parent / "ballast"
     ballast.write_bytes(b"x" * 100_000)
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         session = (await store.conversations.create(owner="ann")).id
         acknowledged, full = 0, None
         while full is None:
@@ -29,9 +29,11 @@ async def main(state: Path) -> None:
         await store.conversations.append(session, UserMessage((Text("there is room"),)), owner="ann")
         messages = await store.conversations.load(session, owner="ann")
         assert len(messages) == acknowledged + 1
-    async with SqliteStore(state) as store:
+    async with open_store(state) as store:
         assert await store.conversations.load(session, owner="ann") == messages
-        checked = await store.database.read(lambda connection: connection.execute("PRAGMA integrity_check").fetchone())
+        checked = await database_of(store).read(
+            lambda connection: connection.execute("PRAGMA integrity_check").fetchone()
+        )
         assert checked == ("ok",)
 
 

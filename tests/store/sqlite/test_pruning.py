@@ -10,10 +10,10 @@ from msgspec import structs
 
 from handspan.core.calls import CallRecord
 from handspan.core.results import Success, succeed
-from handspan.store.artifacts import FolderArtifacts
 from handspan.store.sqlite import pruning
 from handspan.store.sqlite.store import SqliteStore
-from tests.store.things import Clock, answers, asks, call, finished, question, rows_in, soon, started, user
+from tests.store.things import Clock, answers, asks, call, finished, question, soon, started, user
+from tests.stores import open_artifacts, rows_in
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ DONE = succeed("done")
 @pytest.fixture
 async def store(state: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
     """A store that keeps calls for thirty days."""
-    async with SqliteStore(state, FolderArtifacts(state / "artifacts"), clock, journal_days=30) as store:
+    async with SqliteStore(state, open_artifacts(state / "artifacts"), clock, journal_days=30) as store:
         yield store
 
 

@@ -1,0 +1,85 @@
+"""Which processes are alive: each holds a lock on a file of its own, and the kernel releases it however one ends.
+
+It is free when the process dies, and held while the process sleeps or is stopped. Two programs may use one state folder
+at once. What one of them works on is not half done for the other (SPEC A2).
+"""
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from handspan.core.errors import StoreError
+from handspan.core.store import Leases
+from handspan.store.sqlite.database import Database
+
+_HOLDERS: Final = (
+    "SELECT run FROM calls WHERE state <> 'done' AND run IS NOT NULL"
+    " UNION SELECT run FROM sessions WHERE state = 'running' AND run IS NOT NULL"
+)
+
+
+class FileLeases:
+    """A lease is a locked file in this folder: there is nothing to renew."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock: int | None = None
+        self.own = os.urandom(8).hex()
+        """The name of this process's lease, in every row that it works on."""
+
+    async def take(self) -> None:
+        """Be seen as alive. `StoreError` when the folder can't be used."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._folder.chmod(0o700)
+            fresh = self._folder / f".{self.own}"
+            self._lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fresh.rename(self._folder / self.own)  # now that it is locked: whoever sees it sees it locked
+        except OSError as error:
+            raise StoreError(f"The folder {error.filename!r} can't be used: {error.strerror}.") from None
+
+    async def renew(self) -> None:
+        """The kernel holds the lock for as long as this process is there."""
+
+    async def release(self) -> None:
+        """Be gone. What this process left open may now be closed by others."""
+        if self._lock is not None:
+            with contextlib.suppress(OSError):
+                (self._folder / self.own).unlink()
+            os.close(self._lock)
+            self._lock = None
+
+    async def is_alive(self, holder: str) -> bool:
+        """Whether the process that took this lease is still there."""
+        return self._is_alive(holder)
+
+    async def sweep(self) -> None:
+        """Remove the files of those that are gone."""
+        for name in os.listdir(self._folder):
+            if not name.startswith(".") and not self._is_alive(name):
+                with contextlib.suppress(OSError):
+                    (self._folder / name).unlink()
+
+    def _is_alive(self, holder: str) -> bool:
+        if holder == self.own and self._lock is not None:
+            return True
+        try:
+            lock = os.open(self._folder / holder, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look at once do not mistake each other
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+
+async def lost_leases(database: Database, leases: Leases) -> frozenset[str]:
+    """The leases in rows of open work whose processes are gone; who takes one later is not among them, and alive."""
+    rows = database.read_now(lambda connection: connection.execute(_HOLDERS).fetchall())
+    return frozenset([holder for (holder,) in rows if not await leases.is_alive(holder)])

@@ -1,0 +1,34 @@
+"""An index serves every filter of the journal."""
+
+import pytest
+
+from handspan.core.store import Store
+from handspan.store.sqlite.journal import CallFilter, page_query
+from handspan.store.sqlite.rows import Mark
+from tests.store.things import soon
+from tests.stores import database_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("only", "index"),
+    [
+        (CallFilter(), "calls_by_owner (owner=? AND (at,id)<(?,?))"),
+        (CallFilter(since=1.0), "calls_by_owner (owner=? AND at>? AND (at,id)<(?,?))"),
+        (CallFilter(status="success"), "calls_by_owner (owner=? AND (at,id)<(?,?))"),
+        (CallFilter(session="s"), "calls_by_session (session=? AND (at,id)<(?,?))"),
+        (CallFilter(session="s", tool="t"), "calls_by_session (session=? AND (at,id)<(?,?))"),
+        (CallFilter(tool="t"), "calls_by_tool (owner=? AND name=? AND (at,id)<(?,?))"),
+        (CallFilter(tool="t", status="error"), "calls_by_tool (owner=? AND name=? AND (at,id)<(?,?))"),
+        (CallFilter(status="error"), "calls_failed (owner=? AND (at,id)<(?,?))"),
+        (CallFilter(status="timeout"), "calls_failed (owner=? AND (at,id)<(?,?))"),
+        (CallFilter(status="open"), "calls_open (owner=? AND (at,id)<(?,?))"),
+    ],
+)
+async def test_an_index_serves_the_filter_and_its_order(store: Store, only: CallFilter, index: str) -> None:
+    sql, values = page_query("ann", only, Mark.read(None), 50)
+    plan = await soon(
+        database_of(store).read(lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall())
+    )
+    assert [row[3] for row in plan] == [f"SEARCH calls USING INDEX {index}"]  # and no sorting after it

@@ -1,0 +1,58 @@
+"""Databases of older versions open, and have what newer ones have."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from handspan.core.values import encode
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.migrations import MIGRATIONS
+from handspan.store.sqlite.rows import ENTRY, entry, outcome
+from tests.store.test_journal import RESULTS, named
+from tests.store.test_threads import numbers, removed
+from tests.store.things import says, soon, user
+from tests.stores import is_sound, open_store
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_messages_of_an_older_version_have_their_places_for_numbers(state: Path) -> None:
+    old = Database(state, MIGRATIONS[:5])
+    begin = "INSERT INTO sessions (id, owner, agent, name, created, active) VALUES ('t', 'ann', 'General', '', 1, 1)"
+    add = "INSERT INTO messages (session, seq, at, body) VALUES ('t', ?, 1, ?)"
+
+    def fill(connection: sqlite3.Connection) -> None:
+        connection.execute(begin)
+        for seq, message in enumerate((user("a"), says("b"), user("c")), 1):
+            connection.execute(add, (seq, encode(message)))
+
+    await soon(old.open())
+    await soon(old.write(fill))
+    await soon(old.close())
+    async with open_store(state) as store:
+        assert await numbers(store) == [1, 2, 3]
+        await removed(store, 1)
+        await soon(store.conversations.append("t", says("d"), owner="ann"))
+        assert await numbers(store) == [3, 4]
+
+
+async def test_calls_of_an_older_version_have_their_status_too(state: Path) -> None:
+    old = Database(state, MIGRATIONS[:4])
+    await soon(old.open())
+    marks = ", ".join("?" * (len(ENTRY.split(",")) + 7))
+    columns = f"{ENTRY}, state, expires_at, duration, result, attachments, true_result, true_attachments"
+    records = []
+    for number, result in enumerate(RESULTS):
+        record = named("t", float(number))
+        values = outcome(record, result) if result is not None else (None, 0.0, None, None, None, None)
+        row = (*entry(record), "started" if result is None else "done", *values)
+        sql = f"INSERT INTO calls ({columns}) VALUES ({marks})"
+        await soon(old.write(lambda connection, sql=sql, row=row: connection.execute(sql, row)))  # type: ignore[misc] # bound now
+        records.append(record.id)
+    await soon(old.close())
+    async with open_store(state) as store:
+        for status, places in (("success", (2, 1, 0)), ("error", (4, 3)), ("open", (5,)), ("timeout", (3,))):
+            page, _ = await soon(store.ledger.page(owner="ann", status=status))  # type: ignore[arg-type] # one of them
+            assert [record.id for record in page] == [records[place] for place in places], status
+    assert is_sound(state)
