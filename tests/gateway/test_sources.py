@@ -1,18 +1,22 @@
-"""Sources of tools: opened and closed with the house, each with a state that is shown (SPEC R8, C4)."""
+"""Sources of tools: opened and closed with the house, each with a state that is shown (SPEC R8)."""
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from handspan.cli.findings import source_findings
 from handspan.core.agents import GENERAL
+from handspan.core.errors import StoreError
 from handspan.core.function_tool import tool
 from handspan.core.principals import OPERATOR, Origin
+from handspan.core.records import Pin
 from handspan.core.sources import Broken, SourceState, describe_state
 from handspan.core.tool import Handling
 from handspan.gateway.app import App
+from handspan.registry.pins import PinnedSpecs
 from handspan.registry.registry import Registry
 from tests.gateway.rest.house import House, serving, settings
 
@@ -132,6 +136,44 @@ async def test_the_status_shows_the_sources_and_what_is_wrong_only_to_the_operat
         server.again.set()
         await server.until("ready")
         assert (await knocking.get("/api/status")).json()["sources"]["mcp(git)"]["tools"] == 1
+
+
+async def test_what_a_person_agreed_to_is_remembered_by_the_next_process(tmp_path: Path) -> None:
+    changed = tool(name="git_log", description="Another.")(git_log)
+    async with App(settings(tmp_path), durable=True) as app:
+        app.registry.replace(GIT, [git_log], pins="blocks")
+    async with App(settings(tmp_path), durable=True) as app:
+        app.registry.replace(GIT, [git_log, git_push], pins="blocks")
+        new = app.caller().box.find("git_push")
+        assert new is not None and new.is_new
+        app.registry.replace(GIT, [changed, git_push], pins="blocks")
+        assert app.caller().box.find("git_log") is None
+        assert app.registry.accept("git_log", changed.spec.fingerprint)
+    async with App(settings(tmp_path), durable=True) as app:
+        app.registry.replace(GIT, [changed, git_push], pins="blocks")
+        kept = app.caller().box.find("git_log")
+        assert kept is not None and kept.change is None
+        app.registry.replace(GIT, [git_log], pins="blocks")
+        assert app.caller().box.find("git_log") is None, "what was agreed to before is another definition too"
+
+
+async def test_a_full_disk_keeps_nobody_from_the_tools(caplog: pytest.LogCaptureFixture) -> None:
+    class Full:
+        async def all(self, *, owner: str, origin: str | None = None) -> Sequence[Pin]:
+            return []
+
+        async def get(self, name: str, *, owner: str, origin: str) -> Pin | None:
+            return None
+
+        async def set(self, *pins: Pin) -> None:
+            raise StoreError("The disk is full.")
+
+    pinned = PinnedSpecs(Full())
+    await pinned.open()
+    registry = Registry(pinned=pinned)
+    assert registry.replace(GIT, [git_log], pins="blocks") == []
+    await pinned.close()
+    assert registry.count(GIT) == 1 and "Definitions of mcp(git)" in caplog.text
 
 
 async def test_the_list_of_tools_marks_what_is_hidden_new_or_changed(tmp_path: Path) -> None:

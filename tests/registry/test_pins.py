@@ -5,7 +5,7 @@ import pytest
 from handspan.core.agents import GENERAL
 from handspan.core.principals import GLOBAL
 from handspan.registry.entry import Entry
-from handspan.registry.pins import MemoryPins, PinPolicy
+from handspan.registry.pins import PinnedSpecs, PinPolicy
 from handspan.registry.registry import Registry
 from handspan.registry.toolbox import Reason
 from tests.registry.things import ADA, FOR_ADA, FOR_BOB, GIT, PHONE, Thing
@@ -109,7 +109,7 @@ def test_without_a_policy_nothing_is_compared() -> None:
 
 
 def test_what_was_agreed_to_outlives_the_registry_and_every_connection_and_is_each_owners_own() -> None:
-    pins = MemoryPins()
+    pins = PinnedSpecs()
     first = Registry(pinned=pins)
     first.replace(PHONE, [Thing("phone__camera")], FOR_ADA, pins="blocks")
     first.replace(GIT, [Thing("git__log")], GLOBAL, pins="blocks")

@@ -1,4 +1,4 @@
-"""All tools of an origin are exchanged in one step (SPEC R2, C4)."""
+"""All tools of an origin are exchanged in one step (SPEC R2)."""
 
 import pytest
 

@@ -28,6 +28,7 @@ from handspan.gateway.conversations.agents import Agents
 from handspan.gateway.conversations.conversing import Conversing
 from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_another
 from handspan.net.guard import NetGuard
+from handspan.registry.pins import PinnedSpecs
 from handspan.registry.registry import Registry, Rules
 from handspan.registry.toolbox import Reason, Toolbox
 from handspan.sources.builtin import BuiltinTools
@@ -65,7 +66,6 @@ class App:
         """
         self.settings = settings
         self.switches: Switches = FileSwitches(settings.state)
-        self.registry = Registry(_rules(settings), changed=partial(_tell_of_tools, bus) if bus else None)
         self.sandbox = Sandbox(
             settings.workspace,
             hidden=[settings.state, *([config_folder] if config_folder else [])],
@@ -77,6 +77,8 @@ class App:
         self.store: Store | None = (
             SqliteStore(settings.state, self.artifacts, journal_days=settings.journal_days) if durable else None
         )
+        self._pinned = PinnedSpecs(self.store.pins if self.store else None)
+        self.registry = Registry(_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
         self.recovery = Recovery()
         """What an earlier life left half done, and how it was closed; there after `open`."""
         self.engine = Engine(
@@ -113,6 +115,7 @@ class App:
         if self.store:
             await self.store.open()
             self.recovery = await self.store.recover()
+        await self._pinned.open()
         for pattern in await self.switches.off():
             self.registry.disable(pattern)
         for source in self.sources:
@@ -126,6 +129,7 @@ class App:
         await self.engine.close()
         for source in reversed(self.sources):
             await source.close()
+        await self._pinned.close()
         if self.store:
             await self.store.close()
 

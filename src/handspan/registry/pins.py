@@ -4,13 +4,21 @@ The first list of an origin is taken as it is. After that, what its source says 
 unavailable until a person accepts it, and lets a new one ask before its first call; `records` only shows what changed.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, Protocol, TypeAlias
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
+from handspan.core.errors import HandspanError
 from handspan.core.principals import Origin, Scope
+from handspan.core.records import Pin
+from handspan.core.store import Pins
 from handspan.core.tool import ToolSpec
+
+_log = logging.getLogger(__name__)
 
 PinPolicy: TypeAlias = Literal["blocks", "records"]
 
@@ -28,59 +36,64 @@ class DefinitionChange(Struct, frozen=True):
         return self.was is not None and self.policy == "blocks"
 
 
-class PinnedSpecs(Protocol):
-    """The definitions that were agreed to. Both methods answer at once: a durable one reads ahead and writes behind."""
+class PinnedSpecs:
+    """The definitions that were agreed to, by owner, origin and name. `open` reads them, and they are written behind.
 
-    def of(self, owner: str, origin: str) -> Mapping[str, ToolSpec]:
-        """Those of one origin by name; empty when it never had a tool. No owner: an origin of everybody's tools."""
-        ...
+    Read are those of everybody's tools; those of an owner's last as long as the process.
+    """
 
-    def keep(self, owner: str, origin: str, specs: Iterable[ToolSpec]) -> None:
-        """Let these count as agreed to, in place of those of the same names."""
-        ...
-
-
-class MemoryPins:
-    """Keeps them as long as the process lives."""
-
-    def __init__(self) -> None:
+    def __init__(self, store: Pins | None = None) -> None:
+        """Without a store all of them last as long as the process."""
+        self._store = store
         self._specs: dict[tuple[str, str], dict[str, ToolSpec]] = {}
+        self._writing: set[asyncio.Task[None]] = set()
 
-    def of(self, owner: str, origin: str) -> Mapping[str, ToolSpec]:
-        """Those of one origin by name."""
-        return self._specs.get((owner, origin), {})
+    async def open(self) -> None:
+        """Read what is stored."""
+        for pin in () if self._store is None else await self._store.all(owner=""):
+            spec = msgspec.convert(pin.definition, ToolSpec)
+            self._specs.setdefault((pin.owner, pin.origin), {})[pin.name] = spec
 
-    def keep(self, owner: str, origin: str, specs: Iterable[ToolSpec]) -> None:
-        """Let these count as agreed to."""
-        self._specs.setdefault((owner, origin), {}).update((spec.name, spec) for spec in specs)
-
-
-class Pins:
-    """Compares what origins offer with what was agreed to."""
-
-    def __init__(self, pinned: PinnedSpecs) -> None:
-        self._pinned = pinned
+    async def close(self) -> None:
+        """Wait until all is written."""
+        await asyncio.gather(*self._writing)
 
     def compare(
         self, policy: PinPolicy, origin: Origin, scope: Scope, specs: Mapping[str, ToolSpec]
     ) -> Mapping[str, DefinitionChange]:
         """How these differ, by name. What nobody has to agree to counts as agreed to from now on."""
-        owner, source = owner_of(scope), str(origin)
-        known = self._pinned.of(owner, source)
+        known = self._specs.get((owner_of(scope), str(origin)), {})
         new = [spec for name, spec in specs.items() if name not in known]
-        if new and (not known or policy == "records"):
-            self._pinned.keep(owner, source, new)
-            new = []
-        changed = {
+        changes = {
             name: DefinitionChange(known[name], policy)
             for name, spec in specs.items()
             if name in known and known[name].fingerprint != spec.fingerprint
         }
-        return changed | {spec.name: DefinitionChange(None, policy) for spec in new}
+        if known and policy == "blocks":
+            return changes | {spec.name: DefinitionChange(None, policy) for spec in new}
+        self._keep(origin, scope, new)
+        return changes
 
     def accept(self, origin: Origin, scope: Scope, spec: ToolSpec) -> None:
         """A person agrees to this definition."""
-        self._pinned.keep(owner_of(scope), str(origin), [spec])
+        self._keep(origin, scope, [spec])
+
+    def _keep(self, origin: Origin, scope: Scope, specs: Sequence[ToolSpec]) -> None:
+        owner, source = owner_of(scope), str(origin)
+        if specs:
+            self._specs.setdefault((owner, source), {}).update((spec.name, spec) for spec in specs)
+        if specs and self._store is not None:
+            pins = [Pin(owner, source, spec.name, spec.fingerprint, msgspec.to_builtins(spec)) for spec in specs]
+            task = asyncio.create_task(_write(self._store, pins))
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
+
+
+async def _write(store: Pins, pins: Sequence[Pin]) -> None:
+    try:
+        await store.set(*pins)
+    except HandspanError as error:  # the next process takes them as they are, or asks again
+        _log.error("Definitions of %s that were agreed to could not be stored: %s", pins[0].origin, error)
 
 
 def owner_of(scope: Scope) -> str:

@@ -13,7 +13,7 @@ from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
 from handspan.core.sources import Broken
 from handspan.core.tool import Handling, Tool, ToolSpec
 from handspan.registry.entry import Entry
-from handspan.registry.pins import MemoryPins, PinnedSpecs, PinPolicy, Pins, owner_of
+from handspan.registry.pins import PinnedSpecs, PinPolicy, owner_of
 from handspan.registry.selection import Selection
 from handspan.registry.shelf import Shelf
 from handspan.registry.toolbox import Toolbox
@@ -45,7 +45,7 @@ class Registry:
 
         What brings tools one by one tells that itself, once for all of them.
         """
-        self._pins = Pins(pinned or MemoryPins())
+        self._pins = pinned or PinnedSpecs()
         self._changed = changed
         self._rules = rules or Rules()
         self._disabled = set(self._rules.disabled)
