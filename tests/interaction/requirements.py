@@ -155,24 +155,32 @@ REQUIREMENTS: Final = {
     ),
     "E8": Requirement(
         "The journal keeps every call.",
-        ("engine/test_engine.py::test_the_journal_keeps_who_what_when_and_how_it_ended",),
+        (
+            "engine/test_engine.py::test_the_journal_keeps_who_what_when_and_how_it_ended",
+            "interaction/test_behaviours.py::test_a_behaviour_is_the_same_through_every_door",
+        ),
     ),
     "X1": Requirement(
         "One envelope for success, one for errors.",
         (
             "core/test_results.py::test_a_success_has_exactly_its_two_keys",
             "core/test_results.py::test_an_error_has_exactly_its_four_keys",
+            "interaction/test_behaviours.py::test_a_behaviour_is_the_same_through_every_door",
         ),
     ),
     "X2": Requirement(
         "One table of error words.",
-        ("core/test_errors.py::test_every_code_of_the_spec_stands_under_its_error_type_and_no_other_does",),
+        (
+            "core/test_errors.py::test_every_code_of_the_spec_stands_under_its_error_type_and_no_other_does",
+            "interaction/test_behaviours.py::test_every_code_of_a_failed_call_goes_through_every_door",
+        ),
     ),
     "X3": Requirement(
         "A result over 64 KB is kept as an artifact and read on.",
         (
             "engine/test_engine.py::test_a_result_at_the_limit_goes_out_whole_and_one_byte_more_is_cut",
             "gateway/test_app.py::test_a_large_result_is_kept_and_read_on",
+            "interaction/test_behaviours.py::test_a_result_over_64_kb_is_kept_whole_and_read_on_through_the_same_door",
             "store/test_artifacts.py::test_another_owner_gets_the_same_words_as_for_an_artifact_that_never_was",
         ),
     ),
@@ -261,7 +269,7 @@ REQUIREMENTS: Final = {
     "S6": Requirement(
         "What is kept is for its owner alone.",
         (
-            "store/test_artifacts.py::test_folder_and_files_are_for_their_user_alone",
+            "store/test_folder_artifacts.py::test_folder_and_files_are_for_their_user_alone",
             "tools/test_memory.py::test_owners_do_not_see_each_other_whatever_their_names",
         ),
     ),
