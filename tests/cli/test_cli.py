@@ -240,6 +240,7 @@ def test_the_doctor_says_what_works(run: Shell) -> None:
     findings = {finding["what"]: finding for finding in json.loads(done.stdout)}
     assert {"versions", "configuration", "workspace", "state", "sandbox", "tools"} <= set(findings)
     assert findings["workspace"]["ok"] is True
+    assert findings["source builtin"]["found"].startswith("ready, ") and findings["source plugins"]["ok"]
     assert list(run.workspace.iterdir()) == []
 
 

@@ -237,6 +237,7 @@ def test_the_doctor_looks_at_the_gateway_that_runs(run: Shell, serve: Any) -> No
     found = {finding["what"]: finding for finding in json.loads(run("doctor", "--json").stdout)}
     for what in ("gateway", "gateway host check", "gateway token", "gateway WebSocket"):
         assert found[what]["ok"], found[what]
+    assert found["gateway source builtin"]["found"].startswith("ready, ")
     done = run("doctor", "--url", serving.url, "--token", "wrong", "--state", str(run.home / "other"))
     assert done.returncode == 1 and "FAIL  gateway token" in done.stdout
 
