@@ -1,0 +1,175 @@
+"""Each behaviour through every door: one table, real sockets and processes (SPEC E1, E2, E3, E8, X1, X2)."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handspan.core.calls import CallRecord
+from handspan.core.errors import ERROR_TYPES
+from handspan.core.function_tool import tool
+from handspan.core.principals import OPERATOR, Origin
+from handspan.core.results import Failure
+from handspan.testing import RunningGateway, Spoken, running_gateway
+from tests.interaction.behaviours import BEHAVIOURS, CAN_NOT_STOP, DOORS
+from tests.interaction.doors import Asked, Door, Envelope, StoppingDoor
+from tests.interaction.doors.rest import http_client
+from tests.interaction.person import answering
+from tests.interaction.tools import change, holding, table_tools
+
+pytestmark = pytest.mark.anyio
+
+CELLS = [(row, door) for row, behaviour in BEHAVIOURS.items() for door in DOORS if door not in behaviour.missing]
+SETTINGS: dict[str, Any] = {
+    "agents": {
+        "Narrow": {"tools": ["give"]},
+        "Reader": {"mode": "read_only"},
+        "Careful": {"mode": "ask_always"},
+    },
+    "tools": {
+        "disabled": ["switched_off", "origin:plugin(dark)"],
+        "url_policy": {"allow_private": True},
+    },
+    "hooks": {
+        "chain": [
+            {"type": "rate_limit", "config": {"per_minute": 0, "tools": ["cancelled_by_hook"]}},
+            {"type": "path_prefix", "config": {"prefix": "below", "tools": ["give_path"]}},
+        ]
+    },
+}
+MARKS = ("source", "note")
+"""What a model is told besides where a result comes from outside (SPEC S4)."""
+DECISIONS = {"give": "allow", "change": "deny", "listen": "allow", "photograph": "deny"}
+
+
+class House:
+    """A gateway with the tools of the table, and every door of it."""
+
+    def __init__(self, gateway: RunningGateway, doors: dict[str, Door]) -> None:
+        self.gateway = gateway
+        self.doors = doors
+        self.told: dict[str, list[Envelope]] = {}
+        """What came back through the first door that a row was looked at."""
+
+
+@asynccontextmanager
+async def house(folder: Path, **tools: Any) -> AsyncIterator[House]:
+    settings = {**SETTINGS, "tools": {**SETTINGS["tools"], **tools}}
+    async with AsyncExitStack() as stack:
+        gateway = await stack.enter_async_context(running_gateway(folder, model=Spoken(), **settings))
+        registry = gateway.gateway.app.registry
+        for made in table_tools():
+            registry.register(made, Origin("plugin", "table"))
+        registry.register(tool(name="of_dark_origin")(change.function), Origin("plugin", "dark"))
+        doors = {name: await stack.enter_async_context(opened(gateway)) for name, opened in DOORS.items()}
+        yield House(gateway, doors)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """For the whole file: it has one gateway."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def calm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """Where a person answers questions."""
+    folder = tmp_path_factory.mktemp("calm")
+    async with house(folder) as there, answering(there.gateway, DECISIONS):
+        with (folder / "workspace" / "huge.txt").open("wb") as huge:
+            huge.truncate(20_000_000)
+        yield there
+
+
+@pytest.fixture(scope="module")
+async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """Where questions stay open for a moment, and nobody answers."""
+    async with house(tmp_path_factory.mktemp("hasty"), question_timeout=0.05) as there:
+        yield there
+
+
+def is_like(envelope: Envelope, expected: Any) -> bool:
+    message = expected.get("message", "")
+    rest = {key: value for key, value in expected.items() if key != "message"}
+    return {key: envelope.get(key, "nothing") for key in rest} == rest and message in envelope.get("message", "")
+
+
+@pytest.mark.parametrize(("row", "door"), [cell for cell in CELLS if not BEHAVIOURS[cell[0]].is_hasty])
+async def test_a_behaviour_is_the_same_through_every_door(row: str, door: str, calm: House) -> None:
+    await look_at(row, door, calm)
+
+
+@pytest.mark.parametrize(("row", "door"), [cell for cell in CELLS if BEHAVIOURS[cell[0]].is_hasty])
+async def test_a_question_that_nobody_answers_ends_the_same_through_every_door(
+    row: str, door: str, hasty: House
+) -> None:
+    await look_at(row, door, hasty)
+
+
+async def look_at(row: str, door: str, there: House) -> None:
+    """Make the calls of a row at a door; the answers and the journal are as the table has them."""
+    behaviour = BEHAVIOURS[row]
+    known = {record.id for record in await there.gateway.journal()}
+    envelopes = await there.doors[door].call(*behaviour.calls)
+    for envelope, expected in zip(envelopes, behaviour.expected, strict=True):
+        assert is_like(envelope, expected), envelope
+    said = [{key: value for key, value in envelope.items() if key not in MARKS} for envelope in envelopes]
+    assert said == there.told.setdefault(row, said)
+    records = [record for record in await there.gateway.journal() if record.id not in known]
+    kept = Counter((record.name, record.agent, record.owner, code_of(record)) for record in records)
+    calls = zip(behaviour.calls, envelopes, strict=True)
+    assert kept == Counter((asked.tool, asked.agent, OPERATOR.owner, told.get("code", "")) for asked, told in calls)
+
+
+def code_of(record: CallRecord) -> str:
+    """How the call ended, as the journal has it."""
+    return record.result.code if isinstance(record.result, Failure) else ""
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_result_over_64_kb_is_kept_whole_and_read_on_through_the_same_door(door: str, calm: House) -> None:
+    (told,) = await calm.doors[door].call(Asked("give_text", {"length": 80_000}))
+    assert (told["status"], told["result"]["truncated"], told["result"]["bytes"]) == ("success", True, 80_000)
+    asked = Asked("read_artifact", {"id": told["result"]["artifact"], "offset": 79_984, "limit": 16})
+    (read,) = await calm.doors[door].call(asked)
+    assert "0123456789abcde" in str(read["result"])
+
+
+@pytest.mark.parametrize("door", [door for door in DOORS if door not in CAN_NOT_STOP])
+async def test_a_call_that_its_caller_stops_is_cancelled(door: str, calm: House) -> None:
+    runs, entered = asyncio.Event(), calm.doors[door]
+    assert isinstance(entered, StoppingDoor)
+    calm.gateway.gateway.app.registry.register_or_replace(holding(runs), Origin("plugin", "table"))
+    async with asyncio.timeout(20):
+        await entered.stop(Asked("hold"), runs)
+    record = (await calm.gateway.journal())[0]
+    async with http_client(calm.gateway) as http:
+        shown = (await http.get(f"/api/calls/{record.id}", params={"wait": "20"})).json()
+    assert (shown["tool"], shown["status"], record.owner) == ("hold", "cancelled", OPERATOR.owner)
+
+
+# The table itself.
+
+
+@pytest.mark.parametrize("row", BEHAVIOURS)
+def test_a_cell_that_is_missing_says_why(row: str) -> None:
+    missing = BEHAVIOURS[row].missing
+    assert set(missing) < set(DOORS)
+    assert all(len(reason.split()) > 5 for reason in missing.values())
+
+
+@pytest.mark.parametrize("door", CAN_NOT_STOP)
+async def test_a_door_where_calls_can_not_be_stopped_says_why(door: str, calm: House) -> None:
+    assert not isinstance(calm.doors[door], StoppingDoor)
+    assert len(CAN_NOT_STOP[door].split()) > 5
+
+
+def test_every_code_of_a_failed_call_goes_through_every_door() -> None:
+    told = {
+        (envelope["code"], door) for row, door in CELLS for envelope in BEHAVIOURS[row].expected if "code" in envelope
+    }
+    assert told == {(code, door) for code in ERROR_TYPES for door in DOORS}

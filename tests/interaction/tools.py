@@ -1,0 +1,110 @@
+"""The tools that the table of behaviours calls, and what they need."""
+
+import asyncio
+from typing import Any
+
+from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
+from handspan.core.function_tool import FunctionTool, tool
+from handspan.core.results import Attachment, Success
+from handspan.core.tool import READ_ONLY
+
+TOGETHER = 3
+"""How many calls meet in `meet`."""
+PIXEL = b"\x89PNG\r\n\x1a\n"
+
+
+@tool(annotations=READ_ONLY)
+async def give(value: Any = None) -> Any:
+    """Gives the value back."""
+    return value
+
+
+@tool(annotations=READ_ONLY)
+async def give_text(length: int) -> str:
+    """Gives a text of this length, in lines."""
+    return "0123456789abcde\n" * (length // 16)
+
+
+@tool(annotations=READ_ONLY)
+async def give_image() -> Success:
+    """Gives an image."""
+    return Success("a pixel", (Attachment("image", "image/png", PIXEL),))
+
+
+@tool
+async def fail_with(code: str) -> None:
+    """Fails with this code."""
+    (known,) = [one for one in ERROR_TYPES if one == code]
+    failing: ErrorCode = known
+    raise ToolError(failing, f"It failed with {code}.")
+
+
+@tool
+async def fall_over() -> None:
+    """Raises what nobody expects."""
+    raise ZeroDivisionError("one by zero")
+
+
+@tool(timeout=0.05)
+async def take_long() -> None:
+    """Takes longer than it may."""
+    await asyncio.Event().wait()
+
+
+@tool
+async def give_path(path: str) -> str:
+    """Gives the path back; a hook changes it."""
+    return path
+
+
+@tool
+async def change() -> str:
+    """Changes something."""
+    return "changed"
+
+
+@tool(permissions=("camera",))
+async def photograph() -> str:
+    """Needs a permission."""
+    return "a photo"
+
+
+@tool(permissions=("microphone",))
+async def listen() -> str:
+    """Needs a permission that is granted."""
+    return "a sound"
+
+
+def meeting() -> FunctionTool:
+    """A tool whose calls end only when they are made at once."""
+    barrier = asyncio.Barrier(TOGETHER)
+
+    @tool(name="meet", annotations=READ_ONLY)
+    async def meet(number: int) -> int:
+        """Waits for the others."""
+        await barrier.wait()
+        return number
+
+    return meet
+
+
+def holding(runs: asyncio.Event) -> FunctionTool:
+    """A tool that says when it runs, and ends only when it is stopped."""
+
+    @tool(name="hold", annotations=READ_ONLY)
+    async def hold() -> None:
+        """Waits to be stopped."""
+        runs.set()
+        await asyncio.Event().wait()
+
+    return hold
+
+
+switched_off = tool(name="switched_off")(change.function)
+cancelled_by_hook = tool(name="cancelled_by_hook")(change.function)
+
+
+def table_tools() -> list[FunctionTool]:
+    """Every tool of the table."""
+    calm = [give, give_text, give_image, fail_with, fall_over, take_long, give_path, change, photograph, listen]
+    return [*calm, switched_off, cancelled_by_hook, meeting()]
