@@ -8,7 +8,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +17,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.cli.shell import Shell
+from tests.cli.shell import COMMAND, Shell
 
-WAIT = 30.0
+WAIT = 60.0
 
 
 class Answered(NamedTuple):
@@ -37,7 +36,7 @@ class Serving:
     def __init__(self, run: Shell, ready: Path, *words: str) -> None:
         self.ready = ready
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "handspan.cli.main", "serve", "--port", "0", "--ready-file", str(ready), *words],
+            [*COMMAND, "serve", "--port", "0", "--ready-file", str(ready), *words],
             env=run.environ(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

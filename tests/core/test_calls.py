@@ -43,7 +43,7 @@ def test_many_threads_draw_ids_without_a_double() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(set(drawn)) == len(drawn) == 20_000
 
 
