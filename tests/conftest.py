@@ -9,9 +9,13 @@ from handspan.bus.memory import STRICT_VARIABLE
 from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
+from tests.certificates import read_certificates_once
 from tests.stores import open_artifacts
+from tests.thoroughness import choose_profile
 
 os.environ[STRICT_VARIABLE] = "1"  # for gateways in processes of their own, too: only plain values may be in events
+choose_profile()
+read_certificates_once()
 
 
 @pytest.fixture

@@ -56,12 +56,12 @@ async def takes(link: GateLink, turn: str) -> dict[str, Any]:
 
 
 async def rest(events: Events) -> list[Event]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [event async for event in events]
 
 
 async def following(events: Events) -> Event:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await anext(events)
 
 
@@ -227,12 +227,12 @@ async def test_a_turn_can_be_stopped() -> None:
         await link.hears("abort")
         await link.says("abort_ack", status="aborted")
         await happens(link, 1, "ended", reason="aborted")
-        assert await asyncio.wait_for(stopping, 10)
+        assert await asyncio.wait_for(stopping, 60)
         assert await turn == [Ended("aborted")]
         stopping = asyncio.create_task(chat.abort())
         await link.hears("abort")
         await link.says("abort_ack", status="no_active_response")
-        assert not await asyncio.wait_for(stopping, 10)
+        assert not await asyncio.wait_for(stopping, 60)
 
 
 async def test_an_abort_that_went_down_with_the_link_is_said_again() -> None:
@@ -248,7 +248,7 @@ async def test_an_abort_that_went_down_with_the_link_is_said_again() -> None:
         await link.hears("abort")
         await link.says("abort_ack", status="aborted")
         await happens(link, 2, "ended", reason="aborted")
-        assert await asyncio.wait_for(stopping, 10)
+        assert await asyncio.wait_for(stopping, 60)
         assert await turn == [TextArrived("a"), Ended("aborted")]
 
 
@@ -383,7 +383,7 @@ async def test_a_link_that_stays_down_ends_the_turn(monkeypatch: pytest.MonkeyPa
             (ended,) = await turn
             assert isinstance(ended, Ended)
             assert "has been down" in ended.text
-            assert not await asyncio.wait_for(stopping, 10)
+            assert not await asyncio.wait_for(stopping, 60)
 
 
 async def test_closing_ends_what_is_open_and_nothing_can_be_said_after_it() -> None:
@@ -475,4 +475,4 @@ async def test_a_client_that_runs_offers_its_tools_itself() -> None:
         async with client.chat():
             await opening
         client.close()
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 60)

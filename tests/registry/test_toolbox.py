@@ -31,6 +31,7 @@ from tests.registry.things import (
     PLUGIN,
     Thing,
 )
+from tests.thoroughness import examples
 
 Who: TypeAlias = tuple[Agent, Principal, str]
 
@@ -387,7 +388,7 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestChanges.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 TAB = Origin("browser", "tab", "thread")

@@ -25,7 +25,7 @@ from handspan.core.store import Journal, Store
 from handspan.core.values import Arguments
 from tests.stores import run_sql
 
-WAIT = 20.0
+WAIT = 60.0
 """No test waits longer than that for anything."""
 
 WRITES = ToolFacts(BUILTIN, "1.0.0", read_only=False)

@@ -13,7 +13,7 @@ from handspan.core.results import Failure, Success, ToolResult
 from handspan.testing import RunningGateway
 from tests.vectors.cases import Case, Matching, lean
 
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 class GatewayPlayer:

@@ -19,7 +19,7 @@ from handspan.wire.ws_frames import Decision
 from tests.vectors.cases import Case
 from tests.vectors.pure import value_of
 
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 class WiredClient:

@@ -101,7 +101,7 @@ class Loop:
         last = session.last
         calls = last.calls if type(last) is AssistantMessage else ()
         waiting = [record for record in (await self._begun_before(calls)).values() if record.state != "done"]
-        others = [record.name for record in waiting if not record.tool.is_in_a_browser]
+        others = [record.name for record in waiting if record.tool.answered_by != "request"]
         if others:
             raise ToolError("busy", f"The session waits for the outcome of {', '.join(others)}: say it again later.")
         for record in waiting:
@@ -113,7 +113,7 @@ class Loop:
         last = session.last
         calls = last.calls if type(last) is AssistantMessage else ()
         for record in (await self._begun_before(calls)).values():
-            if record.state == "pending" and record.tool.is_in_a_browser:
+            if record.state == "pending" and record.tool.answered_by == "request":
                 await self._engine.settle(record.id, _NEVER_RAN)
 
     async def can_go_on(self, session: Session) -> bool:

@@ -25,9 +25,10 @@ class TokenRevoked(Struct, frozen=True, gc=False, tag="token_revoked"):
 
 @final
 class ToolsChanged(Struct, frozen=True, gc=False, tag="tools_changed"):
-    """A client of this owner has brought tools, changed them or taken them away."""
+    """Tools of this owner were brought, changed or taken away."""
 
     owner: str
+    """Empty: everybody's tools."""
 
 
 @final

@@ -63,11 +63,11 @@ class Recovery(Struct, frozen=True):
     interrupted: tuple[str, ...] = ()
     """Never handed out: safe to call again."""
     unknown_outcome: tuple[str, ...] = ()
-    """Handed out when the process ended, and nobody knows what came of it."""
+    """Handed out when the process ended; the outcome is unknown."""
     repeatable: tuple[str, ...] = ()
     """Those of `unknown_outcome` that only read: they may be called again."""
     expired: tuple[str, ...] = ()
-    """They waited for a person, a browser or a client, and nobody came in time."""
+    """They waited for a person, a browser or a client, and no answer came in time."""
     waiting: tuple[str, ...] = ()
     """Still open, and answerable."""
     closed: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class DeviceRow(Struct, frozen=True):
     gone: Mapping[str, str] = {}
     """Those of tools that it had before: a definition that goes and comes back changed has changed too."""
     changed: tuple[str, ...] = ()
-    """Tools whose definition changed, and nobody has looked at them yet."""
+    """Tools whose definition changed, and that no person has looked at yet."""
 
 
 class Pin(Struct, frozen=True):

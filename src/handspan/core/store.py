@@ -1,7 +1,7 @@
 """Every Protocol of what lasts: what the rooms above may ask of a store, whichever database fills it (SPEC A2, K1, S6).
 
-`Store` at the end is all of it. Its nouns are in `core/records.py`. Every row has an owner, and who is not the owner
-gets the same words as for something that never was. Any method raises `StoreError` when the database can't be used.
+`Store` at the end is all of it. Its nouns are in `core/records.py`. Every row has an owner. Any other owner gets
+the same words as for something that never was. Any method raises `StoreError` when the database can't be used.
 """
 
 from asyncio import Future
@@ -110,7 +110,7 @@ class Journal(Ledger, Protocol):
         """The owner's calls that have no result yet, the first one first."""
 
     async def left_open(self) -> Sequence[CallRecord]:
-        """The calls that processes which are gone had handed to clients who may come back, the first one first.
+        """The calls that processes which are gone had handed to clients that may come back, the first one first.
 
         They are for this process from now on, so that no other waits for the same clients.
         """
@@ -128,7 +128,7 @@ class Conversations(Protocol):
         """A new, empty session; with an id in `session` the owner's one, made only if need be. `NotYours`."""
 
     async def find(self, session: str, *, owner: str) -> SessionRecord | None:
-        """This session, for who may also begin one under this id: None where there is none. `NotYours`."""
+        """This session, for a caller that may also begin one under this id; None where there is none. `NotYours`."""
 
     async def get(self, session: str, *, owner: str) -> SessionRecord:
         """This session, without its messages."""
@@ -257,7 +257,7 @@ class KeptQuestions(Questions, Protocol):
         """What this owner could answer now; `expires_in` is what is left of it."""
 
     async def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
-        """Answer a question of one's own; False when it is not open any more, or is somebody else's."""
+        """Answer a question of one's own; False when it is not open any more, or is another owner's."""
 
 
 class RuleBook(Protocol):
@@ -383,6 +383,13 @@ class MemoryBook(Protocol):
         """Remove those that are so; how many they were."""
 
 
+class Idempotency(Protocol):
+    """What lasts of requests that come with a key of their client's: the ids of their calls, which the ledger knows."""
+
+    async def call_id(self, owner: str, key: str) -> str:
+        """The id of the call that this owner asks for under this key: always the same, and not to be guessed."""
+
+
 class KeptArtifacts(Artifacts, Protocol):
     """The artifacts that tools see, with what doors need beside: files in pieces, and the end of a session."""
 
@@ -458,6 +465,8 @@ class Store(Protocol):
     def browser_tools(self) -> ToolSetBook: ...
     @property
     def memories(self) -> MemoryBook: ...
+    @property
+    def idempotency(self) -> Idempotency: ...
     @property
     def artifacts(self) -> KeptArtifacts: ...
     @property

@@ -89,7 +89,7 @@ class Asking:
         began = time.monotonic()
         caller.asked(question)
         # P2: on a device the platform's own prompt asks, where the tool's person is.
-        there: Questions | None = getattr(entry.tool, "questions", None) if kind == "permission" else None
+        there: Questions | None = entry.questions if kind == "permission" else None
         answer = await (self._questions if there is None else there).ask(question)
         if answer is None:
             raise Waiting

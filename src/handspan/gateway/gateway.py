@@ -214,7 +214,7 @@ class Gateway:
             peer = self.peers.find(origin.connection)
             if peer is not None:
                 peer.calls.finished(call.id)
-        if call.tool.is_in_a_browser and call.status == "timeout":
+        if call.tool.answered_by == "request" and call.status == "timeout":
             self._answered.expired(call.id)
         if self.live:
             self.live.publish(call.owner, "calls", {"id": call.id, "tool": call.name, "session": call.session})

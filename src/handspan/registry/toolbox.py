@@ -1,6 +1,7 @@
 """One session's view of the tools: what it lists is what it can call (SPEC R4, R7, R8)."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -11,6 +12,9 @@ from handspan.core.tool import ToolSpec
 from handspan.registry.entry import Entry
 from handspan.registry.selection import Selection
 from handspan.registry.shelf import Shelf
+
+_HIDDEN: Final = "it is internal, and hidden until a skill that is on names it"
+_CHANGED: Final = "its definition is not the one that a person agreed to, and nobody has accepted it yet"
 
 
 class Reason(Struct, frozen=True):
@@ -67,16 +71,26 @@ class Toolbox:
             )
         if not self._selection.names(entry):
             return ToolError("tool_not_available", f"Tool {name!r} is not available to the agent {self._agent.name!r}.")
+        if self._selection.hides(entry):
+            return ToolError("tool_not_available", f"Tool {name!r} is not available: {_HIDDEN}.")
         pattern = self._selection.disabled_by(entry)
-        if pattern is None:
-            return ToolError(
-                "policy_denied",
-                f"Tool {name!r} is not available: it may change things, and the agent {self._agent.name!r} "
-                "is read-only.",
-            )
+        if pattern is not None:
+            text = f"Tool {name!r} is not available: it is switched off for everybody ({pattern!r})."
+            return ToolError("tool_disabled", text)
+        if entry.change is not None and entry.change.blocks:
+            return ToolError("tool_not_available", f"Tool {name!r} is not available: {_CHANGED}.")
         return ToolError(
-            "tool_disabled", f"Tool {name!r} is not available: it is switched off for everybody ({pattern!r})."
+            "policy_denied",
+            f"Tool {name!r} is not available: it may change things, and the agent {self._agent.name!r} is read-only.",
         )
+
+    def accept(self, entry: Entry) -> bool:
+        """A person agrees to the definition of this tool as it is now; False when nobody had to."""
+        return self._selection.accept(entry.spec.name, entry.spec.fingerprint, entry.scope)
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a tool of this name in a scope of this session, usable or not."""
+        return self._nearest(name) is not None
 
     def why(self, name: str) -> list[Reason]:
         """Every reason that lets this agent use the tool or keeps it from it."""
@@ -89,7 +103,7 @@ class Toolbox:
         refused = mode_refuses(agent.mode, entry.spec.annotations)
         return [
             Reason(True, f"It exists: {entry.origin}, scope {entry.scope}, version {entry.spec.version}."),
-            _chosen_by(agent, name),
+            self._chosen(name),
             Reason(
                 not denied,
                 f"The agent's deny list names it: {_listed(denied)}." if denied else "No deny rule names it.",
@@ -99,7 +113,28 @@ class Toolbox:
                 not refused,
                 f"Mode {agent.mode!r} " + ("refuses it: it is not read-only." if refused else "permits it."),
             ),
+            *self._reasons_of_source(entry),
         ]
+
+    def _chosen(self, name: str) -> Reason:
+        skilled = self._selection.skill_tools
+        if skilled is None:
+            return _chosen_by(self._agent, name)
+        if matches_any(skilled, name):
+            return Reason(True, "A skill that is on names it.")
+        return Reason(False, f"The skills that are on do not name it: {_listed(skilled)}.")
+
+    def _reasons_of_source(self, entry: Entry) -> list[Reason]:
+        """What its source says of it that is not the same for all tools."""
+        reasons: list[Reason] = []
+        if entry.internal:
+            is_hidden = self._selection.hides(entry)
+            text = f"I{_HIDDEN[1:]}." if is_hidden else "It is internal, and a skill that is on shows it."
+            reasons.append(Reason(not is_hidden, text))
+        if entry.change is not None:
+            text = "It is new: a person is asked before its first call." if entry.is_new else f"I{_CHANGED[1:]}."
+            reasons.append(Reason(not entry.change.blocks, text))
+        return reasons
 
     def _usable_specs(self) -> list[ToolSpec]:
         near, lasting = self._session.entries | self._turn.entries, self._selection.specs()

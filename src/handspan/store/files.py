@@ -1,15 +1,38 @@
 """Files and folders of the state, for their owner alone (SPEC S6)."""
 
+import errno
 import os
 import secrets
+import stat
 from pathlib import Path
+from typing import Final
+
+_LARGEST: Final = 64 * 1024
+"""Bytes of a small file."""
 
 
 def make_private(folder: Path) -> None:
-    """Have this folder, with access for nobody else, also where it was there before. `OSError` when that can't be."""
+    """Make this folder accessible to its owner alone, also where it was there before. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.stat().st_mode & 0o077:  # made by someone else, or with a wider umask in mind
         folder.chmod(0o700)
+
+
+def read_private(path: Path) -> bytes | None:
+    """What a small file holds, closed to others if it was not; None where there is none. `OSError`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if kind & 0o077:
+            os.fchmod(descriptor, 0o600)
+        return os.read(descriptor, _LARGEST)
+    finally:
+        os.close(descriptor)
 
 
 def write_private(path: Path, data: bytes, *, is_synced: bool = False) -> None:

@@ -1,6 +1,6 @@
 """What a person has switched off or on, as small files of the state folder (SPEC R9, A3).
 
-Whoever changes one reads the others first: programs that use one state folder share them.
+A change reads the file first: programs that use one state folder share it.
 """
 
 import asyncio

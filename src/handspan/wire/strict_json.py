@@ -34,15 +34,14 @@ def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: i
         value: Json = _decode(raw)
     except (ValueError, RecursionError) as error:  # msgspec.DecodeError and UnicodeDecodeError are ValueErrors
         _refuse(raw, max_depth, error)
-    kind = type(value)
-    if kind is not dict and kind is not list:  # no keys, no levels
+    if type(value) is not dict and type(value) is not list:  # no keys, no levels
         return value
     # Every level has its bracket: few brackets can't be deep. A short text is not even worth counting.
     if len(raw) > max_depth and _brackets(raw) > max_depth:
         _refuse_depth(value, max_depth)
     # Every key has its colon, so equal counts leave no room for a key that was dropped.
-    colons = raw.count(b":") if type(raw) is bytes else raw.count(":")
-    keys = len(value) if kind is dict else 0
+    colons = raw.count(b":") if isinstance(raw, bytes) else raw.count(":")
+    keys = len(value) if type(value) is dict else 0
     if colons == keys or _comes_out_the_same(raw, value) or _accounts_for(colons, raw, value):
         return value
     return parse_slowly(raw, max_depth=max_depth)

@@ -25,7 +25,7 @@ from handspan.models.model import Model, ModelEvent, Projection
 from handspan.models.plain import KeptMessages
 from handspan.models.scripted import Request, Scripted, ScriptTurn
 
-WAIT = 20.0
+WAIT = 60.0
 """No test waits longer than that for anything."""
 
 STRANGER = Principal("stranger")

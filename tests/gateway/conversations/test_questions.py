@@ -18,7 +18,7 @@ from handspan.core.principals import OPERATOR, Origin
 from handspan.core.questions import Answer, Question
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, Success
-from handspan.core.tool import ToolSpec
+from handspan.core.tool import Handling, ToolSpec
 from handspan.gateway.conversations.turn_events import QuestionOver
 from handspan.models.scripted import call
 from tests.gateway.conversations.talking import CAREFUL, STRANGER, WAIT, Front, House, all_of, soon, until
@@ -182,9 +182,11 @@ async def test_a_tool_can_bring_the_place_where_its_person_is(house: House) -> N
             self.asked.append(question)
             return ALLOW
 
+    device = OnTheDevice()
+
     class Camera:
         spec = ToolSpec("camera", "Take a picture.", {"type": "object"}, ("camera",))
-        questions = OnTheDevice()
+        handling = Handling(questions=device)
 
         async def run(self, arguments: Any, ctx: Any) -> str:
             return "click"
@@ -193,14 +195,14 @@ async def test_a_tool_can_bring_the_place_where_its_person_is(house: House) -> N
     house.plays(call("camera"), "nice", call("camera"), "fine")
     front = Front()
     assert (await house.say("smile", front)).reason == "done"
-    assert [question.subject for question in Camera.questions.asked] == ["camera"]
+    assert [question.subject for question in device.asked] == ["camera"]
     assert front.of(QuestionAsked) == [], "nobody is asked here"
     turn = house.start("again", agent="Careful")
     (question,) = await asked(house)
     assert question.kind == "approval", "whether the agent may is asked here all the same"
     await answered(house, question)
     await soon(turn)
-    assert len(Camera.questions.asked) == 1
+    assert len(device.asked) == 1
 
 
 # A gateway that dies.

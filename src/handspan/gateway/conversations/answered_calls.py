@@ -68,7 +68,7 @@ class AnsweredCalls:
         record = await self._store.ledger.find(call_id)
         if record is None or not record.session:
             return
-        if record.tool.is_in_a_browser:
+        if record.tool.answered_by == "request":
             await self._end_run(record)
         else:
             await self._turns.go_on(record.session, record.owner)
@@ -96,5 +96,5 @@ class AnsweredCalls:
             self._turns.tell(record.session, record.owner, CallProgress(record.id, record.name, value))
 
         # What was not a page's tool when it was called does not become one: another run may be at work by now.
-        in_turn = record.tool.is_in_a_browser
+        in_turn = record.tool.answered_by == "request"
         return self._conversing.caller(agent, Principal(record.owner), record.session, report, in_turn=in_turn)

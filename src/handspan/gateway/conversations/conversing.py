@@ -14,7 +14,7 @@ from handspan.agent.log import StoredLog
 from handspan.agent.loop import Loop
 from handspan.agent.session import Session
 from handspan.agent.skill_file import Skill
-from handspan.agent.skills import Skills, instructions_with, narrowed
+from handspan.agent.skills import Skills, allowed_globs, instructions_with
 from handspan.agent.use_skill import UseSkill
 from handspan.core.agents import Agent
 from handspan.core.context import Progress, no_progress
@@ -144,10 +144,17 @@ class Conversing:
         return usage_lines(sums)
 
     def caller(
-        self, agent: Agent, who: Principal, session_id: str, progress: Progress = no_progress, *, in_turn: bool = True
+        self,
+        agent: Agent,
+        who: Principal,
+        session_id: str,
+        progress: Progress = no_progress,
+        *,
+        in_turn: bool = True,
+        skill_tools: tuple[str, ...] | None = None,
     ) -> Caller:
         """Somebody to make calls for in this session, in its turns or beside them."""
-        box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn)
+        box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn, skill_tools=skill_tools)
         return Caller(who, agent, box, session_id, progress)
 
     def _session(
@@ -178,8 +185,9 @@ class Conversing:
         session.knows_skills = True
         session.skills = tuple({skill.name: skill for skill in skills}.values())
         words = instructions_with(session.agent, session.skills, self._skills.usable_lately())
-        agent = structs.replace(narrowed(session.agent, session.skills), instructions=words)
-        session.caller = self.caller(agent, session.caller.who, session.id)
+        agent = structs.replace(session.agent, instructions=words)
+        globs = allowed_globs(session.skills)
+        session.caller = self.caller(agent, session.caller.who, session.id, skill_tools=globs)
 
     @asynccontextmanager
     async def _turn(self, session: Session, emit: Hear) -> AsyncIterator["_Turn"]:

@@ -10,7 +10,9 @@ from handspan.config.settings import Settings
 from handspan.core.context import ToolContext, no_progress
 from handspan.core.errors import ConfigError
 from handspan.core.principals import Principal
+from handspan.core.sources import SourceState
 from handspan.core.version import VERSION
+from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.open_answers import Health, Pong
 from handspan.gateway.rest.errors import Problem
 from handspan.gateway.rest.route import Family, Visit
@@ -47,6 +49,8 @@ class Status(Struct, frozen=True):
     tools: int
     agent: str
     """The agent that is meant where none is named."""
+    sources: dict[str, SourceState]
+    """What supplies tools, by name. What exactly is wrong with one is shown to `admin` tokens."""
 
 
 class WhichModel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,6 +126,7 @@ async def status(visit: Visit) -> Status:
         sandbox=(await app.sandbox.ready()).active,
         tools=len(app.registry.toolbox(agent, visit.who).specs()),
         agent=agent.name,
+        sources={source.name: _shown_state(visit, source.state) for source in app.sources},
     )
 
 
@@ -165,6 +170,10 @@ async def _which(visit: Visit, named: str) -> ChosenModel:
         raise Problem(404, "not_found", str(error)) from None
     model = chosen.model
     return ChosenModel(model.name, getattr(model.projection(), "api", model.name), chosen.why)
+
+
+def _shown_state(visit: Visit, state: SourceState) -> SourceState:
+    return state if may(visit.who, ADMIN) else state.without_details()
 
 
 def _temperature(settings: Settings) -> float:

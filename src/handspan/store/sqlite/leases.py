@@ -37,7 +37,7 @@ class FileLeases:
             fresh = self._folder / f".{self.own}"
             self._lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fresh.rename(self._folder / self.own)  # now that it is locked: whoever sees it sees it locked
+            fresh.rename(self._folder / self.own)  # now that it is locked: other processes see it only locked
         except OSError as error:
             raise StoreError(f"The folder {error.filename!r} can't be used: {error.strerror}.") from None
 
@@ -71,7 +71,9 @@ class FileLeases:
         except OSError:
             return False
         try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look at once do not mistake each other
+            fcntl.flock(
+                lock, fcntl.LOCK_SH | fcntl.LOCK_NB
+            )  # shared: two processes that look at once do not mistake each other
         except BlockingIOError:
             return True
         finally:
@@ -80,6 +82,6 @@ class FileLeases:
 
 
 async def lost_leases(database: Database, leases: Leases) -> frozenset[str]:
-    """The leases in rows of open work whose processes are gone; who takes one later is not among them, and alive."""
+    """The leases in rows of open work whose processes are gone. A lease that is not among them counts as alive."""
     rows = database.read_now(lambda connection: connection.execute(_HOLDERS).fetchall())
     return frozenset([holder for (holder,) in rows if not await leases.is_alive(holder)])

@@ -13,6 +13,7 @@ from handspan.core.errors import StoreError
 from handspan.core.records import Recovery
 from handspan.core.store import KeptArtifacts
 from handspan.store.artifacts import FolderArtifacts
+from handspan.store.idempotency import FileIdempotency
 from handspan.store.sqlite.agents import StoredAgents
 from handspan.store.sqlite.browser import StoredBrowserTools
 from handspan.store.sqlite.conversations import StoredConversations
@@ -55,6 +56,7 @@ class SqliteStore:
         self.database = Database(folder)
         self.leases = FileLeases(folder / "runs")
         self.artifacts: KeptArtifacts = artifacts or FolderArtifacts(folder / "artifacts")
+        self.idempotency = FileIdempotency(folder)
         self.switches = FileSwitches(folder)
         self.skill_switches = FileSkillSwitches(folder)
         self.ledger = StoredLedger(self.database, self.leases, clock)
