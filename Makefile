@@ -27,7 +27,7 @@ test: setup system ## every gate and every test; the three parts run side by sid
 	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target check sdk pytest
 
 pytest: setup system ## the tests in Python
-	@cd $(ROOT) && $(BIN)/python -m compileall -q src tests # the tests start hundreds of processes: none shall compile
+	@cd $(ROOT) && $(BIN)/python -m compileall -q src # the tests start hundreds of processes: none shall compile
 	@cd $(ROOT) && $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 coverage: setup system ## the tests in Python, and which branches they try: at least 90 % of them, and how many in each room

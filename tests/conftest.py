@@ -1,5 +1,6 @@
 """What every test may ask for."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,12 @@ from tests.thoroughness import choose_profile
 
 choose_profile()
 read_certificates_once()
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look no more at what stays: the tests themselves, and the libraries that they load."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
