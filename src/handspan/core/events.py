@@ -113,7 +113,7 @@ class Ended(Struct, frozen=True, tag="ended"):
     text: str = ""
     """The model's last words, or what went wrong."""
     fault: TurnFault | UnsetType = UNSET
-    """With the reason `error`, unless it came from a gateway over the wire."""
+    """With the reason `error`, where it is known."""
 
 
 @final

@@ -259,5 +259,6 @@ def test_what_is_no_event_stays_a_frame_of_its_own() -> None:
     assert frames.seq == 0
     failed = sent(frames, Ended("error", "No key.", TurnFault("model", "auth")))
     assert types(failed) == ["event", "error"] and failed[1]["code"] == "AUTH_ERROR"
-    assert failed[0]["event"] == {"type": "ended", "reason": "error", "text": "No key."}
+    fault = {"of": "model", "code": "auth"}
+    assert failed[0]["event"] == {"type": "ended", "reason": "error", "text": "No key.", "fault": fault}
     assert types(sent(frames, Ended("aborted"), Ended("pending"))) == ["event", "event"]

@@ -3,7 +3,6 @@
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, structs
 
 from handspan.agent.turn_events import Accepted, AnsweredBefore, Happening, Prompted, QuestionOver
 from handspan.core.clean import visible
@@ -114,8 +113,7 @@ class EventFrames:
         if isinstance(happening, Prompted | Titled | QuestionOver | Accepted):
             return extras
         self.seq += 1
-        shown = structs.replace(happening, fault=UNSET) if isinstance(happening, Ended) else happening
-        event = EventFrame(self.seq, msgspec.to_builtins(shown, str_keys=True), turn)
+        event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True), turn)
         if isinstance(happening, Ended) and happening.reason == "error":  # `error` stays as it is, and has the code
             return [event, error_frame(happening)]
         return [event, *extras]
