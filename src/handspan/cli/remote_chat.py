@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 
 from msgspec import Struct
 
+from handspan.agent.loading import LAST, usage_lines
 from handspan.cli.conversation import tool_line
 from handspan.cli.remote import Remote, RemoteRefused, segment
 from handspan.cli.remote_agents import RemoteAgent, agent_called, skill_notes
@@ -19,7 +20,6 @@ from handspan.core.errors import HandspanError
 from handspan.core.events import CallFinished, Ended, QuestionAsked
 from handspan.core.questions import Question, Questions
 from handspan.core.records import UsageSum
-from handspan.gateway.conversations.conversing import LAST, usage_lines
 
 _CLOSED: Final = Ended("error", "The gateway has ended this conversation. Begin it again: what was said is kept there.")
 

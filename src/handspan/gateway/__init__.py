@@ -1,7 +1,7 @@
 """DOORS: where everything meets, and where the world comes in.
 
 Holds:   `app.py`, the house put together from the settings; `gateway.py`, its doors; `server.py`, the port. Rooms:
-         `entry/` (who comes in), `conversations/` (turns, sessions, questions), `clients/` (sockets and devices),
+         `entry/` (who comes in), `sessions/` (what waits for a person or a client), `clients/` (sockets and devices),
          `rest/` (HTTP for programs and the page), `graph/` (runs whose tools live in a web page).
 Imports: everything below. No rules of its own: a door translates, the engine decides.
 To add:  a new part of the product is made in `app.py` or `gateway.py` and handed to whoever needs it.

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
 
+from handspan.agent.agents import Agents
+from handspan.agent.loading import ConversationLoader
 from handspan.agent.skill_folders import skill_folders
 from handspan.agent.skills import Skills
 from handspan.config.settings import Settings
@@ -24,8 +26,6 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
-from handspan.gateway.conversations.agents import Agents
-from handspan.gateway.conversations.conversing import Conversing
 from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_another
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
@@ -95,7 +95,7 @@ class App:
         )
         self.agents = Agents(settings, self.store.agents if self.store else None)
         self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
-        self._conversing: Conversing | None = None
+        self._loader: ConversationLoader | None = None
         self._models: list[_Closable] = []
         self.sources: list[ToolSource] = [
             BuiltinTools(self.registry, settings, self.sandbox, self.guard),
@@ -185,13 +185,13 @@ class App:
             self._models.append(choice.model)
         return choice
 
-    def conversing(self) -> Conversing:
-        """Sessions to talk to; only where calls are kept (`durable`)."""
+    def loader(self) -> ConversationLoader:
+        """What opens sessions; only where calls are kept (`durable`)."""
         if self.store is None:
             raise ConfigError("Conversations are kept, and this house keeps nothing: open it with durable=True.")
-        if self._conversing is None:
-            self._conversing = Conversing(self.store, self.engine, self.registry, self.skills)
-        return self._conversing
+        if self._loader is None:
+            self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills)
+        return self._loader
 
     def caller(
         self,

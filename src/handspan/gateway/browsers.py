@@ -26,13 +26,13 @@ class BrowserDoors:
         rules = gateway.offer_rules
         tools = BrowserTools(app.registry, rules, settings.browser_call)
         book = ToolBook(store.browser_tools, tools, rules.limits.tools)
-        self._runs = Runs(store, app.engine, app.artifacts, gateway.turns, tools, book)
+        self._runs = Runs(store, app.engine, app.artifacts, gateway.sessions, tools, book)
         doors = GraphDoors(
             store=store,
             registry=app.registry,
             agents=app.agents,
             artifacts=app.artifacts,
-            turns=gateway.turns,
+            sessions=gateway.sessions,
             live=gateway.live,
             runs=self._runs,
             tools=tools,

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import structs
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from handspan.agent.sessions import Sessions
 from handspan.bus.memory import STRICT_VARIABLE, MemoryBus
 from handspan.config.settings import Settings
 from handspan.core.bus import (
@@ -32,9 +33,6 @@ from handspan.gateway.clients.leftovers import Leftovers
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens, kept_key
 from handspan.gateway.clients.ws import WebSocketDoor, WsDoors
-from handspan.gateway.conversations.answered_calls import AnsweredCalls
-from handspan.gateway.conversations.questions import AwaitedQuestions
-from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth, AuthMiddleware
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.refusals import Refused, is_graph, send_refusal, send_whole
@@ -42,6 +40,8 @@ from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.prefix import PathPrefix, with_one_slash
+from handspan.gateway.sessions.answered_calls import AnsweredCalls
+from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
@@ -82,7 +82,7 @@ class Gateway:
         self._http: Any = None
         self._browsers: Any = None
         self._admitting = AuthMiddleware(self._answer, self.auth)
-        self.turns: Turns
+        self.sessions: Sessions
         self.peers: Peers
         self._leftovers: Leftovers
         self._answered: AnsweredCalls
@@ -105,12 +105,14 @@ class Gateway:
                 self.model_choice()
             )  # a wrong name is told at the start; what has to be looked for is looked for later
         app, store = self.app, self.store
-        conversing = app.conversing()
-        self.turns = Turns(store, conversing, app.agents, self._choose_model, self.bus)
-        self._answered = AnsweredCalls(store, app.engine, conversing, app.agents, self.turns)
-        self._leftovers = Leftovers(app.engine, app.artifacts, self.settings.workspace, self.turns.go_on)
+        loader = app.loader()
+        self.sessions = Sessions(store.conversations, loader, app.agents, self._choose_model, self.bus)
+        self._answered = AnsweredCalls(store, app.engine, loader, app.agents, self.sessions)
+        self._leftovers = Leftovers(app.engine, app.artifacts, self.settings.workspace, self.sessions.go_on)
         self.peers = self._peers()
-        self._ws = WebSocketDoor(WsDoors(self.auth, self.peers, self.turns, self.questions, self._limits, self._late))
+        self._ws = WebSocketDoor(
+            WsDoors(self.auth, self.peers, self.sessions, self.questions, self._limits, self._late)
+        )
         self.questions.open(store.questions, self._answered.answered)
         self._subscribe()
         self._leftovers.open(await store.ledger.left_open(), self.settings.gateway.resume_grace)
@@ -121,7 +123,7 @@ class Gateway:
         """Take no new work; what runs finishes, or gets its result, within so many seconds (SPEC G3)."""
         self.peers.is_open = False
         http = self._http.drain(seconds) if self._http is not None else asyncio.sleep(0)
-        await asyncio.gather(self.turns.drain(seconds), http)
+        await asyncio.gather(self.sessions.drain(seconds), http)
 
     async def close(self) -> None:
         """Let go of everything."""

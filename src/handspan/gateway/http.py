@@ -47,7 +47,7 @@ class HttpDoors:
             app=gateway.app,
             artifacts=gateway.app.artifacts,
             auth=gateway.auth,
-            turns=gateway.turns,
+            sessions=gateway.sessions,
             questions=gateway.questions,
             devices=OwnedDevices(gateway.devices, gateway.peers, gateway.auth),
             pairing=gateway.pairing,

@@ -12,7 +12,7 @@ from handspan.tools.artifact import ReadArtifact
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
-from handspan.tools.message import Bus, SendMessage
+from handspan.tools.message import MessageOutlet, SendMessage
 from handspan.tools.sandbox import Sandbox
 from handspan.tools.shell import shell_tools
 from handspan.tools.shell_policy import CommandPolicy
@@ -26,7 +26,12 @@ class BuiltinTools:
     name = "builtin"
 
     def __init__(
-        self, registry: Registry, settings: Settings, sandbox: Sandbox, guard: NetGuard, bus: Bus | None = None
+        self,
+        registry: Registry,
+        settings: Settings,
+        sandbox: Sandbox,
+        guard: NetGuard,
+        bus: MessageOutlet | None = None,
     ) -> None:
         self._registry = registry
         self._settings = settings

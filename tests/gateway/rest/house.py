@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp
 
+from handspan.agent.sessions import Sessions
 from handspan.bus.memory import MemoryBus
 from handspan.config.load import load_settings
 from handspan.config.settings import Settings
@@ -21,9 +22,6 @@ from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
-from handspan.gateway.conversations.answered_calls import AnsweredCalls
-from handspan.gateway.conversations.questions import AwaitedQuestions
-from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth, AuthMiddleware
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.live import Live
@@ -33,6 +31,8 @@ from handspan.gateway.rest.errors import ERROR_FORMS
 from handspan.gateway.rest.idempotency import CallIds
 from handspan.gateway.rest.routes import routes
 from handspan.gateway.server import Server
+from handspan.gateway.sessions.answered_calls import AnsweredCalls
+from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn
 from tests.stores import open_artifacts
@@ -61,7 +61,7 @@ class House:
         self.app = App(given, questions=self.questions, durable=True, bus=self.bus)
         self.script: list[ScriptTurn] = ["Hello."]
         self.doors: Doors
-        self.turns: Turns
+        self.sessions: Sessions
         self.asgi: ASGIApp
         self.owner_token = self.stranger_token = self.device_token = self.chat_token = ""
 
@@ -72,8 +72,8 @@ class House:
         assert store is not None
         auth = Auth(self.settings, store.tokens, self.settings.state, self.bus)
         await auth.open()
-        self.turns = Turns(store, app.conversing(), app.agents, self._choose, self.bus)
-        answered = AnsweredCalls(store, app.engine, app.conversing(), app.agents, self.turns)
+        self.sessions = Sessions(store.conversations, app.loader(), app.agents, self._choose, self.bus)
+        answered = AnsweredCalls(store, app.engine, app.loader(), app.agents, self.sessions)
         self.questions.open(store.questions, answered.answered)
         self.devices = Devices(None)
         await self.devices.open()
@@ -81,7 +81,7 @@ class House:
             app=app,
             artifacts=open_artifacts(self.settings.state / "artifacts"),
             auth=auth,
-            turns=self.turns,
+            sessions=self.sessions,
             questions=self.questions,
             devices=self.devices,
             pairing=Pairing(auth),
@@ -106,7 +106,7 @@ class House:
 
     async def drain(self, seconds: float) -> None:
         await self.doors.close()
-        await self.turns.drain(seconds)
+        await self.sessions.drain(seconds)
 
     async def close(self) -> None:
         await self.devices.close()

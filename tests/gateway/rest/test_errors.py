@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from starlette.requests import Request
 
+from handspan.agent.refusals import IdTaken, NoUserMessage, RefusalCode, TurnRefused
 from handspan.core.errors import ConfigError, StoreError, ToolError
-from handspan.gateway.conversations.turn_refusals import IdTaken, NoUserMessage, RefusalCode, TurnRefused
 from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.rest.errors import ERROR_FORMS, as_response, not_found, plain_problem, problem_of
 

@@ -1,15 +1,23 @@
 """What happens in a turn, as the frames that its fronts get (ws.md 3.2-3.8). Pure: no sockets, no clock."""
 
-import re
 from typing import Final
 
 import msgspec
 
+from handspan.agent.turn_events import Accepted, AnsweredBefore, Happening, Prompted, QuestionOver
 from handspan.core.clean import visible
-from handspan.core.events import CallFinished, CallStarted, Ended, QuestionAsked, TextArrived, ThinkingArrived, Titled
+from handspan.core.events import (
+    CallFinished,
+    CallStarted,
+    Ended,
+    QuestionAsked,
+    TextArrived,
+    ThinkingArrived,
+    Titled,
+    TurnFault,
+)
 from handspan.core.questions import FIRST_KINDS
 from handspan.core.questions import Question as AskedQuestion
-from handspan.gateway.conversations.turn_events import Accepted, AnsweredBefore, Happening, Prompted, QuestionOver
 from handspan.wire.ws import as_object
 from handspan.wire.ws_frames import (
     Aborted,
@@ -30,11 +38,6 @@ from handspan.wire.ws_frames import (
 )
 
 _MOST_ERROR: Final = 1000
-_ABOUT_KEYS: Final = re.compile(r"api[ _]key|authentication|unauthori[sz]ed|\b(?:the|no) key\b|\.key:", re.IGNORECASE)
-_ABOUT_MODELS: Final = re.compile(
-    r"provider|model|gemini|\bserver\b|\bconnection\b|\bhost\b|^(?:DNS|TLS|Timeout|Protocol error|The answer)\b",
-    re.IGNORECASE,
-)
 
 
 class ChatFrames:
@@ -90,7 +93,7 @@ class ChatFrames:
             case "aborted":
                 return [Aborted()]
             case "error":
-                return [error_frame(ended.text)]
+                return [error_frame(ended)]
             case _:
                 return [ChunkReset(), Done(said)]
 
@@ -114,8 +117,8 @@ class EventFrames:
             return extras
         self.seq += 1
         event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True), turn)
-        if isinstance(happening, Ended) and happening.reason == "error":  # `error` stays as it is
-            return [event, error_frame(happening.text)]
+        if isinstance(happening, Ended) and happening.reason == "error":  # `error` stays as it is, and has the code
+            return [event, error_frame(happening)]
         return [event, *extras]
 
 
@@ -174,15 +177,13 @@ def question_frame(question: AskedQuestion) -> Question:
     )
 
 
-def error_frame(text: str) -> Error:
-    """Why a turn failed, for a person; the code is read off the words (ws.md 3.3)."""
-    message = visible(text)
+def error_frame(ended: Ended) -> Error:
+    """Why a turn failed, for a person, with the code of ws.md 3.3."""
+    message = visible(ended.text)
     shown = message if len(message) <= _MOST_ERROR else f"{message[: _MOST_ERROR - 1]}…"
     code: FrameCode = "AGENT_ERROR"
-    if _ABOUT_KEYS.search(message):
-        code = "AUTH_ERROR"
-    elif _ABOUT_MODELS.search(message):
-        code = "PROVIDER_ERROR"
+    if isinstance(ended.fault, TurnFault) and ended.fault.of == "model":
+        code = "AUTH_ERROR" if ended.fault.code == "auth" else "PROVIDER_ERROR"
     return Error(shown, code)
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from handspan.agent.refusals import GatewayStops, TurnRefused
 from handspan.core.errors import ConfigError, HandspanError, StoreError, ToolError
-from handspan.gateway.conversations.turn_refusals import GatewayStops, TurnRefused
 from handspan.gateway.entry.refusals import Refused
 from handspan.gateway.rest.errors import Problem
 from handspan.wire.graph_faults import BodyError, Detail, code_of

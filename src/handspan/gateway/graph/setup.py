@@ -32,7 +32,7 @@ async def stop(doors: GraphDoors, client: Client, request: Request) -> StopAnswe
 async def fix(doors: GraphDoors, client: Client, request: Request) -> FixAnswer:
     """Close the calls that nobody will answer any more."""
     thread = graph.read_stop(await read_whole(request, BODY_BYTES, BODY_SECONDS))
-    if doors.turns.state(thread, client.who.owner) is not None:
+    if doors.sessions.state(thread, client.who.owner) is not None:
         text = "A run is at work in this thread: stop it, or wait for its end."
         return FixAnswer(message=text, removed_count=0, state=await _state(doors, client, thread))
     waiting = await doors.store.ledger.open_calls(owner=client.who.owner, session=thread)  # whichever client's

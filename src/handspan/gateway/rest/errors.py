@@ -10,9 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from handspan.agent.refusals import RefusalCode, TurnRefused
 from handspan.core.errors import ConfigError, ErrorCode, HandspanError, StoreError, ToolError
 from handspan.core.values import encode
-from handspan.gateway.conversations.turn_refusals import RefusalCode, TurnRefused
 from handspan.gateway.entry.refusals import Refused
 
 JSON: Final = "application/json"

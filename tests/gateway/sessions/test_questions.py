@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from handspan.agent.turn_events import QuestionOver
 from handspan.core.bus import QuestionEnded
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.errors import DefinitionError, InvalidAnswer, StoreError
@@ -19,9 +20,8 @@ from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, Success
 from handspan.core.tool import Handling, ToolSpec
-from handspan.gateway.conversations.turn_events import QuestionOver
 from handspan.models.scripted import call
-from tests.gateway.conversations.talking import CAREFUL, STRANGER, WAIT, Front, House, all_of, soon, until
+from tests.gateway.sessions.talking import CAREFUL, STRANGER, WAIT, Front, House, all_of, soon, until
 from tests.stores import database_of
 
 pytestmark = pytest.mark.anyio
@@ -85,7 +85,8 @@ async def test_a_turn_that_is_aborted_asks_nobody_any_more(house: House) -> None
     front = Front()
     turn = house.start("note it", front, agent="Careful")
     (question,) = await asked(house)
-    assert await house.turns.abort("s", OWNER)
+    await until(lambda: front.of(QuestionAsked))  # it is told a moment after it is stored
+    assert house.sessions.abort("s", OWNER)
     assert await soon(turn) == Ended("aborted")
     assert front.of(QuestionOver) == [QuestionOver(question.id)]
     assert await soon(house.questions.open_for(owner=OWNER)) == []
@@ -111,7 +112,7 @@ async def test_a_store_that_can_not_keep_a_question_fails_the_call(
 
 async def test_a_turn_waits_for_the_answer_and_goes_on(house: House) -> None:
     front, watcher = Front(), Front()
-    house.turns.watch("s", OWNER, watcher)
+    house.sessions.get("s", OWNER).listen(watcher)
     turn = house.start("note it", front, agent="Careful")
     (question,) = await asked(house)
     (record,) = await soon(house.store.ledger.open_calls(owner=OWNER))
@@ -169,7 +170,7 @@ async def test_what_a_person_said_always_to_is_not_asked_again(house: House, tmp
         assert (await again.say("more", front)).reason == "done"
         assert again.runs == ["b"] and front.of(QuestionAsked) == [] == front.of(QuestionOver)
     finally:
-        await again.turns.drain(0)
+        await again.sessions.drain(0)
         await again.app.close()
 
 
@@ -321,7 +322,7 @@ async def test_questions_outlive_a_killed_gateway_and_their_calls_run_once(tmp_p
     house, recovery = await reborn(tmp_path)
     watcher = Front()
     try:
-        house.turns.watch("s", OWNER, watcher)
+        house.sessions.get("s", OWNER).listen(watcher)
         await soon(house.answered.recover(recovery))
         first, second = await asked(house, 2)
         assert {first.id, second.id} == set(ids)
@@ -336,10 +337,10 @@ async def test_questions_outlive_a_killed_gateway_and_their_calls_run_once(tmp_p
         assert [over.by for over in watcher.of(QuestionOver)] == ["me", ""]
         assert len(house.runs) == 1
         assert await house.texts() == ["note it", *["<note>"] * 4, "thanks"]
-        await until(lambda: not house.turns.running(OWNER))
+        await until(lambda: not house.sessions.running(OWNER))
         assert (await soon(house.store.conversations.get("s", owner=OWNER))).state == "idle"
     finally:
-        await house.turns.drain(0)
+        await house.sessions.drain(0)
         await house.app.close()
 
 
@@ -353,12 +354,12 @@ async def test_an_answer_that_nobody_could_act_on_is_acted_on_at_the_next_start(
     try:
         assert len(recovery.waiting) == 2
         watcher = Front()
-        house.turns.watch("s", OWNER, watcher)
+        house.sessions.get("s", OWNER).listen(watcher)
         await soon(house.answered.recover(recovery))
         await until(lambda: watcher.ends)
         assert sorted(house.runs) == ["a", "b"] and watcher.ends == [Ended("done", "thanks")]
     finally:
-        await house.turns.drain(0)
+        await house.sessions.drain(0)
         await house.app.close()
 
 
@@ -367,7 +368,7 @@ async def test_questions_that_nobody_answers_end_the_calls_and_the_turn_goes_on(
     house, recovery = await reborn(tmp_path)
     watcher = Front()
     try:
-        house.turns.watch("s", OWNER, watcher)
+        house.sessions.get("s", OWNER).listen(watcher)
         await soon(house.answered.recover(recovery))
         await soon(house.answered.expire())
         assert watcher.heard == []
@@ -377,7 +378,7 @@ async def test_questions_that_nobody_answers_end_the_calls_and_the_turn_goes_on(
         assert [event.status for event in watcher.of(CallFinished)] == ["question_expired"] * 2
         assert watcher.ends == [Ended("done", "thanks")] and house.runs == []
     finally:
-        await house.turns.drain(0)
+        await house.sessions.drain(0)
         await house.app.close()
 
 
@@ -393,11 +394,11 @@ async def test_what_expired_while_the_gateway_was_down_lets_the_turn_go_on(tmp_p
         assert len(recovery.expired) == 2
         await soon(house.answered.recover(recovery))
         watcher = Front()
-        house.turns.watch("s", OWNER, watcher)
+        house.sessions.get("s", OWNER).listen(watcher)
         await until(lambda: watcher.ends)
         assert watcher.ends == [Ended("done", "thanks")]
     finally:
-        await house.turns.drain(0)
+        await house.sessions.drain(0)
         await house.app.close()
 
 
@@ -409,12 +410,12 @@ async def test_a_call_whose_agent_is_gone_ends_and_does_not_run(tmp_path: Path) 
         await soon(house.answered.recover(recovery))
         for question in await asked(house, 2):
             await answered(house, question)
-        await until(lambda: not house.turns.running(OWNER) and house.requests)
+        await until(lambda: not house.sessions.running(OWNER) and house.requests)
         records = [await soon(house.store.ledger.get(each.partition("/")[0], owner=OWNER)) for each in ids]
         codes = [record.result.code for record in records if isinstance(record.result, Failure)]
         assert codes == ["tool_not_available"] * 2 and house.runs == []
     finally:
-        await house.turns.drain(0)
+        await house.sessions.drain(0)
         await house.app.close()
 
 
@@ -428,7 +429,7 @@ async def test_a_call_of_no_session_runs_too_and_its_progress_harms_nobody(house
 
     house.app.registry.register(Report(), Origin("plugin", "test"))
     call_id, watcher = new_call_id(), Front()
-    house.turns.watch("s", OWNER, watcher)
+    house.sessions.get("s", OWNER).listen(watcher)
     for session in ("", "s"):
         asking = asyncio.create_task(
             house.app.engine.call(ToolCall("report", {}, call_id + session), house.app.caller(CAREFUL, session=session))
@@ -448,7 +449,7 @@ async def test_a_call_of_no_session_runs_too_and_its_progress_harms_nobody(house
 async def test_an_answer_to_a_call_that_is_not_known_does_nothing(house: House) -> None:
     await soon(house.store.questions.ask(a_question("never")))
     assert await answered(house, a_question("never"))
-    await soon(house.turns.drain(1))
+    await soon(house.sessions.drain(1))
     assert house.runs == []
 
 
@@ -461,5 +462,5 @@ async def test_a_store_that_fails_while_a_call_goes_on_is_told_to_the_log(
     await soon(house.store.questions.ask(a_question("lost")))
     monkeypatch.setattr(house.store.ledger, "find", broken)
     assert await answered(house, a_question("lost"))
-    await soon(house.turns.drain(1))
+    await soon(house.sessions.drain(1))
     assert "The disk is gone." in caplog.text

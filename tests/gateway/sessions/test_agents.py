@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handspan.agent.agents import Agents, KnownAgent, selects, ticked, unticked
 from handspan.config.load import load_settings
 from handspan.config.settings import Settings
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ConfigError
 from handspan.core.values import JsonObject
-from handspan.gateway.conversations.agents import Agents, KnownAgent, selects, ticked, unticked
 from tests.stores import open_store
 
 READER = Agent("reader", ("read_*",), (), "read_only")

@@ -1,6 +1,5 @@
 """What the fronts of a session hear: the events of its turns, and what the gateway has to add to them."""
 
-from collections.abc import Callable
 from typing import TypeAlias, final
 
 from msgspec import Struct
@@ -43,6 +42,3 @@ class AnsweredBefore(Struct, frozen=True, tag="answered_before"):
 
 
 Happening: TypeAlias = Event | Prompted | Titled | QuestionOver | Accepted | AnsweredBefore
-
-Emit: TypeAlias = Callable[[Happening, str], None]
-"""Shows to one front what happens, and in which turn; that is empty for what belongs to none. Never blocks."""

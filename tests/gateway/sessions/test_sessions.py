@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
+from handspan.agent.conversation import Conversation
+from handspan.agent.refusals import SessionRefused
+from handspan.agent.sessions import Sessions
 from handspan.core.agents import Agent
 from handspan.core.events import Ended
 from handspan.core.principals import OPERATOR, Origin, Principal
 from handspan.core.tool import ToolSpec
-from handspan.gateway.conversations.open_sessions import OpenSessions
-from handspan.gateway.conversations.turns import SessionRefused
 from handspan.models.choice import Choice
 from handspan.models.scripted import call
-from tests.gateway.conversations.talking import STRANGER, Front, House, all_of, said, soon, words
+from tests.gateway.sessions.talking import STRANGER, Front, House, all_of, said, soon, words
 
 pytestmark = pytest.mark.anyio
 
@@ -28,9 +29,9 @@ OWNER = OPERATOR.owner
 @pytest.mark.parametrize("session_id", ["a b", "a/b", "x" * 129, "über", "../etc", "a\n"])
 async def test_an_id_that_can_not_be_one_is_refused(house: House, session_id: str) -> None:
     for trying in (
-        house.turns.bind(session_id, OPERATOR),
-        house.turns.say(session_id, OPERATOR, said("hi"), Front()),
-        house.turns.regenerate(session_id, OPERATOR, Front()),
+        house.sessions.bind(session_id, OPERATOR),
+        house.sessions.get(session_id, OPERATOR.owner).say(OPERATOR, said("hi"), Front()).end(),
+        house.sessions.get(session_id, OPERATOR.owner).regenerate(OPERATOR, Front()).end(),
     ):
         with pytest.raises(SessionRefused, match="can't be used") as refused:
             await soon(trying)
@@ -41,9 +42,9 @@ async def test_the_session_of_somebody_else_is_refused_everywhere(house: House) 
     house.plays("hello")
     await house.say("hi", session="kitchen")
     for trying in (
-        house.turns.bind("kitchen", STRANGER),
-        house.turns.say("kitchen", STRANGER, said("hi"), Front()),
-        house.turns.regenerate("kitchen", STRANGER, Front()),
+        house.sessions.bind("kitchen", STRANGER),
+        house.sessions.get("kitchen", STRANGER.owner).say(STRANGER, said("hi"), Front()).end(),
+        house.sessions.get("kitchen", STRANGER.owner).regenerate(STRANGER, Front()).end(),
     ):
         with pytest.raises(SessionRefused, match="belongs to somebody else") as refused:
             await soon(trying)
@@ -52,16 +53,15 @@ async def test_the_session_of_somebody_else_is_refused_everywhere(house: House) 
 
 
 async def test_a_session_that_is_only_watched_is_somebodys_already(house: House) -> None:
-    unwatch = house.turns.watch("new", OWNER, Front())
-    for trying in (house.turns.bind("new", STRANGER), house.turns.say("new", STRANGER, said("hi"), Front())):
-        with pytest.raises(SessionRefused, match="belongs to somebody else"):
-            await soon(trying)
-    with pytest.raises(SessionRefused):
-        house.turns.watch("new", STRANGER.owner, Front())
-    assert house.turns.state("new", STRANGER.owner) is None and not await house.turns.abort("new", STRANGER.owner)
+    unwatch = house.sessions.get("new", OWNER).listen(Front())
+    with pytest.raises(SessionRefused, match="belongs to somebody else"):
+        await soon(house.sessions.bind("new", STRANGER))
+    with pytest.raises(SessionRefused, match="belongs to somebody else"):
+        house.sessions.get("new", STRANGER.owner)  # neither to say something nor to listen
+    assert house.sessions.state("new", STRANGER.owner) is None and not house.sessions.abort("new", STRANGER.owner)
     unwatch()
     unwatch()
-    assert (await soon(house.turns.bind("new", STRANGER))).session_id == "new"
+    assert (await soon(house.sessions.bind("new", STRANGER))).session_id == "new"
 
 
 async def test_two_who_begin_under_one_id_at_once_are_told_apart(house: House) -> None:
@@ -69,7 +69,7 @@ async def test_two_who_begin_under_one_id_at_once_are_told_apart(house: House) -
 
     async def say(who: Principal) -> object:
         try:
-            return await soon(house.turns.say("new", who, said("hi"), Front()))
+            return await soon(house.sessions.get("new", who.owner).say(who, said("hi"), Front()).end())
         except SessionRefused as refused:
             return refused.code
 
@@ -79,29 +79,29 @@ async def test_two_who_begin_under_one_id_at_once_are_told_apart(house: House) -
 
 async def test_an_agent_that_is_not_there_is_refused(house: House) -> None:
     for trying in (
-        house.turns.bind(None, OPERATOR, agent="Nobody"),
-        house.turns.bind("s", OPERATOR, agent="Nobody"),
-        house.turns.say("s", OPERATOR, said("hi"), Front(), agent="Nobody"),
+        house.sessions.bind(None, OPERATOR, agent="Nobody"),
+        house.sessions.bind("s", OPERATOR, agent="Nobody"),
+        house.sessions.get("s", OPERATOR.owner).say(OPERATOR, said("hi"), Front(), agent="Nobody").end(),
     ):
         with pytest.raises(SessionRefused, match="There is no agent 'Nobody'") as refused:
             await soon(trying)
         assert refused.value.code == "AGENT_INIT_FAILED"
     await house.store.conversations.create(owner=OWNER, agent="Gone", session="old")
     with pytest.raises(SessionRefused, match="was with that one: name another"):
-        await soon(house.turns.bind("old", OPERATOR))
-    assert (await soon(house.turns.bind("old", OPERATOR, agent="Careful"))).agent == "Careful"
+        await soon(house.sessions.bind("old", OPERATOR))
+    assert (await soon(house.sessions.bind("old", OPERATOR, agent="Careful"))).agent == "Careful"
 
 
 async def test_a_closed_store_can_not_bind(tmp_path: Path) -> None:
     house = House(tmp_path)
     with pytest.raises(SessionRefused) as refused:
-        await soon(house.turns.bind("s", OPERATOR))
+        await soon(house.sessions.bind("s", OPERATOR))
     assert refused.value.code == "SESSION_BIND_FAILED"
 
 
 async def test_binding_writes_nothing(house: House) -> None:
-    made = await soon(house.turns.bind(None, OPERATOR, name="Kitchen"))
-    given = await soon(house.turns.bind("cellar", OPERATOR, agent="Careful"))
+    made = await soon(house.sessions.bind(None, OPERATOR, name="Kitchen"))
+    given = await soon(house.sessions.bind("cellar", OPERATOR, agent="Careful"))
     assert (made.message_count, made.name, made.agent) == (0, "Kitchen", "")
     assert (given.session_id, given.message_count, given.agent) == ("cellar", 0, "Careful")
     assert (await soon(house.store.conversations.page(owner=OWNER))).sessions == ()
@@ -109,7 +109,7 @@ async def test_binding_writes_nothing(house: House) -> None:
     await house.say("hi", session=given.session_id, agent="Careful", name="The cellar\u200b")
     known = await soon(house.store.conversations.get("cellar", owner=OWNER))
     assert (known.agent, known.name) == ("Careful", "The cellar")
-    again = await soon(house.turns.bind("cellar", OPERATOR, name="other"))
+    again = await soon(house.sessions.bind("cellar", OPERATOR, name="other"))
     assert (again.message_count, again.name, again.agent, again.persona) == (2, "The cellar", "Careful", "")
 
 
@@ -142,15 +142,20 @@ async def test_an_agent_that_was_changed_acts_so_from_the_next_turn(house: House
 
 
 async def test_sessions_that_were_let_go_are_loaded_again(house: House) -> None:
-    conversing, kept = house.app.conversing(), house.store.conversations
-    sessions = OpenSessions(conversing, kept, house.app.agents, house.choose_model, most=2)
-    first, _ = await soon(sessions.open("a", OWNER))
-    assert (await soon(sessions.open("a", OWNER)))[0] is first
+    loader, kept = house.app.loader(), house.store.conversations
+    sessions = Sessions(kept, loader, house.app.agents, house.choose_model, house.bus, most=2)
+
+    async def opened(session_id: str) -> Conversation:
+        return (await soon(sessions.open(sessions.get(session_id, OWNER), OPERATOR)))[0]
+
+    first = await opened("a")
+    assert await opened("a") is first
     await first.append(said("hi"))
     for other in ("b", "c"):
-        await soon(sessions.open(other, OWNER))
-    again, _ = await soon(sessions.open("a", OWNER))
+        await opened(other)
+    again = await opened("a")
     assert again is not first and again.messages == [said("hi")]
+    assert len(sessions) == 0, "none of them is used"
 
 
 async def test_an_id_that_somebody_else_takes_meanwhile_is_refused(house: House) -> None:
@@ -158,9 +163,9 @@ async def test_an_id_that_somebody_else_takes_meanwhile_is_refused(house: House)
         await house.store.conversations.create(owner=STRANGER.owner, session="s")
         return await house.choose_model(named)
 
-    sessions = OpenSessions(house.app.conversing(), house.store.conversations, house.app.agents, slowly)
+    sessions = Sessions(house.store.conversations, house.app.loader(), house.app.agents, slowly, house.bus)
     with pytest.raises(SessionRefused, match="belongs to somebody else"):
-        await soon(sessions.open("s", OWNER))
+        await soon(sessions.open(sessions.get("s", OWNER), OPERATOR))
 
 
 async def test_what_another_process_said_is_heard_before_the_next_turn(house: House, tmp_path: Path) -> None:
@@ -169,7 +174,7 @@ async def test_what_another_process_said_is_heard_before_the_next_turn(house: Ho
     other = House(tmp_path, ["two"])
     await other.app.open()
     await other.say("2")
-    await other.turns.drain(0)
+    await other.sessions.drain(0)
     await other.app.close()
     await house.say("3")
     assert words(house.requests[-1].messages) == ["1", "one", "2", "two", "3"]
@@ -197,5 +202,5 @@ async def test_the_caller_of_a_turn_is_who_said_it(house: House) -> None:
     house.plays(call("who"), "1", call("who"), "2")
     await house.say("1")
     narrow = Principal(OWNER, ("chat",))
-    await soon(house.turns.say("s", narrow, said("2"), Front()))
+    await soon(house.sessions.get("s", narrow.owner).say(narrow, said("2"), Front()).end())
     assert seen == [OPERATOR, narrow]

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from handspan.agent.loading import loaded
 from handspan.agent.session import Session
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent
 from handspan.core.errors import ToolError
-from handspan.core.events import Event, Titled
 from handspan.core.messages import ResultsMessage, Text, UserMessage
+from handspan.core.principals import OPERATOR
 from handspan.gateway.app import App
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn, call
@@ -33,22 +34,20 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
 
 async def opened(app: App, agent: Agent, turns: list[ScriptTurn]) -> tuple[Session, Scripted]:
     model = Scripted(turns)
-    return await app.conversing().open(agent, Choice(model, "for a test")), model
+    return await app.loader().begin(agent, Choice(model, "for a test")), model
 
 
 def names(session: Session) -> set[str]:
-    return {spec.name for spec in session.caller.box.specs()}
+    return {spec.name for spec in loaded(session).caller.box.specs()}
 
 
-async def say(app: App, session: Session, text: str) -> list[Event | Titled]:
-    events: list[Event | Titled] = []
-    await app.conversing().say(session, UserMessage((Text(text),)), events.append)
-    return events
+async def say(app: App, session: Session, text: str) -> None:
+    await session.say(OPERATOR, UserMessage((Text(text),)), lambda *_: None).end()
 
 
 async def test_a_skill_that_can_not_be_used_is_told_and_the_agent_stays_as_it_is(app: App) -> None:
     session, _ = await opened(app, Agent(skills=("nonsense",)), [])
-    assert "nonsense" in session.notes[0]
+    assert "nonsense" in loaded(session).notes[0]
     assert "read_file" in names(session)
 
 
@@ -70,14 +69,14 @@ async def test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_ne
     await say(app, session, "what time is it")
     assert "read_file" in model.requests[0].tools
     assert model.requests[1].tools == ("get_current_time",)
-    results = session.messages[2]
+    results = loaded(session).messages[2]
     assert isinstance(results, ResultsMessage) and "Tell the time in words." in results.results[0].envelope
 
 
 async def test_a_person_switches_a_skill_on_and_it_stays_on(app: App) -> None:
     session, model = await opened(app, Agent(), ["one", "two"])
     await say(app, session, "hi")
-    await app.conversing().switch_on(session, "clock")
+    await app.loader().switch_on(session, "clock")
     await say(app, session, "again")
     assert "Tell the time in words." not in model.requests[0].instructions.split("clock")[0]
     assert model.requests[1].tools == ("get_current_time",)
@@ -91,7 +90,7 @@ async def test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it(app:
     await say(app, session, "use mine")
     assert "read_file" in names(session)
     with pytest.raises(ToolError):
-        await app.conversing().switch_on(session, "mine")
+        await app.loader().switch_on(session, "mine")
     await app.skills.enable("mine", app.skills.shown("mine").fingerprint)
-    await app.conversing().switch_on(session, "mine")
+    await app.loader().switch_on(session, "mine")
     assert names(session) == {"get_current_time"}

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from handspan.agent.titles import short, title_of
 from handspan.core.errors import StoreError
 from handspan.core.events import Titled
 from handspan.core.messages import Media, Message, UserMessage
 from handspan.core.principals import OPERATOR
 from handspan.core.results import Attachment
-from handspan.gateway.conversations.titles import short, title_of
-from tests.gateway.conversations.talking import Front, House, said, soon
+from tests.gateway.sessions.talking import Front, House, said, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ async def test_a_session_gets_its_name_from_the_first_words_once(house: House) -
     assert front.heard[-1] == Titled("What is the time in Tokyo?")
     await house.say("And in Rome?", front)
     assert len(front.of(Titled)) == 1
-    assert (await soon(house.turns.bind("s", OPERATOR))).name == "What is the time in Tokyo?"
+    assert (await soon(house.sessions.bind("s", OPERATOR))).name == "What is the time in Tokyo?"
 
 
 async def test_a_session_that_has_a_name_keeps_it(house: House) -> None:
@@ -45,7 +45,7 @@ async def test_a_session_that_has_a_name_keeps_it(house: House) -> None:
     house.plays(rename)
     await house.say("3", front, session="t")
     assert front.of(Titled) == []
-    names = [(await soon(house.turns.bind(session, OPERATOR))).name for session in ("s", "bare", "t")]
+    names = [(await soon(house.sessions.bind(session, OPERATOR))).name for session in ("s", "bare", "t")]
     assert names == ["Mine", "Given", "Renamed"]
 
 
@@ -53,7 +53,7 @@ async def test_a_picture_alone_gives_no_name(house: House) -> None:
     house.plays("nice", "yes")
     picture = UserMessage((Media(Attachment("image", "image/png", b"png")),))
     front = Front()
-    await soon(house.turns.say("s", OPERATOR, picture, front))
+    await soon(house.sessions.get("s", OPERATOR.owner).say(OPERATOR, picture, front).end())
     assert front.of(Titled) == []
     await house.say("is it?", front)
     assert front.of(Titled) == [Titled("is it?")]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from handspan.agent.queue import MOST_WAITING
+from handspan.agent.refusals import SessionBusy
 from handspan.core.events import Ended, Titled
 from handspan.core.principals import OPERATOR
-from handspan.gateway.conversations.rooms import MOST_WAITING
-from handspan.gateway.conversations.turns import SessionBusy
 from handspan.models.model import TextDelta
 from handspan.models.scripted import Scripted, call
-from tests.gateway.conversations.talking import STRANGER, Front, House, all_of, soon, until
+from tests.gateway.sessions.talking import STRANGER, Front, House, all_of, soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def test_the_ninth_who_waits_is_refused(house: House) -> None:
     first = house.start("first")
     await soon(house.reached.wait())
     waiting = [house.start(str(number)) for number in range(MOST_WAITING)]
-    await until(lambda: (state := house.turns.state("s", OWNER)) and state.waiting == MOST_WAITING)
+    await until(lambda: (state := house.sessions.state("s", OWNER)) and state.waiting == MOST_WAITING)
     with pytest.raises(SessionBusy, match=r"Session s queue full \(8 pending requests\)"):
         await house.say("one too many")
     house.may_end.set()
@@ -53,29 +53,29 @@ async def test_sessions_do_not_wait_for_each_other(house: House) -> None:
     first = house.start("1", session="a")
     await soon(house.reached.wait())
     assert (await house.say("2", session="b")).text == "other"
-    running = house.turns.running(OWNER)
+    running = house.sessions.running(OWNER)
     assert [(turn.session_id, turn.waiting) for turn in running] == [("a", 0)]
-    assert house.turns.running(STRANGER.owner) == []
+    assert house.sessions.running(STRANGER.owner) == []
     house.may_end.set()
     assert (await soon(first)).text == "first"
-    assert house.turns.running(OWNER) == []
+    assert house.sessions.running(OWNER) == []
 
 
 # Stopping.
 
 
 async def test_there_is_nothing_to_abort(house: House) -> None:
-    assert not await house.turns.abort("s", OWNER)
+    assert not house.sessions.abort("s", OWNER)
     house.plays("hello")
     await house.say("hi")
-    assert not await house.turns.abort("s", OWNER)
+    assert not house.sessions.abort("s", OWNER)
 
 
 async def test_nobody_else_can_abort(house: House) -> None:
     house.plays(call("slow"), "done")
     task = house.start("hi")
     await soon(house.reached.wait())
-    assert not await house.turns.abort("s", STRANGER.owner)
+    assert not house.sessions.abort("s", STRANGER.owner)
     house.may_end.set()
     assert (await soon(task)).reason == "done"
 
@@ -85,8 +85,8 @@ async def test_what_arrived_before_an_abort_is_kept(house: House) -> None:
     front = Front()
     task = house.start("hi", front)
     await soon(house.reached.wait())
-    assert await house.turns.abort("s", OWNER)
-    assert await house.turns.abort("s", OWNER), "a second time is no harm"
+    assert house.sessions.abort("s", OWNER)
+    assert house.sessions.abort("s", OWNER), "a second time is no harm"
     assert await soon(task) == Ended("aborted")
     assert front.ends == [Ended("aborted")]
     assert await house.texts() == ["hi", "let me see", "<slow>", "<slow>"]
@@ -113,7 +113,7 @@ async def test_aborting_while_the_model_speaks_keeps_its_words(house: House) -> 
     house.model = Stalling()
     task = house.start("hi")
     await soon(speaks.wait())
-    assert await house.turns.abort("s", OWNER)
+    assert house.sessions.abort("s", OWNER)
     await soon(task)
     assert await house.texts() == ["hi", "half a sentence"]
 
@@ -124,8 +124,8 @@ async def test_an_abort_reaches_those_who_wait_too(house: House) -> None:
     first = house.start("1", one)
     await soon(house.reached.wait())
     second = house.start("2", other)
-    await until(lambda: (state := house.turns.state("s", OWNER)) and state.waiting)
-    assert await house.turns.abort("s", OWNER)
+    await until(lambda: (state := house.sessions.state("s", OWNER)) and state.waiting)
+    assert house.sessions.abort("s", OWNER)
     assert await all_of(first, second) == [Ended("aborted")] * 2
     assert one.ends == other.ends == [Ended("aborted")]
     assert "2" not in await house.texts()
@@ -135,7 +135,7 @@ async def test_an_abort_reaches_those_who_wait_too(house: House) -> None:
 async def test_who_goes_away_takes_the_turn_along(house: House) -> None:
     house.plays(call("slow"), "later")
     watcher = Front()
-    house.turns.watch("s", OWNER, watcher)
+    house.sessions.get("s", OWNER).listen(watcher)
     task = house.start("1")
     await soon(house.reached.wait())
     task.cancel()
@@ -152,7 +152,7 @@ async def test_a_turn_that_is_cancelled_at_any_moment_leaves_the_session_usable(
         task = house.start("1", front, session=f"s{steps}")
         for _ in range(steps):
             await asyncio.sleep(0.0005)
-        await house.turns.abort(f"s{steps}", OWNER)
+        house.sessions.abort(f"s{steps}", OWNER)
         ended = await soon(task)
         assert front.ends == [ended]
         house.plays("two")
@@ -164,7 +164,7 @@ async def test_an_abort_right_behind_the_message_stops_it(house: House) -> None:
     front = Front()
     task = house.start("1", front)
     await asyncio.sleep(0)  # the turn is wanted, and has not made its first step
-    assert await house.turns.abort("s", OWNER)
+    assert house.sessions.abort("s", OWNER)
     assert await soon(task) == Ended("aborted")
     assert front.ends == [Ended("aborted")]
     assert (await house.say("2")).text == "never"
@@ -178,9 +178,9 @@ async def test_no_turn_begins_when_the_gateway_ends_and_nothing_is_left_running(
     first = house.start("1")
     await soon(house.reached.wait())
     second = house.start("2")
-    await until(lambda: (state := house.turns.state("s", OWNER)) and state.waiting)
+    await until(lambda: (state := house.sessions.state("s", OWNER)) and state.waiting)
     before = asyncio.all_tasks()
-    drain = asyncio.create_task(house.turns.drain(10))
+    drain = asyncio.create_task(house.sessions.drain(10))
     for refused in (second, house.start("3"), house.start("4", session="other")):
         with pytest.raises(SessionBusy, match="is being stopped"):
             await soon(refused)
@@ -196,9 +196,9 @@ async def test_turns_that_do_not_end_in_time_are_aborted(house: House) -> None:
     front = Front()
     first = house.start("1", front)
     await soon(house.reached.wait())
-    await soon(house.turns.drain(0.01))
+    await soon(house.sessions.drain(0.01))
     assert await soon(first) == Ended("aborted")
     assert await house.texts() == ["1", "<slow>", "<slow>"]
     known = await soon(house.store.conversations.get("s", owner=OWNER))
     assert known.state == "idle"
-    await soon(house.turns.drain(1))
+    await soon(house.sessions.drain(1))

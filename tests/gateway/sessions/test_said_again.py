@@ -6,18 +6,17 @@ import sqlite3
 import pytest
 
 from handspan import Pending, tool
+from handspan.agent.past_turns import how_answered, last_turn
+from handspan.agent.refusals import IdTaken, SessionBusy
+from handspan.agent.turn_events import Accepted, AnsweredBefore
 from handspan.core.bus import TurnEvent
 from handspan.core.events import Ended, RoundBegan, TextArrived
 from handspan.core.messages import AssistantMessage, Message, StopReason, Text, UserMessage
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.results import Success
-from handspan.gateway.conversations.past_turns import how_answered, last_turn
-from handspan.gateway.conversations.turn_events import Accepted, AnsweredBefore
-from handspan.gateway.conversations.turn_refusals import IdTaken
-from handspan.gateway.conversations.turns import SessionBusy
 from handspan.models.model import ModelError
 from handspan.models.scripted import call
-from tests.gateway.conversations.talking import Front, House, all_of, said, soon, until
+from tests.gateway.sessions.talking import Front, House, all_of, said, soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +79,7 @@ async def test_a_message_that_is_stopped_while_it_waits_is_never_told_to_be_kept
     await soon(house.reached.wait())
     second = house.start("2", front, message_id="m2")
     await asyncio.sleep(0)
-    assert await house.turns.abort("s", OWNER)
+    assert house.sessions.abort("s", OWNER)
     assert await all_of(first, second) == [Ended("aborted")] * 2
     assert front.of(Accepted) == []
     assert "2" not in await house.texts()
@@ -128,7 +127,7 @@ async def test_a_message_is_kept_before_it_is_told_so_and_before_anything_is_ans
 async def test_all_events_of_a_turn_have_its_id_and_no_other_turn_has_it(house: House) -> None:
     house.plays("one", "two")
     watcher, front = Front(), Front()
-    house.turns.watch("s", OWNER, watcher)
+    house.sessions.get("s", OWNER).listen(watcher)
     await house.say("1", front, message_id="m1")
     first = set(front.turns)
     assert first == {turn_of(front)} == set(watcher.turns)
@@ -198,7 +197,7 @@ async def test_a_message_that_was_answered_is_told_its_end_and_nobody_else_hears
     house.plays([call("note", text="a")], "one")
     front, watcher = Front(), Front()
     await house.say("1", front, message_id="m1")
-    house.turns.watch("s", OWNER, watcher)
+    house.sessions.get("s", OWNER).listen(watcher)
     counted: list[object] = []
     house.bus.subscribe(TurnEvent, counted.append)
     again = Front()
@@ -264,32 +263,32 @@ async def test_a_message_whose_turn_was_cut_off_is_answered_under_the_same_turn(
     await house.store.conversations.append("s", cut, owner=OWNER)
     house.plays("one")
     front, watcher = Front(), Front()
-    house.turns.watch("s", OWNER, watcher)
+    house.sessions.get("s", OWNER).listen(watcher)
     assert await house.say("1", front, message_id="m1") == Ended("done", "one")
     assert set(front.turns) == set(watcher.turns) == {"t1"}
     assert front.of(TextArrived) == watcher.of(TextArrived) != []
     assert await house.texts() == ["1", "one"]
-    assert (await soon(house.turns.bind("s", OPERATOR))).name == "1"
+    assert (await soon(house.sessions.bind("s", OPERATOR))).name == "1"
 
 
 async def test_a_turn_that_waits_goes_on_under_its_id(house: House) -> None:
     await stopped_at_browser(house)
     house.plays(call("browser"), "clicked", call("browser"), "clicked again")
     watcher = Front()
-    unwatch = house.turns.watch("s", OWNER, watcher)
+    unwatch = house.sessions.get("s", OWNER).listen(watcher)
     await house.say("1", message_id="m1")
     again = Front()
     assert (await house.say("1", again, message_id="m1")).reason == "pending"
     assert again.heard == [Accepted("m1")]
     await settle(house)
-    await soon(house.turns.go_on("s", OWNER))
+    await soon(house.sessions.go_on("s", OWNER))
     assert set(watcher.turns) == {turn_of(again)}
-    await soon(house.turns.regenerate("s", OPERATOR, Front()))
+    await soon(house.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, Front()).end())
     unwatch()  # nobody is there who remembers the turn: the conversation does
     await settle(house)
     last = Front()
-    house.turns.watch("s", OWNER, last)
-    await soon(house.turns.go_on("s", OWNER))
+    house.sessions.get("s", OWNER).listen(last)
+    await soon(house.sessions.go_on("s", OWNER))
     assert last.ends == [Ended("done", "clicked again")]
     assert set(last.turns) == {turn_of(again)}
 
@@ -299,10 +298,10 @@ async def test_an_answer_given_anew_is_another_turn_even_if_it_waits(house: Hous
     house.plays("one", call("browser"), "two")
     front, watcher = Front(), Front()
     await house.say("1", front, message_id="m1")
-    house.turns.watch("s", OWNER, watcher)
-    await soon(house.turns.regenerate("s", OPERATOR, Front()))
+    house.sessions.get("s", OWNER).listen(watcher)
+    await soon(house.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, Front()).end())
     await settle(house)
-    await soon(house.turns.go_on("s", OWNER))
+    await soon(house.sessions.go_on("s", OWNER))
     assert watcher.ends == [Ended("pending"), Ended("done", "two")]
     assert len(set(watcher.turns)) == 1
     assert turn_of(front) not in watcher.turns

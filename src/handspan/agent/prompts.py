@@ -3,17 +3,17 @@
 import msgspec
 from msgspec import structs
 
-from handspan.agent.session import Session
+from handspan.agent.conversation import Conversation
+from handspan.agent.turn_events import Prompted
 from handspan.core.messages import Message, UserMessage
-from handspan.gateway.conversations.turn_events import Prompted
 
 
-def prompt_of(session: Session) -> Prompted:
-    """What the session's model is told now."""
-    specs = session.caller.box.specs()
+def prompt_of(conversation: Conversation) -> Prompted:
+    """What the model of this conversation is told now."""
+    specs = conversation.caller.box.specs()
     tools = [{"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in specs]
-    messages = [_for_model(message) for message in session.messages]
-    told = {"instructions": session.caller.agent.instructions, "tools": tools, "messages": messages}
+    messages = [_for_model(message) for message in conversation.messages]
+    told = {"instructions": conversation.caller.agent.instructions, "tools": tools, "messages": messages}
     encoded = msgspec.json.encode(told)
     return Prompted(encoded.decode(), len(encoded) // 4)
 

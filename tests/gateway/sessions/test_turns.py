@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from handspan import Pending, tool
+from handspan.agent.refusals import NoUserMessage, SessionBusy, SessionRefused
+from handspan.agent.turn_events import Prompted
 from handspan.core.agents import Agent
 from handspan.core.errors import StoreError
-from handspan.core.events import CallFinished, CallStarted, Ended, RoundBegan, TextArrived, Titled
+from handspan.core.events import CallFinished, CallStarted, Ended, RoundBegan, TextArrived, Titled, TurnFault
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.results import Success
-from handspan.gateway.conversations.turn_events import Prompted
-from handspan.gateway.conversations.turns import NoUserMessage, SessionBusy, SessionRefused
 from handspan.models.model import ModelError
 from handspan.models.scripted import call
-from tests.gateway.conversations.talking import STRANGER, Front, House, all_of, soon, until, words
+from tests.gateway.sessions.talking import STRANGER, Front, House, all_of, soon, until, words
 
 pytestmark = pytest.mark.anyio
 
@@ -38,8 +38,8 @@ async def test_a_model_that_can_not_be_had_is_an_end_and_no_crash(
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     await house.app.agents.create(Agent("Wrong", model=model))
     front, watcher = Front(), Front()
-    house.turns.watch("s", OWNER, watcher)
-    await soon(house.turns.bind("s", OPERATOR, agent="Wrong"))
+    house.sessions.get("s", OWNER).listen(watcher)
+    await soon(house.sessions.bind("s", OPERATOR, agent="Wrong"))
     ended = await house.say("hi", front, agent="Wrong")
     assert ended.reason == "error" and words in ended.text
     assert front.heard == watcher.heard == [ended]
@@ -51,7 +51,7 @@ async def test_a_model_that_can_not_be_had_is_an_end_and_no_crash(
 async def test_a_model_that_fails_ends_the_turn_and_the_next_one_runs(house: House) -> None:
     house.plays(ModelError("auth", "The key is wrong."), RuntimeError("bug"), "hello")
     front = Front()
-    assert await house.say("1", front) == Ended("error", "The key is wrong.")
+    assert await house.say("1", front) == Ended("error", "The key is wrong.", TurnFault("model", "auth"))
     ended = await house.say("2", front)
     assert ended.reason == "error" and "inside the gateway (RuntimeError)" in ended.text and "bug" not in ended.text
     assert await house.say("3", front) == Ended("done", "hello")
@@ -68,8 +68,9 @@ async def test_a_store_that_fails_in_mid_turn_ends_it(house: House, monkeypatch:
     front = Front()
     with monkeypatch.context() as patch:
         patch.setattr(house.store.conversations, "keep", full)
-        assert await house.say("hi", front) == Ended("error", "The disk is full.")
-    assert front.ends == [Ended("error", "The disk is full.")]
+        failed = Ended("error", "The disk is full.", TurnFault("call", "execution_failed"))
+        assert await house.say("hi", front) == failed
+    assert front.ends == [failed]
     assert (await house.say("hi")).reason == "done"
 
 
@@ -79,7 +80,7 @@ async def test_a_front_that_fails_disturbs_nobody(house: House) -> None:
 
     front = Front()
     house.plays("hello")
-    house.turns.watch("s", OWNER, broken)
+    house.sessions.get("s", OWNER).listen(broken)
     assert await house.say("hi", front) == Ended("done", "hello")
     assert front.ends == [Ended("done", "hello")]
 
@@ -96,7 +97,7 @@ async def test_a_session_that_another_process_runs_is_busy(house: House, tmp_pat
         house.may_end.set()
         assert (await soon(task)).reason == "done"
     finally:
-        await other.turns.drain(0)
+        await other.sessions.drain(0)
         await other.app.close()
 
 
@@ -135,7 +136,7 @@ async def test_what_joined_a_turn_that_broke_off_is_kept(house: House) -> None:
     await soon(house.reached.wait())
     second = house.start("2", join=True)
     await asyncio.sleep(0)
-    assert await house.turns.abort("s", OWNER)
+    assert house.sessions.abort("s", OWNER)
     assert await all_of(first, second) == [Ended("aborted")] * 2
     assert await house.texts() == ["1", "<slow>", "<slow>", "2"]
     assert (await house.say("3")).text == "later"
@@ -178,12 +179,12 @@ async def test_who_joined_and_goes_away_does_not_stop_the_turn(house: House) -> 
 
 async def test_there_is_nothing_to_answer_again(house: House) -> None:
     with pytest.raises(NoUserMessage) as refused:
-        await soon(house.turns.regenerate("s", OPERATOR, Front()))
+        await soon(house.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, Front()).end())
     assert refused.value.code == "NO_USER_MESSAGE"
     assert await soon(house.store.conversations.find("s", owner=OWNER)) is None
     await house.store.conversations.create(owner=OWNER, session="s")
     with pytest.raises(NoUserMessage):
-        await soon(house.turns.regenerate("s", OPERATOR, Front()))
+        await soon(house.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, Front()).end())
 
 
 async def test_the_last_answer_is_dropped_with_its_calls_and_given_again(house: House) -> None:
@@ -191,7 +192,9 @@ async def test_the_last_answer_is_dropped_with_its_calls_and_given_again(house: 
     await house.say("1")
     await house.say("2")
     front = Front()
-    assert await soon(house.turns.regenerate("s", OPERATOR, front)) == Ended("done", "better")
+    assert await soon(house.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, front).end()) == Ended(
+        "done", "better"
+    )
     assert await house.texts() == ["1", "one", "2", "better"]
     assert [len(request.messages) for request in house.requests][-1] == 3
     assert front.ends == [Ended("done", "better")]
@@ -206,7 +209,7 @@ async def test_the_last_answer_is_dropped_with_its_calls_and_given_again(house: 
 async def test_a_message_that_got_no_answer_is_answered(house: House) -> None:
     house.plays(ModelError("network", "Nobody there."), "at last")
     await house.say("hi")
-    assert (await soon(house.turns.regenerate("s", OPERATOR, Front()))).text == "at last"
+    assert (await soon(house.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, Front()).end())).text == "at last"
     assert await house.texts() == ["hi", "at last"]
 
 
@@ -215,8 +218,8 @@ async def test_an_answer_that_another_process_dropped_is_forgotten_here_too(hous
     await house.say("1")
     other = House(tmp_path, ["another one"])
     await other.app.open()
-    await soon(other.turns.regenerate("s", OPERATOR, Front()))
-    await other.turns.drain(0)
+    await soon(other.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, Front()).end())
+    await other.sessions.drain(0)
     await other.app.close()
     await house.say("2")
     assert words(house.requests[-1].messages) == ["1", "another one", "2"]
@@ -244,9 +247,9 @@ async def test_a_session_that_waits_can_not_go_on_nor_be_talked_to_nor_answer_ag
     house.plays(call("browser"), "never")
     watcher = Front()
     assert (await house.say("1")).reason == "pending"
-    house.turns.watch("s", OWNER, watcher)
-    await soon(house.turns.go_on("s", OWNER))
-    for trying in (house.say("2"), house.turns.regenerate("s", OPERATOR, Front())):
+    house.sessions.get("s", OWNER).listen(watcher)
+    await soon(house.sessions.go_on("s", OWNER))
+    for trying in (house.say("2"), house.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, Front()).end()):
         with pytest.raises(SessionBusy, match="waits for the outcome of browser"):
             await soon(trying)
     assert watcher.heard == []
@@ -259,15 +262,15 @@ async def test_a_session_goes_on_when_the_outcome_is_there_and_watchers_hear_it(
     house.plays(call("browser"), "clicked")
     await house.say("1")
     watcher = Front()
-    house.turns.watch("s", OWNER, watcher)
+    house.sessions.get("s", OWNER).listen(watcher)
     call_id = await open_call(house)
     await soon(house.app.engine.settle(call_id, Success("click")))
-    await soon(house.turns.go_on("s", OWNER))
+    await soon(house.sessions.go_on("s", OWNER))
     assert await house.texts() == ["1", "<browser>", "<browser>", "clicked"]
     assert [event.id for event in watcher.of(CallFinished)] == [call_id]
     assert watcher.ends == [Ended("done", "clicked")]
     assert (await soon(house.store.conversations.get("s", owner=OWNER))).state == "idle"
-    await soon(house.turns.go_on("s", OWNER))
+    await soon(house.sessions.go_on("s", OWNER))
     assert len(await house.kept()) == 4
 
 
@@ -285,11 +288,11 @@ async def test_what_waited_is_ended_before_the_next_message_is_answered(house: H
 async def test_a_session_that_never_was_or_is_gone_does_not_go_on(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await soon(house.turns.go_on("nowhere", OWNER))
+    await soon(house.sessions.go_on("nowhere", OWNER))
     assert await soon(house.store.conversations.find("nowhere", owner=OWNER)) is None
     house.plays("hello")
     await house.say("hi")
-    await soon(house.turns.go_on("s", STRANGER.owner))
+    await soon(house.sessions.go_on("s", STRANGER.owner))
     assert "belongs to somebody else" in caplog.text
 
 
@@ -299,8 +302,8 @@ async def test_who_waits_for_a_session_to_go_on_may_go_away(house: House) -> Non
     await house.say("1")
     await soon(house.app.engine.settle(await open_call(house), Success("click")))
     watcher = Front()
-    house.turns.watch("s", OWNER, watcher)
-    task = asyncio.create_task(house.turns.go_on("s", OWNER))
+    house.sessions.get("s", OWNER).listen(watcher)
+    task = asyncio.create_task(house.sessions.go_on("s", OWNER))
     await soon(house.reached.wait())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -316,8 +319,8 @@ async def test_who_waits_for_a_session_to_go_on_may_go_away(house: House) -> Non
 async def test_everybody_who_watches_hears_each_event_once(house: House) -> None:
     house.plays(["see", call("note", text="a")], "done")
     one, other = Front(), Front()
-    house.turns.watch("s", OWNER, one)
-    unwatch = house.turns.watch("s", OWNER, other)
+    house.sessions.get("s", OWNER).listen(one)
+    unwatch = house.sessions.get("s", OWNER).listen(other)
     await house.say("1", one)
     assert one.heard == other.heard
     kinds = [type(event) for event in one.heard]
@@ -341,11 +344,11 @@ async def test_nothing_is_kept_of_sessions_that_nobody_needs(house: House) -> No
     house.plays(*["x"] * 3)
     for number in range(3):
         await house.say("hi", session=f"s{number}")
-        assert len(house.turns) == 0
+        assert len(house.sessions) == 0
     with pytest.raises(SessionRefused):
         await house.say("hi", session="not an id")
-    house.turns.watch("s0", OWNER, Front())()
-    assert len(house.turns) == 0
+    house.sessions.get("s0", OWNER).listen(Front())()
+    assert len(house.sessions) == 0
 
 
 # Debugging.
@@ -354,7 +357,7 @@ async def test_nothing_is_kept_of_sessions_that_nobody_needs(house: House) -> No
 async def test_the_prompt_of_the_first_round_is_shown_to_who_asks(house: House) -> None:
     house.plays(call("note", text="a"), "done", "again", "quiet")
     front, watcher = Front(), Front()
-    house.turns.watch("s", OWNER, watcher)
+    house.sessions.get("s", OWNER).listen(watcher)
     await house.say("look", front, debug=True)
     (shown,) = front.of(Prompted)
     assert watcher.of(Prompted) == []
@@ -363,7 +366,7 @@ async def test_the_prompt_of_the_first_round_is_shown_to_who_asks(house: House) 
     assert told["messages"] == [{"type": "user", "parts": [{"type": "text", "text": "look"}]}]
     assert "note" in {tool["name"] for tool in told["tools"]} and "instructions" in told
     assert shown.estimated_tokens == len(shown.messages.encode()) // 4
-    await soon(house.turns.regenerate("s", OPERATOR, front, debug=True))
+    await soon(house.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, front, debug=True).end())
     assert len(front.of(Prompted)) == 2
     await house.say("more", front)
     assert len(front.of(Prompted)) == 2
@@ -373,5 +376,5 @@ async def test_what_goes_wrong_beside_the_turns_is_in_the_log(house: House, capl
     async def work() -> None:
         raise StoreError("The disk is full.")
 
-    house.turns.beside(work())
+    house.sessions.beside(work())
     await until(lambda: "Work beside the turns failed: The disk is full." in caplog.text)

@@ -1,10 +1,12 @@
-"""A house whose sessions are talked to through `Turns`: a real store, a scripted model, and people who hear it."""
+"""A house whose sessions are talked to: a real store, a scripted model, and fronts that listen."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from handspan.agent.sessions import Sessions
+from handspan.agent.turn_events import Happening
 from handspan.bus.memory import MemoryBus
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent
@@ -16,10 +18,8 @@ from handspan.core.principals import OPERATOR, Origin, Principal
 from handspan.core.store import Store
 from handspan.core.tool import ToolSpec
 from handspan.gateway.app import App
-from handspan.gateway.conversations.answered_calls import AnsweredCalls
-from handspan.gateway.conversations.questions import AwaitedQuestions
-from handspan.gateway.conversations.turn_events import Happening
-from handspan.gateway.conversations.turns import Turns
+from handspan.gateway.sessions.answered_calls import AnsweredCalls
+from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
 from handspan.models.model import Model, ModelEvent, Projection
 from handspan.models.plain import KeptMessages
@@ -117,9 +117,9 @@ class House:
         self.model: Model = Player(turns)
         self.chosen: list[str] = []
         """The names of the models that were asked for."""
-        conversing, agents = self.app.conversing(), self.app.agents
-        self.turns = Turns(self.store, conversing, agents, self.choose_model, self.bus, patience)
-        self.answered = AnsweredCalls(self.store, self.app.engine, conversing, agents, self.turns)
+        loader, agents, kept = self.app.loader(), self.app.agents, self.store.conversations
+        self.sessions = Sessions(kept, loader, agents, self.choose_model, self.bus, patience)
+        self.answered = AnsweredCalls(self.store, self.app.engine, loader, agents, self.sessions)
         self.questions.open(self.store.questions, self.answered.answered)
         self.runs: list[str] = []
         self.reached = asyncio.Event()
@@ -151,7 +151,7 @@ class House:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.turns.drain(0)
+        await self.sessions.drain(0)
         await self.app.close()
 
     def add_tools(self) -> None:
@@ -177,7 +177,9 @@ class House:
         self, text: str, front: Front | None = None, session: str = "s", message_id: str = "", **more: Any
     ) -> Ended:
         message = said(text, message_id)
-        return await soon(self.turns.say(session, OPERATOR, message, front or Front(), **more))
+        return await soon(
+            self.sessions.get(session, OPERATOR.owner).say(OPERATOR, message, front or Front(), **more).end()
+        )
 
     def start(self, text: str, front: Front | None = None, session: str = "s", **more: Any) -> "asyncio.Task[Ended]":
         """A turn that runs beside the test."""

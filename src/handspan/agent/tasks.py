@@ -16,9 +16,13 @@ class Tasks:
     def start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Let this go on."""
         task = asyncio.create_task(work)
+        self.add(task)
+        return task
+
+    def add(self, task: asyncio.Task[Any]) -> None:
+        """Keep this one too."""
         self.left.add(task)
         task.add_done_callback(self._over)
-        return task
 
     def _over(self, task: asyncio.Task[Any]) -> None:
         self.left.discard(task)

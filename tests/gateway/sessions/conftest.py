@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.conversations.talking import House
+from tests.gateway.sessions.talking import House
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from handspan.agent.turn_events import AnsweredBefore
 from handspan.core.events import Ended, EndReason
 from handspan.core.messages import AssistantMessage, Message, StopReason, UserMessage
-from handspan.gateway.conversations.turn_events import AnsweredBefore
 
 _REASONS: Final[dict[StopReason, EndReason]] = {"length": "length", "refusal": "refusal", "aborted": "aborted"}
 
