@@ -2,12 +2,18 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from handspan.client import Backoff, CallContext, Client, GatewayRefused, Image
+from handspan.core.context import ToolContext
+from handspan.core.errors import InvalidAnswer
 from handspan.core.events import CallFinished, CallProgress, CallStarted, Ended, QuestionAsked, TextArrived
+from handspan.core.principals import Origin
+from handspan.core.questions import Question, QuestionAction
 from handspan.core.results import Failure, Success
+from handspan.core.tool import ToolSpec
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, call
 from handspan.testing import FaultProxy, running_gateway
@@ -267,3 +273,42 @@ async def test_a_question_is_answered_from_the_chat(tmp_path: Path) -> None:
                     await chat.answer(event.question.id, "allow")
             assert event == Ended("done", "Paid.")
     assert asked == 1
+
+
+async def test_a_tool_of_the_gateway_gets_a_value_from_the_person_of_the_chat(tmp_path: Path) -> None:
+    class Paint:
+        spec = ToolSpec("paint", "Paint.", {"type": "object"})
+
+        async def run(self, arguments: Any, ctx: ToolContext) -> Any:
+            return (await ctx.ask("input", "Which colour?", schema={"type": "string", "maxLength": 4})).value
+
+    async with running_gateway(tmp_path, model=Scripted([call("paint"), "Done."])) as gateway:
+        gateway.gateway.app.registry.register(Paint(), Origin("plugin", "test"))
+        client = Client(gateway.url, gateway.token, backoff=SOON)
+        results = []
+        async with client.chat() as chat, asyncio.timeout(20):
+            async for event in chat.send("paint"):
+                if isinstance(event, QuestionAsked):
+                    with pytest.raises(InvalidAnswer):
+                        await chat.answer(event.question.id, "allow", value="yellow")
+                    await chat.answer(event.question.id, "allow", value="blue")
+                elif isinstance(event, CallFinished):
+                    results.append(event.envelope)
+        assert results == ['{"status":"success","result":"blue"}']
+
+
+async def test_a_question_that_is_answered_by_another_chat_is_over_for_this_one(tmp_path: Path) -> None:
+    action = QuestionAction("https://shop.example/login")
+    question = Question("login", "login", "", "shop", {}, "Log in.", "operator", "", "f", 60.0, None, action)
+    async with running_gateway(tmp_path) as gateway, asyncio.timeout(20):
+        client = Client(gateway.url, gateway.token, backoff=SOON)
+        async with client.chat() as first, client.chat() as second:
+            watching = [first.watch(), second.watch()]
+            asking = asyncio.create_task(gateway.gateway.questions.ask(question))
+            for one in watching:
+                asked = await anext(one)
+                assert isinstance(asked, QuestionAsked) and asked.question.action == action
+            over = [asyncio.create_task(chat.closed("login")) for chat in (first, second)]
+            await second.answer("login", "allow")
+            assert await asyncio.gather(*over) == [False, True]
+            assert (await asking).decision == "allow"

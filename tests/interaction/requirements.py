@@ -230,6 +230,17 @@ REQUIREMENTS: Final = {
             "engine/test_asking.py::test_always_ends_when_the_definition_changes",
         ),
     ),
+    "P6": Requirement(
+        "One question for all kinds: permission, approval, input, login, trust; a valid value; a call or none.",
+        (
+            "core/test_asking.py::test_a_value_that_does_not_fit_is_refused_in_words",
+            "engine/test_tools_that_ask.py::test_the_answer_with_its_value_reaches_the_tool",
+            "store/test_questions.py::test_a_question_without_a_call_survives_a_restart_and_is_answered_once",
+            "gateway/rest/test_questions.py::test_a_question_for_a_value_shows_its_schema_and_takes_only_what_fits",
+            "client/test_with_gateway.py::test_a_tool_of_the_gateway_gets_a_value_from_the_person_of_the_chat",
+            "cli/test_terminal.py::test_what_is_typed_is_the_value",
+        ),
+    ),
     "B": Requirement(
         "The built-in tools do what their table says, and bad input gets a clear error.",
         ("interaction/test_bad_input.py::test_bad_arguments_get_one_clear_error_from_every_tool",),

@@ -6,8 +6,8 @@ from handspan.core.agents import GENERAL
 from handspan.core.principals import GLOBAL
 from handspan.registry.entry import Entry
 from handspan.registry.pins import PinnedSpecs, PinPolicy
+from handspan.registry.reasons import Reason
 from handspan.registry.registry import Registry
-from handspan.registry.toolbox import Reason
 from tests.registry.things import ADA, FOR_ADA, FOR_BOB, GIT, PHONE, Thing
 
 

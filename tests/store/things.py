@@ -4,7 +4,7 @@ import asyncio
 import resource
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from handspan.core.calls import CallRecord, ToolFacts, new_call_id
 from handspan.core.messages import (
@@ -18,7 +18,7 @@ from handspan.core.messages import (
     UserMessage,
 )
 from handspan.core.principals import BUILTIN
-from handspan.core.questions import Question
+from handspan.core.questions import Question, QuestionKind
 from handspan.core.records import SessionRecord
 from handspan.core.results import ToolResult
 from handspan.core.store import Journal, Store
@@ -100,7 +100,7 @@ def question(call_id: str = "c1", *, kind: str = "approval", owner: str = "ann",
     """A question about a call."""
     return Question(
         id=f"{call_id}/{kind}",
-        kind="permission" if kind == "permission" else "approval",
+        kind=cast(QuestionKind, kind),
         call_id=call_id,
         tool="write_file",
         arguments={"path": "a.txt"},

@@ -52,6 +52,8 @@ class QuestionEnded(Struct, frozen=True, gc=False, tag="question_ended"):
 
     owner: str
     session: str
+    call_id: str
+    """Empty where no call waited for the answer."""
     id: str
     decision: Decision | None
     """None when its call was given up. What else the answer holds is for the call alone."""

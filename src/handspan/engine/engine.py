@@ -92,7 +92,7 @@ class Engine:
             if self._hooks is not None:
                 call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
             record = new_record(call, caller, entry, arguments)
-            started = Started(entry, arguments, caller, record, call.deadline, began)
+            started = Started(entry, arguments, caller, record, call.deadline, began, self._asking)
             verdict = self._policy.decide(entry.spec, call, caller)
             if verdict is not ALLOW or not entry.starts_at_once:
                 if verdict is not ALLOW or entry.asks_first:  # permissions, approval
@@ -225,7 +225,7 @@ class Engine:
             arguments = valid(entry, call.arguments)
             verdict = self._policy.decide(entry.spec, call, caller)
             started = await self._start_with_consent(
-                Started(entry, arguments, caller, record, None, began), verdict, call
+                Started(entry, arguments, caller, record, None, began, self._asking), verdict, call
             )
         except ToolError as error:
             return await self._refuse(record, Failure(error.code, error.message))

@@ -29,8 +29,9 @@ from handspan.engine.hooks import Hooks
 from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_another
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
+from handspan.registry.reasons import Reason
 from handspan.registry.registry import Registry, Rules
-from handspan.registry.toolbox import Reason, Toolbox
+from handspan.registry.toolbox import Toolbox
 from handspan.sources.builtin import BuiltinTools
 from handspan.sources.plugins import FolderTools, PluginTools
 from handspan.store.artifacts import FolderArtifacts

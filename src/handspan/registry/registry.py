@@ -199,12 +199,15 @@ class Registry:
         return selection
 
     def schemas_for_tools(self, patterns: Iterable[str]) -> list[ToolSpec]:
-        """The specs of all global tools that one of these globs names and nobody switched off, by name (R3)."""
+        """The specs of all global tools that one of these globs names, by name (R3).
+
+        Not those that are switched off, nor internal ones.
+        """
         wanted = list(patterns)
         return [
             entry.spec
             for name, entry in sorted(self._global.entries.items())
-            if matches_any(wanted, name) and self.disabled_by(entry) is None
+            if matches_any(wanted, name) and not entry.internal and self.disabled_by(entry) is None
         ]
 
     def __iter__(self) -> Iterator[Entry]:

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from handspan.agent.turn_events import Happening, Prompted, QuestionOver
 from handspan.core.events import (
@@ -26,7 +26,7 @@ from handspan.core.events import (
     UsageCounted,
 )
 from handspan.core.messages import Usage
-from handspan.core.questions import Question
+from handspan.core.questions import Question, QuestionAction, QuestionKind
 from handspan.core.results import Attachment, Failure, encode_envelope, succeed
 from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_frame, output_of, question_frame
 from handspan.models.model import ModelFault
@@ -205,6 +205,24 @@ def test_questions_are_for_clients_that_can_show_them() -> None:
     closed = {"type": "question_closed", "id": "q", "accepted": True}
     assert sent(ChatFrames(questions=True, me="me"), *happenings) == [asked, closed]
     assert sent(EventFrames(questions=True, me="me"), *happenings)[1:] == [asked, closed]
+
+
+@pytest.mark.parametrize("kind", ["input", "login", "trust"])
+def test_kinds_that_a_client_does_not_know_are_hidden_from_it(kind: QuestionKind) -> None:
+    schema, action = {"type": "string"}, QuestionAction("https://shop.example", new={})
+    question = structs.replace(QUESTION, kind=kind, call_id="", schema=schema, action=action)
+    happenings: list[Happening] = [QuestionAsked(question), QuestionOver("q", "me"), QuestionAsked(QUESTION)]
+    assert types(sent(ChatFrames(questions=True), *happenings)) == ["question"]
+    events = EventFrames(questions=True)
+    assert types(sent(events, *happenings)) == ["event", "question"] and events.seq == 1
+    assert types(sent(EventFrames(), *happenings)) == ["event"]
+    shown, closed, _ = sent(ChatFrames(questions=True, all_kinds=True, me="me"), *happenings)
+    assert (shown["kind"], shown["call_id"], shown["schema"]) == (kind, "", schema)
+    assert shown["action"] == {"url": "https://shop.example", "new": {}}
+    assert closed == {"type": "question_closed", "id": "q", "accepted": True}
+    told = sent(EventFrames(questions=True, all_kinds=True), *happenings)
+    assert types(told) == ["event", "question", "question_closed", "event", "question"]
+    assert told[0]["event"]["question"]["schema"] == schema
 
 
 @pytest.mark.parametrize(("me", "by"), [("me", "you"), ("", ""), ("me", ""), ("", "you")])

@@ -13,10 +13,10 @@ import pytest
 from handspan.agent.turn_events import QuestionOver
 from handspan.core.bus import QuestionEnded
 from handspan.core.calls import ToolCall, new_call_id
-from handspan.core.errors import StoreError
+from handspan.core.errors import DefinitionError, InvalidAnswer, StoreError
 from handspan.core.events import CallFinished, CallProgress, Ended, QuestionAsked
 from handspan.core.principals import OPERATOR, Origin
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, Success
 from handspan.core.tool import Handling, ToolSpec
@@ -204,6 +204,91 @@ async def test_a_tool_can_bring_the_place_where_its_person_is(house: House) -> N
     await answered(house, question)
     await soon(turn)
     assert len(device.asked) == 1
+
+
+# Questions for a value, and those that no call waits for.
+
+COLOUR: dict[str, Any] = {"type": "string", "enum": ["red", "blue"]}
+
+
+def without_call(question_id: str = "login/shop", expires_in: float = 20.0, session: str = "", **more: Any) -> Question:
+    given: dict[str, Any] = {"kind": "login", "action": QuestionAction("https://shop.example/login"), **more}
+    kind = given.pop("kind")
+    return Question(question_id, kind, "", "shop", {}, "Log in.", OWNER, session, "f", expires_in, **given)
+
+
+def form(question_id: str = "form", **more: Any) -> Question:
+    return without_call(question_id, kind="input", action=None, schema=COLOUR, **more)
+
+
+async def test_a_tool_that_runs_asks_and_gets_the_value(house: House) -> None:
+    class Paint:
+        spec = ToolSpec("paint", "Paint.", {"type": "object"})
+
+        async def run(self, arguments: Any, ctx: Any) -> Any:
+            return (await ctx.ask("input", "Which colour?", schema=COLOUR)).value
+
+    house.app.registry.register(Paint(), Origin("plugin", "test"))
+    house.plays(call("paint"), "done")
+    front = Front()
+    turn = house.start("paint it", front)
+    (question,) = await asked(house)
+    assert (question.kind, question.schema, question.session) == ("input", COLOUR, "s")
+    with pytest.raises(InvalidAnswer, match="must be one of"):
+        await answered(house, question, Answer("allow", value="green"))
+    assert [one.id for one in await asked(house)] == [question.id], "it stays open"
+    assert front.of(QuestionOver) == []
+    assert await answered(house, question, Answer("allow", value="blue"), by="me")
+    assert await soon(turn) == Ended("done", "done")
+    assert [event.status for event in front.of(CallFinished)] == ["success"]
+    assert [event.question.id for event in front.of(QuestionAsked)] == [question.id]
+    assert front.of(QuestionOver) == [QuestionOver(question.id, "me")]
+    assert await soon(house.questions.ask(question)) == Answer("allow", value="blue"), "it is kept"
+
+
+async def test_a_question_without_a_call_reaches_all_sessions_of_its_owner_and_is_answered_once(house: House) -> None:
+    fronts, stranger = {"s": Front(), "t": Front()}, Front()
+    for session, front in fronts.items():
+        house.sessions.get(session, OWNER).listen(front)
+    house.sessions.get("u", STRANGER.owner).listen(stranger)
+    asking = asyncio.create_task(house.questions.ask(without_call()))
+    (question,) = await asked(house)
+    assert question.call_id == ""
+    await until(lambda: all(front.of(QuestionAsked) for front in fronts.values()))
+    assert await answered(house, question, ALLOW, by="me")
+    assert not await answered(house, question, DENY)
+    assert await soon(asking) == ALLOW
+    for front in fronts.values():
+        assert front.of(QuestionOver) == [QuestionOver(question.id, "me")]
+    assert stranger.heard == []
+
+
+async def test_a_question_without_a_call_expires(house: House) -> None:
+    front = Front()
+    house.sessions.get("s", OWNER).listen(front)
+    assert await soon(house.questions.ask(form(expires_in=0.02, session="s"))) == Answer("expired")
+    assert front.of(QuestionOver) == [QuestionOver("form")]
+    assert await soon(house.questions.open_for(owner=OWNER)) == []
+
+
+async def test_a_question_without_a_call_outlives_the_source_that_asked(house: House) -> None:
+    front = Front()
+    house.sessions.get("s", OWNER).listen(front)
+    asking = asyncio.create_task(house.questions.ask(without_call()))
+    (question,) = await asked(house)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert [one.id for one in await asked(house)] == [question.id], "it can still be answered"
+    assert front.of(QuestionOver) == []
+    assert await answered(house, question)
+    assert front.of(QuestionOver) == [QuestionOver(question.id)]
+    assert await soon(house.questions.ask(without_call())) == ALLOW, "asked again, it has its answer"
+
+
+async def test_a_question_that_nobody_could_answer_is_not_kept(house: House) -> None:
+    with pytest.raises(DefinitionError, match="needs an action"):
+        await soon(house.questions.ask(without_call(action=None)))
+    assert await soon(house.questions.open_for(owner=OWNER)) == []
 
 
 # A gateway that dies.

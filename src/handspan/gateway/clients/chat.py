@@ -12,7 +12,7 @@ from handspan.agent.refusals import TurnRefused
 from handspan.agent.sessions import Bound, Sessions
 from handspan.agent.turn import Handle
 from handspan.agent.turn_events import Accepted, AnsweredBefore, Happening
-from handspan.core.errors import HandspanError
+from handspan.core.errors import HandspanError, InvalidAnswer
 from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
 from handspan.core.questions import Answer as PersonsAnswer
@@ -72,9 +72,11 @@ class Chat:
         self._bound = bound
         self._running: set[Handle] = set()
         self._beside: set[asyncio.Task[None]] = set()
-        hears_all, shows = "events" in peer.can, "questions" in peer.can
+        hears_all, shows, all_kinds = "events" in peer.can, "questions" in peer.can, "question_kinds" in peer.can
         self._frames: EventFrames | ChatFrames = (
-            EventFrames(questions=shows, me=peer.id, seq=seq) if hears_all else ChatFrames(questions=shows, me=peer.id)
+            EventFrames(questions=shows, all_kinds=all_kinds, me=peer.id, seq=seq)
+            if hears_all
+            else ChatFrames(questions=shows, all_kinds=all_kinds, me=peer.id)
         )
         # Who did not ask for events hears of the turns that it began; the session is its owner's all the same.
         hear = self._hear if hears_all else _hear_nothing
@@ -179,9 +181,12 @@ class Chat:
             self._follow(handle, None)
 
     async def _answer(self, frame: Answer) -> None:
-        answer = PersonsAnswer(frame.decision, frame.always, frame.arguments)
-        if not await self._questions.answer(frame.id, answer, owner=self._peer.who.owner, by=self._peer.id):
-            self._peer.send(QuestionClosed(frame.id, False))
+        answer = PersonsAnswer(frame.decision, frame.always, frame.arguments, value=frame.value)
+        try:
+            if not await self._questions.answer(frame.id, answer, owner=self._peer.who.owner, by=self._peer.id):
+                self._peer.send(QuestionClosed(frame.id, False))
+        except InvalidAnswer as error:
+            self._peer.send(Error(str(error), "INVALID_ANSWER", frame.id))
 
     def _hear(self, happening: Happening, turn: str) -> None:
         """Tell the client, in the words that it knows."""

@@ -17,6 +17,7 @@ from handspan.gateway.open_answers import Health, Pong
 from handspan.gateway.rest.errors import Problem
 from handspan.gateway.rest.route import Family, Visit
 from handspan.models.choice import choose
+from handspan.models.projection import EncodedProjection
 from handspan.tools.memory import MemoryRead
 
 family: Final = Family("status")
@@ -169,7 +170,9 @@ async def _which(visit: Visit, named: str) -> ChosenModel:
             raise
         raise Problem(404, "not_found", str(error)) from None
     model = chosen.model
-    return ChosenModel(model.name, getattr(model.projection(), "api", model.name), chosen.why)
+    projection = model.projection()
+    provider = projection.api if isinstance(projection, EncodedProjection) else model.name
+    return ChosenModel(model.name, provider, chosen.why)
 
 
 def _shown_state(visit: Visit, state: SourceState) -> SourceState:

@@ -40,8 +40,9 @@ class AnsweredCalls:
         self._sessions.beside(self._go_on_after(call_id))
 
     def answered(self, question: Question) -> None:
-        """Run the call of this question, which was answered when nobody waited for that any more."""
-        self._sessions.beside(self._resume(question.call_id))
+        """Run the call of this question, if it has one, which was answered when nobody waited for that any more."""
+        if question.call_id:
+            self._sessions.beside(self._resume(question.call_id))
 
     async def recover(self, recovery: Recovery) -> None:
         """Go on with what was decided while nobody was there: for the start, with what `Store.recover` gave."""

@@ -1,7 +1,8 @@
 """Questions to the people of this gateway: kept in the store, and waited for here (SPEC P3, P5; ws.md 3.8).
 
 A call that asks waits until somebody answers, or the question's own time is over. When the gateway dies meanwhile, the
-question stays; who answers it later lets the call go on in the new life.
+question stays; who answers it later lets the call go on in the new life. A question without a call stays open when the
+source that asked is cancelled: asked again under the same id, it gives the answer that came meanwhile.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from handspan.core.asking import check_answer, check_question
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.questions import Answer, Question
 from handspan.core.store import KeptQuestions
@@ -49,7 +51,12 @@ class AwaitedQuestions:
         return await self._kept.open_for(owner=owner, session=session)
 
     async def ask(self, question: Question) -> Answer:
-        """What the person said, now or before; `expired` when nobody said anything in time."""
+        """What the person said, now or before; `expired` when nobody said anything in time.
+
+        Raises `DefinitionError` for a question without a call that nobody could answer; the engine has checked others.
+        """
+        if not question.call_id:
+            check_question(question)
         waiting = self._waiting.setdefault(question.id, _Waiting())  # at once: who answers now is not too early
         waiting.calls += 1
         try:
@@ -66,13 +73,17 @@ class AwaitedQuestions:
     async def answer(self, question_id: str, answer: Answer, *, owner: str, by: str = "") -> bool:
         """Answer a question of one's own; False when it is not open any more, or is somebody else's.
 
-        `by` is a word of the one who answers; whoever hears that the question is over hears it too.
+        `by` is a word of the one who answers; whoever hears that the question is over hears it too. Raises
+        `InvalidAnswer` when the value does not fit; the question stays open.
         """
         waiting = self._waiting.get(question_id)
         if waiting is not None:
             await waiting.is_kept.wait()
         question = next((one for one in await self.open_for(owner=owner) if one.id == question_id), None)
-        if question is None or not await self._kept.answer(question_id, answer, owner=owner):
+        if question is None:
+            return False
+        check_answer(question, answer)
+        if not await self._kept.answer(question_id, answer, owner=owner):
             return False
         waiting = self._waiting.get(question_id)
         self._tell_closed(question, answer, by)
@@ -94,9 +105,10 @@ class AwaitedQuestions:
                 seconds = _LATER
             return answer
         finally:
-            if not waiting.woken.is_set():  # expired, or given up: nobody else says so
+            is_given_up = answer is None and bool(question.call_id)
+            if not waiting.woken.is_set() and (answer or is_given_up):  # nobody else says so
                 self._tell_closed(question, answer, "")
 
     def _tell_closed(self, question: Question, answer: Answer | None, by: str) -> None:
         decision = None if answer is None else answer.decision
-        self._bus.publish(QuestionEnded(question.owner, question.session, question.id, decision, by))
+        self._bus.publish(QuestionEnded(question.owner, question.session, question.call_id, question.id, decision, by))
