@@ -27,12 +27,12 @@ test: setup system ## every gate and every test; the three parts run side by sid
 	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target check sdk pytest
 
 pytest: setup system ## the tests in Python
-	@cd $(ROOT) && $(BIN)/python -m compileall -q src tests # the tests start hundreds of processes: none shall compile
-	@cd $(ROOT) && $(BIN)/python -m pytest -q -n 2 --dist worksteal
+	@cd $(ROOT) && $(BIN)/python -m compileall -q src # the tests start hundreds of processes: none shall compile
+	@cd $(ROOT) && $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 coverage: setup system ## the tests in Python, and which branches they try: at least 90 % of them, and how many in each room
 	@cd $(ROOT) && rm -f .coverage .coverage.*
-	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n 2 --dist worksteal
+	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n auto --dist worksteal
 	@cd $(ROOT) && $(BIN)/coverage combine -q && $(BIN)/python scripts/coverage_of_rooms.py
 
 release-check: setup ## build the wheel, install it in an environment of its own, and use it from an empty folder
@@ -43,7 +43,7 @@ sdk: setup system ## the TypeScript SDK: checked, built and tested, in Node and 
 
 chaos: setup ## dropped links, kills, hostile clients and signals under load; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
-	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n 2 --dist worksteal --timeout 3600 -m "hypothesis or flood"
+	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n auto --dist worksteal --timeout 3600 -m "hypothesis or flood"
 
 check: setup ## format, lint, types, import contracts; then the longest files and functions, as a mirror
 	@cd $(ROOT) && $(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && echo "ruff: clean"

@@ -1,5 +1,6 @@
 """What every test may ask for."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -16,6 +17,12 @@ from tests.thoroughness import choose_profile
 os.environ[STRICT_VARIABLE] = "1"  # for gateways in processes of their own, too: only plain values may be in events
 choose_profile()
 read_certificates_once()
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look no more at what stays: the tests themselves, and the libraries that they load."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

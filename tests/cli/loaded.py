@@ -99,11 +99,13 @@ class Ended:
     """The end of a fork: threads are awaited and exit functions called, as always; then it is over."""
 
     def __init__(self) -> None:
+        self._is_begun = False
         self._code: object = 1
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
         """A block that ends the process; what it says is the exit code."""
+        self._is_begun = True
         try:
             yield
             self._code = 0
@@ -112,8 +114,10 @@ class Ended:
             raise
 
     def end(self) -> None:
-        sys.stdout.flush()
-        os._exit(self._code if isinstance(self._code, int) else int(self._code is not None))
+        """End it, if it is a fork."""
+        if self._is_begun:
+            sys.stdout.flush()
+            os._exit(self._code if isinstance(self._code, int) else int(self._code is not None))
 
 
 def _become(streams: list[int], words: list[str], environ: dict[str, str], at_terminal: bool) -> None:

@@ -141,3 +141,15 @@ async def test_a_broken_plugin_is_reported_and_skipped(package: Path, value: str
 
 async def test_without_plugins_installed_there_is_nothing_to_report() -> None:
     assert await opened(PluginTools(Registry())) == []
+
+
+async def test_a_class_says_by_its_handling_where_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "placed.py").write_text(
+        "from handspan import Handling, ToolSpec\n"
+        "class Aside:\n    spec = ToolSpec('aside', 'Do.', {})\n    handling = Handling(placement='loop')\n"
+        "    def run(self, arguments, ctx):\n        return 3\n",
+        encoding="utf-8",
+    )
+    registry = Registry()
+    assert await opened(FolderTools(registry, tmp_path)) == []
+    assert [entry.placement for entry in registry] == ["loop"]
