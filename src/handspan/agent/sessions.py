@@ -21,7 +21,7 @@ from handspan.agent.refusals import SessionRefused, TurnRefused
 from handspan.agent.session import Session
 from handspan.agent.tasks import Tasks
 from handspan.agent.titles import short
-from handspan.agent.turn_events import QuestionOver
+from handspan.agent.turn_events import Happening, QuestionOver
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import ConfigError, NotYours, ToolError
@@ -174,19 +174,20 @@ class Sessions:
 
     def _question_opened(self, event: QuestionOpened) -> None:
         question = event.question
-        for session in self._asked(event.owner, question.session, question.call_id):
-            session.tell(QuestionAsked(question))
+        self._tell_of_question(event.owner, question.session, question.call_id, QuestionAsked(question))
 
     def _question_ended(self, event: QuestionEnded) -> None:
-        for session in self._asked(event.owner, event.session, event.call_id):
-            session.tell(QuestionOver(event.id, event.by))
+        self._tell_of_question(event.owner, event.session, event.call_id, QuestionOver(event.id, event.by))
 
-    def _asked(self, owner: str, session_id: str, call_id: str) -> list[Session]:
-        """The session of a question; all that its owner uses, where it has neither call nor session (ws.md 3.8)."""
-        if not session_id and not call_id:
-            return [session for session in self._sessions.values() if session.owner == owner and session.is_used]
-        session = self.find(session_id, owner)
-        return [] if session is None else [session]
+    def _tell_of_question(self, owner: str, session_id: str, call_id: str, happening: Happening) -> None:
+        """Tell its session; where it belongs to no call and no session, all sessions of its owner (ws.md 3.8)."""
+        if session_id or call_id:
+            if (session := self.find(session_id, owner)) is not None:
+                session.tell(happening)
+            return
+        for session in tuple(self._sessions.values()):
+            if session.owner == owner:
+                session.tell(happening, beside_turns=True)
 
     # Conversations.
 

@@ -249,8 +249,8 @@ async def test_a_tool_that_runs_asks_and_gets_the_value(house: House) -> None:
 async def test_a_question_without_a_call_reaches_all_sessions_of_its_owner_and_is_answered_once(house: House) -> None:
     fronts, stranger = {"s": Front(), "t": Front()}, Front()
     for session, front in fronts.items():
-        house.turns.watch(session, OWNER, front)
-    house.turns.watch("u", STRANGER.owner, stranger)
+        house.sessions.get(session, OWNER).listen(front)
+    house.sessions.get("u", STRANGER.owner).listen(stranger)
     asking = asyncio.create_task(house.questions.ask(without_call()))
     (question,) = await asked(house)
     assert question.call_id == ""
@@ -265,7 +265,7 @@ async def test_a_question_without_a_call_reaches_all_sessions_of_its_owner_and_i
 
 async def test_a_question_without_a_call_expires(house: House) -> None:
     front = Front()
-    house.turns.watch("s", OWNER, front)
+    house.sessions.get("s", OWNER).listen(front)
     assert await soon(house.questions.ask(form(expires_in=0.02, session="s"))) == Answer("expired")
     assert front.of(QuestionOver) == [QuestionOver("form")]
     assert await soon(house.questions.open_for(owner=OWNER)) == []
@@ -273,7 +273,7 @@ async def test_a_question_without_a_call_expires(house: House) -> None:
 
 async def test_a_question_without_a_call_outlives_the_source_that_asked(house: House) -> None:
     front = Front()
-    house.turns.watch("s", OWNER, front)
+    house.sessions.get("s", OWNER).listen(front)
     asking = asyncio.create_task(house.questions.ask(without_call()))
     (question,) = await asked(house)
     asking.cancel()
