@@ -6,7 +6,7 @@ BIN := $(ROOT).venv/bin
 PYTHON ?= python3
 READY := $(ROOT).venv/.ready
 
-.PHONY: help setup system serve test sdk chaos check format bench bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk chaos coverage check release-check format bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -23,17 +23,27 @@ system: ## the system packages that the sandbox and the tests in a browser need 
 serve: setup ## the gateway, with its embedded defaults
 	@$(BIN)/handspan serve
 
-test: setup system check sdk ## every gate and every test
+test: setup system ## every gate and every test; the three parts run side by side, and each prints when it has ended
+	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target check sdk pytest
+
+pytest: setup system ## the tests in Python
+	@cd $(ROOT) && $(BIN)/python -m compileall -q src # the tests start hundreds of processes: none shall compile
+	@cd $(ROOT) && $(BIN)/python -m pytest -q -n auto --dist worksteal
+
+coverage: setup system ## the tests in Python, and which branches they try: at least 90 % of them, and how many in each room
 	@cd $(ROOT) && rm -f .coverage .coverage.*
-	@cd $(ROOT) && $(BIN)/python -m compileall -q src tests # the tests start a thousand processes: none shall compile
-	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n 2 --dist loadgroup
-	@cd $(ROOT) && $(BIN)/coverage combine -q && $(BIN)/coverage report
+	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n auto --dist worksteal
+	@cd $(ROOT) && $(BIN)/coverage combine -q && $(BIN)/python scripts/coverage_of_rooms.py
+
+release-check: setup ## build the wheel, install it in an environment of its own, and use it from an empty folder
+	@$(ROOT)scripts/release-check
 
 sdk: setup system ## the TypeScript SDK: checked, built and tested, in Node and in a browser
 	@$(ROOT)scripts/sdk-test
 
-chaos: setup ## dropped links, kills, hostile clients and signals under load; prints what it saw
+chaos: setup ## dropped links, kills, hostile clients and signals under load; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
+	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n auto --dist worksteal --timeout 3600 -m "hypothesis or flood"
 
 check: setup ## format, lint, types, import contracts; then the longest files and functions, as a mirror
 	@cd $(ROOT) && $(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && echo "ruff: clean"

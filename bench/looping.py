@@ -12,9 +12,9 @@ import msgspec
 from bench.bare import bare_loop
 from bench.figures import Figure
 from bench.house import House
-from handspan.agent.limits import Limits
+from handspan.agent.conversation import Conversation
+from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
-from handspan.agent.session import Session
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import new_call_id
 from handspan.core.events import Event
@@ -93,9 +93,9 @@ class LinesLog:
         self.lines.append(msgspec.json.encode(message))
 
 
-def _session(house: House, rounds: int, api: Api | None = None) -> tuple[Loop, Session]:
-    limits = Limits(rounds=None, repeats=10**9)
-    session = Session("s", house.caller, Instant(rounds, api), LinesLog(), limits=limits)
+def _session(house: House, rounds: int, api: Api | None = None) -> tuple[Loop, Conversation]:
+    limits = TurnLimits(rounds=None, repeats=10**9)
+    session = Conversation("s", house.caller, Instant(rounds, api), LinesLog(), limits=limits)
     return Loop(house.engine, house.ledger), session
 
 
@@ -151,7 +151,7 @@ def _sessions_mb(folder: Path) -> float:
     return (kilobytes(1000) - kilobytes(1)) / 1024
 
 
-async def open_many(folder: Path, count: int) -> list[Session]:
+async def open_many(folder: Path, count: int) -> list[Conversation]:
     """So many sessions of about fifty messages, all of them open."""
     sessions, house = [], House(folder)
     for _ in range(count):

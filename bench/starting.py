@@ -53,7 +53,7 @@ from handspan.config.load import load_settings
 async def start():
     folders = {{"workspace": "{folder}/ws", "state": "{folder}/st"}}
     async with chat.App(load_settings(None, {{"HOME": "{folder}"}}, folders), durable=True) as app:
-        await app.conversing().open(await app.find_agent(), await app.choose_model("offline"))
+        await app.loader().begin(await app.find_agent(), await app.choose_model("offline"))
 asyncio.run(start())
 """
 

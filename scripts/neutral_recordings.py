@@ -274,7 +274,8 @@ def neutral_conversation(exchanges: list[Any]) -> list[Any]:
 
 def _neutral_exchange(neutral: Neutral, exchange: Any) -> Any:
     asked, answered = exchange["request"], exchange["response"]
-    request = {"path": re.sub(r"resp_\w+", "resp_0000", asked["path"]), "json": neutral.wire(asked.get("json"))}
+    path = re.sub(r"(?<=/projects/)[^/]+", "own", re.sub(r"resp_\w+", "resp_0000", asked["path"]))
+    request = {"path": path, "json": neutral.wire(asked.get("json"))}
     response: dict[str, Any] = {"status": answered["status"]}
     if "body" in answered:
         response["events"] = neutral_events(neutral, events_of(answered["body"]))

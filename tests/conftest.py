@@ -1,5 +1,6 @@
 """What every test may ask for."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -9,9 +10,19 @@ from handspan.bus.memory import STRICT_VARIABLE
 from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
+from tests.certificates import read_certificates_once
 from tests.stores import open_artifacts
+from tests.thoroughness import choose_profile
 
 os.environ[STRICT_VARIABLE] = "1"  # for gateways in processes of their own, too: only plain values may be in events
+choose_profile()
+read_certificates_once()
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look no more at what stays: the tests themselves, and the libraries that they load."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_three_terminals_show_what_is_promised(home: Path) -> None:
 
 def end(process: "subprocess.Popen[Any]") -> None:
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
 
 
 def wait_for(claim: Callable[[], bool]) -> None:

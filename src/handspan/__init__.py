@@ -8,7 +8,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.function_tool import tool
 from handspan.core.results import Attachment, Failure, Pending, Success
-from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
+from handspan.core.tool import READ_ONLY, Annotations, Handling, ToolSpec
 from handspan.core.version import VERSION
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Annotations",
     "Attachment",
     "Failure",
+    "Handling",
     "Pending",
     "Success",
     "ToolContext",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from handspan import tool
+from handspan.agent.conversation import Conversation
 from handspan.agent.log import StoredLog
 from handspan.agent.loop import Loop
-from handspan.agent.session import Session
 from handspan.core.agents import GENERAL
 from handspan.core.artifacts import Artifacts
 from handspan.core.messages import AssistantMessage, Message, Text, UserMessage, check_next
@@ -94,7 +94,7 @@ class Stage:
         messages = await self.store.conversations.load(session_id, owner=OWNER)
         caller = Caller(OPERATOR, GENERAL, self.registry.toolbox(GENERAL, OPERATOR))
         log = StoredLog(self.store.conversations, OWNER)
-        session = Session(session_id, caller, Breathing(SCRIPT, self.breath), log, messages)
+        session = Conversation(session_id, caller, Breathing(SCRIPT, self.breath), log, messages)
         await self.loop.close(session)
         await session.append(UserMessage((Text("go"),)))
         session.inbox += [UserMessage((Text(inbox),))] if inbox else []
@@ -150,7 +150,7 @@ async def test_what_is_on_its_way_into_the_store_when_a_turn_is_aborted_is_part_
         session_id = (await store.conversations.create(owner=OWNER)).id
         caller = Caller(OPERATOR, GENERAL, stage.registry.toolbox(GENERAL, OPERATOR))
         log = CuttingLog(StoredLog(store.conversations, OWNER), place)
-        session = Session(session_id, caller, Breathing(SCRIPT, stage.breath), log)
+        session = Conversation(session_id, caller, Breathing(SCRIPT, stage.breath), log)
         with pytest.raises(asyncio.CancelledError):
             await session.append(UserMessage((Text("go"),)))
             await stage.loop.advance(session, lambda _: None)

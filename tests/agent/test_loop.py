@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from handspan import Annotations, Pending, ToolContext, tool
-from handspan.agent.limits import Limits
+from handspan.agent.conversation import Conversation
+from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
-from handspan.agent.session import Session
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.events import (
     CallFinished,
@@ -22,6 +22,7 @@ from handspan.core.events import (
     RoundBegan,
     TextArrived,
     ThinkingArrived,
+    TurnFault,
     UsageCounted,
 )
 from handspan.core.messages import (
@@ -43,7 +44,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
 from handspan.models.model import ModelError, TextDelta
-from handspan.models.scripted import Call, Scripted, ScriptTurn, Turn, call
+from handspan.models.scripted import Call, Scripted, ScriptedReply, ScriptTurn, call
 from handspan.registry.registry import Registry
 from tests.stores import open_artifacts
 
@@ -53,7 +54,7 @@ pytestmark = pytest.mark.anyio
 class Stage:
     """An engine with a few tools, and a session whose model plays a script."""
 
-    def __init__(self, folder: Path, turns: Sequence[ScriptTurn], limits: Limits | None = None) -> None:
+    def __init__(self, folder: Path, turns: Sequence[ScriptTurn], limits: TurnLimits | None = None) -> None:
         self.registry = Registry()
         self.ledger = MemoryLedger()
         self.engine = Engine(open_artifacts(folder), folder, ledger=self.ledger)
@@ -64,7 +65,7 @@ class Stage:
         self.reached = asyncio.Event()
         self._tools()
         caller = Caller(OPERATOR, GENERAL, self.registry.toolbox(GENERAL, OPERATOR))
-        self.session = Session("s1", caller, self.model, limits=limits)
+        self.session = Conversation("s1", caller, self.model, limits=limits)
 
     def _tools(self) -> None:
         @tool
@@ -131,7 +132,7 @@ class Stage:
 
 async def test_a_model_that_fails_ends_the_turn_and_the_conversation_goes_on(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [ModelError("auth", "The key is wrong."), "hello"])
-    assert await stage.say("hi") == Ended("error", "The key is wrong.")
+    assert await stage.say("hi") == Ended("error", "The key is wrong.", TurnFault("model", "auth"))
     assert stage.kinds == [UserMessage]
     assert await stage.go_on() == Ended("done", "hello")
 
@@ -146,26 +147,26 @@ async def test_an_unknown_tool_and_broken_arguments_get_results_and_the_model_go
 
 
 async def test_the_same_call_for_ever_is_stopped_by_the_guard_and_then_by_the_limit(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [call("double", number=1)] * 6 + ["enough"], Limits(rounds=6))
+    stage = Stage(tmp_path, [call("double", number=1)] * 6 + ["enough"], TurnLimits(rounds=6))
     assert await stage.say("go") == Ended("limit", "enough")
     assert stage.runs == [1, 1, 1]
     assert stage.model.requests[-1].tools == ()
 
 
 async def test_rounds_in_which_everything_fails_end_the_turn(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [*[call("fail")] * 2, "I give up"], Limits(failed_rounds=2))
+    stage = Stage(tmp_path, [*[call("fail")] * 2, "I give up"], TurnLimits(failed_rounds=2))
     assert await stage.say("go") == Ended("errors", "I give up")
     assert stage.model.requests[-1].tools == ()
 
 
 async def test_a_model_that_calls_tools_although_it_was_offered_none_is_not_obeyed(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [call("double", number=1), ["one more", call("double", number=2)]], Limits(rounds=1))
+    stage = Stage(tmp_path, [call("double", number=1), ["one more", call("double", number=2)]], TurnLimits(rounds=1))
     assert await stage.say("go") == Ended("limit", "one more")
     assert stage.runs == [1]
 
 
 async def test_more_parallel_calls_than_the_cap_are_told_to_come_again(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [[call("double", number=number) for number in range(4)], "ok"], Limits(parallel=2))
+    stage = Stage(tmp_path, [[call("double", number=number) for number in range(4)], "ok"], TurnLimits(parallel=2))
     await stage.say("go")
     assert sorted(stage.runs) == [0, 1]
     assert [is_error for _, is_error in stage.results()] == [False, False, True, True]
@@ -219,7 +220,7 @@ async def test_aborting_while_the_model_speaks_keeps_its_words(tmp_path: Path) -
 async def test_a_turn_with_parallel_calls_and_a_second_round(tmp_path: Path) -> None:
     usage = Usage(input=10, output=5)
     script: list[ScriptTurn] = [
-        Turn([Thinking("hm"), "Let me see.", call("double", number=1), call("double", number=2)], usage),
+        ScriptedReply([Thinking("hm"), "Let me see.", call("double", number=1), call("double", number=2)], usage),
         call("double", number=4),
         "8",
     ]
@@ -284,7 +285,7 @@ async def test_a_pending_call_pauses_the_turn_and_its_outcome_lets_it_go_on(tmp_
     assert await stage.loop.can_go_on(stage.session)
     stage.events.clear()
     # In another process the session is loaded from its messages.
-    stage.session = Session("s1", stage.session.caller, stage.model, messages=stage.session.messages)
+    stage.session = Conversation("s1", stage.session.caller, stage.model, messages=stage.session.messages)
     assert await stage.go_on() == Ended("done", "thanks")
     assert stage.runs == [3], "a call that has its result is not run again"
     assert [event.name for event in stage.events if isinstance(event, CallStarted)] == []
@@ -297,7 +298,7 @@ async def test_a_pending_call_pauses_the_turn_and_its_outcome_lets_it_go_on(tmp_
 async def test_a_turn_that_was_cut_off_is_closed_and_nothing_is_run_again(tmp_path: Path) -> None:
     stage = Stage(tmp_path, ["fine"])
     lost = AssistantMessage((CallPart("id-1", "double", '{"number": 1}'),), "calls")
-    stage.session = Session("s1", stage.session.caller, stage.model, messages=[UserMessage((Text("x"),)), lost])
+    stage.session = Conversation("s1", stage.session.caller, stage.model, messages=[UserMessage((Text("x"),)), lost])
     await stage.loop.close(stage.session)
     assert stage.results() == [("double", True)]
     assert stage.runs == []

@@ -13,7 +13,7 @@ from handspan.agent.skill_file import Skill
 from handspan.agent.skill_folders import PlainFolder, WorkspaceFolder, skill_folders
 from handspan.agent.skill_reading import MAX_SKILLS, SkillReader
 from handspan.agent.skill_text import has_control_token
-from handspan.agent.skills import ListedSkill, Skills, allowed_globs, instructions_with, narrowed
+from handspan.agent.skills import ListedSkill, Skills, allowed_globs, instructions_with
 from handspan.agent.use_skill import UseSkill
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.calls import ToolCall
@@ -372,8 +372,10 @@ def registry_of(*names: str) -> Registry:
     return registry
 
 
-def names_for(agent: Agent, *names: str) -> list[str]:
-    return [spec.name for spec in registry_of(*names).toolbox(agent, OPERATOR).specs()]
+def names_for(agent: Agent, *skills: Skill) -> list[str]:
+    """What the agent can use of all tools while these skills are on."""
+    box = registry_of(*ALL).toolbox(agent, OPERATOR, skill_tools=allowed_globs(skills))
+    return [spec.name for spec in box.specs()]
 
 
 ALL = ("read_file", "write_file", "web_fetch", "web_search", "exec_shell")
@@ -381,24 +383,20 @@ ALL = ("read_file", "write_file", "web_fetch", "web_search", "exec_shell")
 
 def test_a_skill_without_tools_changes_nothing() -> None:
     agent = Agent(tools=("read_file",))
-    assert narrowed(agent, [Skill("x")]) is agent
-    assert narrowed(agent, []) is agent
+    assert names_for(agent, Skill("x")) == names_for(agent) == ["read_file"]
     assert allowed_globs([Skill("x")]) is None
 
 
 def test_the_toolbox_is_what_the_skills_globs_match_and_the_deny_list_wins() -> None:
     web, read = Skill("w", allowed_tools=("web_*",)), Skill("r", allowed_tools=("read_file", "web_fetch"))
-    assert names_for(narrowed(GENERAL, [web]), *ALL) == ["web_fetch", "web_search"]
-    assert names_for(narrowed(GENERAL, [web, Skill("x"), read]), *ALL) == ["read_file", "web_fetch", "web_search"]
-    assert names_for(narrowed(Agent(tools=("exec_shell",)), [read]), *ALL) == ["read_file", "web_fetch"]
-    assert names_for(narrowed(Agent(deny=("*_fetch",)), [read]), *ALL) == ["read_file"]
-    assert narrowed(Agent("A", instructions="Be.", skills=("w",)), [web]) == Agent(
-        "A", ("web_*",), instructions="Be.", skills=("w",)
-    )
+    assert names_for(GENERAL, web) == ["web_fetch", "web_search"]
+    assert names_for(GENERAL, web, Skill("x"), read) == ["read_file", "web_fetch", "web_search"]
+    assert names_for(Agent(tools=("exec_shell",)), read) == ["read_file", "web_fetch"]
+    assert names_for(Agent(deny=("*_fetch",)), read) == ["read_file"]
 
 
 def test_an_empty_list_of_tools_means_none() -> None:
-    assert names_for(narrowed(GENERAL, [Skill("x", allowed_tools=())]), *ALL) == []
+    assert names_for(GENERAL, Skill("x", allowed_tools=())) == []
 
 
 def test_instructions_of_skills_that_are_on_follow_the_agents_own() -> None:

@@ -244,7 +244,7 @@ async def hostile(folder: Path, scale: Scale, seed: int) -> list[Figure]:
 
 async def _warmed_up(good: Good) -> None:
     """Everything that is loaded when it is first used is there."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(good.took) < 40:
             await asyncio.sleep(0.01)
 

@@ -61,6 +61,15 @@ class Load:
         await asyncio.sleep(self._chance.random() * 0.1)
         return f"done with {asked.args['parcel']}"
 
+    async def works(self, acknowledged: int) -> None:
+        """Wait until devices have more results acknowledged than these, and are at work on a call."""
+        done = ran = 0
+        async with asyncio.timeout(60):
+            while done <= acknowledged or ran <= done:
+                await asyncio.sleep(0.002)
+                done = sum(len(device.acknowledged) for device in self.devices)
+                ran = sum(len(device.ran) for device in self.devices)
+
     async def call(self, device: Answering, place: int) -> None:
         """Make calls over this device, one after another."""
         number = 0
@@ -95,6 +104,7 @@ async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
                 group.create_task(talk.run(gateway.url, gateway.token, load.is_over))
             for _ in range(scale.kills):
                 await asyncio.sleep(0.1 + chance.random())
+                await load.works(len(ready))
                 await gateway.kill()
                 ready.append(await started(gateway))
             load.is_over.set()

@@ -21,7 +21,7 @@ from tests.chaos.houses import House, InItsOwnProcess, InThisProcess
 from tests.chaos.witness import Kept
 
 _T = TypeVar("_T")
-_PATIENCE: Final = 20.0
+_PATIENCE: Final = 60.0
 _MOMENT: Final = 0.02
 _MOST_RESTARTS: Final = 3
 _NEVER_ASKED: Final = ("tool_not_found", "tool_not_available", "disconnected", "interrupted")
@@ -300,6 +300,10 @@ class Wire(RuleBasedStateMachine):
         await peer.device.answer(call_id, peer.answered[call_id])
         await self._leave(peer)
         await self._hear()
+
+    def hear(self) -> None:
+        """Let everybody hear what was said."""
+        self.run(self._hear())
 
     async def _hear(self) -> None:
         """Give everybody a moment to hear what was said: requests are run, acknowledgements noted."""

@@ -18,7 +18,8 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 def check(name: str, figures: list[Figure]) -> None:
-    assert not broken(figures), table(name, _SEED, 0, figures)
+    """Every promise is kept, but for those about time: `make chaos` holds them, on a machine that does nothing else."""
+    assert not broken(figure for figure in figures if figure.unit != "ms"), table(name, _SEED, 0, figures)
 
 
 @pytest.mark.anyio

@@ -1,4 +1,8 @@
-"""The real command, as scripts and people run it: in a process of its own, or at a terminal."""
+"""The real command, as scripts and people run it: in a process of its own, or at a terminal.
+
+The process is a fork of one that has loaded the command already (see `tests.cli.loaded`). Where the start, the pipes or
+the very end of a process are what is tested, `Shell.started` and `COMMAND` start it as a shell does.
+"""
 
 import contextlib
 import errno
@@ -10,17 +14,16 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
-_COMMAND: Final = (sys.executable, "-m", "handspan.cli.main")
+from tests.cli.forks import loaded
+
+COMMAND: Final = (sys.executable, "-m", "handspan.cli.main")
 _PRIVATE: Final = ("HANDSPAN_", "XDG_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "OLLAMA_")
-_AT_TERMINAL: Final = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-)
-"""Makes the terminal the one that Ctrl-C comes from, then is the command."""
 
 
 class Shell:
@@ -31,20 +34,34 @@ class Shell:
         self._environ = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
 
     def __call__(self, *words: str, given: str | bytes = "", **environ: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*_COMMAND, *words],
-            input=given if isinstance(given, bytes) else given.encode(),
+        """What it printed and its exit code; standard input and output are files."""
+        with tempfile.TemporaryFile() as entered, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            entered.write(given if isinstance(given, bytes) else given.encode())
+            entered.seek(0)
+            streams = (entered.fileno(), out.fileno(), err.fileno())
+            process = loaded().start(words, self.environ(**environ), streams)
+            try:
+                code = process.wait()
+            finally:
+                process.kill()
+            return subprocess.CompletedProcess(words, code, _text(out), _text(err))
+
+    def started(self, *words: str, given: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+        """The same for a command that is started as a shell starts it, with pipes as its streams."""
+        return subprocess.run(
+            [*COMMAND, *words],
+            input=given,
             env=self.environ(**environ),
             capture_output=True,
-            timeout=60,
+            encoding="utf-8",
+            timeout=120,
             check=False,
         )
-        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     @contextlib.contextmanager
     def at_terminal(self, *words: str, **environ: str) -> Iterator["Terminal"]:
         """The command at a terminal of its own; whatever is left of it is ended."""
-        terminal = Terminal([*_COMMAND, *words], self.environ(TERM="dumb", COLUMNS="120", **environ))
+        terminal = Terminal(words, self.environ(TERM="dumb", COLUMNS="120", **environ))
         try:
             yield terminal
         finally:
@@ -84,16 +101,9 @@ class Shell:
 class Terminal:
     """A command with a terminal in front of it. Every wait is bounded."""
 
-    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
+    def __init__(self, words: Sequence[str], environ: dict[str, str]) -> None:
         self._ours, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _AT_TERMINAL, *command],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=environ,
-            start_new_session=True,
-        )
+        self.process = loaded().start(words, environ, (theirs, theirs, theirs), at_terminal=True)
         os.close(theirs)
         self._unread = ""
         self.seen = ""
@@ -107,7 +117,7 @@ class Terminal:
         """Type a line."""
         self.type(f"{line}\r")
 
-    def until(self, pattern: str, seconds: float = 30.0) -> str:
+    def until(self, pattern: str, seconds: float = 60.0) -> str:
         """What is written up to and with what fits the pattern; what comes after it is for the next time."""
         deadline = time.monotonic() + seconds
         while (found := re.search(pattern, self._unread, re.DOTALL)) is None:
@@ -121,7 +131,7 @@ class Terminal:
         """What is written until a line is asked for."""
         return self.until(r"(?m)^> ")
 
-    def ended(self, seconds: float = 30.0) -> int:
+    def ended(self, seconds: float = 60.0) -> int:
         """The exit code, once the command has ended."""
         deadline = time.monotonic() + seconds
         while (piece := self._read(deadline - time.monotonic())) is not None:
@@ -131,7 +141,7 @@ class Terminal:
     def kill(self) -> None:
         """End it as a power cut would."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def close(self) -> None:
         """End it, if it has not ended."""
@@ -152,6 +162,12 @@ class Terminal:
             return None
         self.seen += piece
         return piece or None
+
+
+def _text(file: IO[bytes]) -> str:
+    """All that was written to a file."""
+    file.seek(0)
+    return file.read().decode()
 
 
 def json_lines(done: subprocess.CompletedProcess[str]) -> list[Any]:

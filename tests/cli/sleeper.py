@@ -30,7 +30,7 @@ class Sleeper:
         run.tool("nap", _NAP.format(fifo=str(self._fifo)))
 
     def has_begun(self) -> bool:
-        """Whether it begins within 20 seconds; once for every time."""
+        """Whether it begins within a minute; once for every time."""
         said = self._read()
         if said:
             assert self._read() == b"", "it closes the pipe when it has said so"
@@ -43,7 +43,7 @@ class Sleeper:
         os.close(self._begun)
 
     def _read(self) -> bytes | None:
-        ready, _, _ = select.select([self._begun], [], [], 20)
+        ready, _, _ = select.select([self._begun], [], [], 60)
         return os.read(self._begun, 5) if ready else None
 
     def _opened(self) -> int:

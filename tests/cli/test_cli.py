@@ -2,13 +2,13 @@
 
 import json
 import os
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import Shell, json_lines
+from tests.cli.shell import COMMAND, Shell, json_lines
 
 # Wrong usage: exit code 2, and a sentence instead of a traceback.
 
@@ -26,7 +26,7 @@ from tests.cli.shell import Shell, json_lines
     ],
 )
 def test_wrong_usage_is_explained(run: Shell, words: tuple[str, ...], said: str) -> None:
-    done = run(*words)
+    done = run.started(*words)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -51,7 +51,7 @@ def test_an_unknown_agent_is_named_with_those_that_are_there(run: Shell) -> None
 
 
 def test_a_call_prints_its_envelope_and_exits_with_0(run: Shell) -> None:
-    done = run("call", "write_file", '{"path": "a/b.txt", "content": "hi"}')
+    done = run.started("call", "write_file", '{"path": "a/b.txt", "content": "hi"}')
     assert done.returncode == 0
     (envelope,) = json_lines(done)
     assert envelope["status"] == "success"
@@ -83,7 +83,7 @@ def test_a_failing_call_prints_its_envelope_and_exits_with_1(run: Shell, words: 
 
 
 def test_arguments_come_from_standard_input_too(run: Shell) -> None:
-    done = run("call", "write_file", "-", given=json.dumps({"path": "x", "content": "y" * 300_000}))
+    done = run.started("call", "write_file", "-", given=json.dumps({"path": "x", "content": "y" * 300_000}))
     assert done.returncode == 0
     assert (run.workspace / "x").stat().st_size == 300_000
 
@@ -103,7 +103,7 @@ def test_a_batch_answers_every_line_in_order_and_later_lines_see_what_earlier_on
         '{"tool": "read_file", "args": [1]}',
         '{"tool": "get_current_time"}',
     ]
-    done = run("call", "--batch", given="\n".join(lines))
+    done = run.started("call", "--batch", given="\n".join(lines))
     answers = json_lines(done)
     assert [answer["status"] for answer in answers] == [
         "success",
@@ -236,10 +236,11 @@ def test_a_batch_of_checks_answers_every_line(run: Shell) -> None:
 
 
 def test_the_doctor_says_what_works(run: Shell) -> None:
-    done = run("doctor", "--json")
+    done = run.started("doctor", "--json")
     findings = {finding["what"]: finding for finding in json.loads(done.stdout)}
     assert {"versions", "configuration", "workspace", "state", "sandbox", "tools"} <= set(findings)
     assert findings["workspace"]["ok"] is True
+    assert findings["source builtin"]["found"].startswith("ready, ") and findings["source plugins"]["ok"]
     assert list(run.workspace.iterdir()) == []
 
 
@@ -251,10 +252,10 @@ def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell
 
 
 def test_help_names_every_command(run: Shell) -> None:
-    done = run("--help")
+    done = run.started("--help")
     assert done.returncode == 0
     assert all(name in done.stdout for name in ("call", "doctor", "schema", "tools"))
-    assert "0.1.0" in run("--version").stdout
+    assert "0.1.0" in run.started("--version").stdout
 
 
 def test_options_work_before_and_after_the_command(run: Shell, tmp_path: Path) -> None:
@@ -266,7 +267,7 @@ def test_options_work_before_and_after_the_command(run: Shell, tmp_path: Path) -
 
 
 def test_a_reader_that_goes_away_is_no_error(run: Shell) -> None:
-    command = f"{sys.executable} -m handspan.cli.main tools --json | head -c 1"
+    command = f"{shlex.join(COMMAND)} tools --json | head -c 1"
     environ = {**os.environ, "HOME": str(run.home)}
     done = subprocess.run(["sh", "-c", command], env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert "Traceback" not in done.stderr

@@ -6,7 +6,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from handspan.core.errors import ConfigError, ToolError
 from handspan.core.questions import Answer, Question
 from handspan.core.values import Arguments
 from tests.cli.gateways import address, device, listed, program, serving, token
-from tests.cli.shell import Shell, json_lines
+from tests.cli.shell import COMMAND, Shell, json_lines
 
 ASKED = "take device info of my computer"
 PNG = base64.b64decode(
@@ -178,7 +177,7 @@ def test_never_is_told_to_the_model_with_how_to_change_it(run: Shell) -> None:
 
 def test_without_a_terminal_nothing_is_granted_but_by_option(run: Shell) -> None:
     def answered(*words: str) -> tuple[str, list[Any]]:
-        command = [sys.executable, "-m", "handspan.cli.main", "device", "--label", "box", "--json", *words]
+        command = [*COMMAND, "device", "--label", "box", "--json", *words]
         process = subprocess.Popen(
             command, env=run.environ(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
         )
@@ -187,7 +186,7 @@ def test_without_a_terminal_nothing_is_granted_but_by_option(run: Shell) -> None
             assert json.loads(process.stdout.readline())["type"] == "connected"
             envelope = json_lines(run("call", "box__notify", '{"text": "tea"}'))[0]
             process.send_signal(signal.SIGTERM)
-            rest, _ = process.communicate(timeout=30)
+            rest, _ = process.communicate(timeout=60)
         finally:
             process.kill()
         assert process.returncode == 0

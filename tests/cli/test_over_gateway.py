@@ -21,6 +21,15 @@ from tests.cli.sleeper import Sleeper
 
 TIME = "What time is it in Tokyo?"
 FILES = "write 'hello' to notes.txt then read notes.txt"
+PAINT = """
+from handspan import ToolContext, tool
+
+@tool
+async def paint(ctx: ToolContext) -> list:
+    "Paint."
+    answer = await ctx.ask("input", "Which colour?", schema={"enum": ["red", "blue"]})
+    return [answer.decision, answer.value]
+"""
 READER = '[agents.reader]\ntools = ["read_*"]\nmode = "read_only"\n'
 
 
@@ -184,6 +193,21 @@ def test_questions_of_the_gateway_are_answered_at_this_terminal(run: Shell) -> N
             terminal.say("y")
             terminal.until(r'"status":"success"')
             assert terminal.ended() == 0
+
+
+def test_a_tool_asks_for_a_value_at_this_terminal(run: Shell) -> None:
+    run.tool("paint", PAINT)
+    refused = run("call", "paint", "--embedded", "--yes")
+    assert json_lines(refused)[0]["result"] == ["expired", None], "a yes is no colour"
+    with serving(run):
+        for words in (("call", "paint", "--embedded"), ("call", "paint")):
+            with run.at_terminal(*words) as terminal:
+                assert "  1. red" in terminal.until(r"no answer\)\? ")
+                terminal.say("green")
+                assert "must be one of" in terminal.until(r"no answer\)\? ")
+                terminal.say("2")
+                terminal.until(r'"result":\["allow","blue"\]')
+                assert terminal.ended() == 0
 
 
 # tools

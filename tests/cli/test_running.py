@@ -56,12 +56,12 @@ def served(state: Path, **given: str) -> Iterator[Server]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
     thread.start()
-    assert opened.wait(15)
+    assert opened.wait(60)
     try:
         yield server
     finally:
         loop.call_soon_threadsafe(end.set)
-        thread.join(15)
+        thread.join(60)
         loop.close()
         assert not thread.is_alive()
 
@@ -86,7 +86,7 @@ class TestClaims:
                 raise AssertionError("two hold it")
         finally:
             holder.kill()
-            holder.communicate(timeout=15)
+            holder.communicate(timeout=60)
         assert holder.returncode == -signal.SIGKILL
         with claimed(tmp_path):
             pass
@@ -129,7 +129,7 @@ class TestFinding:
 
     def test_a_process_that_is_gone_is_not_asked(self, tmp_path: Path) -> None:
         gone = subprocess.Popen([sys.executable, "-c", ""])
-        gone.wait(15)
+        gone.wait(60)
         with served(tmp_path) as server, claimed(tmp_path):
             (tmp_path / "gateway.json").write_text(json.dumps({"url": server.url, "pid": gone.pid}))
             assert find_running(tmp_path) is None
@@ -193,7 +193,7 @@ class TestDoctor:
             found = list(gateway_findings(Settings(tmp_path, tmp_path), url, "t"))
         finally:
             careless.kill()
-            careless.communicate(timeout=15)
+            careless.communicate(timeout=60)
         assert [(finding.what, finding.ok) for finding in found] == [
             ("gateway", True),
             ("gateway host check", False),

@@ -8,7 +8,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +17,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.cli.shell import Shell
+from tests.cli.shell import COMMAND, Shell
 
-WAIT = 30.0
+WAIT = 60.0
 
 
 class Answered(NamedTuple):
@@ -37,7 +36,7 @@ class Serving:
     def __init__(self, run: Shell, ready: Path, *words: str) -> None:
         self.ready = ready
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "handspan.cli.main", "serve", "--port", "0", "--ready-file", str(ready), *words],
+            [*COMMAND, "serve", "--port", "0", "--ready-file", str(ready), *words],
             env=run.environ(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -238,6 +237,7 @@ def test_the_doctor_looks_at_the_gateway_that_runs(run: Shell, serve: Any) -> No
     found = {finding["what"]: finding for finding in json.loads(run("doctor", "--json").stdout)}
     for what in ("gateway", "gateway host check", "gateway token", "gateway WebSocket"):
         assert found[what]["ok"], found[what]
+    assert found["gateway source builtin"]["found"].startswith("ready, ")
     done = run("doctor", "--url", serving.url, "--token", "wrong", "--state", str(run.home / "other"))
     assert done.returncode == 1 and "FAIL  gateway token" in done.stdout
 

@@ -3,11 +3,12 @@
 import io
 import os
 import pty
+from typing import Any
 
 import pytest
 
 from handspan.cli.terminal import TerminalQuestions
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.values import JsonObject
 
 pytestmark = pytest.mark.anyio
@@ -69,3 +70,62 @@ async def test_nobody_types_and_the_question_expires() -> None:
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+# Questions for a value, logins, changed definitions.
+
+
+def asking(kind: Any, **more: Any) -> Question:
+    return Question("q1", kind, "", "paint", {}, "Which colour?", "operator", "", "f", 5.0, **more)
+
+
+OPTIONS: list[tuple[JsonObject, str, Any]] = [
+    ({"type": "string"}, "light blue\n", "light blue"),
+    ({"type": "string", "enum": ["red", "blue"]}, "2\n", "blue"),
+    ({"type": "string", "enum": ["red", "blue"]}, "red\n", "red"),
+    ({"oneOf": [{"const": "r", "title": "Red"}, {"const": 7}]}, "2\n", 7),
+    ({"type": "boolean"}, "1\n", True),
+    ({"type": "integer"}, "12\n", 12),
+    ({"type": "object", "properties": {"size": {"type": "integer"}}}, '{"size": 3}\n', {"size": 3}),
+]
+
+
+@pytest.mark.parametrize(("schema", "typed", "value"), OPTIONS)
+async def test_what_is_typed_is_the_value(schema: JsonObject, typed: str, value: Any) -> None:
+    given, written = await answer(typed, asking("input", schema=schema))
+    assert given == Answer("allow", value=value)
+    assert "paint" in written and "Which colour?" in written
+
+
+async def test_a_value_that_does_not_fit_is_asked_for_again() -> None:
+    schema: JsonObject = {"type": "string", "enum": ["red", "blue"]}
+    given, written = await answer("green\n3\n1\n", asking("input", schema=schema))
+    assert given == Answer("allow", value="red")
+    assert written.count("must be one of") == 2 and "  1. red\n  2. blue\n" in written
+    given, written = await answer("{\n7\n", asking("input", schema={"type": "integer", "maximum": 9}))
+    assert given.value == 7 and "This is not JSON" in written and '"maximum": 9' in written
+
+
+@pytest.mark.parametrize("typed", ["", "\n"])
+async def test_an_empty_line_is_no_answer(typed: str) -> None:
+    given, _ = await answer(typed, asking("input", schema={"type": "string"}))
+    assert given == Answer("deny")
+
+
+async def test_a_login_shows_where_to_go_and_is_about_this_once() -> None:
+    action = QuestionAction("https://shop.example/login", hint="Use the code 1234.")
+    given, written = await answer("always\nnever\ny\n", asking("login", action=action))
+    assert given == Answer("deny"), "never begins like no, and there is no always"
+    assert "Open https://shop.example/login" in written and "Use the code 1234." in written
+    _, written = await answer("y\n", asking("login", action=QuestionAction(intent="com.example.LOGIN")))
+    assert "Start com.example.LOGIN" in written
+
+
+async def test_a_changed_definition_is_shown_beside_the_old_one_and_can_not_steer_the_terminal() -> None:
+    action = QuestionAction(old={"description": "Paints."}, new={"description": "Paints \x1b[2J\u202e."})
+    given, written = await answer("y\n", asking("trust", action=action))
+    assert given == Answer("allow")
+    assert written.index('"description": "Paints."') < written.index("Now:")
+    assert "\x1b" not in written and "\u202e" not in written
+    _, written = await answer("n\n", asking("trust", action=QuestionAction(new={})))
+    assert "(there was none)" in written

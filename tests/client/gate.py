@@ -9,7 +9,7 @@ import msgspec
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 
-SECONDS = 10.0
+SECONDS = 60.0
 ALL = ["resume", "progress", "cancel", "deadline", "parts", "permissions", "unregister", "ack_batch"]
 CHAT = [*ALL, "events", "questions"]
 

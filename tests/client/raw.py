@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from websockets.frames import Frame, Opcode
 
-SECONDS = 10.0
+SECONDS = 60.0
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 

@@ -27,7 +27,7 @@ class Rung:
         self._news.set()
 
     async def until(self, count: int) -> list[str]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.calls) < count:
                 self._news.clear()
                 await self._news.wait()

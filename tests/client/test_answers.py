@@ -194,7 +194,7 @@ def place(status: int, text: bytes) -> Iterator[tuple[Address, list[tuple[str, d
             yield Address(f"http://127.0.0.1:{server.server_port}/hands"), kind.taken  # type: ignore[attr-defined] # set above
         finally:
             server.shutdown()
-            thread.join(timeout=10)
+            thread.join(timeout=60)
 
 
 def test_nobody_there_is_a_network_error() -> None:

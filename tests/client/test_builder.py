@@ -55,7 +55,7 @@ async def test_one_function_answers_for_all_tools() -> None:
         await link.asks("c2", "other")
         assert (await link.hears("tool_error"))["error"] == "unknown tool"
         client.close()
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 60)
     assert [(request.id, request.name, request.args) for request in requests] == [
         ("c1", "device_info", {}),
         ("c2", "other", {}),
@@ -71,7 +71,7 @@ async def test_without_a_function_there_is_no_handler() -> None:
         await link.asks("c1", "device_info")
         assert (await link.hears("tool_error"))["error"] == "No handler registered"
         client.close()
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 60)
 
 
 async def test_a_device_is_made_with_everything_that_it_needs(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def test_a_device_is_made_with_everything_that_it_needs(tmp_path: Path) ->
         await link.asks("c2", "other")
         assert (await link.hears("tool_result"))["output"] == "c2"
         client.close()
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 60)
     assert (tmp_path / "state").exists()
 
 
@@ -149,9 +149,9 @@ async def test_every_frame_reaches_its_callback_plain_or_async(caplog: pytest.Lo
         await link.fence()
         assert client.session_id == "s1"
         link.drop()
-        await asyncio.wait_for(over.wait(), 10)
+        await asyncio.wait_for(over.wait(), 60)
         client.close()
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 60)
     assert heard[:12] == [
         ("session_start", "s1", "", False, 0),
         ("connected",),
@@ -178,5 +178,5 @@ async def test_the_end_is_heard_too() -> None:
         await link.greets(tools=False)
         await client.connected()
         client.close()
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 60)
     assert heard == ["gone"]

@@ -11,7 +11,7 @@ from handspan.client.carriers import Carriers
 
 pytestmark = pytest.mark.anyio
 
-SECONDS = 10.0
+SECONDS = 60.0
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="nothing")
 
 

@@ -10,7 +10,7 @@ import pytest
 from handspan.client import Backoff, Chat, Client, GatewayRefused, GatewayUnreachable
 from handspan.client import chat as chat_module
 from handspan.client.chat import Events
-from handspan.core.errors import HandspanError
+from handspan.core.errors import HandspanError, InvalidAnswer
 from handspan.core.events import (
     CallFinished,
     CallStarted,
@@ -21,6 +21,7 @@ from handspan.core.events import (
     TextArrived,
     ThinkingArrived,
 )
+from handspan.core.questions import QuestionAction
 from tests.client.gate import CHAT, Gate, GateLink, gate
 
 pytestmark = pytest.mark.anyio
@@ -56,12 +57,12 @@ async def takes(link: GateLink, turn: str) -> dict[str, Any]:
 
 
 async def rest(events: Events) -> list[Event]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [event async for event in events]
 
 
 async def following(events: Events) -> Event:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await anext(events)
 
 
@@ -227,12 +228,12 @@ async def test_a_turn_can_be_stopped() -> None:
         await link.hears("abort")
         await link.says("abort_ack", status="aborted")
         await happens(link, 1, "ended", reason="aborted")
-        assert await asyncio.wait_for(stopping, 10)
+        assert await asyncio.wait_for(stopping, 60)
         assert await turn == [Ended("aborted")]
         stopping = asyncio.create_task(chat.abort())
         await link.hears("abort")
         await link.says("abort_ack", status="no_active_response")
-        assert not await asyncio.wait_for(stopping, 10)
+        assert not await asyncio.wait_for(stopping, 60)
 
 
 async def test_an_abort_that_went_down_with_the_link_is_said_again() -> None:
@@ -248,7 +249,7 @@ async def test_an_abort_that_went_down_with_the_link_is_said_again() -> None:
         await link.hears("abort")
         await link.says("abort_ack", status="aborted")
         await happens(link, 2, "ended", reason="aborted")
-        assert await asyncio.wait_for(stopping, 10)
+        assert await asyncio.wait_for(stopping, 60)
         assert await turn == [TextArrived("a"), Ended("aborted")]
 
 
@@ -383,7 +384,7 @@ async def test_a_link_that_stays_down_ends_the_turn(monkeypatch: pytest.MonkeyPa
             (ended,) = await turn
             assert isinstance(ended, Ended)
             assert "has been down" in ended.text
-            assert not await asyncio.wait_for(stopping, 10)
+            assert not await asyncio.wait_for(stopping, 60)
 
 
 async def test_closing_ends_what_is_open_and_nothing_can_be_said_after_it() -> None:
@@ -394,6 +395,66 @@ async def test_closing_ends_what_is_open_and_nothing_can_be_said_after_it() -> N
     assert await turn == []
     with pytest.raises(HandspanError, match="closed"):
         await anext(chat.send("two"))
+
+
+# Questions for a value.
+
+
+ASKS_COLOUR = {
+    **QUESTION,
+    "kind": "input",
+    "call_id": "",
+    "schema": {"type": "string", "enum": ["red", "blue"]},
+    "action": {"hint": "A colour."},
+    "expires_ms": 60000,
+}
+
+
+async def test_a_question_for_a_value_comes_with_its_schema_and_takes_only_what_fits() -> None:
+    async with talking() as (chat, link, _):
+        watching = chat.watch()
+        await link.says("question", **ASKS_COLOUR)
+        asked = await following(watching)
+        assert isinstance(asked, QuestionAsked)
+        question = asked.question
+        assert (question.kind, question.call_id, question.schema) == ("input", "", ASKS_COLOUR["schema"])
+        assert question.action == QuestionAction(hint="A colour.")
+        for wrong in ("green", None):
+            with pytest.raises(InvalidAnswer, match="the value must be one of"):
+                await chat.answer("q1", "allow", value=wrong)
+        over = asyncio.create_task(chat.closed("q1"))
+        await chat.answer("q1", "allow", value="blue")
+        assert await link.hears("answer") == {"type": "answer", "id": "q1", "decision": "allow", "value": "blue"}
+        assert not over.done()
+        await link.says("question_closed", id="q1", accepted=True)
+        assert await asyncio.wait_for(over, 10)
+        assert not await chat.closed("q1"), "it is not open any more"
+
+
+async def test_who_waits_for_the_end_of_a_question_hears_that_it_was_answered_elsewhere_or_the_chat_ended() -> None:
+    async with talking() as (chat, link, _):
+        watching = chat.watch()
+        for question_id in ("q1", "q2"):
+            await link.says("question", **{**ASKS_COLOUR, "id": question_id})
+            await following(watching)
+        waiting = [asyncio.create_task(chat.closed(one)) for one in ("q1", "q2")]
+        await asyncio.sleep(0)
+        await link.says("question_closed", id="q1", accepted=False)
+        assert not await asyncio.wait_for(waiting[0], 10)
+    assert not await asyncio.wait_for(waiting[1], 10)
+
+
+@pytest.mark.parametrize("can", [CHAT, []])
+async def test_an_answer_that_the_gateway_refuses_does_not_end_the_turn(can: list[str]) -> None:
+    async with talking(can=can) as (chat, link, _):
+        turn = asyncio.create_task(rest(chat.send("hello")))
+        await takes(link, "t1")
+        await link.says("error", message="It does not fit.", code="INVALID_ANSWER", id="q1")
+        if can:
+            await happens(link, 1, "ended", "t1", reason="done", text="hi")
+        else:
+            await link.says("done", full_response="hi")
+        assert await turn == [Ended("done", "hi")]
 
 
 # Other gateways, and tools.
@@ -475,4 +536,4 @@ async def test_a_client_that_runs_offers_its_tools_itself() -> None:
         async with client.chat():
             await opening
         client.close()
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 60)

@@ -27,7 +27,7 @@ async def tell(gateway: RunningGateway, *words: str) -> str:
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        said, problems = await asyncio.wait_for(process.communicate(), 50)
+        said, problems = await asyncio.wait_for(process.communicate(), 60)
     finally:
         if process.returncode is None:
             process.kill()

@@ -161,6 +161,6 @@ def test_writers_do_not_get_into_each_others_way(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=10)
+        thread.join(timeout=60)
     assert (tmp_path / "state").read_bytes() == texts[-1]
     kept.close()

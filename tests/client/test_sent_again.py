@@ -17,7 +17,7 @@ from tests.stores import open_store
 pytestmark = pytest.mark.anyio
 
 SOON = Backoff(0.01, 0.1)
-WAIT = 30.0
+WAIT = 60.0
 
 
 async def all_of(chat: Chat, text: str) -> list[Event]:

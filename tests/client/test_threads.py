@@ -10,7 +10,7 @@ from handspan.client.threads import Threads
 
 pytestmark = pytest.mark.anyio
 
-SECONDS = 10.0
+SECONDS = 60.0
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word")
 
 

@@ -47,7 +47,7 @@ async def test_a_refusal_ends_it_with_what_to_do(status: int, token: str, words:
     async with gate(refuse) as there:  # type: ignore[arg-type] # made above
         client = Client(there.url, token, backoff=SOON)
         with pytest.raises(GatewayRefused, match=words) as caught:
-            await asyncio.wait_for(client.run(), 10)
+            await asyncio.wait_for(client.run(), 60)
     assert caught.value.status == status
     assert "secret" not in str(caught.value)
     assert client.state == "disconnected"
@@ -104,11 +104,11 @@ async def test_nobody_there_is_tried_again_and_can_be_given_up(caplog: pytest.Lo
 
     client = Client("http://127.0.0.1:1", "secret", backoff=Backoff(60.0), on_state=became)
     running = asyncio.create_task(client.run())
-    await asyncio.wait_for(tried.wait(), 10)
+    await asyncio.wait_for(tried.wait(), 60)
     while not caplog.records:
         await asyncio.sleep(0)
     client.close()
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, 60)
     assert states == ["connecting", "disconnected"]
     assert "no link to ws://127.0.0.1:1/ws/chat" in caplog.text
     assert "secret" not in caplog.text
@@ -131,7 +131,7 @@ async def test_its_state_is_honest() -> None:
         await link.greets(tools=False)
         await client.connected()
         client.close()
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 60)
     assert states == ["connecting", "connected", "reconnecting", "connected", "disconnected"]
     assert client.state == "disconnected"
 
@@ -143,7 +143,7 @@ async def test_a_deliberate_close_of_the_gateway_ends_it() -> None:
         link = await there.link()
         await link.greets(tools=False)
         await link.close(1000)
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 60)
 
 
 @pytest.mark.parametrize("reason", ["the token was revoked", ""])
@@ -158,7 +158,7 @@ async def test_a_client_that_is_sent_away_stays_away_and_says_why(reason: str) -
         await client.connected()
         await link.socket.close(1008, reason)
         with pytest.raises(GatewayRefused, match=reason or "no reason was given") as caught:
-            await asyncio.wait_for(running, 10)
+            await asyncio.wait_for(running, 60)
         with pytest.raises(GatewayRefused, match="pair this device anew"):
             await client.connected()
     assert (caught.value.status, "secret" in str(caught.value)) == (0, False)
@@ -186,7 +186,7 @@ async def test_a_session_of_somebody_else_is_a_refusal() -> None:
         await link.says("error", message="It is somebody else's.", code="SESSION_OWNER_MISMATCH")
         await link.close(1000)
         with pytest.raises(GatewayRefused, match="somebody else's"):
-            await asyncio.wait_for(running, 10)
+            await asyncio.wait_for(running, 60)
 
 
 async def test_closing_says_goodbye_and_cancelling_says_that_it_may_come_back(tmp_path: Path) -> None:
@@ -197,8 +197,8 @@ async def test_closing_says_goodbye_and_cancelling_says_that_it_may_come_back(tm
         await link.greets(tools=False)
         client.close()
         client.close()
-        await asyncio.wait_for(task, 10)
-        await asyncio.wait_for(link.socket.wait_closed(), 10)
+        await asyncio.wait_for(task, 60)
+        await asyncio.wait_for(link.socket.wait_closed(), 60)
         assert link.socket.close_code == 1000
         client.close()  # nothing left to close
 
@@ -207,8 +207,8 @@ async def test_closing_says_goodbye_and_cancelling_says_that_it_may_come_back(tm
         await link.greets(tools=False)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 10)
-        await asyncio.wait_for(link.socket.wait_closed(), 10)
+            await asyncio.wait_for(task, 60)
+        await asyncio.wait_for(link.socket.wait_closed(), 60)
         assert link.socket.close_code == 1001
 
 
@@ -251,4 +251,4 @@ class running:
 
     async def __aexit__(self, *_: object) -> None:
         self._client.close()
-        await asyncio.wait_for(self._task, 10)
+        await asyncio.wait_for(self._task, 60)

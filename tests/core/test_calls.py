@@ -6,7 +6,12 @@ import sys
 import uuid
 from threading import Thread
 
-from handspan.core.calls import new_call_id
+import msgspec
+import pytest
+
+from handspan.core.calls import ToolFacts, decode_facts, new_call_id
+from handspan.core.principals import Origin, OriginKind
+from handspan.core.tool import AnsweredBy
 
 
 def test_ten_thousand_ids_are_all_different() -> None:
@@ -38,7 +43,7 @@ def test_many_threads_draw_ids_without_a_double() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(set(drawn)) == len(drawn) == 20_000
 
 
@@ -62,3 +67,36 @@ def test_another_process_draws_other_ids() -> None:
     theirs = set(done.stdout.split())
     assert len(theirs) == 300
     assert not theirs & {new_call_id() for _ in range(300)}
+
+
+# What a record says of its tool.
+
+
+@pytest.mark.parametrize(
+    ("kind", "answered_by"),
+    [
+        ("builtin", "tool"),
+        ("plugin", "tool"),
+        ("mcp", "tool"),
+        ("remote", "connection"),
+        ("device", "connection"),
+        ("browser", "request"),
+    ],
+)
+def test_a_record_of_an_earlier_version_tells_by_its_origin_who_answers(
+    kind: OriginKind, answered_by: AnsweredBy
+) -> None:
+    stored = f'{{"origin":{{"kind":"{kind}","name":"x","connection":"c"}},"version":"1","read_only":true}}'
+    assert decode_facts(stored.encode()) == ToolFacts(Origin(kind, "x", "c"), "1", True, answered_by=answered_by)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        ToolFacts(None, "", False),
+        ToolFacts(Origin("mcp", "x"), "1", False, True, "connection"),
+        ToolFacts(Origin("device", "x"), "1", False, False, "request"),
+    ],
+)
+def test_what_a_record_says_itself_of_its_tool_counts(facts: ToolFacts) -> None:
+    assert decode_facts(msgspec.json.encode(facts)) == facts

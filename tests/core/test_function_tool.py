@@ -121,26 +121,26 @@ def test_the_function_can_still_be_called_as_it_was() -> None:
 
 
 def test_a_plain_function_runs_on_a_thread_and_returns_its_value(ctx: ToolContext) -> None:
-    assert shout.placement == "thread"
+    assert shout.handling.placement == "thread"
     assert shout.run({"text": "a", "times": 3}, ctx) == "AAA"
 
 
 async def test_an_async_function_runs_on_the_loop(ctx: ToolContext) -> None:
-    assert greet.placement == "loop"
+    assert greet.handling.placement == "loop"
     assert await greet.run({"name": "Ada"}, ctx) == f"Ada in {ctx.session}"
 
 
 def test_an_async_function_moved_aside_brings_its_own_loop(ctx: ToolContext) -> None:
     moved = tool(thread=True)(greet.function)
-    assert moved.placement == "thread"
+    assert moved.handling.placement == "thread"
     assert moved.run({"name": "Ada"}, ctx) == f"Ada in {ctx.session}"
-    assert alone.placement == "process"
+    assert alone.handling.placement == "process"
     assert alone.run({"text": "hi"}, ctx) == f"hi on {threading.current_thread().name}"
 
 
 async def test_a_partial_of_an_async_function_is_async_too(ctx: ToolContext) -> None:
     made = tool(functools.partial(greet.function, name="Ada"))
-    assert (made.spec.name, made.spec.parameters["properties"], made.placement) == ("greet", {}, "loop")
+    assert (made.spec.name, made.spec.parameters["properties"], made.handling.placement) == ("greet", {}, "loop")
     assert await made.run({}, ctx) == f"Ada in {ctx.session}"
 
 
@@ -161,7 +161,7 @@ def test_a_bound_method_is_a_tool_of_its_object(ctx: ToolContext) -> None:
 async def test_a_tool_can_be_made_again_under_another_name(ctx: ToolContext) -> None:
     again = tool(name="hello")(greet)
     assert isinstance(again, FunctionTool)
-    assert (again.spec.name, greet.spec.name, again.placement) == ("hello", "greet", "loop")
+    assert (again.spec.name, greet.spec.name, again.handling.placement) == ("hello", "greet", "loop")
     assert await again.run({"name": "Ada"}, ctx) == f"Ada in {ctx.session}"
 
 
@@ -170,9 +170,9 @@ def test_attributes_of_the_function_do_not_get_in_the_way_of_the_tools_own(ctx: 
         """Give it back."""
         return x
 
-    odd.__dict__.update(spec="mine", placement="mine", function="mine", run="mine", extra="kept")
+    odd.__dict__.update(spec="mine", handling="mine", function="mine", run="mine", extra="kept")
     made = tool(odd)
-    assert (made.spec.name, made.placement, made.function) == ("odd", "thread", odd)
+    assert (made.spec.name, made.handling.placement, made.function) == ("odd", "thread", odd)
     assert vars(made)["extra"] == "kept"
 
 

@@ -22,7 +22,7 @@ from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry, Rules
 from tests.stores import open_artifacts
 
-WAIT = 5.0
+WAIT = 60.0
 """Seconds after which a test that waits has failed."""
 
 

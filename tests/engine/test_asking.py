@@ -13,7 +13,7 @@ from handspan.core.function_tool import tool
 from handspan.core.principals import BUILTIN, Origin, Principal
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Pending, Success, ToolResult
-from handspan.core.tool import Annotations, ToolSpec
+from handspan.core.tool import Annotations, Handling, ToolSpec
 from handspan.engine.asking import OpenQuestions, RuleAnswers
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from tests.engine.conftest import MakeHouse
@@ -135,7 +135,7 @@ async def test_permissions_of_built_ins_and_of_tools_that_ask_themselves_are_not
         return "page"
 
     class Phone:
-        asks_itself = True
+        handling = Handling(asks_itself=True)
         spec = ToolSpec("phone__camera", "A phone's.", {"type": "object"}, ("camera",))
 
         async def run(self, arguments: Any, ctx: Any) -> str:
@@ -394,7 +394,7 @@ async def test_a_tool_that_brings_the_place_where_its_person_is_asks_for_permiss
 
     class Camera:
         spec = ToolSpec("camera", "A phone's.", {"type": "object"}, ("camera",))
-        questions = device
+        handling = Handling(questions=device)
 
         async def run(self, arguments: Any, ctx: Any) -> str:
             return "picture"

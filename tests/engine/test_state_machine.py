@@ -30,6 +30,7 @@ from handspan.engine.gates import Gates
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from handspan.engine.ledger import MemoryLedger
 from tests.engine.house import WAIT, House
+from tests.thoroughness import examples
 
 SHORT = 0.003
 ORIGIN = Origin("plugin", "machine")
@@ -353,9 +354,9 @@ class HookedCalls(Calls):
 
 
 Calls.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(60), stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
 )
-HookedCalls.TestCase.settings = settings(Calls.TestCase.settings, max_examples=60)
+HookedCalls.TestCase.settings = Calls.TestCase.settings
 
 TestCalls = Calls.TestCase
 TestHookedCalls = HookedCalls.TestCase

@@ -15,7 +15,7 @@ from handspan.core.errors import ToolError
 from handspan.core.function_tool import FunctionTool, tool
 from handspan.core.results import Failure, Pending, Success
 from handspan.core.values import Json
-from handspan.engine.workers import Workers, _ended, _Worker
+from handspan.engine.workers import Worker, Workers, describe_exit
 from tests.engine import isolated_tools
 from tests.engine.house import WAIT, House, outcome_of, until
 
@@ -87,7 +87,7 @@ async def test_a_worker_that_died_while_it_was_idle_is_replaced(house: House) ->
     "status", [(-signal.SIGKILL, "killed by SIGKILL"), (-250, "killed by signal 250"), (3, "exit status 3")]
 )
 def test_the_end_of_a_process_in_words(status: tuple[int, str]) -> None:
-    assert _ended(status[0]) == status[1]
+    assert describe_exit(status[0]) == status[1]
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,11 @@ async def test_a_worker_that_talks_nonsense_is_killed(ctx: ToolContext, frame: b
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
-    workers = Workers()
-    workers._idle.append(_Worker(process))
+
+    async def start() -> Worker:
+        return Worker(process, last_seconds=0.01)
+
+    workers = Workers(start=start)
     with pytest.raises(ToolError, match=message):
         await workers.run(isolated_tools.add, {"a": 1, "b": 2}, ctx)
     assert process.returncode == -signal.SIGKILL

@@ -8,7 +8,7 @@ from pathlib import Path
 from handspan.core.bus import QuestionOpened
 from handspan.core.principals import OPERATOR
 from handspan.models.scripted import call
-from tests.gateway.conversations.talking import House, said
+from tests.gateway.sessions.talking import House, said
 
 
 def tell(event: QuestionOpened) -> None:
@@ -20,7 +20,11 @@ async def main(folder: Path) -> None:
     """Talk, until somebody kills this process."""
     async with House(folder, [[call("note", text="a"), call("note", text="b")], "never said"]) as house:
         house.bus.subscribe(QuestionOpened, tell)
-        await house.turns.say("s", OPERATOR, said("note it"), lambda *_: None, agent="Careful")
+        await (
+            house.sessions.get("s", OPERATOR.owner)
+            .say(OPERATOR, said("note it"), lambda *_: None, agent="Careful")
+            .end()
+        )
 
 
 if __name__ == "__main__":

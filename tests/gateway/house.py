@@ -16,7 +16,7 @@ from handspan.gateway.gateway import Gateway
 from handspan.gateway.server import Server
 from handspan.models.model import Model
 
-WAIT = 10.0
+WAIT = 60.0
 
 
 class Client:

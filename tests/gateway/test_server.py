@@ -25,7 +25,7 @@ from handspan.gateway.server import Server, loop_factory
 from tests.gateway.small_gateway import SmallGateway
 
 pytestmark = pytest.mark.anyio
-WAIT = 15.0
+WAIT = 60.0
 
 
 @contextlib.asynccontextmanager

@@ -96,6 +96,9 @@ BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "approval that nobody gives": fails("question_expired", "", Asked("change", agent="Careful"))._replace(
         missing=_CLI_HAS_NOBODY, is_hasty=True
     ),
+    # Tools elsewhere.
+    "a tool of a device": succeeds({"a": [1]}, "phone__give_back", {"a": [1]}),
+    "a device that refuses": fails("rate_limited", "Not so often.", Asked("phone__refuse")),
     # What goes wrong while it runs.
     "an exception": fails("execution_failed", "one by zero", Asked("fall_over")),
     "a tool that takes too long": fails("timeout", "0.05", Asked("take_long")),

@@ -41,8 +41,13 @@ REQUIREMENTS: Final = {
         ),
     ),
     "T5": Requirement(
-        "Every definition has a fingerprint that changes with it.",
-        ("core/test_tool.py::test_the_fingerprint_changes_with_each_field",),
+        "Every definition has a fingerprint that changes with it; a pinned tool that changed waits for a person.",
+        (
+            "core/test_tool.py::test_the_fingerprint_changes_with_each_field",
+            "registry/test_pins.py::test_a_changed_definition_is_not_available_until_it_is_accepted_and_the_others_go_on",
+            "registry/test_pins.py::test_where_changes_are_only_recorded_they_are_shown_and_nothing_is_blocked",
+            "engine/test_new_tools.py::test_it_asks_until_a_person_approves_and_never_again",
+        ),
     ),
     "T6": Requirement(
         "People bring tools in a folder and packages by entry point; a broken one is reported and skipped.",
@@ -92,6 +97,7 @@ REQUIREMENTS: Final = {
         (
             "registry/test_toolbox.py::test_why_names_every_reason",
             "cli/test_cli.py::test_why_has_an_answer_for_every_reason",
+            "gateway/test_sources.py::test_a_source_opens_in_the_background_tries_again_and_takes_its_tools_along",
         ),
     ),
     "R9": Requirement(
@@ -224,6 +230,17 @@ REQUIREMENTS: Final = {
             "engine/test_asking.py::test_always_ends_when_the_definition_changes",
         ),
     ),
+    "P6": Requirement(
+        "One question for all kinds: permission, approval, input, login, trust; a valid value; a call or none.",
+        (
+            "core/test_asking.py::test_a_value_that_does_not_fit_is_refused_in_words",
+            "engine/test_tools_that_ask.py::test_the_answer_with_its_value_reaches_the_tool",
+            "store/test_questions.py::test_a_question_without_a_call_survives_a_restart_and_is_answered_once",
+            "gateway/rest/test_questions.py::test_a_question_for_a_value_shows_its_schema_and_takes_only_what_fits",
+            "client/test_with_gateway.py::test_a_tool_of_the_gateway_gets_a_value_from_the_person_of_the_chat",
+            "cli/test_terminal.py::test_what_is_typed_is_the_value",
+        ),
+    ),
     "B": Requirement(
         "The built-in tools do what their table says, and bad input gets a clear error.",
         ("interaction/test_bad_input.py::test_bad_arguments_get_one_clear_error_from_every_tool",),
@@ -334,8 +351,9 @@ REQUIREMENTS: Final = {
     "A3": Requirement(
         "Skills decide the toolbox while they are on; the workspace's stay off until a person enables them.",
         (
-            "gateway/conversations/test_skilled.py::test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_next_round",
-            "gateway/conversations/test_skilled.py::test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it",
+            "gateway/sessions/test_skilled.py::test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_next_round",
+            "gateway/sessions/test_skilled.py::test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it",
+            "registry/test_internal.py::test_a_skill_shows_those_that_its_globs_match",
         ),
     ),
     "A4": Requirement(
@@ -475,6 +493,13 @@ REQUIREMENTS: Final = {
             "gateway/graph/test_ownership.py::test_while_the_run_is_at_work_nobody_else_has_its_tools",
             "gateway/graph/test_runs.py::test_another_client_in_the_same_thread_does_not_have_them",
             "gateway/graph/test_runs.py::test_nobody_else_can_answer",
+        ),
+    ),
+    "C2": Requirement(
+        "Internal tools are hidden, not absent, until a skill that is on names them.",
+        (
+            "registry/test_internal.py::test_no_agent_sees_or_calls_them_even_if_its_own_list_names_them",
+            "registry/test_internal.py::test_a_skill_shows_those_that_its_globs_match",
         ),
     ),
     "G1": Requirement(

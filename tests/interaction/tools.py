@@ -7,6 +7,8 @@ from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
 from handspan.core.function_tool import FunctionTool, tool
 from handspan.core.results import Attachment, Success
 from handspan.core.tool import READ_ONLY
+from handspan.core.values import Json
+from handspan.testing import Answering, Asked, RunningGateway, offer
 
 TOGETHER = 3
 """How many calls meet in `meet`."""
@@ -86,6 +88,19 @@ def meeting() -> FunctionTool:
         return number
 
     return meet
+
+
+async def answer_as_phone(asked: Asked) -> Json:
+    """What the phone does when it is asked."""
+    if asked.name == "refuse":
+        raise ToolError("rate_limited", "Not so often.")
+    return asked.args
+
+
+def phone(gateway: RunningGateway) -> Answering:
+    """A device with tools of its own."""
+    tools = [offer("give_back"), offer("refuse")]
+    return Answering(gateway.url, gateway.token, answer_as_phone, tools=tools, label="phone")
 
 
 def holding(runs: asyncio.Event) -> FunctionTool:

@@ -15,6 +15,7 @@ from handspan.core.errors import ConfigError
 from handspan.core.messages import Api
 from handspan.models.choice import Choice, choose, codec_for, find_ollama, is_for_want_of_another
 from handspan.models.http import HttpModel
+from handspan.models.model import NoModel
 from handspan.models.offline import Offline
 from handspan.models.vendors import VENDORS
 from handspan.net.guard import NetGuard
@@ -45,14 +46,16 @@ class TestWhatCanNotBeFollowed:
 
     @pytest.mark.parametrize("named", ["anthropic:", "nobody:model", ":x", "anthropic"])
     def test_half_a_name_is_an_error(self, named: str) -> None:
-        with pytest.raises(ConfigError, match="there is no model"):
+        with pytest.raises(NoModel, match="there is no model") as refused:
             chosen(named=named)
+        assert refused.value.fault == "unknown_model"
 
     def test_a_vendors_model_without_a_key_is_an_error_that_names_the_variable(self) -> None:
         with pytest.raises(ConfigError, match=r"no key for gemini\. Set GEMINI_API_KEY or GOOGLE_API_KEY"):
             chosen(named="gemini:gemini-3-flash")
-        with pytest.raises(ConfigError, match=r"models\.x\.key: there is no key for anthropic"):
+        with pytest.raises(NoModel, match=r"models\.x\.key: there is no key for anthropic") as refused:
             chosen({"ANTHROPIC_API_KEY": "  "}, x=ModelSettings("anthropic"))
+        assert refused.value.fault == "auth"
 
     def test_a_custom_model_needs_an_address(self) -> None:
         with pytest.raises(ConfigError, match=r"models\.x\.base_url: a custom model needs the address"):

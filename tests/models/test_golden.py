@@ -38,6 +38,7 @@ from tests.models.fake_server import Asked, Call, FakeModelServer, Turn
 from tests.models.fake_words import Words
 from tests.models.talks import APIS, MODELS, PIXEL, TOOLS, answers, failure, model_at, replied, success, talking, user
 from tests.models.validators import VALIDATORS, Issued, check_gemini
+from tests.thoroughness import examples
 
 PICTURE = Attachment("image", "image/png", PIXEL, name="photo.png")
 THREE = Turn(
@@ -298,7 +299,9 @@ def test_a_reply_that_comes_after_a_reply_is_not_part_of_a_history() -> None:
 
 
 @given(history=st.one_of(histories(), histories(replies_in_a_row=True)))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @pytest.mark.parametrize("api", APIS)
 def test_whatever_happened_every_api_takes_the_history(api: Api, history: list[Message]) -> None:
     check_all(history)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from handspan.core.errors import ConfigError
 from handspan.models.keys import read_key
+from handspan.models.model import NoModel
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,9 @@ from handspan.models.keys import read_key
 def test_a_key_that_is_not_there_is_an_error_that_names_the_place(tmp_path: Path, reference: str, problem: str) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "empty").write_text(" \n")
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(NoModel) as refused:
         read_key(reference, {"HOME": str(tmp_path), "BLANK": " "}, "models.x.key")
-    assert problem in str(refused.value)
+    assert problem in str(refused.value) and refused.value.fault == "auth"
 
 
 def test_a_key_may_stand_in_a_variable_a_file_or_the_settings(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from handspan.core.values import Json, JsonObject
 from handspan.models.lowering import Target, drop_nulls, lower
 from handspan.models.model import Lowered
 from tests.models.lowering_rules import as_json_schema, problems
+from tests.thoroughness import examples
 
 TARGETS: list[Target] = ["openai", "openai-strict", "anthropic", "gemini", "gemini-parameters"]
 DEFINITIONS = ("a", "b", "c d")
@@ -80,7 +81,7 @@ def roots(draw: st.DrawFn) -> JsonObject:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(schema=roots())
 def test_any_schema_is_lowered_to_what_the_api_takes_or_quarantined_with_a_reason(
     target: Target, schema: JsonObject
@@ -165,7 +166,7 @@ DEFS: JsonObject = {
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_valid_for_the_tool_is_valid_for_what_the_model_sees(target: Target, data: st.DataObject) -> None:
     schema, values = data.draw(objects())
@@ -211,7 +212,7 @@ def _with_every_name(value: Any, schema: Any, root: Any) -> Any:
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(schema=roots(), arguments=st.recursive(scalars, lambda inner: st.dictionaries(names, inner, max_size=3)))
 def test_dropping_nulls_never_makes_valid_arguments_invalid(schema: JsonObject, arguments: Any) -> None:
     given_arguments = arguments if isinstance(arguments, dict) else {"x": arguments}

@@ -9,6 +9,7 @@ from handspan.core.values import Json, JsonObject
 from handspan.models.offline import Offline
 from tests.models.offline_talk import BUILTIN, Talk, answer_to, calls_for, device, foreign, mcp_tools
 from tests.recorded import odd_texts
+from tests.thoroughness import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +23,7 @@ _WORDS = st.sampled_from([*_PIECES.split(), '{"path": 1}', "\n", *_NAMES])
 _TEXT = st.one_of(st.text(max_size=200), st.lists(_WORDS, max_size=14).map(" ".join))
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts=st.lists(_TEXT, min_size=1, max_size=3))
 async def test_any_text_leads_to_valid_calls_of_offered_tools_and_to_an_end(texts: list[str]) -> None:
     talk = Talk([*BUILTIN, *LAPTOP])
@@ -63,7 +64,7 @@ def _specs(draw: st.DrawFn) -> ToolSpec:
     return ToolSpec(name, draw(st.text(max_size=80)), parameters, annotations=READ_ONLY)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(specs=st.lists(_specs(), max_size=5, unique_by=lambda spec: spec.name), text=_TEXT, data=st.data())
 async def test_any_tool_is_called_only_as_its_schema_allows(
     specs: list[ToolSpec], text: str, data: st.DataObject

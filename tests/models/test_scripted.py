@@ -19,7 +19,7 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.models.model import CallDelta, Model, ModelError, ModelEvent, Replied, TextDelta, ThinkingDelta
 from handspan.models.plain import KeptMessages, played
-from handspan.models.scripted import Call, Scripted, ScriptOver, ScriptTurn, Turn, call
+from handspan.models.scripted import Call, Scripted, ScriptedReply, ScriptOver, ScriptTurn, call
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import ReadFile
 
@@ -112,7 +112,7 @@ async def test_thinking_is_streamed_and_kept_apart_from_the_text() -> None:
 
 
 async def test_turn_can_carry_usage_and_another_reason_to_stop() -> None:
-    answer = await answer_of(Turn(["cut off"], usage=Usage(3, 4), stop="length"))
+    answer = await answer_of(ScriptedReply(["cut off"], usage=Usage(3, 4), stop="length"))
     assert (answer.usage, answer.stop) == (Usage(3, 4), "length")
     assert (await answer_of("plain")).usage is None
 

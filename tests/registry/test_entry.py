@@ -9,7 +9,7 @@ import pytest
 from handspan.core.errors import DefinitionError
 from handspan.core.function_tool import tool
 from handspan.core.principals import BUILTIN, GLOBAL, Origin
-from handspan.core.tool import READ_ONLY, Placement
+from handspan.core.tool import READ_ONLY, Handling, Placement
 from handspan.registry.entry import OWN_LIMIT, Entry
 from tests.registry.things import FOR_ADA, GIT, PHONE, PLUGIN, SlowThing, Thing
 
@@ -26,11 +26,11 @@ def isolated() -> None:
 class Placed(Thing):
     def __init__(self, placement: Placement) -> None:
         super().__init__("placed")
-        self.placement = placement
+        self.handling = Handling(placement)
 
 
 class AsksItself(Thing):
-    asks_itself = True
+    handling = Handling(asks_itself=True)
 
 
 @pytest.mark.parametrize(

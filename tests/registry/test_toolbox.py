@@ -14,9 +14,10 @@ from handspan.core.errors import ErrorCode, NameTaken
 from handspan.core.names import matches
 from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
 from handspan.core.tool import NO_CLAIMS, READ_ONLY
+from handspan.registry.reasons import Reason
 from handspan.registry.registry import Registry
 from handspan.registry.shelf import Shelf
-from handspan.registry.toolbox import Reason, Toolbox
+from handspan.registry.toolbox import Toolbox
 from tests.registry.things import (
     ADA,
     BOB,
@@ -31,6 +32,7 @@ from tests.registry.things import (
     PLUGIN,
     Thing,
 )
+from tests.thoroughness import examples
 
 Who: TypeAlias = tuple[Agent, Principal, str]
 
@@ -387,7 +389,7 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestChanges.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 TAB = Origin("browser", "tab", "thread")

@@ -9,7 +9,7 @@ from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.context import ToolContext
 from handspan.core.principals import BUILTIN, Origin, Principal
-from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, ToolSpec
+from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, Handling, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
@@ -21,14 +21,15 @@ PHONE = Origin("device", "phone", "peer-1")
 TABLET = Origin("remote", "session-1", "peer-2")
 ANN = Principal("ann")
 SECONDS = 30.0
+AT_A_CLIENT = Handling(answered_by="connection", outlives=True)
 
 
 class Asked:
     """A tool whose answer is somewhere else."""
 
-    def __init__(self, name: str, outlives: bool, annotations: Annotations = NO_CLAIMS) -> None:
+    def __init__(self, name: str, handling: Handling, annotations: Annotations = NO_CLAIMS) -> None:
         self.spec = ToolSpec(name, "Made for a test.", {"type": "object"}, timeout=SECONDS, annotations=annotations)
-        self.outlives = outlives
+        self.handling = handling
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
         """Say that it was asked, and wait."""
@@ -38,10 +39,10 @@ class Asked:
 
 
 TOOLS = (
-    (Asked("phone__camera", outlives=True), PHONE),
-    (Asked("phone__battery", outlives=True, annotations=READ_ONLY), PHONE),
-    (Asked("torch", outlives=True), TABLET),
-    (Asked("write", outlives=False), BUILTIN),
+    (Asked("phone__camera", AT_A_CLIENT), PHONE),
+    (Asked("phone__battery", AT_A_CLIENT, annotations=READ_ONLY), PHONE),
+    (Asked("torch", AT_A_CLIENT), TABLET),
+    (Asked("write", Handling()), BUILTIN),
 )
 
 

@@ -15,7 +15,7 @@ ANN = "0123456789abcdef"
 
 def of_set(set_id: str, client: str = ANN) -> ToolFacts:
     """A tool of this set."""
-    return ToolFacts(Origin("browser", client, f"thread:{set_id}"), "1.0.0", read_only=True, outlives=True)
+    return ToolFacts(Origin("browser", client, f"thread:{set_id}"), "1.0.0", True, True, "request")
 
 
 async def bring(store: Store, first: int, count: int) -> None:

@@ -45,6 +45,7 @@ from tests.store.things import (
     user,
 )
 from tests.stores import commits_of, is_sound, open_artifacts, open_store
+from tests.thoroughness import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -350,7 +351,7 @@ async def test_dropped_answers_stay_in_the_journal_and_in_the_usage(store: Store
 SOME = st.sampled_from([user(), says(), asks("a"), asks("a", "b"), answers("a"), answers("a", "b"), answers("b", "a")])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said=st.lists(st.lists(SOME, min_size=1, max_size=3), max_size=8))
 def test_the_store_keeps_exactly_what_pairs(tmp_path: Path, said: list[list[Message]]) -> None:
     async def play() -> None:

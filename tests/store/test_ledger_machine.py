@@ -21,6 +21,7 @@ from handspan.core.errors import ToolError
 from handspan.core.results import Failure, ToolResult, succeed
 from tests.store.things import READS, WRITES, Clock, call, finished, question, started
 from tests.stores import open_store
+from tests.thoroughness import examples
 
 IDS = st.sampled_from([f"c{number}" for number in range(6)])
 RESULTS = st.sampled_from([succeed("one"), succeed({"two": 2}), Failure("busy", "three")])
@@ -175,4 +176,6 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 def test_every_call_has_exactly_one_result_whatever_happens() -> None:
-    run_state_machine_as_test(LedgerMachine, settings=settings(max_examples=40, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(
+        LedgerMachine, settings=settings(max_examples=examples(40), stateful_step_count=25, deadline=None)
+    )

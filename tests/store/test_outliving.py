@@ -21,7 +21,7 @@ from handspan.core.questions import Answer
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, Pending, succeed
 from handspan.core.store import Store
-from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, ToolSpec
+from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, AnsweredBy, Handling, ToolSpec
 from handspan.core.values import Arguments
 from tests.engine.house import House
 from tests.store.asking_devices import PHONE, SECONDS, TOOLS
@@ -34,8 +34,14 @@ pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
 
 
-def facts(kind: OriginKind = "device", *, read_only: bool = False, outlives: bool = True) -> ToolFacts:
-    return ToolFacts(Origin(kind, "phone", "peer-1"), "1.0.0", read_only, outlives)
+def facts(
+    kind: OriginKind = "device",
+    *,
+    read_only: bool = False,
+    outlives: bool = True,
+    answered_by: AnsweredBy = "connection",
+) -> ToolFacts:
+    return ToolFacts(Origin(kind, "phone", "peer-1"), "1.0.0", read_only, outlives, answered_by)
 
 
 def handed_out(expires_at: float | None, call_id: str = "", *, tool: ToolFacts | None = None) -> CallRecord:
@@ -109,7 +115,9 @@ async def test_of_two_crashes_the_second_finds_it_too_late(
 
 
 async def test_what_waits_for_a_browser_still_times_out(store: Store, later: Store, clock: Clock) -> None:
-    record = await started(store.ledger, handed_out(clock.now + 30, tool=facts("browser", outlives=False)))
+    record = await started(
+        store.ledger, handed_out(clock.now + 30, tool=facts("browser", outlives=False, answered_by="request"))
+    )
     await soon(store.ledger.suspend(record))
     clock.now += 30
     assert await crash(store, later) == Recovery(expired=(record.id,))
@@ -165,7 +173,9 @@ async def test_one_process_at_a_time_waits_for_the_clients_of_those_that_are_gon
 async def test_what_waits_for_a_browser_or_a_person_is_not_for_clients(
     store: Store, later: Store, clock: Clock
 ) -> None:
-    browser = await started(store.ledger, handed_out(None, "c1", tool=facts("browser", outlives=False)))
+    browser = await started(
+        store.ledger, handed_out(None, "c1", tool=facts("browser", outlives=False, answered_by="request"))
+    )
     await soon(store.ledger.suspend(browser))
     asked, answered = handed_out(None, "c2"), await started(store.ledger, handed_out(clock.now + 30, "c3"))
     await soon(store.ledger.accept(asked))
@@ -196,9 +206,9 @@ async def test_a_session_whose_call_is_with_a_client_waits_and_goes_on_with_its_
 class Camera:
     """A tool on a phone. It looks at what others see of its call while it runs."""
 
-    def __init__(self, state: Path, seconds: float | None, annotations: Annotations, outlives: bool) -> None:
+    def __init__(self, state: Path, seconds: float | None, annotations: Annotations, *, outlives: bool) -> None:
         self.spec = ToolSpec("camera", "Made for a test.", {"type": "object"}, (), seconds, "1", annotations)
-        self.outlives = outlives
+        self.handling = Handling(answered_by="connection", outlives=outlives)
         self.seen: list[tuple[object, ...]] = []
         self._state = state
 

@@ -2,11 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
-from handspan.core.questions import Answer
+from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.records import Rule
 from handspan.core.results import succeed
 from handspan.core.store import Store
@@ -130,3 +131,56 @@ async def test_the_same_id_of_another_owner_is_no_way_to_the_answer(store: Store
     await soon(store.questions.answer(asked.id, YES, owner="ann"))
     with pytest.raises(Exception, match="UNIQUE"):
         await soon(store.questions.ask(structs.replace(asked, owner="bob")))
+
+
+def without_call(question_id: str = "login", **more: Any) -> Question:
+    """A source's question that no call waits for."""
+    action = QuestionAction("https://shop.example/login", hint="Use the code 1234.")
+    given: dict[str, Any] = {"kind": "login", "action": action, **more}
+    return Question(question_id, given.pop("kind"), "", "shop", {}, "Log in.", "ann", "", "f", 60.0, **given)
+
+
+async def test_a_question_without_a_call_survives_a_restart_and_is_answered_once(
+    store: Store, state: Path, clock: Clock
+) -> None:
+    asked = without_call()
+    form = without_call("form", kind="input", action=None, schema={"type": "string"})
+    for one in (asked, form):
+        assert await soon(store.questions.ask(one)) is None
+    await soon(store.close())
+    async with open_store(state, clock=clock) as again:
+        assert await soon(again.questions.open_for(owner="ann")) == [form, asked]
+        value = Answer("allow", value={"name": [1, None]})
+        assert await soon(again.questions.answer(form.id, value, owner="ann"))
+        assert not await soon(again.questions.answer(form.id, YES, owner="ann"))
+        assert await soon(again.questions.ask(form)) == value
+        clock.now += 60
+        assert await soon(again.questions.open_for(owner="ann")) == []
+        assert await soon(again.questions.ask(asked)) == Answer("expired")
+
+
+@pytest.mark.parametrize("kind", ["input", "login"])
+async def test_what_was_typed_or_logged_into_is_asked_again(store: Store, kind: str) -> None:
+    for number, answer in enumerate((Answer("allow", always=True), Answer("deny_forever"))):
+        asked = question(f"c{number}", kind=kind)
+        assert await soon(store.questions.ask(asked)) is None
+        assert await soon(store.questions.answer(asked.id, answer, owner="ann"))
+    assert await soon(store.rules.all(owner="ann")) == []
+
+
+async def test_trust_is_remembered_until_the_definition_changes(store: Store) -> None:
+    await soon(store.questions.ask(question("c1", kind="trust")))
+    await soon(store.questions.answer("c1/trust", Answer("allow", always=True), owner="ann"))
+    assert await soon(store.questions.ask(question("c2", kind="trust"))) == Answer("allow", always=True)
+    assert await soon(store.questions.ask(question("c3", kind="trust", fingerprint="changed"))) is None
+
+
+async def test_old_questions_without_a_call_are_pruned(state: Path, clock: Clock) -> None:
+    async with open_store(state, clock=clock, journal_days=30) as store:
+        for one in (without_call("old"), question("c1")):
+            await soon(store.questions.ask(one))
+        clock.now += 31 * 24 * 3600
+        await soon(store.questions.ask(without_call("new")))
+        await soon(store.prune())
+        assert [one.id for one in await soon(store.questions.open_for(owner="ann"))] == ["new"]
+        assert await count(store, "questions") == 2

@@ -4,7 +4,7 @@ import asyncio
 import resource
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from handspan.core.calls import CallRecord, ToolFacts, new_call_id
 from handspan.core.messages import (
@@ -18,14 +18,14 @@ from handspan.core.messages import (
     UserMessage,
 )
 from handspan.core.principals import BUILTIN
-from handspan.core.questions import Question
+from handspan.core.questions import Question, QuestionKind
 from handspan.core.records import SessionRecord
 from handspan.core.results import ToolResult
 from handspan.core.store import Journal, Store
 from handspan.core.values import Arguments
 from tests.stores import run_sql
 
-WAIT = 20.0
+WAIT = 60.0
 """No test waits longer than that for anything."""
 
 WRITES = ToolFacts(BUILTIN, "1.0.0", read_only=False)
@@ -100,7 +100,7 @@ def question(call_id: str = "c1", *, kind: str = "approval", owner: str = "ann",
     """A question about a call."""
     return Question(
         id=f"{call_id}/{kind}",
-        kind="permission" if kind == "permission" else "approval",
+        kind=cast(QuestionKind, kind),
         call_id=call_id,
         tool="write_file",
         arguments={"path": "a.txt"},

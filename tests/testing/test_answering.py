@@ -41,7 +41,7 @@ class Gate:
 
 
 async def until(claim: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not claim():
             await asyncio.sleep(0.001)
 

@@ -77,7 +77,7 @@ async def test_work_that_runs_may_end_before_the_gateway_does(tmp_path: Path) ->
     ):
         await chat.connect(role="chat")
         await chat.send({"type": "message", "content": "Work!"})
-        await asyncio.wait_for(asked.wait(), 5)
+        await asyncio.wait_for(asked.wait(), 60)
         closing = asyncio.create_task(gateway.close(5))
         let.set()
         assert "in time" in str((await chat.expect("tool_result"))["output"])

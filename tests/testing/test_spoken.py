@@ -128,7 +128,7 @@ async def started(folder: Path, *options: str) -> AsyncIterator[tuple[Process, P
 
 async def ready(process: Process, file: Path) -> dict[str, Any]:
     """What it wrote when it was ready."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (told := _told(file)) is None:
             assert process.returncode is None, await process.communicate()
             await asyncio.sleep(0.01)
@@ -143,7 +143,7 @@ def _told(file: Path) -> dict[str, Any] | None:
 
 async def test_a_program_that_is_told_nonsense_says_so(tmp_path: Path) -> None:
     async with started(tmp_path, "--set", "gateway.port=none") as (process, _):
-        _, said = await asyncio.wait_for(process.communicate(), 30)
+        _, said = await asyncio.wait_for(process.communicate(), 60)
         assert process.returncode == 2 and b"'none' is not JSON" in said
 
 
@@ -162,7 +162,7 @@ async def test_the_program_serves_until_it_is_ended(tmp_path: Path) -> None:
             assert json.load(answer)["model"] == "spoken"
             assert answer.headers["access-control-allow-origin"] == "http://page.test"
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 15) == 0
+        assert await asyncio.wait_for(process.wait(), 60) == 0
     assert (tmp_path / "state").is_dir()
 
 
@@ -175,5 +175,5 @@ async def test_nothing_of_the_program_stays_where_it_was_given_no_folder(
         await ready(process, file)
         assert os.listdir(temporary)
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 15) == 0
+        assert await asyncio.wait_for(process.wait(), 60) == 0
     assert os.listdir(temporary) == []

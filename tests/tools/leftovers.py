@@ -8,7 +8,7 @@ from pathlib import Path
 
 from handspan.core.values import Json
 
-LIMIT = 20.0
+LIMIT = 60.0
 """Seconds that no wait in a test exceeds."""
 
 

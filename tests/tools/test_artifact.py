@@ -12,6 +12,7 @@ from handspan.core.errors import ToolError
 from handspan.core.results import encode_envelope, succeed
 from handspan.core.values import Json, JsonObject
 from handspan.tools.artifact import ReadArtifact
+from tests.thoroughness import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -189,7 +190,7 @@ async def test_a_match_across_two_searched_stretches_is_found(ctx: ToolContext, 
     assert len(matches(await read(ctx, artifact, query="needle"))) == 1
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(50), deadline=None)
 @given(text=st.text(max_size=300), limit=st.integers(1, 50))
 async def test_any_text_is_read_back_whole(ctx: ToolContext, text: str, limit: int) -> None:
     artifact = await keep(ctx, text.replace("\0", ""))

@@ -165,16 +165,20 @@ def test_two_at_once_lose_nothing(memory: Memory) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from handspan.tools.memory import _Memories
-memories = _Memories(Path(sys.argv[1]))
+from handspan.core.context import ToolContext, no_progress
+from handspan.core.principals import Principal
+from handspan.store.artifacts import FolderArtifacts
+from handspan.tools.memory import MemoryWrite
+folder = Path(sys.argv[1])
+ctx = ToolContext("call", Principal("ann"), "", None, no_progress, FolderArtifacts(folder), folder)
 for number in range(50):
-    memories.write("ann", b"%s %d" % (sys.argv[2].encode(), number), True, None)
+    MemoryWrite(folder).run({"content": f"{sys.argv[2]} {number}"}, ctx)
 """
 
 
 def test_two_processes_at_once_lose_nothing(memory: Memory) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(memory.folder), name]) for name in ("one", "two")]
-    assert [writer.wait(50) for writer in writers] == [0, 0]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
     notes = memory.read()["content"].split("\n\n")
     assert sorted(notes) == sorted(f"{name} {number}" for name in ("one", "two") for number in range(50))
 

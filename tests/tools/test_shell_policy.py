@@ -535,4 +535,4 @@ async def in_shell(command: str, folder: Path) -> None:
         stdout=nothing,
         stderr=nothing,
     )
-    await asyncio.wait_for(process.wait(), 20)
+    await asyncio.wait_for(process.wait(), 60)

@@ -9,11 +9,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from handspan.core.calls import new_call_id
 from handspan.core.principals import OPERATOR
+from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.testing import RunningGateway
 from tests.vectors.cases import Case, Matching, lean
 
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 class GatewayPlayer:
@@ -29,6 +30,7 @@ class GatewayPlayer:
         self._has_begun = False
         self._waiting: list[dict[str, Any]] = []
         self._calls: dict[str, tuple[str, asyncio.Task[ToolResult]]] = {}
+        self._questions: dict[str, asyncio.Task[Answer]] = {}
 
     async def walk(self, case: Case) -> None:
         """Do every step; an AssertionError says which one can't be done."""
@@ -75,6 +77,12 @@ class GatewayPlayer:
                 await self._ends(name, step["ends"], where)
             case {"abort": str(name)}:
                 self._calls[name][1].cancel()
+            case {"ask": dict(asked)}:
+                self._ask(asked)
+            case {"answered": {"id": str(question_id), **wanted}}:
+                async with asyncio.timeout(SECONDS):
+                    answer = await self._questions[question_id]
+                assert {"decision": answer.decision, "value": answer.value} == {"value": None, **wanted}, where
             case {"listed": dict(tools)}:
                 await self._listed(tools, where)
             case {"grace": "over"}:
@@ -175,6 +183,13 @@ class GatewayPlayer:
             case _:
                 raise AssertionError(f"{where}: {result}")
 
+    def _ask(self, asked: dict[str, Any]) -> None:
+        """Ask the person of this session, by no call."""
+        fields = {"call_id": "", "tool": "paint", "arguments": {}, "fingerprint": "f", "expires_in": 60.0, **asked}
+        fields |= {"owner": OPERATOR.owner, "session": self._session if asked.get("session", True) else ""}
+        question = msgspec.convert(fields, Question)
+        self._questions[question.id] = asyncio.create_task(self._gateway.gateway.questions.ask(question))
+
     async def _listed(self, tools: dict[str, bool], where: str) -> None:
         app = self._gateway.gateway.app
         agent = await app.find_agent()
@@ -189,8 +204,9 @@ class GatewayPlayer:
         assert listed() == tools, where
 
     async def _leave(self) -> None:
-        for _, task in self._calls.values():
+        left = [*(task for _, task in self._calls.values()), *self._questions.values()]
+        for task in left:
             task.cancel()
-        await asyncio.gather(*(task for _, task in self._calls.values()), return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
         if self._socket is not None:
             await self._socket.close()

@@ -15,7 +15,7 @@ from handspan.testing import RunningGateway
 from tests.vectors.cases import PROTOCOL, Case
 from tests.vectors.likeness import Likeness
 
-SECONDS = 15.0
+SECONDS = 60.0
 METHODS = ("get", "post", "put", "delete", "patch", "options")
 DONE = {"event": "updates", "data": {"status": "done"}}
 

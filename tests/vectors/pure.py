@@ -16,8 +16,10 @@ from handspan.client.talk import Talk
 from handspan.client.tools import Tools
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ToolError
+from handspan.core.events import QuestionAsked
+from handspan.core.questions import Question
 from handspan.wire.ws import decode_server, encode
-from handspan.wire.ws_frames import Connect, Decision, Fault, Result, Say
+from handspan.wire.ws_frames import Answer, Connect, Decision, Fault, Result, Say
 from tests.vectors.cases import Case
 
 NOW = 1_700_000_000.0
@@ -58,7 +60,7 @@ class PureClient:
         memory = Memory() if self._file is None else Memory.decode(self._file, NOW)
         given = self._case.client
         is_chat = given.get("role") == "chat"
-        can: list[str] = [*CAN, "events", "questions"] if is_chat else list(CAN)
+        can: list[str] = [*CAN, "events", "questions", "question_kinds"] if is_chat else list(CAN)
         hello = Connect(
             device_name="test", capabilities=can, role="chat" if is_chat else "device", label=given.get("label")
         )
@@ -69,6 +71,7 @@ class PureClient:
         self._stopped: set[str] = set()
         self._asking: dict[str, str | Run] = {}
         self._large: list[Result] = []
+        self._questions: dict[str, Question] = {}
 
     async def up(self) -> None:
         """The link is there."""
@@ -121,6 +124,11 @@ class PureClient:
             self._running[asked.request.id] = asked.request.name
             text = f"Permission {permission!r} was denied by the user"
             self._finish(asked.request.id, Fault(id=asked.request.id, error=text, code="permission_denied"))
+
+    async def answer(self, question_id: str, said: dict[str, Any]) -> None:
+        """The person answers."""
+        del self._questions[question_id]
+        self._do(self._peer.say(msgspec.convert({"id": question_id, "type": "answer", **said}, Answer)))
 
     async def restart(self) -> None:
         """It is killed and started again."""
@@ -184,7 +192,11 @@ class PureClient:
                     self._run(action)
                 case Stop(call_id=call_id):
                     self._stopped.add(call_id)
-                case Happened(event=event, is_own=True):
-                    self._events.append(msgspec.to_builtins(event))
+                case Happened(event=event, is_own=is_own):
+                    if isinstance(event, QuestionAsked):
+                        assert event.question.id not in self._questions, "it was asked before"
+                        self._questions[event.question.id] = event.question
+                    if is_own:
+                        self._events.append(msgspec.to_builtins(event))
                 case Ask(request=asked):
                     self._asking[asked.permission] = asked.id

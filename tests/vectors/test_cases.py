@@ -22,6 +22,8 @@ GATEWAY_STEPS = frozenset(
         "call",
         "ends",
         "abort",
+        "ask",
+        "answered",
         "listed",
         "grace",
         "quiet",

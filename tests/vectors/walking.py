@@ -30,6 +30,10 @@ class Player(Protocol):
 
     async def decide(self, permission: str, decision: str, how_to_enable: str) -> None: ...
 
+    async def answer(self, question_id: str, said: dict[str, Any]) -> None:
+        """The person, who is being asked this, answers: `decision`, and more."""
+        ...
+
     async def restart(self) -> None: ...
 
     async def unregister(self, name: str) -> None: ...
@@ -71,6 +75,9 @@ async def walk(case: Case, player: Player) -> None:
                 await player.end(call_id, step["handler"])
             case {"person": {"permission": str(permission), "says": str(decision), **rest}}:
                 await player.decide(permission, decision, str(rest.get("how_to_enable", "")))
+            case {"person": {"question": str(question_id), "says": str(decision)}}:
+                said = {key: value for key, value in step["person"].items() if key not in ("question", "says")}
+                await player.answer(question_id, {"decision": decision, **said})
             case {"restart": True}:
                 await player.restart()
             case {"unregister": str(name)}:

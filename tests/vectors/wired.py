@@ -14,12 +14,13 @@ from websockets.asyncio.server import ServerConnection, serve
 from handspan.client import Backoff, CallContext, Chat, Client
 from handspan.client.chat import Events
 from handspan.core.errors import ErrorCode, ToolError
+from handspan.core.events import QuestionAsked
 from handspan.core.values import Arguments
 from handspan.wire.ws_frames import Decision
 from tests.vectors.cases import Case
 from tests.vectors.pure import value_of
 
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 class WiredClient:
@@ -58,6 +59,7 @@ class WiredClient:
         self._more = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
         self._chat = self._client.chat() if given.get("role") == "chat" else None
+        self._watching = None if self._chat is None else self._chat.watch()
         self._task = asyncio.create_task(self._client.run() if self._chat is None else _open(self._chat))
 
     async def _code(self, arguments: Arguments, ctx: CallContext) -> Any:
@@ -144,6 +146,16 @@ class WiredClient:
         """The person says this, when they are asked."""
         decisions = self._decisions.setdefault(permission, asyncio.Queue())
         decisions.put_nowait((cast(Decision, decision), how_to_enable))
+
+    async def answer(self, question_id: str, said: dict[str, Any]) -> None:
+        """The person answers, when they are asked."""
+        assert self._chat is not None and self._watching is not None, "it is no chat"
+        async with asyncio.timeout(SECONDS):
+            async for event in self._watching:
+                if isinstance(event, QuestionAsked):
+                    assert event.question.id == question_id, "another one is asked, or the same again"
+                    await self._chat.answer(question_id, **said)
+                    return
 
     async def restart(self) -> None:
         """Kill it: what it would write while it ends is not written. Then start it again."""

@@ -1,6 +1,9 @@
-"""THE CONVERSATION: an agent that talks to a model and uses tools, as a function of what is stored.
+"""THE CONVERSATION: sessions that people talk in, and an agent that answers with a model and tools.
 
-Holds:   the loop (read `loop.py` first), the session it works on, the events that fronts show, the limits that end it.
+Holds:   `session.py`, what doors can ask of a session (read it first), with its queue and its turns; `sessions.py`, the
+         one cache of them; `loading.py`, a conversation with its agent, model and skills; `loop.py`, which advances it
+         as a function of what is stored, within `limits.py`; `agents.py`, the agents that there are; the skills.
 Imports: engine, sources, registry, tools, models, store and everything below.
-To add:  a new event goes into `events.py`, a new way to end into `limits.py`.
+To add:  a new request of doors goes into `session.py`, a new event into `core/events.py`, a new way to end into
+         `limits.py`.
 """

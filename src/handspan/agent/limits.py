@@ -8,7 +8,7 @@ from msgspec import Struct
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, UserMessage
 
 
-class Limits(Struct, frozen=True):
+class TurnLimits(Struct, frozen=True):
     """How long an agent may go on in one turn."""
 
     rounds: int | None = 20
@@ -21,7 +21,7 @@ class Limits(Struct, frozen=True):
     """Calls of one reply that run; the others are told to come again."""
 
 
-class Turn:
+class TurnCounts:
     """What has happened since the person last spoke, kept up to date message by message."""
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
@@ -44,7 +44,7 @@ class Turn:
             failed = all(result.is_error for result in message.results)
             self.failed_rounds = self.failed_rounds + 1 if failed else 0
 
-    def is_over(self, limits: Limits) -> str | None:
+    def is_over(self, limits: TurnLimits) -> str | None:
         """Why the model may not call tools any more in this turn: "limit", "errors", or None."""
         if limits.rounds is not None and self.rounds >= limits.rounds:
             return "limit"

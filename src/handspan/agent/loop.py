@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
-from msgspec import UnsetType, structs
+from msgspec import UNSET, UnsetType, structs
 
+from handspan.agent.conversation import Conversation
 from handspan.agent.outside import for_model
-from handspan.agent.session import Session
 from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import ToolError
 from handspan.core.events import (
@@ -28,6 +28,7 @@ from handspan.core.events import (
     RoundBegan,
     TextArrived,
     ThinkingArrived,
+    TurnFault,
     UsageCounted,
 )
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, StopReason, Text
@@ -44,104 +45,114 @@ _REASONS: dict[StopReason, EndReason] = {"length": "length", "refusal": "refusal
 
 
 class Loop:
-    """Lets sessions advance, with one engine for all of them."""
+    """Lets conversations advance, with one engine for all of them."""
 
     def __init__(self, engine: Engine, ledger: Ledger) -> None:
         self._engine = engine
         self._ledger = ledger
 
-    async def advance(self, session: Session, emit: Emit) -> Ended:
+    async def advance(self, conversation: Conversation, emit: Emit) -> Ended:
         """Do what is missing until the turn ends; the last event is what is returned. Cancel it to abort the turn."""
         was_asked_here = False
         try:
             while True:
-                last = session.last
+                last = conversation.last
                 if type(last) is not AssistantMessage:
-                    await self.take_inbox(session)
-                    await session.append(await self._ask(session, emit))
+                    await self.take_inbox(conversation)
+                    await conversation.append(await self._ask(conversation, emit))
                     was_asked_here = True
                 elif calls := last.calls:
                     known = {} if was_asked_here else await self._begun_before(calls)
-                    results = await self._answer(session, calls, known, emit)
+                    for call in calls:  # ws.md 3.2: all of a round are told before any of them begins
+                        if call.id not in known:
+                            emit(CallStarted(call.id, call.name, call.arguments))
+                    outcomes = (
+                        [await self._run(conversation, calls[0], 0, known, emit)]
+                        if len(calls) == 1
+                        else await self._run_all(conversation, calls, known, emit)
+                    )
+                    results = self._results(conversation, calls, outcomes)
                     if results is None:
-                        if not await self.can_go_on(session):
+                        if not await self.can_go_on(conversation):
                             return self._end(emit, "pending")
                         was_asked_here = False  # those that waited have expired while others of the round ran
                         continue
-                    await session.append(ResultsMessage(results))
-                elif session.inbox:
-                    await self.take_inbox(session)
+                    await conversation.append(ResultsMessage(results))
+                elif conversation.inbox:
+                    await self.take_inbox(conversation)
                 else:
-                    over = session.turn.is_over(session.limits)
+                    over = conversation.counts.is_over(conversation.limits)
                     reason: EndReason = _REASONS.get(last.stop) or (
                         "limit" if over == "limit" else "errors" if over else "done"
                     )
                     return self._end(emit, reason, last.text)
         except ModelError as error:
-            return self._end(emit, "error", str(error))
+            return self._end(emit, "error", str(error), TurnFault("model", error.fault))
         except asyncio.CancelledError:
-            await self._take_back(session)
-            await self.close(session)  # A4: what arrived is kept, and every call has its result
+            await self._take_back(conversation)
+            await self.close(conversation)  # A4: what arrived is kept, and every call has its result
             self._end(emit, "aborted")
             raise
 
-    async def close(self, session: Session) -> None:
+    async def close(self, conversation: Conversation) -> None:
         """Give every call that is still open its result, so that the conversation can go on: nothing is run."""
-        last = session.last
+        last = conversation.last
         if type(last) is AssistantMessage and last.calls:
             results = [await self._known(call) or _NEVER_RAN for call in last.calls]
-            answers = (self._result(session, call, result) for call, result in zip(last.calls, results, strict=True))
-            await session.append(ResultsMessage(tuple(answers)))
+            answers = (
+                self._result(conversation, call, result) for call, result in zip(last.calls, results, strict=True)
+            )
+            await conversation.append(ResultsMessage(tuple(answers)))
 
-    async def give_up(self, session: Session) -> None:
+    async def give_up(self, conversation: Conversation) -> None:
         """End the calls that a client over HTTP did not answer, and close the round (http.md 4.8).
 
         `ToolError` (`busy`) when one of them waits for somebody else: that one still gets its result.
         """
-        last = session.last
+        last = conversation.last
         calls = last.calls if type(last) is AssistantMessage else ()
         waiting = [record for record in (await self._begun_before(calls)).values() if record.state != "done"]
-        others = [record.name for record in waiting if not record.tool.is_in_a_browser]
+        others = [record.name for record in waiting if record.tool.answered_by != "request"]
         if others:
             raise ToolError("busy", f"The session waits for the outcome of {', '.join(others)}: say it again later.")
         for record in waiting:
             await self._engine.settle(record.id, _GIVEN_UP)
-        await self.close(session)
+        await self.close(conversation)
 
-    async def _take_back(self, session: Session) -> None:
+    async def _take_back(self, conversation: Conversation) -> None:
         """End the calls of a round that wait already for a client over HTTP: nobody will ask it any more."""
-        last = session.last
+        last = conversation.last
         calls = last.calls if type(last) is AssistantMessage else ()
         for record in (await self._begun_before(calls)).values():
-            if record.state == "pending" and record.tool.is_in_a_browser:
+            if record.state == "pending" and record.tool.answered_by == "request":
                 await self._engine.settle(record.id, _NEVER_RAN)
 
-    async def can_go_on(self, session: Session) -> bool:
+    async def can_go_on(self, conversation: Conversation) -> bool:
         """Whether the session stopped at calls that all have their results now."""
-        last = session.last
+        last = conversation.last
         if type(last) is not AssistantMessage or not last.calls:
             return False
         return all(record.state == "done" for record in (await self._begun_before(last.calls)).values())
 
-    async def take_inbox(self, session: Session) -> None:
+    async def take_inbox(self, conversation: Conversation) -> None:
         """Let what was said meanwhile be part of the conversation."""
-        while session.inbox:  # one by one: what an abort leaves there joins the next turn
-            message = session.inbox[0]
+        while conversation.inbox:  # one by one: what an abort leaves there joins the next turn
+            message = conversation.inbox[0]
             try:
-                await session.append(message)
+                await conversation.append(message)
             finally:
-                if session.last is message:
-                    session.inbox.pop(0)
+                if conversation.last is message:
+                    conversation.inbox.pop(0)
 
-    async def _ask(self, session: Session, emit: Emit) -> AssistantMessage:
+    async def _ask(self, conversation: Conversation, emit: Emit) -> AssistantMessage:
         """What the model says. When it may call no more tools, it is asked without any (E4)."""
-        over = session.turn.is_over(session.limits)
-        specs: tuple[ToolSpec, ...] = () if over else session.caller.box.specs()
-        emit(RoundBegan(session.turn.rounds + 1))
+        over = conversation.counts.is_over(conversation.limits)
+        specs: tuple[ToolSpec, ...] = () if over else conversation.caller.box.specs()
+        emit(RoundBegan(conversation.counts.rounds + 1))
         said: list[str] = []
         replied: AssistantMessage | None = None
         try:
-            async for event in session.model.reply(session.projection(), specs):
+            async for event in conversation.model.reply(conversation.projection(), specs):
                 if type(event) is TextDelta:
                     said.append(event.text)
                     emit(TextArrived(event.text))
@@ -151,7 +162,7 @@ class Loop:
                     _show(event, emit)
         except asyncio.CancelledError:
             if said:
-                await session.append(AssistantMessage((Text("".join(said)),), "aborted", session.model.name))
+                await conversation.append(AssistantMessage((Text("".join(said)),), "aborted", conversation.model.name))
             raise
         if replied is None:
             raise ModelError("cut", "The model's answer ended before it was complete. Ask again.")
@@ -170,44 +181,42 @@ class Loop:
         """What the ledger knows of these calls: this turn goes on after a pause or a restart."""
         return {call.id: record for call in calls if (record := await self._ledger.find(call.id)) is not None}
 
-    async def _answer(
-        self, session: Session, calls: tuple[CallPart, ...], known: dict[str, CallRecord], emit: Emit
+    async def _run_all(
+        self, conversation: Conversation, calls: tuple[CallPart, ...], known: dict[str, CallRecord], emit: Emit
+    ) -> list[ToolResult | Pending]:
+        """The outcomes of calls that run side by side, in the order of the calls."""
+        runs = (self._run(conversation, call, place, known, emit) for place, call in enumerate(calls))
+        tasks = [asyncio.create_task(run) for run in runs]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except asyncio.CancelledError:
+            await asyncio.gather(*tasks, return_exceptions=True)  # `gather` cancelled them: let them end
+            raise
+
+    def _results(
+        self, conversation: Conversation, calls: tuple[CallPart, ...], outcomes: list[ToolResult | Pending]
     ) -> tuple[CallResult, ...] | None:
-        """The results of all calls, in their order; None while one of them waits for somebody else."""
-        for call in calls:
-            if call.id not in known:  # ws.md 3.2: all of a round are told before any of them begins
-                emit(CallStarted(call.id, call.name, call.arguments))
-        if len(calls) == 1:
-            results = [await self._run(session, calls[0], 0, known, emit)]
-        else:
-            runs = (self._run(session, call, place, known, emit) for place, call in enumerate(calls))
-            tasks = [asyncio.create_task(run) for run in runs]
-            try:
-                results = list(await asyncio.gather(*tasks))
-            except asyncio.CancelledError:
-                await asyncio.gather(*tasks, return_exceptions=True)  # `gather` cancelled them: let them end
-                raise
-        if any(type(result) is Pending for result in results):
-            return None
-        return tuple(
-            self._result(session, call, result)
-            for call, result in zip(calls, results, strict=True)
-            if type(result) is not Pending
-        )
+        """The results of all calls, in their order; None while one of them has none."""
+        results: list[CallResult] = []
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if type(outcome) is Pending:
+                return None
+            results.append(self._result(conversation, call, outcome))
+        return tuple(results)
 
     async def _run(
-        self, session: Session, call: CallPart, place: int, known: dict[str, CallRecord], emit: Emit
+        self, conversation: Conversation, call: CallPart, place: int, known: dict[str, CallRecord], emit: Emit
     ) -> ToolResult | Pending:
         record = known.get(call.id)
         if record is not None:
             return self._shown_again(call, record, emit)
         began = asyncio.get_running_loop().time()
         caller = structs.replace(  # X5: whoever watches the turn sees what its tools report and ask
-            session.caller,
+            conversation.caller,
             progress=lambda value: emit(CallProgress(call.id, call.name, value)),
             asked=lambda question: emit(QuestionAsked(question)),
         )
-        result = _refused(session, call, place) or await self._engine.call(
+        result = _refused(conversation, call, place) or await self._engine.call(
             ToolCall(call.name, call.arguments, call.id), caller
         )
         if type(result) is not Pending:
@@ -226,11 +235,11 @@ class Loop:
         result = None if record is None else record.result
         return result if isinstance(result, ToolResult) else None
 
-    def _result(self, session: Session, call: CallPart, result: ToolResult) -> CallResult:
-        return for_model(call, result, session.caller.box.find(call.name))
+    def _result(self, conversation: Conversation, call: CallPart, result: ToolResult) -> CallResult:
+        return for_model(call, result, conversation.caller.box.find(call.name))
 
-    def _end(self, emit: Emit, reason: EndReason, text: str = "") -> Ended:
-        ended = Ended(reason, text)
+    def _end(self, emit: Emit, reason: EndReason, text: str = "", fault: TurnFault | UnsetType = UNSET) -> Ended:
+        ended = Ended(reason, text, fault)
         emit(ended)
         return ended
 
@@ -244,12 +253,12 @@ def _finished(call: CallPart, result: ToolResult, took: float) -> CallFinished:
     return CallFinished(call.id, call.name, status, took, encode_envelope(result).decode())
 
 
-def _refused(session: Session, call: CallPart, place: int) -> Failure | None:
+def _refused(conversation: Conversation, call: CallPart, place: int) -> Failure | None:
     """The result of a call that is one too many, of which the engine never hears."""
-    limits = session.limits
+    limits = conversation.limits
     if place >= limits.parallel:
         return Failure("busy", f"At most {limits.parallel} calls of one reply are run. Call this one again next.")
-    if session.turn.repeats(call) > limits.repeats:
+    if conversation.counts.repeats(call) > limits.repeats:
         return Failure(
             "policy_denied",
             f"{call.name!r} was called {limits.repeats} times with these arguments in this turn, and is not run again. "

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from handspan.agent.skill_file import Skill
@@ -150,18 +149,9 @@ class Skills:
 
 
 def allowed_globs(skills: Iterable[Skill]) -> tuple[str, ...] | None:
-    """What the toolbox is while these are on: the union of their globs; None when none of them has any.
-
-    Whatever keeps tools hidden (`internal_only` MCP servers, SPEC C2) shows those that one of these globs matches.
-    """
+    """What the toolbox is while these are on (`Registry.toolbox`): the union of their globs; None: none has any."""
     lists = [skill.allowed_tools for skill in skills if skill.allowed_tools is not None]
     return tuple(dict.fromkeys(glob for globs in lists for glob in globs)) if lists else None
-
-
-def narrowed(agent: Agent, skills: Iterable[Skill]) -> Agent:
-    """The agent while these skills are on: its tools are what their globs match, its deny list still wins."""
-    globs = allowed_globs(skills)
-    return agent if globs is None else msgspec.structs.replace(agent, tools=globs)
 
 
 def instructions_with(agent: Agent, skills: Iterable[Skill], offered: Iterable[Skill] = ()) -> str:

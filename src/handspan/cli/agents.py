@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, get_args
 import click
 from msgspec import Struct, structs
 
+from handspan.agent.agents import ticked, unticked
 from handspan.cli.agents_shown import ListedAgent, ShownAgent, print_agent, print_list
 from handspan.cli.as_json import print_json
 from handspan.cli.embedded_agents import EmbeddedAgents
@@ -15,7 +16,6 @@ from handspan.cli.place import find_gateway, place_options, remote_part
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.names import did_you_mean, matches
 from handspan.gateway.app import App
-from handspan.gateway.conversations.agents import ticked, unticked
 
 if TYPE_CHECKING:
     from handspan.cli.remote import Remote

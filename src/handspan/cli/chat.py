@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from handspan.agent.loading import loaded
 from handspan.agent.session import Session
+from handspan.agent.turn_events import Happening
 from handspan.cli.conversation import Partner, converse, tool_line
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.place import find_gateway, given_url, place_options, remote_part
@@ -17,10 +19,10 @@ from handspan.cli.shown import JsonLines, Show, Shown
 from handspan.cli.terminal import questions_for
 from handspan.core.agents import Agent
 from handspan.core.errors import ConfigError
-from handspan.core.events import Ended, Event, Titled
+from handspan.core.events import Ended, Event
 from handspan.core.messages import Text, UserMessage
+from handspan.core.principals import OPERATOR
 from handspan.gateway.app import App
-from handspan.gateway.conversations.conversing import Conversing
 from handspan.models.choice import Choice
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class Talk:
         self._app = app
         self._model = model
         self._show = show
-        self._conversing: Conversing = app.conversing()
+        self._loader = app.loader()
         self._session: Session
         self._looking: asyncio.Task[Choice] | None = None
         """For a better model, in the background (SPEC M5)."""
@@ -128,7 +130,7 @@ class Talk:
         Whether a local model answers is worth waiting for when there is only one question; a conversation begins
         without knowing.
         """
-        known = await self._conversing.find(session_id) if session_id else None
+        known = await self._loader.find(session_id) if session_id else None
         try:
             acting = await self._app.find_agent(agent or (known.agent if known else None))
         except ConfigError as error:
@@ -141,9 +143,9 @@ class Talk:
         else:
             chosen = self._app.choose_at_once(named)
             self._looking = asyncio.create_task(self._app.choose_model(named))
-        self._session = await self._conversing.open(acting, chosen, known)
+        self._session = await self._loader.begin(acting, chosen, known)
         self._show.opened(self._session.id, acting.name, chosen.why)
-        for note in self._session.notes:
+        for note in loaded(self._session).notes:
             self._show.told(f"({note})")
 
     async def close(self) -> None:
@@ -175,30 +177,31 @@ class Talk:
         if self._looking is not None:
             looking, self._looking = self._looking, None
             found = await looking
-            if found.model.name != self._session.model.name:
-                await self._act_as(self._session.agent, found)
+            conversation = loaded(self._session)
+            if found.model.name != conversation.model.name:
+                await self._act_as(conversation.agent, found)
                 self._show.told(f"Model: {found.why}")
-        return await self._conversing.say(self._session, message, self._hear)
+        return await self._session.say(OPERATOR, message, self._hear).end()
 
-    def _hear(self, event: Event | Titled) -> None:
-        if not isinstance(event, Titled):  # nobody looks at the list of sessions meanwhile
-            self._show(event)
+    def _hear(self, happening: Happening, turn: str) -> None:
+        if isinstance(happening, Event):  # no other concerns a person at a terminal
+            self._show(happening)
 
     async def command(self, name: str, argument: str) -> list[str]:
         """The lines that answer a command."""
         match name:
             case "/tools":
-                return [tool_line(spec.name, spec.description) for spec in self._session.caller.box.specs()]
+                return [tool_line(spec.name, spec.description) for spec in loaded(self._session).caller.box.specs()]
             case "/agent":
                 if argument:
                     await self._change_agent(argument)
-                return [self._session.caller.agent.name]
+                return [loaded(self._session).caller.agent.name]
             case "/skill":
                 if argument:
-                    await self._conversing.switch_on(self._session, argument)
-                return [skill.name for skill in self._session.skills]
+                    await self._loader.switch_on(self._session, argument)
+                return [skill.name for skill in loaded(self._session).skills]
             case _:
-                return await self._conversing.usage(self._session)
+                return await self._loader.usage(self._session)
 
     async def _change_agent(self, name: str) -> None:
         agent = await self._app.find_agent(name)
@@ -206,4 +209,4 @@ class Talk:
         await self.close()
 
     async def _act_as(self, agent: Agent, chosen: Choice) -> None:
-        self._session = await self._conversing.change_agent(self._session, agent, chosen)
+        await self._loader.change_agent(self._session, agent, chosen)

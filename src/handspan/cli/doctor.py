@@ -11,7 +11,7 @@ import click
 
 from handspan.cli.as_json import print_json
 from handspan.cli.doctor_gateway import gateway_findings
-from handspan.cli.findings import Finding
+from handspan.cli.findings import Finding, source_findings
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
@@ -74,8 +74,8 @@ async def _of_app(app: App) -> AsyncIterator[Finding]:
     async for finding in _agent_and_model(app):
         yield finding
     yield Finding("tools", True, f"{len(app.registry)} registered")
-    for broken in app.broken:
-        yield Finding("tool", False, f"{broken.where}: {broken.problem}", "repair or remove it")
+    for finding in source_findings("source", {source.name: source.state for source in app.sources}):
+        yield finding
 
 
 async def _agent_and_model(app: App) -> AsyncIterator[Finding]:

@@ -4,11 +4,15 @@ import ssl
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+from msgspec import Struct
+
 from handspan.cli.asking import Answered, ask, own_tls
-from handspan.cli.findings import Finding
+from handspan.cli.findings import Finding, source_findings
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
+from handspan.core.sources import SourceState
 
 _UPGRADE: Final = {
     "Connection": "Upgrade",
@@ -37,6 +41,12 @@ def gateway_findings(settings: Settings, url: str | None = None, token: str | No
     yield from _Looking(running.url, token or running.token, tls).findings()
 
 
+class _Status(Struct, frozen=True):
+    """What is read of `/api/status`."""
+
+    sources: dict[str, SourceState] = {}
+
+
 class _Looking:
     """Looks at one gateway."""
 
@@ -58,6 +68,7 @@ class _Looking:
             return
         yield self._token_check()
         yield self._socket_check()
+        yield from self._source_checks()
 
     def _host_check(self) -> Finding:
         answered = self._ask("/health", {"Host": _STRANGER})
@@ -91,6 +102,15 @@ class _Looking:
             f"a connection {_said(answered)}",
             "a proxy in between has to pass Upgrade and Connection on",
         )
+
+    def _source_checks(self) -> Iterator[Finding]:
+        answered = self._ask("/api/status", {"Authorization": f"Bearer {self._token}"})
+        if answered.status == 200:
+            try:
+                told = msgspec.json.decode(answered.body, type=_Status)
+            except msgspec.DecodeError:  # it is another program, or a later version
+                return
+            yield from source_findings("gateway source", told.sources)
 
     def _ask(self, path: str, headers: dict[str, str] | None = None) -> Answered:
         return ask("GET", f"{self._url}{path}", headers, tls=self._tls)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from handspan.agent.agents import KnownAgent, selects
 from handspan.cli.agents_shown import Box, ListedAgent, ShownAgent
 from handspan.core.agents import GENERAL, Agent, mode_asks, mode_refuses
 from handspan.core.errors import ConfigError
 from handspan.gateway.app import App
-from handspan.gateway.conversations.agents import KnownAgent, selects
 from handspan.registry.entry import Entry
 
 

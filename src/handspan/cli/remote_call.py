@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from handspan.cli.remote import Answered, Remote, RemoteRefused, segment
 from handspan.core.errors import ErrorCode, WireError
-from handspan.core.questions import Answer, Question, QuestionKind, Questions
+from handspan.core.questions import Answer, Question, QuestionAction, QuestionKind, Questions
 from handspan.core.results import Failure, encode_envelope
 from handspan.core.values import Json, JsonObject
 from handspan.wire import strict_json
@@ -35,6 +35,8 @@ class RemoteQuestion(Struct, frozen=True):
     subject: str
     session: str
     expires_in: float
+    schema: JsonObject | None = None
+    action: QuestionAction | None = None
 
     def as_asked(self) -> Question:
         """The same for whoever asks here. Whose it is, the gateway knows."""
@@ -50,6 +52,8 @@ class RemoteQuestion(Struct, frozen=True):
             self.session,
             fingerprint,
             self.expires_in,
+            self.schema,
+            self.action,
         )
 
 
@@ -111,7 +115,8 @@ class RemoteCalls:
             if question.call_id == call_id and question.id not in asked:
                 asked.add(question.id)
                 answer = asyncio.run(ask_here(question.as_asked(), self._questions))
-                self._give(question.id, {"decision": answer.decision, "always": answer.always})
+                given: JsonObject = {"decision": answer.decision, "always": answer.always}
+                self._give(question.id, given if answer.value is None else {**given, "value": answer.value})
 
     def _give(self, question_id: str, answer: JsonObject) -> None:
         try:

@@ -3,10 +3,11 @@
 import asyncio
 import signal
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from msgspec import Struct
 
+from handspan.agent.loading import LAST, usage_lines
 from handspan.cli.conversation import tool_line
 from handspan.cli.remote import Remote, RemoteRefused, segment
 from handspan.cli.remote_agents import RemoteAgent, agent_called, skill_notes
@@ -19,7 +20,6 @@ from handspan.core.errors import HandspanError
 from handspan.core.events import CallFinished, Ended, QuestionAsked
 from handspan.core.questions import Question, Questions
 from handspan.core.records import UsageSum
-from handspan.gateway.conversations.conversing import LAST, usage_lines
 
 _CLOSED: Final = Ended("error", "The gateway has ended this conversation. Begin it again: what was said is kept there.")
 
@@ -68,7 +68,8 @@ class RemoteTalk:
         self._chat: Chat | None = None
         self._agent: RemoteAgent
         self._session_id = self._named = ""
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """By the ids of the call and of the question."""
         self._is_lost = False
         """The last turn was left without its end: the connection would wait for that before it begins another."""
 
@@ -146,9 +147,9 @@ class RemoteTalk:
                 self._show(event)
                 match event:
                     case QuestionAsked(question=question):
-                        self._asking[question.call_id] = asyncio.create_task(self._ask(question))
-                    case CallFinished(id=call_id) if call_id in self._asking:  # it was answered elsewhere, or aborted
-                        await _cancel(self._asking.pop(call_id))
+                        self._asking[question.call_id, question.id] = asyncio.create_task(self._ask(question))
+                    case CallFinished(id=call_id):  # the link may have dropped when its questions were closed
+                        await _cancel(*(self._asking.pop(key) for key in [*self._asking] if key[0] == call_id))
                     case Ended():
                         ended = event
         finally:
@@ -160,9 +161,17 @@ class RemoteTalk:
         return ended
 
     async def _ask(self, question: Question) -> None:
-        answer = await ask_here(question, self._questions)
-        assert answer.decision != "expired"
-        await self._talking.answer(question.id, answer.decision, always=answer.always)
+        """Ask the person here, until the question is over: it may be answered elsewhere first."""
+        asking = asyncio.create_task(ask_here(question, self._questions))
+        over = asyncio.create_task(self._talking.closed(question.id))
+        try:
+            await asyncio.wait((asking, over), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                answer = asking.result()
+                assert answer.decision != "expired"
+                await self._talking.answer(question.id, answer.decision, always=answer.always, value=answer.value)
+        finally:
+            await _cancel(asking, over)
 
     async def _abort(self, turn: asyncio.Task[Ended]) -> None:
         waiting = asyncio.get_running_loop().call_later(_PATIENCE, self._show.told, _NO_WORD)
@@ -225,7 +234,7 @@ class RemoteTalk:
         return self._remote.get("/api/usage", _Usage, by="model", session=self._session_id).usage
 
 
-async def _cancel(*tasks: "asyncio.Task[None]") -> None:
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

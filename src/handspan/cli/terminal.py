@@ -1,4 +1,4 @@
-"""Questions to the person at this terminal (SPEC P2, P5)."""
+"""Questions to the person at this terminal (SPEC P2, P5, P6)."""
 
 import asyncio
 import contextlib
@@ -6,9 +6,10 @@ import sys
 import termios
 from typing import Final, TextIO
 
-import msgspec
-
+from handspan.cli.question_text import prompt_for_value, read_value, render_question
+from handspan.core.asking import check_answer
 from handspan.core.clean import visible
+from handspan.core.errors import InvalidAnswer
 from handspan.core.questions import Answer, Question, Questions
 from handspan.engine.asking import RuleAnswers
 
@@ -18,6 +19,7 @@ _ANSWERS: Final = {
     "n": Answer("deny"),
     "never": Answer("deny_forever", how_to_enable="the settings of this gateway"),
 }
+_ONCE: Final = {"y": _ANSWERS["y"], "n": _ANSWERS["n"]}
 
 
 def questions_for(yes: bool) -> Questions:
@@ -41,24 +43,43 @@ class TerminalQuestions:
         """What the person types; `expired` when they type nothing in time."""
         async with self._one_at_a_time:
             self._forget_typed()
-            self._write_to.write(_worded(question))
+            self._write_to.write(render_question(question))
             try:
                 async with asyncio.timeout(question.expires_in):
-                    return await self._read_answer()
+                    return await (
+                        self._read_answer(question) if question.schema is None else self._read_value(question)
+                    )
             except TimeoutError:
                 self._write_to.write("\n(no answer: the call is refused)\n")
                 return Answer("expired")
 
-    async def _read_answer(self) -> Answer:
+    async def _read_answer(self, question: Question) -> Answer:
+        is_login = question.kind == "login"  # it is about this once
+        answers, prompt = (_ONCE, "  [y]es, [n]o? ") if is_login else (_ANSWERS, "  [y]es, [a]lways, [n]o, never? ")
         while True:
-            self._write_to.write("  [y]es, [a]lways, [n]o, never? ")
-            self._write_to.flush()
-            line = await self._line()
+            line = await self._prompt(prompt)
             if not line:
                 return Answer("deny")
-            answer = _ANSWERS.get(line.strip().lower()) or _ANSWERS.get(line.strip().lower()[:1])
+            answer = answers.get(line.strip().lower()) or answers.get(line.strip().lower()[:1])
             if answer is not None:
                 return answer
+
+    async def _read_value(self, question: Question) -> Answer:
+        """What the person types, until it fits."""
+        while typed := (await self._prompt(prompt_for_value(question))).strip():
+            try:
+                answer = Answer("allow", value=read_value(question, typed))
+                check_answer(question, answer)
+                return answer
+            except InvalidAnswer as error:
+                self._write_to.write(f"  {visible(str(error))}\n")
+        return Answer("deny")
+
+    async def _prompt(self, prompt: str) -> str:
+        """The line that is typed; empty at the end of the input."""
+        self._write_to.write(prompt)
+        self._write_to.flush()
+        return await self._line()
 
     def _forget_typed(self) -> None:
         """What was typed before the question is no answer to it."""
@@ -76,12 +97,3 @@ class TerminalQuestions:
             finally:
                 loop.remove_reader(self._read_from.fileno())
         return self._read_from.readline()  # at a terminal a whole line is there now, or the end
-
-
-def _worded(question: Question) -> str:
-    arguments = msgspec.json.encode(question.arguments).decode() if question.arguments else ""
-    shown = arguments if len(arguments) <= 1000 else f"{arguments[:1000]}… ({len(arguments)} characters)"
-    tool = visible(f"{question.tool} {shown}".strip())  # a model's or a client's words must not steer the terminal
-    if question.kind == "permission":
-        return f"\n{tool}\nneeds the permission {question.subject!r}. Grant it?\n"
-    return f"\n{tool}\n{visible(question.subject)} Run it?\n"

@@ -104,7 +104,7 @@ def _row(entry: Entry, app: App) -> JsonObject:
 async def _why(name: str, agent: str | None) -> Why:
     async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
         caller = app.caller(await app.find_agent(agent))
-        reasons = caller.box.why(name)
+        reasons = app.explain(caller.box, name)
     return Why(name, caller.agent.name, all(reason.ok for reason in reasons), reasons)
 
 

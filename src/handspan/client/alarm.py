@@ -57,7 +57,7 @@ class Alarm:
     def _ring(self) -> None:
         self._stop()
         now = self._loop.time() + _TICK
-        for call_id in [call_id for call_id, at in self._ends_at.items() if at <= now]:
+        for _, call_id in sorted((at, call_id) for call_id, at in self._ends_at.items() if at <= now):
             if self._ends_at.pop(call_id, None) is not None:  # it has not ended meanwhile, by what another one caused
                 self._time_is_up(call_id)
         if self._ends_at:

@@ -10,10 +10,12 @@ from handspan.client.memory import Memory
 from handspan.client.peer import Peer
 from handspan.client.talk import Opening, Talk
 from handspan.client.tools import Tools
+from handspan.core.asking import check_answer
 from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event
-from handspan.core.values import JsonObject
+from handspan.core.questions import Answer as PersonsAnswer
+from handspan.core.values import Json, JsonObject
 from handspan.wire.ws_frames import (
     Abort,
     AbortAck,
@@ -21,6 +23,7 @@ from handspan.wire.ws_frames import (
     Connect,
     Connected,
     Decision,
+    QuestionClosed,
     Regenerate,
     Say,
     ServerFrame,
@@ -88,6 +91,8 @@ class Chat:
         self._idle = asyncio.Event()
         self._idle.set()
         self._aborts: list[asyncio.Future[bool]] = []
+        self._closed: dict[str, asyncio.Future[bool]] = {}
+        """Questions that somebody waits for to be over."""
         self._giving_up: asyncio.TimerHandle | None = None
         self._serving: asyncio.Task[None]
         self._connected: asyncio.Future[None]
@@ -170,10 +175,32 @@ class Chat:
         return await stopped
 
     async def answer(
-        self, question_id: str, decision: Decision, *, always: bool = False, arguments: JsonObject | None = None
+        self,
+        question_id: str,
+        decision: Decision,
+        *,
+        always: bool = False,
+        arguments: JsonObject | None = None,
+        value: Json = None,
     ) -> None:
-        """Answer a question (`QuestionAsked`): with `always` for ever, with `arguments` for other ones than asked."""
-        self._connection.say(Answer(question_id, decision, always, arguments))
+        """Answer a question (`QuestionAsked`): with `always` for ever, with `arguments` for other ones than asked.
+
+        A question with a schema is allowed with a `value` that fits it. Raises `InvalidAnswer` when it does not, and
+        `MessageTooLarge` when no message can hold it; then nothing is sent, and the question stays open.
+        """
+        question = self._talk.questions.get(question_id)
+        if question is not None:
+            check_answer(question, PersonsAnswer(decision, always, arguments, value=value))
+        answer = Answer(question_id, decision, always, arguments, value)
+        self._connection.check(answer)
+        self._connection.say(answer)
+
+    async def closed(self, question_id: str) -> bool:
+        """Wait until a question is over; whether the answer of this chat was the one that counts."""
+        if question_id not in self._talk.questions:
+            return False
+        over = self._closed.setdefault(question_id, asyncio.get_running_loop().create_future())
+        return await asyncio.shield(over)
 
     async def _begin(self, opening: Opening, listener: Events) -> None:
         """Say what begins a turn, and let somebody listen."""
@@ -220,6 +247,8 @@ class Chat:
                 self.title = title
             case AbortAck(status=status):
                 self._aborted(status == "aborted")
+            case QuestionClosed(id=question_id, accepted=accepted) if question_id in self._closed:
+                self._closed.pop(question_id).set_result(accepted)
 
     def happen(self, event: Event, is_own: bool) -> None:
         """Something happened in the session. Turns of others are for those who watch."""
@@ -244,6 +273,9 @@ class Chat:
         if self._giving_up is not None:
             self._giving_up.cancel()
         self._aborted(False)
+        for over in self._closed.values():
+            over.set_result(False)
+        self._closed.clear()
         for listener in self._listeners:
             listener.put(None)
         self._listeners.clear()

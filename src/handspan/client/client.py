@@ -187,7 +187,9 @@ class Client:
         It offers this client's tools to its session, unless the client runs and offers them to all of them.
         """
         tools = Tools() if self._connection is not None else self._tools.copy()
-        return Chat(self._options, [*CAN, "events", "questions"], tools, session or "", agent or "", name)
+        return Chat(
+            self._options, [*CAN, "events", "questions", "question_kinds"], tools, session or "", agent or "", name
+        )
 
     def send_message(self, content: str, debug: bool = False) -> None:
         """Say something in the session of a client that is a chat. The answer comes by the callbacks.

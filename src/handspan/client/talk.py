@@ -5,7 +5,7 @@ answers a message. Without (an older gateway), its frames are read as events. Ei
 with one `Ended`, whatever becomes of the link.
 """
 
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 import msgspec
 
@@ -45,7 +45,7 @@ from handspan.wire.ws_frames import QuestionClosed as ClosedFrame
 
 Opening: TypeAlias = Say | Regenerate
 
-_ABOUT_A_FRAME: Final = frozenset(("INVALID_JSON", "INVALID_FRAME", "UNKNOWN_MESSAGE_TYPE"))
+_ABOUT_A_FRAME: Final = frozenset(("INVALID_JSON", "INVALID_FRAME", "UNKNOWN_MESSAGE_TYPE", "INVALID_ANSWER"))
 """Errors that are not about the turn."""
 _MOST_COMPARED: Final = 900
 _NOT_KNOWN: Final = (
@@ -57,7 +57,7 @@ _FORGOTTEN: Final = (
     "said until then is kept."
 )
 _CUT: Final = "The link dropped, and this gateway ends a turn with its link: say it again."
-_KINDS: Final[dict[str, QuestionKind]] = {"permission": "permission", "approval": "approval", "login": "login"}
+_KINDS: Final[dict[str, QuestionKind]] = {kind: kind for kind in get_args(QuestionKind)}
 
 
 class Talk:
@@ -80,7 +80,8 @@ class Talk:
         self._is_asking = False
         self._echo = ""
         """The text of the error that ended the last turn, until it was told a second time, as an `error` frame."""
-        self._asked: set[str] = set()
+        self.questions: dict[str, Question] = {}
+        """Those that are open, by id."""
         self._is_of_others = False
         """A turn runs that somebody else began."""
         self._is_behind = False
@@ -112,7 +113,7 @@ class Talk:
             case QuestionFrame():
                 return self._question(QuestionAsked(self._read(frame)))
             case ClosedFrame(id=question_id):
-                self._asked.discard(question_id)
+                self.questions.pop(question_id, None)
             case Error():
                 return self._error(frame)
             case RegisteredTools() if self._is_asking:
@@ -183,9 +184,9 @@ class Talk:
 
     def _question(self, asked: QuestionAsked, turn: str = "") -> list[Happened]:
         """A question is asked once, even if both an event and a frame of its own tell of it."""
-        if asked.question.id in self._asked:
+        if asked.question.id in self.questions:
             return []
-        self._asked.add(asked.question.id)
+        self.questions[asked.question.id] = asked.question
         return self._happened(asked, turn)
 
     def _error(self, frame: Error) -> list[Happened]:
@@ -223,8 +224,20 @@ class Talk:
     def _read(self, frame: QuestionFrame) -> Question:
         kind = _KINDS.get(frame.kind, "approval")
         arguments, seconds = frame.arguments, frame.expires_ms / 1000
+        owner = fingerprint = ""
         return Question(
-            frame.id, kind, frame.call_id, frame.tool, arguments, frame.subject, "", self.session_id, "", seconds
+            frame.id,
+            kind,
+            frame.call_id,
+            frame.tool,
+            arguments,
+            frame.subject,
+            owner,
+            self.session_id,
+            fingerprint,
+            seconds,
+            frame.schema,
+            frame.action,
         )
 
     def _happened(self, event: Event, turn: str = "") -> list[Happened]:

@@ -25,9 +25,10 @@ class TokenRevoked(Struct, frozen=True, gc=False, tag="token_revoked"):
 
 @final
 class ToolsChanged(Struct, frozen=True, gc=False, tag="tools_changed"):
-    """A client of this owner has brought tools, changed them or taken them away."""
+    """Tools of this owner were brought, changed or taken away."""
 
     owner: str
+    """Empty: everybody's tools."""
 
 
 @final
@@ -51,6 +52,8 @@ class QuestionEnded(Struct, frozen=True, gc=False, tag="question_ended"):
 
     owner: str
     session: str
+    call_id: str
+    """Empty where no call waited for the answer."""
     id: str
     decision: Decision | None
     """None when its call was given up. What else the answer holds is for the call alone."""

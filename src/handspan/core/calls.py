@@ -4,11 +4,13 @@ import os
 from collections import deque
 from typing import Final, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from handspan.core.deadlines import Deadline
-from handspan.core.principals import Origin
+from handspan.core.principals import Origin, OriginKind
 from handspan.core.results import ToolResult
+from handspan.core.tool import AnsweredBy
 from handspan.core.values import Arguments
 
 CallState: TypeAlias = Literal["accepted", "started", "pending", "done"]
@@ -34,20 +36,26 @@ class ToolFacts(Struct, frozen=True, omit_defaults=True):
     version: str
     read_only: bool
     outlives: bool = False
-    """An outcome may still come when this process is gone: whoever was asked can come back (ws.md 6.7)."""
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Its code runs with a client of ours: what was handed out there and not answered has an unknown outcome."""
-        return self.origin is not None and self.origin.kind in ("remote", "device")
-
-    @property
-    def is_in_a_browser(self) -> bool:
-        """Its code runs where the request came from: the outcome comes with another request, or never (http.md 5)."""
-        return self.origin is not None and self.origin.kind == "browser"
+    """An outcome may still come when this process is gone: the client that was asked can come back (ws.md 6.7)."""
+    answered_by: AnsweredBy = "tool"
 
 
 UNKNOWN_TOOL = ToolFacts(None, "", False)
+_ANSWERED_BY: Final[dict[OriginKind, AnsweredBy]] = {
+    "remote": "connection",
+    "device": "connection",
+    "browser": "request",
+}
+_facts: Final = msgspec.json.Decoder(ToolFacts)
+
+
+def decode_facts(stored: bytes) -> ToolFacts:
+    """The facts of a record that was stored as JSON. What earlier versions did not write, `answered_by`, is added."""
+    facts = _facts.decode(stored)
+    if facts.origin is None or facts.answered_by != "tool":
+        return facts
+    answered_by = _ANSWERED_BY.get(facts.origin.kind)
+    return facts if answered_by is None else structs.replace(facts, answered_by=answered_by)
 
 
 class CallRecord(Struct, gc=False):

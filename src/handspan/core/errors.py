@@ -6,6 +6,7 @@ HandspanError
 │   └── NotYours         … because the session is another owner's
 ├── DefinitionError      a tool can't be defined or registered as it is
 │   └── NameTaken        … because of its name
+├── InvalidAnswer        an answer does not fit its question, which stays open
 ├── WireError            bytes from outside are not what they claim to be
 └── ConfigError          the settings can't be used; names file, key and remedy
 
@@ -118,6 +119,10 @@ class DefinitionError(HandspanError):
 
 class NameTaken(DefinitionError):
     """Another tool has this name in this scope, or the name is reserved."""
+
+
+class InvalidAnswer(HandspanError):
+    """An answer does not fit its question, which stays open; the message says what to answer."""
 
 
 class WireError(HandspanError):

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from handspan.core.messages import Usage
 from handspan.core.questions import Question
@@ -96,12 +96,24 @@ class RetryComing(Struct, frozen=True, tag="retry"):
 
 
 @final
+class TurnFault(Struct, frozen=True):
+    """Why a turn has failed, for programs; `Ended.text` says it to people."""
+
+    of: Literal["model", "call", "inside"]
+    """The model, its settings or its API; what the turn had to store or to call; or the code around them."""
+    code: str
+    """A `ModelFault`, an `ErrorCode`, or the name of the exception."""
+
+
+@final
 class Ended(Struct, frozen=True, tag="ended"):
     """The turn is over, or waits."""
 
     reason: EndReason
     text: str = ""
     """The model's last words, or what went wrong."""
+    fault: TurnFault | UnsetType = UNSET
+    """With the reason `error`, where it is known."""
 
 
 @final

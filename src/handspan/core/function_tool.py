@@ -16,7 +16,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError
 from handspan.core.names import check_own_name
 from handspan.core.signature import AnyFunction, Signature
-from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, Placement, ToolSpec
+from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, Handling, Placement, ToolSpec
 from handspan.core.values import Arguments
 
 
@@ -26,7 +26,7 @@ class FunctionTool:
     def __init__(self, function: AnyFunction, spec: ToolSpec, signature: Signature, placement: Placement) -> None:
         functools.update_wrapper(self, function)  # first: it copies attributes too, and ours must win
         self.spec = spec
-        self.placement: Placement = placement
+        self.handling = Handling(placement)
         self.function = function
         self._signature = signature
         self._is_plain = signature.is_plain

@@ -36,6 +36,11 @@ class Origin(Struct, frozen=True):
         """The tool's words and behaviour are somebody else's."""
         return self.kind not in ("builtin", "plugin")
 
+    @property
+    def is_builtin(self) -> bool:
+        """The tool comes with the gateway: its name is reserved (SPEC R2), its permissions are granted (P1)."""
+        return self.kind == "builtin"
+
 
 BUILTIN = Origin("builtin")
 

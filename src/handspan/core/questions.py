@@ -1,31 +1,65 @@
-"""Questions to a person: may this permission be used, may this call run (SPEC P)."""
+"""Questions to a person: may this be done, what is wanted, who logs in, is this still trusted (SPEC P5, P6)."""
 
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from handspan.core.values import Arguments
+from handspan.core.values import Arguments, Json, JsonObject
 
-QuestionKind: TypeAlias = Literal["permission", "approval", "login"]
+QuestionKind: TypeAlias = Literal["permission", "approval", "input", "login", "trust"]
 Decision: TypeAlias = Literal["allow", "deny", "deny_forever", "expired"]
 
+FIRST_KINDS: Final[frozenset[QuestionKind]] = frozenset(("permission", "approval"))
+"""Every client that shows questions can show these (ws.md 3.8)."""
 
-class Question(Struct, frozen=True):
-    """A question to a person, bound to one call with exactly these arguments."""
+
+class QuestionAction(Struct, frozen=True, omit_defaults=True):
+    """What the person starts (`login`) or compares (`trust`) before they answer."""
+
+    url: str = ""
+    """`login`: the address to open, http or https."""
+    intent: str = ""
+    """`login`: what an app is started with, where there is no address."""
+    hint: str = ""
+    """What to do there, in words for the person."""
+    old: JsonObject | None = None
+    """`trust`: the definition that was accepted; None when there was none."""
+    new: JsonObject | None = None
+    """`trust`: the definition that is offered now."""
+
+
+class Question(Struct, frozen=True, omit_defaults=True):
+    """A question to a person, bound to one call with exactly these arguments, or to no call."""
 
     id: str
     kind: QuestionKind
     call_id: str
+    """Empty where no call waits for the answer."""
     tool: str
+    """Or the source that asks, where it is not about one tool."""
     arguments: Arguments
     subject: str
-    """The permission that is asked for, or the reason why approval is needed."""
+    """The permission that is asked for, the reason why approval is needed, or the question itself, in words."""
     owner: str
     session: str
     fingerprint: str
     """Of the tool's definition: an "always" ends when the definition changes."""
     expires_in: float
     """Seconds until silence counts as no."""
+    schema: JsonObject | None = None
+    """`input`: the JSON Schema of the answer's `value`."""
+    action: QuestionAction | None = None
+
+
+class ToolQuestion(Struct, frozen=True):
+    """What a tool asks the person while it runs; the engine knows the rest of the question."""
+
+    kind: QuestionKind
+    subject: str
+    schema: JsonObject | None = None
+    action: QuestionAction | None = None
+    expires_in: float | None = None
+    """Seconds; None: as long as questions wait here."""
 
 
 class Answer(Struct, frozen=True):
@@ -38,6 +72,8 @@ class Answer(Struct, frozen=True):
     """Edit-and-approve: the call shall run with these instead."""
     how_to_enable: str = ""
     """For `deny_forever`: where the person can change their mind."""
+    value: Json = None
+    """With `allow`, where the question has a schema: valid by it."""
 
 
 class Questions(Protocol):

@@ -18,6 +18,7 @@ from handspan.core.values import Arguments, Json, JsonObject
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
+ARGUMENTS: Final = "the arguments object"
 
 _MAX_PROBLEMS: Final = 20
 _MAX_QUOTED: Final = 80
@@ -40,16 +41,22 @@ _TOO_MUCH: Final = (
 class Validator:
     """Enforces one schema."""
 
-    __slots__ = ("_compiled", "_effort", "_schema", "is_valid")
+    __slots__ = ("_compiled", "_effort", "_schema", "_whole", "is_valid")
 
-    def __init__(self, schema: JsonObject) -> None:
-        """Compile this schema; `DefinitionError` with the reason when that is not possible."""
+    def __init__(self, schema: JsonObject, *, whole: str = ARGUMENTS) -> None:
+        """Compile this schema; `DefinitionError` with the reason when that is not possible.
+
+        `whole` names in words what is checked. Only arguments have to be an object.
+        """
         encoded = _check_bounds(schema)
+        if whole == ARGUMENTS:
+            _check_object(schema)
         self._schema = schema
+        self._whole = whole
         self._effort = Effort(schema) if has_references(encoded) else None
         if self._effort is None or self._effort.is_within(_MAX_WAYS):
             self._compiled = _compile(schema)
-            self.is_valid: Callable[[Arguments], bool] = self._compiled.is_valid
+            self.is_valid: Callable[[Json | Arguments], bool] = self._compiled.is_valid
             return
         schema = without_repeated_all_of(schema)
         self._effort = Effort(schema)
@@ -60,7 +67,7 @@ class Validator:
     def problems(self, arguments: Json) -> list[str]:
         """Everything that is wrong with these arguments, in words that a model can act on; empty when nothing is."""
         try:
-            if isinstance(arguments, dict) and self.is_valid(arguments):
+            if (isinstance(arguments, dict) or self._whole != ARGUMENTS) and self.is_valid(arguments):
                 return []
             errors = self._errors(arguments)
             told = list(dict.fromkeys(self._say(error) for error in itertools.islice(errors, _MAX_PROBLEMS)))
@@ -77,7 +84,7 @@ class Validator:
             said = _clipped("; ".join(problems), _MAX_TEXT)
             raise ToolError("invalid_arguments", f"Invalid arguments: {said}{'' if said.endswith('?') else '.'}")
 
-    def _is_valid_with_care(self, arguments: Arguments) -> bool:
+    def _is_valid_with_care(self, arguments: Json | Arguments) -> bool:
         """For a schema whose ways multiply: only arguments that can be checked in no time can be valid."""
         assert self._effort is not None
         return self._effort.is_within(_MAX_STEPS, arguments) and self._compiled.is_valid(arguments)
@@ -109,13 +116,13 @@ class Validator:
                     for name, hint in zip(names[:_MAX_PROBLEMS], hints, strict=False)
                 )
             case jsonschema_rs.ValidationErrorKind.Enum(options=options):
-                return f"{_named(where)} must be one of {_quoted(options)}, not {_quoted(error.instance)}"
+                return f"{self._named(where)} must be one of {_quoted(options)}, not {_quoted(error.instance)}"
             case jsonschema_rs.ValidationErrorKind.Type(types=types):
                 wanted = " or ".join(sorted(types))
-                return f"{_named(where)} must be of type {wanted}, not {_typed(error.instance)}"
+                return f"{self._named(where)} must be of type {wanted}, not {_typed(error.instance)}"
             case jsonschema_rs.ValidationErrorKind.FalseSchema():
                 is_object = not where or error.schema_path[-1:] == ["additionalProperties"]
-                return f"{_named(where)} {'must be empty' if is_object else 'is not allowed'}"
+                return f"{self._named(where)} {'must be empty' if is_object else 'is not allowed'}"
             case (
                 jsonschema_rs.ValidationErrorKind.AnyOf(context=context)
                 | jsonschema_rs.ValidationErrorKind.OneOfNotValid(context=context)
@@ -123,7 +130,7 @@ class Validator:
                 return self._say_all(error, context)
             case _:
                 # A masked message has a placeholder where the value would stand in its full length.
-                return _clipped(f"{_named(where)}: {error.message.replace(_MASK, _quoted(error.instance))}", 300)
+                return _clipped(f"{self._named(where)}: {error.message.replace(_MASK, _quoted(error.instance))}", 300)
 
     def _say_all(self, error: jsonschema_rs.ValidationError, context: list[list[jsonschema_rs.ValidationError]]) -> str:
         """Why none of several forms fits: in one breath when each of them is just another type."""
@@ -135,8 +142,11 @@ class Validator:
                 case _:
                     choices = [" and ".join(self._say(inner, False) for inner in branch) for branch in context]
                     told = " / ".join(dict.fromkeys(choices))
-                    return _clipped(f"{_named(where)} fits none of its {len(context)} forms: {told}", 600)
-        return f"{_named(where)} must be of type {' or '.join(sorted(wanted))}, not {_typed(error.instance)}"
+                    return _clipped(f"{self._named(where)} fits none of its {len(context)} forms: {told}", 600)
+        return f"{self._named(where)} must be of type {' or '.join(sorted(wanted))}, not {_typed(error.instance)}"
+
+    def _named(self, path: str) -> str:
+        return f"parameter {path!r}" if path else self._whole
 
     def _properties_at(self, schema_path: list[str | int]) -> list[str]:
         """The property names that the object schema at this path lists."""
@@ -189,10 +199,13 @@ def _check_bounds(schema: JsonObject) -> bytes:
         raise DefinitionError(f"the schema has {len(encoded)} bytes; at most {MAX_BYTES} are taken")
     if _deeper_than(schema, MAX_DEPTH):
         raise DefinitionError(_TOO_DEEP)
+    return encoded
+
+
+def _check_object(schema: JsonObject) -> None:
     wanted = schema.get("type", "object")
     if wanted != "object" and not (isinstance(wanted, list) and "object" in wanted):
         raise DefinitionError(f"arguments are always an object, but the schema asks for type {wanted!r}")
-    return encoded
 
 
 def _shortened(value: Json) -> Json:
@@ -235,10 +248,6 @@ def _path(steps: list[str | int]) -> str:
 
 def _joined(path: str, name: str) -> str:
     return _clipped(f"{path}.{name}" if path else name, _MAX_QUOTED)
-
-
-def _named(path: str) -> str:
-    return f"parameter {path!r}" if path else "the arguments object"
 
 
 def _typed(value: object) -> str:

@@ -3,18 +3,26 @@
 import hashlib
 from collections.abc import Awaitable
 from functools import cached_property
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from handspan.core.context import ToolContext
 from handspan.core.values import Arguments, JsonObject
+
+if TYPE_CHECKING:  # worker processes load this file, and neither of these
+    from handspan.core.questions import Questions
+    from handspan.core.schema import Validator
 
 DEFAULT_TIMEOUT: Final = 30.0
 
 Placement: TypeAlias = Literal["loop", "thread", "process"]
 """Where a tool's code runs: on the event loop, on a worker thread, or in a worker process of its own."""
+
+AnsweredBy: TypeAlias = Literal["tool", "connection", "request"]
+"""Where the outcome of a call comes from: the tool's own code; a client over its connection, which may come back; or
+another request of the client that asked, which may never come."""
 
 
 class Annotations(Struct, frozen=True):
@@ -51,10 +59,35 @@ class ToolSpec(Struct, frozen=True, dict=True):
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
 
 
+class Handling(Struct, frozen=True):
+    """How the calls of a tool are handled: what its source knows of it, and a model need not know."""
+
+    placement: Placement | None = None
+    """None: an async `run` on the event loop, a plain one on a thread."""
+    answered_by: AnsweredBy = "tool"
+    suspends: bool = False
+    """It does nothing but let its calls wait: nothing is touched before the ledger has them as pending."""
+    outlives: bool = False
+    """An outcome may still come when this process is gone: the client that was asked can come back (ws.md 6.7 i)."""
+    longest: float | UnsetType | None = UNSET
+    """Seconds that the engine waits at most, where the tool keeps its own time; unset: the timeout of its spec."""
+    asks_itself: bool = False
+    """Its permissions are asked for where it runs, by the platform's own prompt, and not by the gateway (SPEC P2)."""
+    questions: "Questions | None" = None
+    """Asks for its permissions in place of the gateway's own questions."""
+    validator: "Validator | None" = None
+    """Its parameters, compiled already; None: they are compiled when it is registered."""
+    internal: bool = False
+    """Hidden from every agent until a skill that is on names it (SPEC C2)."""
+
+
+PLAIN_HANDLING: Final = Handling()
+
+
 class Tool(Protocol):
     """Anything with a spec that can be run.
 
-    An async `run` runs on the event loop, a plain one on a worker thread; an attribute `placement` says otherwise.
+    An async `run` runs on the event loop, a plain one on a worker thread; a `HandledTool` can say otherwise.
     It returns a JSON value (or a `Success` with attachments, or `Pending`), and raises `ToolError` for a failure
     with a code of its own. Any other exception becomes `execution_failed`.
     """
@@ -63,3 +96,11 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> Awaitable[Any] | Any: ...
+
+
+@runtime_checkable
+class HandledTool(Tool, Protocol):
+    """A tool that says itself how its calls are handled. Where the source says it instead, that counts."""
+
+    @property
+    def handling(self) -> Handling: ...

@@ -1,4 +1,4 @@
-"""Asking a person: for a permission, for approval; and remembering what they said (SPEC P1-P3, P5)."""
+"""Asking a person: for a permission, for approval, for what a tool wants to know; and remembering it (SPEC P)."""
 
 import asyncio
 import time
@@ -6,8 +6,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from handspan.core.asking import check_answer, check_question
 from handspan.core.calls import ToolCall
-from handspan.core.errors import ErrorCode, ToolError
+from handspan.core.errors import DefinitionError, ErrorCode, ToolError
 from handspan.core.questions import Answer, Decision, Question, QuestionKind, Questions
 from handspan.core.values import Arguments
 from handspan.engine.caller import Caller
@@ -37,7 +38,8 @@ class Asking:
 
     def __init__(self, questions: Questions, expires_in: float = QUESTION_TIMEOUT) -> None:
         self._questions = questions
-        self._expires_in = expires_in
+        self.expires_in = expires_in
+        """Seconds that a question waits which does not say how long."""
         self._remembered: dict[_Key, Answer] = {}
 
     def has_to_ask(self, entry: Entry, approval: str | None, caller: Caller) -> bool:
@@ -66,6 +68,17 @@ class Asking:
             raise _not_approved(answer, entry)
         return Consent(arguments if answer.arguments is None else answer.arguments, waited)
 
+    async def ask_for_tool(self, question: Question, caller: Caller) -> Answer:
+        """The answer to a question of a tool that runs, a no too. Raises `ToolError` when nobody could answer it."""
+        try:
+            check_question(question)
+        except DefinitionError as error:
+            raise ToolError("execution_failed", f"{error}.") from None
+        caller.asked(question)
+        answer = await self._questions.ask(question) or Answer("expired")  # a call that runs can't wait for another day
+        check_answer(question, answer)
+        return answer
+
     async def _ask(
         self, kind: QuestionKind, subject: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
     ) -> tuple[Answer, float]:
@@ -84,12 +97,12 @@ class Asking:
             owner=caller.who.owner,
             session=caller.session,
             fingerprint=spec.fingerprint,
-            expires_in=self._expires_in,
+            expires_in=self.expires_in,
         )
         began = time.monotonic()
         caller.asked(question)
         # P2: on a device the platform's own prompt asks, where the tool's person is.
-        there: Questions | None = getattr(entry.tool, "questions", None) if kind == "permission" else None
+        there: Questions | None = entry.questions if kind == "permission" else None
         answer = await (self._questions if there is None else there).ask(question)
         if answer is None:
             raise Waiting
@@ -154,10 +167,14 @@ class OpenQuestions:
                 answer.set_result(Answer("expired"))
 
     def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
-        """Answer a question of one's own; False when it is not open any more, or is somebody else's."""
+        """Answer a question of one's own; False when it is not open any more, or is somebody else's.
+
+        Raises `InvalidAnswer` when the value does not fit; the question stays open.
+        """
         question, waiting = self._open.get(question_id, (None, None))
         if question is None or waiting is None or question.owner != owner or waiting.done():
             return False
+        check_answer(question, answer)
         waiting.set_result(answer)
         return True
 
@@ -169,5 +186,6 @@ class RuleAnswers:
         self._answer = answer
 
     async def ask(self, question: Question) -> Answer:
-        """The rule's answer."""
-        return self._answer
+        """The rule's answer; `expired` to what a bare yes can't answer: a rule has no value, and logs in nowhere."""
+        is_more_than_a_word = question.kind == "login" or question.schema is not None
+        return Answer("expired") if is_more_than_a_word and self._answer.decision == "allow" else self._answer

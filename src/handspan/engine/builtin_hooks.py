@@ -20,7 +20,7 @@ from handspan.config.installed import entry_points_of
 from handspan.config.settings import HookSettings
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches_any
-from handspan.core.results import ToolResult
+from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json
 from handspan.engine.hooks import BeforeVerdict, Cancel, Hook, HookedCall, Modify, NamedHook
 
@@ -52,7 +52,8 @@ class AuditLog:
 
     async def after(self, call: HookedCall, result: ToolResult) -> None:
         """Note how it ended."""
-        self._write(call, {"event": "result", "status": getattr(result, "code", "success")})
+        status = result.code if isinstance(result, Failure) else "success"
+        self._write(call, {"event": "result", "status": status})
 
     def _write(self, call: HookedCall, more: dict[str, Json]) -> None:
         line: dict[str, Json] = {"id": call.id, "tool": call.name, "owner": call.owner, "session": call.session, **more}

@@ -17,7 +17,7 @@ import asyncio
 import types
 from collections.abc import Coroutine, Generator
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from handspan.engine.alarm import Alarm
 
@@ -71,7 +71,7 @@ def _is_closed(coroutine: Coroutine[Any, Any, Any]) -> bool:
     return False
 
 
-class _Wait:
+class Wait:
     """One coroutine's waiting: for what it wants, until its deadline, unless somebody cancels it."""
 
     cancelled: asyncio.CancelledError | None = None
@@ -87,6 +87,8 @@ class _Wait:
     _is_in_grace = False
     _waits_for: "asyncio.Future[Any] | None" = None
     _is_armed = False
+    _left: float | None = None
+    """Seconds until the deadline, while the clock stands still."""
 
     def __init__(self, task: "asyncio.Task[Any]", seconds: float | None, grace: float, alarm: Alarm) -> None:
         self.task = task
@@ -160,6 +162,24 @@ class _Wait:
         self.take_back()
         return self.cancelled or (DeadlineReached(stuck) if self.is_late else None)
 
+    def pause(self) -> None:
+        """Let the clock stand still: a person is asked. One whose time was up already has no more of it."""
+        if not self.is_over and not self._is_in_grace:
+            self._left = self.ends_at - self.loop.time()
+            self._set(inf)
+            self._deadline = inf
+
+    def go_on(self) -> None:
+        """Let the clock run again, with what was left of the time."""
+        if self._left is None:
+            return
+        self._deadline, self._left = self.loop.time() + self._left, None
+        if not self._is_in_grace:
+            self._set(self._deadline)
+            if self._waits_for is not None and self._deadline != inf:
+                self._is_armed = True
+                self._alarm.add(self)
+
     def look_at_the_clock(self) -> None:
         """See whether the time is over, where no timer says so."""
         if self.loop.time() >= self.ends_at:
@@ -193,12 +213,28 @@ def _cancellation() -> asyncio.CancelledError:
     return error
 
 
+class Timed(Protocol):
+    """A call whose clock stands still while a person is asked."""
+
+    wait: Wait | None
+    open_questions: int
+
+
 @types.coroutine
 def drive(
-    coroutine: Coroutine[Any, Any, Any], wanted: Any, seconds: float | None, reaper: Reaper, grace: float = GRACE
+    coroutine: Coroutine[Any, Any, Any],
+    wanted: Any,
+    seconds: float | None,
+    reaper: Reaper,
+    grace: float = GRACE,
+    call: Timed | None = None,
 ) -> Generator[Any, Any, Any]:
     """What a coroutine returns that has made its first step and wants this; `DeadlineReached` after so many seconds."""
-    wait = _Wait(_current_task(wanted), seconds, grace, reaper.alarm)
+    wait = Wait(_current_task(wanted), seconds, grace, reaper.alarm)
+    if call is not None:
+        call.wait = wait
+        if call.open_questions:  # it asked in its first step
+            wait.pause()
     try:
         while True:
             thrown: BaseException | None = None
@@ -233,6 +269,8 @@ def drive(
         reaper.take(coroutine)
         raise
     finally:
+        if call is not None:
+            call.wait = None
         wait.disarm()
 
 
@@ -258,7 +296,7 @@ def _current_task(wanted: Any) -> "asyncio.Task[Any]":
 # Waiting for anything but a plain future. Each gives what is to be thrown into the coroutine, if anything.
 
 
-def _wait_for(wanted: Any, wait: _Wait) -> Generator[Any, Any, BaseException | None]:
+def _wait_for(wanted: Any, wait: Wait) -> Generator[Any, Any, BaseException | None]:
     """For a task, or something else that may take its time to be cancelled, or refuse to be."""
     if getattr(wanted, "_asyncio_future_blocking", None) is None:
         return (yield from _let_the_loop_judge(wanted, wait))
@@ -280,7 +318,7 @@ def _wait_for(wanted: Any, wait: _Wait) -> Generator[Any, Any, BaseException | N
     return None
 
 
-def _sleep_until_done(wanted: "asyncio.Future[Any]", wait: _Wait) -> Generator[Any, Any, BaseException | None]:
+def _sleep_until_done(wanted: "asyncio.Future[Any]", wait: Wait) -> Generator[Any, Any, BaseException | None]:
     waiter = wait.loop.create_future()
 
     def wake(_: object) -> None:
@@ -298,7 +336,7 @@ def _sleep_until_done(wanted: "asyncio.Future[Any]", wait: _Wait) -> Generator[A
     return None
 
 
-def _let_the_loop_judge(wanted: Any, wait: _Wait) -> Generator[Any, Any, BaseException | None]:
+def _let_the_loop_judge(wanted: Any, wait: Wait) -> Generator[Any, Any, BaseException | None]:
     """For a bare `yield`, as in sleep(0), or something that only the event loop can judge."""
     try:
         yield wanted

@@ -92,13 +92,13 @@ class Engine:
             if self._hooks is not None:
                 call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
             record = new_record(call, caller, entry, arguments)
-            started = Started(entry, arguments, caller, record, call.deadline, began)
+            started = Started(entry, arguments, caller, record, call.deadline, began, self._asking)
             verdict = self._policy.decide(entry.spec, call, caller)
-            if verdict is not ALLOW or entry.permissions_to_ask:  # permissions, approval
-                return await self._start_with_consent(started, verdict, call)
-            if entry.suspends:
-                return started  # nothing is touched before the ledger lets it wait
-            if entry.outlives:
+            if verdict is not ALLOW or not entry.starts_at_once:
+                if verdict is not ALLOW or entry.asks_first:  # permissions, approval
+                    return await self._start_with_consent(started, verdict, call)
+                if entry.suspends:
+                    return started  # nothing is touched before the ledger lets it wait
                 record.expires_at = expiry(entry, call.deadline, record.at)
             written = self._ledger.start(record)
             if written is not None:
@@ -225,7 +225,7 @@ class Engine:
             arguments = valid(entry, call.arguments)
             verdict = self._policy.decide(entry.spec, call, caller)
             started = await self._start_with_consent(
-                Started(entry, arguments, caller, record, None, began), verdict, call
+                Started(entry, arguments, caller, record, None, began, self._asking), verdict, call
             )
         except ToolError as error:
             return await self._refuse(record, Failure(error.code, error.message))
@@ -270,6 +270,8 @@ class Engine:
         record = started.record
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
+        if started.entry.is_new and not isinstance(verdict, Ask):
+            verdict = Ask(f"{started.entry.spec.name!r} is new at {started.entry.origin}: nobody has used it yet.")
         approval = verdict.reason if isinstance(verdict, Ask) else None
         if record.state is not None or not self._asking.has_to_ask(started.entry, approval, started.caller):
             return await self._ask_and_start(started, verdict, call)
@@ -290,6 +292,8 @@ class Engine:
         if consent.waited:
             started.entry = still(started.entry, started.caller)
             record.tool = started.entry.facts
+        if started.entry.is_new:  # whoever approved its first call agrees to it (T5)
+            started.caller.box.accept(started.entry)
         record.arguments = started.arguments = consent.arguments
         started.deadline = started.deadline and started.deadline.later(consent.waited)
         if started.entry.outlives:

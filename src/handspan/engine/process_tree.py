@@ -18,7 +18,7 @@ def kill_tree(pid: int) -> None:
     """
     _send(pid, signal.SIGSTOP)
     for _ in range(_ROUNDS):
-        alive = [child for child in _descendants(pid) if not _is_zombie(child)]
+        alive = [child for child in descendants(pid) if not _is_zombie(child)]
         if not alive:
             break
         for child in alive:
@@ -32,7 +32,7 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
     """All below it, as the kernel tells; none where it does not (then the group has to do)."""
     found = [pid]
     for parent in found:  # grows while it is read

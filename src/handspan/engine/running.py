@@ -13,14 +13,16 @@ from msgspec import Struct
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord
-from handspan.core.context import Progress, ToolContext
+from handspan.core.context import Person, Progress, ToolContext
 from handspan.core.deadlines import Deadline
 from handspan.core.errors import ToolError
+from handspan.core.questions import Answer, Question, ToolQuestion
 from handspan.core.results import Failure, Pending, ToolResult
 from handspan.core.values import Arguments, Json
+from handspan.engine.asking import Asking
 from handspan.engine.caller import Caller
 from handspan.engine.crash import failure, said
-from handspan.engine.drive import CancelledItself, DeadlineReached, Reaper, drive
+from handspan.engine.drive import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, drive
 from handspan.engine.gates import Gate, Gates
 from handspan.engine.outcome import outcome
 from handspan.engine.threads import Threads
@@ -39,6 +41,55 @@ class Started(Struct, gc=False):
     deadline: Deadline | None
     """The caller's own, where it has one; a person's time does not count."""
     began: float
+    asking: Asking
+    asked: int = 0
+    """How many questions the tool has put to the person."""
+    open_questions: int = 0
+    paused_at: float = 0.0
+    wait: Wait | None = None
+    """The clock of the tool's code while it runs."""
+
+    async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
+        """Put a question of the tool to the person. The tool's clock stands still meanwhile (SPEC E6)."""
+        self.asked += 1
+        self._pause()
+        try:
+            answer = await self.asking.ask_for_tool(self._question(asked), self.caller)
+        finally:
+            waited = self._go_on()
+        return answer, waited
+
+    def _question(self, asked: ToolQuestion) -> Question:
+        return Question(
+            id=f"{self.record.id}/{asked.kind}/{self.asked}",
+            kind=asked.kind,
+            call_id=self.record.id,
+            tool=self.entry.spec.name,
+            arguments=self.arguments,
+            subject=asked.subject,
+            owner=self.caller.who.owner,
+            session=self.record.session,
+            fingerprint=self.entry.spec.fingerprint,
+            expires_in=self.asking.expires_in if asked.expires_in is None else asked.expires_in,
+            schema=asked.schema,
+            action=asked.action,
+        )
+
+    def _pause(self) -> None:
+        self.open_questions += 1
+        if self.open_questions == 1:
+            self.paused_at = time.monotonic()
+            if self.wait is not None:
+                self.wait.pause()
+
+    def _go_on(self) -> float:
+        """The seconds that the clock stood still; 0 while another question is open."""
+        self.open_questions -= 1
+        if self.open_questions:
+            return 0.0
+        if self.wait is not None:
+            self.wait.go_on()
+        return time.monotonic() - self.paused_at
 
 
 class Running:
@@ -73,7 +124,14 @@ class Running:
             deadline = _earlier(entry, started.deadline, now)
             caller, record = started.caller, started.record
             ctx = ToolContext(
-                record.id, caller.who, record.session, deadline, caller.progress, self._artifacts, self._workspace
+                record.id,
+                caller.who,
+                record.session,
+                deadline,
+                caller.progress,
+                self._artifacts,
+                self._workspace,
+                started,
             )
             coroutine = (
                 entry.run(started.arguments, ctx)
@@ -89,7 +147,7 @@ class Running:
             else:
                 # The clock has run since `now`: a first step may block.
                 left = None if deadline is None else deadline.at - time.monotonic()
-                output = await drive(coroutine, wanted, left, self.reaper)
+                output = await drive(coroutine, wanted, left, self.reaper, GRACE, started)
             return outcome(output)
         except ToolError as error:
             return failure(error)
@@ -108,6 +166,7 @@ class Running:
         """The work of a tool that runs on a thread or in a process."""
         if entry.placement == "thread":
             ctx.progress = _from_any_thread(ctx.progress)
+            ctx.person = _FromAnyThread(ctx.person)
             return self.threads.run(entry.run, arguments, ctx)
         return self.workers.run(entry.tool, arguments, ctx)
 
@@ -160,3 +219,16 @@ def _from_any_thread(progress: Progress) -> Progress:
             loop.call_soon_threadsafe(progress, value)
 
     return report
+
+
+class _FromAnyThread:
+    """Asks the person on the engine's event loop, for a tool on a thread that runs a loop of its own."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        self._loop = asyncio.get_running_loop()
+
+    async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
+        """As the person's own, from the loop of the thread."""
+        asking = asyncio.run_coroutine_threadsafe(self._person.ask(asked), self._loop)
+        return await asyncio.wrap_future(asking)

@@ -5,6 +5,7 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -21,20 +22,21 @@ from handspan.engine.worker_words import Job, Location, Said, decode_reply
 
 _LENGTH: Final = struct.Struct("!I")
 _MAX_REPLY: Final = 256 * 1024 * 1024
-_LAST_SECONDS: Final = 0.5
 
 
 class Workers:
     """Runs isolated tools, each call in a worker that nobody else uses meanwhile; a few idle ones are kept."""
 
-    def __init__(self, keep_idle: int = 2) -> None:
+    def __init__(self, keep_idle: int = 2, start: Callable[[], Awaitable["Worker"]] | None = None) -> None:
+        """Keep so many; `start` gives a new one."""
         self._keep_idle = keep_idle
-        self._idle: list[_Worker] = []
+        self._start = start or Worker.start
+        self._idle: list[Worker] = []
 
     async def run(self, tool: Tool, arguments: Arguments, ctx: ToolContext) -> Success | Pending:
         """What the function returned; `ToolError` when it failed or took its process down with it."""
         assert isinstance(tool, FunctionTool)  # the registry let no other in
-        worker = self._alive() or await _Worker.start()
+        worker = self._alive() or await self._start()
         is_reusable = False
         try:
             reply = await worker.ask(_job(tool, arguments, ctx), ctx)
@@ -48,7 +50,7 @@ class Workers:
             raise ToolError(reply.code, reply.message)
         return reply
 
-    def _alive(self) -> "_Worker | None":
+    def _alive(self) -> "Worker | None":
         while self._idle:
             worker = self._idle.pop()
             if worker.is_alive:
@@ -62,12 +64,15 @@ class Workers:
             await self._idle.pop().kill()
 
 
-class _Worker:
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+class Worker:
+    """A process that does one job after the other. When it talks no sense, it has some last seconds to end itself."""
+
+    def __init__(self, process: asyncio.subprocess.Process, last_seconds: float = 2.0) -> None:
         self._process = process
+        self._last_seconds = last_seconds
 
     @classmethod
-    async def start(cls) -> "_Worker":
+    async def start(cls) -> "Worker":
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "handspan.engine.worker_main"),
@@ -105,8 +110,8 @@ class _Worker:
     async def _end(self) -> str:
         """How the process ended, in words. It may not have: a tool can spoil the way back and go on."""
         try:
-            async with asyncio.timeout(_LAST_SECONDS):
-                return _ended(await self._process.wait())
+            async with asyncio.timeout(self._last_seconds):
+                return describe_exit(await self._process.wait())
         except TimeoutError:
             return "it gave no answer that makes sense, and was killed"
 
@@ -138,7 +143,8 @@ def _job(tool: FunctionTool, arguments: Arguments, ctx: ToolContext) -> Job:
     )
 
 
-def _ended(status: int) -> str:
+def describe_exit(status: int) -> str:
+    """How a process ended, in words; a signal's number is negative."""
     if status < 0:
         return f"killed by {_signal_name(-status)}"
     return f"exit status {status}"

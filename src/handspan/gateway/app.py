@@ -2,33 +2,38 @@
 
 import asyncio
 import os
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
 
+from handspan.agent.agents import Agents
+from handspan.agent.loading import ConversationLoader
 from handspan.agent.skill_folders import skill_folders
 from handspan.agent.skills import Skills
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
-from handspan.core.bus import Bus
+from handspan.core.bus import Bus, ToolsChanged
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
 from handspan.core.records import Recovery
+from handspan.core.sources import Broken, ToolSource, problem_lines
 from handspan.core.store import KeptArtifacts, SkillSwitches, Store, Switches
 from handspan.engine.builtin_hooks import make_hooks
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
-from handspan.gateway.conversations.agents import Agents
-from handspan.gateway.conversations.conversing import Conversing
 from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_another
 from handspan.net.guard import NetGuard
+from handspan.registry.pins import PinnedSpecs
+from handspan.registry.reasons import Reason
 from handspan.registry.registry import Registry, Rules
+from handspan.registry.toolbox import Toolbox
 from handspan.sources.builtin import BuiltinTools
-from handspan.sources.plugins import Broken, FolderTools, PluginTools
+from handspan.sources.plugins import FolderTools, PluginTools
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.sqlite.store import SqliteStore
 from handspan.store.switches import FileSkillSwitches, FileSwitches
@@ -62,7 +67,6 @@ class App:
         """
         self.settings = settings
         self.switches: Switches = FileSwitches(settings.state)
-        self.registry = Registry(_rules(settings))
         self.sandbox = Sandbox(
             settings.workspace,
             hidden=[settings.state, *([config_folder] if config_folder else [])],
@@ -74,6 +78,8 @@ class App:
         self.store: Store | None = (
             SqliteStore(settings.state, self.artifacts, journal_days=settings.journal_days) if durable else None
         )
+        self._pinned = PinnedSpecs(self.store.pins if self.store else None)
+        self.registry = Registry(_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
         self.recovery = Recovery()
         """What an earlier life left half done, and how it was closed; there after `open`."""
         self.engine = Engine(
@@ -89,13 +95,14 @@ class App:
         )
         self.agents = Agents(settings, self.store.agents if self.store else None)
         self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
-        self._conversing: Conversing | None = None
+        self._loader: ConversationLoader | None = None
         self._models: list[_Closable] = []
-        self._builtin = BuiltinTools(self.registry, settings, self.sandbox, self.guard)
-        self._plugins = PluginTools(self.registry)
-        self._folder = FolderTools(self.registry, config_folder / "tools") if config_folder else None
-        self.broken: list[Broken] = []
-        """Tools of plugins and of the tools folder that could not be used."""
+        self.sources: list[ToolSource] = [
+            BuiltinTools(self.registry, settings, self.sandbox, self.guard),
+            PluginTools(self.registry),
+            *([FolderTools(self.registry, config_folder / "tools")] if config_folder else []),
+        ]
+        """What supplies tools while this is open; the tools of clients come and go with their connections."""
 
     async def open(self) -> None:
         """Make the folders, register the tools, begin to watch. `ConfigError` when a folder can't be used."""
@@ -109,10 +116,11 @@ class App:
         if self.store:
             await self.store.open()
             self.recovery = await self.store.recover()
+        await self._pinned.open()
         for pattern in await self.switches.off():
             self.registry.disable(pattern)
-        self._builtin.open()
-        self.broken = self._plugins.open() + (self._folder.open() if self._folder else [])
+        for source in self.sources:
+            await source.open()
         self.engine.open()
 
     async def close(self) -> None:
@@ -120,10 +128,9 @@ class App:
         for model in self._models:
             await model.close()
         await self.engine.close()
-        if self._folder:
-            self._folder.close()
-        self._plugins.close()
-        self._builtin.close()
+        for source in reversed(self.sources):
+            await source.close()
+        await self._pinned.close()
         if self.store:
             await self.store.close()
 
@@ -135,6 +142,23 @@ class App:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    @property
+    def broken(self) -> list[Broken]:
+        """Parts of sources that can't be used."""
+        return [broken for source in self.sources for broken in source.state.broken]
+
+    def explain(self, box: Toolbox, name: str, *, for_operator: bool = True) -> list[Reason]:
+        """Why the tool of this name can or can't be used; where there is none, which sources may be the cause (R8).
+
+        What exactly is wrong with a source is for the operator: it may name files, commands and addresses.
+        """
+        reasons = box.why(name)
+        if box.knows(name):
+            return reasons
+        states = [(source.name, source.state) for source in self.sources]
+        shown = [(name, state if for_operator else state.without_details()) for name, state in states]
+        return [*reasons, *(Reason(False, line) for name, state in shown for line in problem_lines(name, state))]
 
     async def find_agent(self, name: str | None = None) -> Agent:
         """The agent of this name, of the settings or a kept one, or the default; `ConfigError` when there is none."""
@@ -161,13 +185,13 @@ class App:
             self._models.append(choice.model)
         return choice
 
-    def conversing(self) -> Conversing:
-        """Sessions to talk to; only where calls are kept (`durable`)."""
+    def loader(self) -> ConversationLoader:
+        """What opens sessions; only where calls are kept (`durable`)."""
         if self.store is None:
             raise ConfigError("Conversations are kept, and this house keeps nothing: open it with durable=True.")
-        if self._conversing is None:
-            self._conversing = Conversing(self.store, self.engine, self.registry, self.skills)
-        return self._conversing
+        if self._loader is None:
+            self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills)
+        return self._loader
 
     def caller(
         self,
@@ -185,6 +209,10 @@ def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwi
     """The skills that these settings lead to. Without `switches` those of the state folder count."""
     folders = skill_folders(settings.workspace, config_folder, [settings.state])
     return Skills(folders, switches or FileSkillSwitches(settings.state))
+
+
+def _tell_of_tools(bus: Bus, owner: str) -> None:
+    bus.publish(ToolsChanged(owner))
 
 
 def _rules(settings: Settings) -> Rules:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import structs
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from handspan.agent.sessions import Sessions
 from handspan.bus.memory import STRICT_VARIABLE, MemoryBus
 from handspan.config.settings import Settings
 from handspan.core.bus import (
@@ -32,9 +33,6 @@ from handspan.gateway.clients.leftovers import Leftovers
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens, kept_key
 from handspan.gateway.clients.ws import WebSocketDoor, WsDoors
-from handspan.gateway.conversations.answered_calls import AnsweredCalls
-from handspan.gateway.conversations.questions import AwaitedQuestions
-from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth, let_in
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.http.refusals import JSON_HEADER, Refusal, is_graph, send_refusal, send_whole
@@ -43,6 +41,8 @@ from handspan.gateway.metrics import Metrics
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.parts import Door, GatewayParts, OpenDoor
 from handspan.gateway.prefix import PathPrefix, with_one_slash
+from handspan.gateway.sessions.answered_calls import AnsweredCalls
+from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
@@ -84,7 +84,7 @@ class Gateway:
         self._watching: asyncio.Task[None] | None = None
         self.doors: dict[str, Door] = {}
         """Those that are open, by their names in `_DOORS`."""
-        self.turns: Turns
+        self.sessions: Sessions
         self.peers: Peers
         self._leftovers: Leftovers
         self._answered: AnsweredCalls
@@ -107,12 +107,14 @@ class Gateway:
                 self.model_choice()
             )  # a wrong name is told at the start; what has to be looked for is looked for later
         app, store = self.app, self.store
-        conversing = app.conversing()
-        self.turns = Turns(store, conversing, app.agents, self._choose_model, self.bus)
-        self._answered = AnsweredCalls(store, app.engine, conversing, app.agents, self.turns)
-        self._leftovers = Leftovers(app.engine, app.artifacts, self.settings.workspace, self.turns.go_on)
+        loader = app.loader()
+        self.sessions = Sessions(store.conversations, loader, app.agents, self._choose_model, self.bus)
+        self._answered = AnsweredCalls(store, app.engine, loader, app.agents, self.sessions)
+        self._leftovers = Leftovers(app.engine, app.artifacts, self.settings.workspace, self.sessions.go_on)
         self.peers = self._peers()
-        self._ws = WebSocketDoor(WsDoors(self.auth, self.peers, self.turns, self.questions, self._limits, self._late))
+        self._ws = WebSocketDoor(
+            WsDoors(self.auth, self.peers, self.sessions, self.questions, self._limits, self._late)
+        )
         self.questions.open(store.questions, self._answered.answered)
         self._subscribe()
         self._leftovers.open(await store.ledger.left_open(), self.settings.gateway.resume_grace)
@@ -122,7 +124,7 @@ class Gateway:
     async def drain(self, seconds: float) -> None:
         """Take no new work; what runs finishes, or gets its result, within so many seconds (SPEC G3)."""
         self.peers.is_open = False
-        await asyncio.gather(self.turns.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
+        await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
 
     async def close(self) -> None:
         """Let go of everything."""
@@ -196,7 +198,7 @@ class Gateway:
             store=self.store,
             auth=self.auth,
             pairing=self.pairing,
-            turns=self.turns,
+            sessions=self.sessions,
             questions=self.questions,
             devices=self.devices,
             peers=self.peers,
@@ -229,7 +231,7 @@ class Gateway:
             peer = self.peers.find(origin.connection)
             if peer is not None:
                 peer.calls.finished(call.id)
-        if call.tool.is_in_a_browser and call.status == "timeout":
+        if call.tool.answered_by == "request" and call.status == "timeout":
             self._answered.expired(call.id)
         if self.live:
             self.live.publish(call.owner, "calls", {"id": call.id, "tool": call.name, "session": call.session})

@@ -6,17 +6,17 @@ from typing import TypeAlias
 from msgspec import Struct
 from starlette.types import ASGIApp
 
+from handspan.agent.sessions import Sessions
 from handspan.core.bus import Bus
 from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peers
-from handspan.gateway.conversations.questions import AwaitedQuestions
-from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
+from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
 from handspan.sources.offers import OfferRules
 
@@ -29,7 +29,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     store: Store
     auth: Auth
     pairing: Pairing
-    turns: Turns
+    sessions: Sessions
     questions: AwaitedQuestions
     devices: Devices
     peers: Peers

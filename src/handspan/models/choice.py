@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from handspan.config.settings import ModelPrice, ModelSettings, Settings
-from handspan.core.errors import ConfigError
 from handspan.core.messages import Api
 from handspan.core.names import did_you_mean
 from handspan.core.values import JsonObject
 from handspan.models.keys import read_key
-from handspan.models.model import Codec, Model
+from handspan.models.model import Codec, Model, NoModel
 from handspan.models.ollama import address_of_ollama, look_for_ollama
 from handspan.models.vendors import (
     ANTHROPIC,
@@ -68,7 +67,7 @@ class Choice(Struct, frozen=True):
 def choose(settings: Settings, guard: NetGuard, environ: Environ, named: str = "") -> Choice:
     """The model to ask: the named one, else that of the settings, else the first whose key is there, else `offline`.
 
-    Asks nobody and never waits. A name that can't be followed is a `ConfigError`. Where the choice is `offline` for
+    Asks nobody and never waits. A name that can't be followed is a `NoModel`. Where the choice is `offline` for
     want of anything else (`is_for_want_of_another`), `find_ollama` may know better a moment later.
     """
     wanted = named or settings.model or next(iter(settings.models), "")
@@ -139,16 +138,17 @@ def _followed(wanted: str, settings: Settings, guard: NetGuard, environ: Environ
     if model and prefix in vendors:
         return Choice(_at_vendor(vendors[prefix], model, guard, environ), f"{wanted}, because it is named so.")
     known = [*settings.models, OFFLINE]
-    raise ConfigError(
+    raise NoModel(
+        "unknown_model",
         f"model: there is no model {wanted!r}.{did_you_mean(wanted, known)} Name one of {', '.join(known)}, "
-        f"or 'API:MODEL' with an API of {', '.join((*vendors, OLLAMA))}."
+        f"or 'API:MODEL' with an API of {', '.join((*vendors, OLLAMA))}.",
     )
 
 
 def _configured(name: str, given: ModelSettings, guard: NetGuard, environ: Environ) -> Choice:
     place = f"models.{name}"
     if given.api == "custom" and not given.base_url:
-        raise ConfigError(f"{place}.base_url: a custom model needs the address of its server.")
+        raise NoModel("rejected", f"{place}.base_url: a custom model needs the address of its server.")
     api: Api = "openai-chat" if given.api == "custom" else given.api
     key = read_key(given.key, environ, f"{place}.key")
     if not key and not given.base_url:  # a vendor's key goes to that vendor only

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 import msgspec
 
 from handspan.core.artifacts import Artifacts
-from handspan.core.errors import ConfigError, ToolError, WireError
+from handspan.core.errors import ToolError, WireError
 from handspan.core.messages import AssistantMessage, CallPart
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
 from handspan.models.lowering import Target, Toolset, drop_nulls, lower_all
-from handspan.models.model import Codec, Decoder, ModelError, ModelEvent, Projection, Replied, Retrying
+from handspan.models.model import Codec, Decoder, ModelError, ModelEvent, NoModel, Projection, Replied, Retrying
 from handspan.models.plain import played
 from handspan.models.projection import EncodedProjection
 from handspan.models.retry import Failure, RetryPolicy, pause_before_retry, wait_asked_for
@@ -307,7 +307,9 @@ def _cleaned(call: CallPart, strict: Mapping[str, ToolSpec]) -> CallPart:
 def _checked_key(key: str, name: str) -> str:
     key = key.strip()
     if not key.isascii() or any(character <= " " or character == "\x7f" for character in key):
-        raise ConfigError(f"The key of the model {name!r} holds blanks or characters that no key has. Copy it again.")
+        raise NoModel(
+            "auth", f"The key of the model {name!r} holds blanks or characters that no key has. Copy it again."
+        )
     return key
 
 
@@ -315,7 +317,7 @@ def _trusting(guard: NetGuard, base_url: str, name: str) -> NetGuard:
     try:
         return guard.trusting(base_url)
     except ToolError as error:
-        raise ConfigError(f"The base_url of the model {name!r} can't be used. {error.message}") from None
+        raise NoModel("rejected", f"The base_url of the model {name!r} can't be used. {error.message}") from None
 
 
 async def _head(response: "httpx2.Response", limit: int) -> bytes:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from handspan.core.errors import ConfigError
+from handspan.models.model import NoModel
 
 _MAX_BYTES: Final = 64 * 1024
 
 
 def read_key(reference: str, environ: Mapping[str, str], setting: str) -> str:
-    """The key that `env:NAME` or `file:PATH` stands for, or the text itself; `ConfigError` when there is none.
+    """The key that `env:NAME` or `file:PATH` stands for, or the text itself; `NoModel` when there is none.
 
     `setting` is the name of the setting, for the error.
     """
@@ -26,20 +26,22 @@ def read_key(reference: str, environ: Mapping[str, str], setting: str) -> str:
 def _from_environment(name: str, environ: Mapping[str, str], setting: str) -> str:
     key = environ.get(name, "").strip()
     if not key:
-        raise ConfigError(f"{setting}: the environment variable {name!r} is not set. Set it, or change the setting.")
+        raise NoModel(
+            "auth", f"{setting}: the environment variable {name!r} is not set. Set it, or change the setting."
+        )
     return key
 
 
 def _from_file(path: str, environ: Mapping[str, str], setting: str) -> str:
     file = Path(environ.get("HOME", "~"), path[2:]) if path.startswith("~/") else Path(path)
     if not file.is_absolute():
-        raise ConfigError(f"{setting}: {path!r} is a relative path. Give one that begins with '/' or '~/'.")
+        raise NoModel("auth", f"{setting}: {path!r} is a relative path. Give one that begins with '/' or '~/'.")
     try:
         with file.open("rb") as content:
             key = content.read(_MAX_BYTES).decode().strip()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not a text file"
-        raise ConfigError(f"{setting}: the file {path!r} can't be read: {reason}.") from None
+        raise NoModel("auth", f"{setting}: the file {path!r} can't be read: {reason}.") from None
     if not key:
-        raise ConfigError(f"{setting}: the file {path!r} is empty. Write the key into it.")
+        raise NoModel("auth", f"{setting}: the file {path!r} is empty. Write the key into it.")
     return key

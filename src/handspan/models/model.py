@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias, final
 from msgspec import UNSET, Struct, UnsetType
 
 from handspan.core.artifacts import Artifacts
-from handspan.core.errors import HandspanError
+from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.messages import Api, AssistantMessage, Message
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
@@ -68,6 +68,14 @@ class ModelError(HandspanError):
         super().__init__(message)
         self.fault: ModelFault = fault
         self.status = status
+
+
+class NoModel(ConfigError):
+    """The settings name a model that can't be used. The message names the setting and the remedy."""
+
+    def __init__(self, fault: ModelFault, message: str) -> None:
+        super().__init__(message)
+        self.fault: ModelFault = fault
 
 
 class Projection(Protocol):

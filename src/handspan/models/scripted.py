@@ -10,8 +10,8 @@
         ...                               # CallDelta, CallDelta, Replied
     model.requests[0].tools               # ("get_current_time",)
 
-A turn is a text, one call, a list of texts, thoughts and calls, a `Turn` where usage or the reason to stop matter, an
-exception (`ModelError` mostly), or a function of the messages so far that gives one of these.
+A turn is a text, one call, a list of texts, thoughts and calls, a `ScriptedReply` where usage or the reason to stop
+matter, an exception (`ModelError` mostly), or a function of the messages so far that gives one of these.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -47,7 +47,7 @@ Said: TypeAlias = str | Thinking | Call
 
 
 @final
-class Turn(Struct, frozen=True):
+class ScriptedReply(Struct, frozen=True):
     """One answer of the model."""
 
     said: Sequence[Said] = ()
@@ -56,7 +56,7 @@ class Turn(Struct, frozen=True):
     """None: `calls` when there are any, else `end`."""
 
 
-PlainTurn: TypeAlias = Said | Sequence[Said] | Turn | Exception
+PlainTurn: TypeAlias = Said | Sequence[Said] | ScriptedReply | Exception
 ScriptTurn: TypeAlias = PlainTurn | Callable[[Sequence[Message]], PlainTurn]
 
 
@@ -123,14 +123,14 @@ def _message(turn: PlainTurn, model: str) -> AssistantMessage:
     match turn:
         case Exception():
             raise turn
-        case Turn():
+        case ScriptedReply():
             parts = tuple(_part(said) for said in turn.said)
             has_calls = any(type(part) is CallPart for part in parts)
             return AssistantMessage(parts, turn.stop or ("calls" if has_calls else "end"), model, turn.usage)
         case str() | Thinking() | Call():
-            return _message(Turn((turn,)), model)
+            return _message(ScriptedReply((turn,)), model)
         case _:
-            return _message(Turn(turn), model)
+            return _message(ScriptedReply(turn), model)
 
 
 def _part(said: Said) -> Part:

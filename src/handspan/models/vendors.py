@@ -6,8 +6,8 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from handspan.core.errors import ConfigError
 from handspan.core.messages import Api
+from handspan.models.model import NoModel
 
 Environ: TypeAlias = Mapping[str, str]
 
@@ -60,11 +60,11 @@ def by_address(vendor: Vendor, environ: Environ) -> Vendor:
 
 
 def key_of(vendor: Vendor, environ: Environ, setting: str) -> str:
-    """The vendor's key out of the environment; `ConfigError` when there is none. `setting` is for the error."""
+    """The vendor's key out of the environment; `NoModel` when there is none. `setting` is for the error."""
     variable = first_set(vendor.key_variables, environ)
     if not variable:
         names = " or ".join(vendor.key_variables)
-        raise ConfigError(f"{setting}: there is no key for {vendor.api}. Set {names}, or a key in the settings.")
+        raise NoModel("auth", f"{setting}: there is no key for {vendor.api}. Set {names}, or a key in the settings.")
     return environ[variable].strip()
 
 

@@ -1,5 +1,7 @@
 """The tools of one scope."""
 
+from collections.abc import Collection, Mapping
+
 from handspan.core.principals import Scope
 from handspan.registry.entry import Entry
 
@@ -23,6 +25,11 @@ class Shelf:
         """Take away what stands under this name."""
         self.touch()
         return self.entries.pop(name, None)
+
+    def replace(self, gone: Collection[str], entries: Mapping[str, Entry]) -> None:
+        """Let these entries stand there in place of those names, in one step."""
+        self.entries = {name: entry for name, entry in self.entries.items() if name not in gone} | dict(entries)
+        self.touch()
 
     def touch(self) -> None:
         """Say that something changed."""

@@ -1,23 +1,14 @@
 """One session's view of the tools: what it lists is what it can call (SPEC R4, R7, R8)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from msgspec import Struct
-
-from handspan.core.agents import Agent, mode_refuses
 from handspan.core.errors import ToolError
-from handspan.core.names import did_you_mean, matches, matches_any
+from handspan.core.names import did_you_mean
 from handspan.core.tool import ToolSpec
 from handspan.registry.entry import Entry
+from handspan.registry.reasons import Reason, reasons, refusal
 from handspan.registry.selection import Selection
 from handspan.registry.shelf import Shelf
-
-
-class Reason(Struct, frozen=True):
-    """One line of the answer to "why can't this agent use this tool?"."""
-
-    ok: bool
-    text: str
 
 
 class Toolbox:
@@ -26,7 +17,6 @@ class Toolbox:
     def __init__(self, turn: Shelf, session: Shelf, selection: Selection) -> None:
         """`turn`, `session`: what stands there comes and goes; what else is selected lasts."""
         self._selection = selection
-        self._agent = selection.agent
         self._turn, self._session = turn, session
         self._owners, self._everybodys = selection.owners, selection.everybodys
         self._version = -1
@@ -65,18 +55,15 @@ class Toolbox:
             return ToolError(
                 "tool_not_found", f"Tool {_clipped(name)!r} is not available: there is no such tool.{hint}"
             )
-        if not self._selection.names(entry):
-            return ToolError("tool_not_available", f"Tool {name!r} is not available to the agent {self._agent.name!r}.")
-        pattern = self._selection.disabled_by(entry)
-        if pattern is None:
-            return ToolError(
-                "policy_denied",
-                f"Tool {name!r} is not available: it may change things, and the agent {self._agent.name!r} "
-                "is read-only.",
-            )
-        return ToolError(
-            "tool_disabled", f"Tool {name!r} is not available: it is switched off for everybody ({pattern!r})."
-        )
+        return refusal(self._selection, entry)
+
+    def accept(self, entry: Entry) -> bool:
+        """A person agrees to the definition of this tool as it is now; False when nobody had to."""
+        return self._selection.accept(entry.spec.name, entry.spec.fingerprint, entry.scope)
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a tool of this name in a scope of this session, usable or not."""
+        return self._nearest(name) is not None
 
     def why(self, name: str) -> list[Reason]:
         """Every reason that lets this agent use the tool or keeps it from it."""
@@ -84,22 +71,7 @@ class Toolbox:
         if entry is None:
             hint = did_you_mean(name, (entry.spec.name for entry in self._all()))
             return [Reason(False, f"There is no tool {_clipped(name)!r} in any scope of this session.{hint}")]
-        agent, pattern = self._agent, self._selection.disabled_by(entry)
-        denied = [glob for glob in agent.deny if matches(glob, name)]
-        refused = mode_refuses(agent.mode, entry.spec.annotations)
-        return [
-            Reason(True, f"It exists: {entry.origin}, scope {entry.scope}, version {entry.spec.version}."),
-            _chosen_by(agent, name),
-            Reason(
-                not denied,
-                f"The agent's deny list names it: {_listed(denied)}." if denied else "No deny rule names it.",
-            ),
-            Reason(pattern is None, f"It is switched off by {pattern!r}." if pattern else "It is switched on."),
-            Reason(
-                not refused,
-                f"Mode {agent.mode!r} " + ("refuses it: it is not read-only." if refused else "permits it."),
-            ),
-        ]
+        return reasons(self._selection, entry)
 
     def _usable_specs(self) -> list[ToolSpec]:
         near, lasting = self._session.entries | self._turn.entries, self._selection.specs()
@@ -121,18 +93,6 @@ class Toolbox:
     def _all(self) -> Iterator[Entry]:
         nearest = self._everybodys.entries | self._owners.entries | self._session.entries | self._turn.entries
         return (nearest[name] for name in sorted(nearest))
-
-
-def _chosen_by(agent: Agent, name: str) -> Reason:
-    if agent.tools is None:
-        return Reason(True, f"The agent {agent.name!r} may use all tools.")
-    if matches_any(agent.tools, name):
-        return Reason(True, f"The tool list of the agent {agent.name!r} names it.")
-    return Reason(False, f"The tool list of the agent {agent.name!r} does not name it: {_listed(agent.tools)}.")
-
-
-def _listed(globs: Sequence[str]) -> str:
-    return ", ".join(map(repr, globs)) or "it is empty"
 
 
 def _clipped(name: str) -> str:

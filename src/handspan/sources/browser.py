@@ -13,8 +13,7 @@ from handspan.core.errors import NameTaken
 from handspan.core.names import is_outside_name, outside_name
 from handspan.core.principals import Origin, Scope
 from handspan.core.results import Pending
-from handspan.core.schema import Validator
-from handspan.core.tool import Placement, ToolSpec
+from handspan.core.tool import Handling, ToolSpec
 from handspan.core.values import Arguments
 from handspan.registry.registry import Registry
 from handspan.sources.offers import Interned, OfferRules, Schema, annotations_of
@@ -24,23 +23,15 @@ from handspan.wire.graph import OfferedTool
 class BrowserTool:
     """A tool whose code runs where the request came from. It knows nobody: all runs of all clients may share it."""
 
-    __slots__ = ("_schema", "node", "own_name", "spec")
-
-    placement: Placement = "loop"
-    asks_itself = True
-    """The browser asks its person, by its own prompt."""
-    suspends = True
+    __slots__ = ("_schema", "handling", "node", "own_name", "spec")
 
     def __init__(self, spec: ToolSpec, node: str, own_name: str, schema: Schema) -> None:
         self.spec = spec
         self.node = node
         self.own_name = own_name
         self._schema = schema
-
-    @property
-    def validator(self) -> Validator:
-        """The compiled schema."""
-        return self._schema.validator
+        # The browser asks its person, by its own prompt.
+        self.handling = Handling("loop", "request", suspends=True, asks_itself=True, validator=schema.validator)
 
     def named(self, name: str) -> "BrowserTool":
         """The same tool, as models know it under this name."""
@@ -102,11 +93,11 @@ class BrowserTools:
 
     def _put(self, tool: BrowserTool, origin: Origin, scope: Scope) -> BrowserTool:
         try:
-            self._registry.register(tool, origin, scope)
+            self._registry.register(tool, origin, scope, tool.handling)
         except NameTaken:  # a built-in's, or that of another one of these
             taken = _taken(self._registry, scope)
             tool = tool.named(_prefixed(tool, taken))
-            self._registry.register(tool, origin, scope)
+            self._registry.register(tool, origin, scope, tool.handling)
         return tool
 
 

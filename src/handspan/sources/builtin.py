@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from handspan.config.settings import Settings, ToolSettings
 from handspan.core.principals import BUILTIN
+from handspan.core.sources import SourceState, SourceStatus
 from handspan.core.tool import Tool
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
@@ -11,7 +12,7 @@ from handspan.tools.artifact import ReadArtifact
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
-from handspan.tools.message import Bus, SendMessage
+from handspan.tools.message import MessageOutlet, SendMessage
 from handspan.tools.sandbox import Sandbox
 from handspan.tools.shell import shell_tools
 from handspan.tools.shell_policy import CommandPolicy
@@ -22,8 +23,15 @@ from handspan.tools.workspace import Workspace
 class BuiltinTools:
     """Keeps the built-in tools in the registry while it is open."""
 
+    name = "builtin"
+
     def __init__(
-        self, registry: Registry, settings: Settings, sandbox: Sandbox, guard: NetGuard, bus: Bus | None = None
+        self,
+        registry: Registry,
+        settings: Settings,
+        sandbox: Sandbox,
+        guard: NetGuard,
+        bus: MessageOutlet | None = None,
     ) -> None:
         self._registry = registry
         self._settings = settings
@@ -32,7 +40,13 @@ class BuiltinTools:
         self._bus = bus
         self._workspace: Workspace | None = None
 
-    def open(self) -> None:
+    @property
+    def state(self) -> SourceState:
+        """How many there are."""
+        status: SourceStatus = "closed" if self._workspace is None else "ready"
+        return SourceState(status, self._registry.count(BUILTIN))
+
+    async def open(self) -> None:
         """Register them all."""
         workspace = self._workspace = Workspace(
             self._settings.workspace, self._sandbox.hidden, self._sandbox.file_owner
@@ -40,11 +54,12 @@ class BuiltinTools:
         for tool in self._tools(workspace):
             self._registry.register(tool, BUILTIN)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Take them back."""
         self._registry.unregister_by_source(BUILTIN)
         if self._workspace is not None:
             self._workspace.close()
+            self._workspace = None
 
     def _tools(self, workspace: Workspace) -> Iterator[Tool]:
         tools: ToolSettings = self._settings.tools

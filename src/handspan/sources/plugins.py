@@ -7,16 +7,16 @@ the workspace, where a model could write.
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from handspan.config.installed import entry_points_of
 from handspan.core.errors import DefinitionError
 from handspan.core.principals import Origin
+from handspan.core.sources import Broken, SourceState, SourceStatus
 from handspan.core.tool import Tool, ToolSpec
 from handspan.registry.registry import Registry
 
@@ -26,81 +26,98 @@ if TYPE_CHECKING:
 GROUP = "handspan.tools"
 
 
-class Broken(Struct, frozen=True):
-    """A tool or a file that could not be used, and why."""
-
-    where: str
-    problem: str
-
-
 class PluginTools:
     """Tools of installed packages. An entry point names a tool, a module with tools, or a function that gives some."""
 
+    name = "plugins"
+
     def __init__(self, registry: Registry, found: "Iterable[EntryPoint] | None" = None) -> None:
-        self._registry = registry
+        self._registrations = _Registrations(registry)
         self._found = found
-        self._opened: list[Origin] = []
 
-    def open(self) -> list[Broken]:
-        """Register what works; gives what does not."""
-        broken: list[Broken] = []
+    @property
+    def state(self) -> SourceState:
+        """How many tools there are, and which plugins can't be used."""
+        return self._registrations.state
+
+    async def open(self) -> None:
+        """Register what works."""
         for point in entry_points_of(GROUP) if self._found is None else self._found:
-            origin = Origin("plugin", point.name)
-            self._opened.append(origin)
-            try:
-                tools = list(_tools_in(point.load()))
-            except Exception as error:  # code that is not ours
-                broken.append(Broken(f"plugin {point.name!r} ({point.value})", _said(error)))
-                continue
-            broken += _register(self._registry, tools, origin, f"plugin {point.name!r}")
-        return broken
+            self._registrations.add(Origin("plugin", point.name), f"plugin {point.name!r} ({point.value})", point.load)
+        self._registrations.status = "ready"
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Take them all back."""
-        for origin in self._opened:
-            self._registry.unregister_by_source(origin)
-        self._opened.clear()
+        self._registrations.clear()
 
 
 class FolderTools:
     """Tools of the Python files in one folder; `_private.py` files are only there to be imported."""
 
+    name = "tools folder"
+
     def __init__(self, registry: Registry, folder: Path) -> None:
-        self._registry = registry
+        self._registrations = _Registrations(registry)
         self._folder = folder
-        self._opened: list[Origin] = []
 
-    def open(self) -> list[Broken]:
-        """Register what works; gives what does not."""
-        broken: list[Broken] = []
+    @property
+    def state(self) -> SourceState:
+        """How many tools there are, and which files can't be used."""
+        return self._registrations.state
+
+    async def open(self) -> None:
+        """Register what works."""
         for path in sorted(self._folder.glob("[!_]*.py")):
-            origin = Origin("plugin", path.stem)
-            self._opened.append(origin)
-            try:
-                tools = list(_tools_in(_loaded(path)))
-            except (Exception, SystemExit) as error:  # code that is not ours
-                broken.append(Broken(str(path), _said(error)))
-                continue
-            broken += _register(self._registry, tools, origin, str(path))
-            if not tools:
-                broken.append(Broken(str(path), "has no tools: mark a function with @tool"))
-        return broken
+            found = self._registrations.add(Origin("plugin", path.stem), str(path), partial(_loaded, path))
+            if found == 0:
+                self._registrations.refuse(str(path), "has no tools: mark a function with @tool")
+        self._registrations.status = "ready"
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Take them all back."""
-        for origin in self._opened:
-            self._registry.unregister_by_source(origin)
-        self._opened.clear()
+        self._registrations.clear()
 
 
-def _register(registry: Registry, tools: list[Tool], origin: Origin, where: str) -> list[Broken]:
-    broken: list[Broken] = []
-    for tool in tools:
+class _Registrations:
+    """What a source of code that is not ours has registered, and what could not be."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._origins: list[Origin] = []
+        self._broken: list[Broken] = []
+        self.status: SourceStatus = "closed"
+
+    @property
+    def state(self) -> SourceState:
+        count = sum(map(self._registry.count, self._origins))
+        return SourceState(self.status, count, broken=tuple(self._broken))
+
+    def add(self, origin: Origin, where: str, load: Callable[[], object]) -> int | None:
+        """Register the tools in what is loaded; how many were found there, None when it can't be loaded."""
+        self._origins.append(origin)
         try:
-            registry.register(tool, origin)
-        except DefinitionError as error:
-            broken.append(Broken(where, str(error)))
-    return broken
+            tools = list(_tools_in(load()))
+        except (Exception, SystemExit) as error:  # code that is not ours
+            self.refuse(where, f"{type(error).__name__}: {error}")
+            return None
+        for tool in tools:
+            try:
+                self._registry.register(tool, origin)
+            except DefinitionError as error:
+                self.refuse(where, str(error))
+        return len(tools)
+
+    def refuse(self, where: str, problem: str) -> None:
+        """Remember that this can't be used."""
+        self._broken.append(Broken(where, problem))
+
+    def clear(self) -> None:
+        """Take everything back."""
+        for origin in self._origins:
+            self._registry.unregister_by_source(origin)
+        self._origins.clear()
+        self._broken.clear()
+        self.status = "closed"
 
 
 def _loaded(path: Path) -> ModuleType:
@@ -140,7 +157,3 @@ def _is_tool(thing: Any) -> bool:
 
 def _is_tool_class(thing: Any) -> bool:
     return isinstance(thing, type) and isinstance(getattr(thing, "spec", None), ToolSpec) and hasattr(thing, "run")
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

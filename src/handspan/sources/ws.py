@@ -17,8 +17,7 @@ from handspan.core.names import outside_name
 from handspan.core.principals import Origin, Scope
 from handspan.core.questions import Questions
 from handspan.core.results import Success
-from handspan.core.schema import Validator
-from handspan.core.tool import DEFAULT_TIMEOUT, Placement, ToolSpec
+from handspan.core.tool import DEFAULT_TIMEOUT, Handling, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.registry.registry import Registry
 from handspan.sources.offers import Interned, OfferRules, Schema, annotations_of
@@ -31,29 +30,15 @@ from handspan.wire.ws_frames import Offer, Rejected, Result, ToolsRegistered
 class RemoteTool:
     """A tool whose code runs at the other end."""
 
-    __slots__ = ("_calls", "_schema", "asks_itself", "idle", "longest", "outlives", "own_name", "questions", "spec")
-
-    placement: Placement = "loop"
+    __slots__ = ("_calls", "_schema", "idle", "own_name", "spec")
 
     def __init__(self, spec: ToolSpec, own_name: str, schema: Schema, tools: "RemoteTools") -> None:
-        can = tools.calls.can
         self.spec = spec
         self.own_name = own_name
-        self._schema = schema
+        self._schema = schema  # shared with every tool that has the same, as long as there is one
         self._calls = tools.calls
-        self.questions = tools.questions
-        """Where its permissions are asked for; None: the client asks by itself, when the request comes."""
-        self.asks_itself = tools.questions is None
-        self.outlives = "resume" in can
-        """Its calls may be answered even if this process dies meanwhile (ws.md 6.7 i)."""
-        self.idle = spec.timeout if "progress" in can else None
-        self.longest = tools.rules.longest_call if "progress" in can else spec.timeout
-        """What the engine waits at most; with progress the tool's own time is kept here, and begins anew each time."""
-
-    @property
-    def validator(self) -> Validator:
-        """The compiled schema, shared with every tool that has the same."""
-        return self._schema.validator
+        self.idle = spec.timeout if "progress" in tools.calls.can else None
+        """With progress the tool's own time is kept here, and begins anew each time."""
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
         """What the client answers."""
@@ -76,7 +61,7 @@ class RemoteTool:
 
 
 class RemoteTools:
-    """The tools of one peer. `open` puts them where its sessions find them, `close` takes all of them back."""
+    """The tools of one peer. `register` puts them where its sessions find them, `close` takes all of them back."""
 
     __slots__ = ("_interned", "_registry", "_tools", "calls", "namespace", "origin", "questions", "rules", "scope")
 
@@ -168,8 +153,20 @@ class RemoteTools:
         )
         tool = RemoteTool(spec, offer.name, schema, self)
         self._take_over(spec.name)
-        self._registry.register_or_replace(tool, self.origin, self.scope)
+        self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
         self._tools[offer.name] = tool
+
+    def _handling(self, spec: ToolSpec, schema: Schema) -> Handling:
+        can = self.calls.can
+        return Handling(
+            "loop",
+            "connection",
+            outlives="resume" in can,
+            longest=self.rules.longest_call if "progress" in can else spec.timeout,
+            asks_itself=self.questions is None,  # the client asks when the request comes
+            questions=self.questions,
+            validator=schema.validator,
+        )
 
     def _check(self, offer: Offer) -> None:
         most = self.rules.limits.tools

@@ -12,7 +12,7 @@ _LARGEST: Final = 64 * 1024
 
 
 def make_private(folder: Path) -> None:
-    """Have this folder, with access for its owner alone, also where it was there before. `OSError` when that can't be."""
+    """Have this folder for its owner alone, also where it was there before. `OSError` when that can't be."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.stat().st_mode & 0o077:  # made by someone else, or with a wider umask in mind
         folder.chmod(0o700)

@@ -9,7 +9,7 @@ from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import Json, JsonObject
 
 
-class Bus(Protocol):
+class MessageOutlet(Protocol):
     """Carries a message to a channel."""
 
     async def send(self, channel: str, chat_id: str, content: str) -> None:
@@ -36,7 +36,7 @@ class SendMessage:
         annotations=Annotations(open_world=True),
     )
 
-    def __init__(self, bus: Bus | None = None) -> None:
+    def __init__(self, bus: MessageOutlet | None = None) -> None:
         self._bus = bus
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:

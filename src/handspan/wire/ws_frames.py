@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Struct
 
+from handspan.core.questions import QuestionAction
 from handspan.core.values import Json
 
 VERSION: Final = 1
@@ -21,6 +22,7 @@ Capability: TypeAlias = Literal[
     "ack_batch",
     "events",
     "questions",
+    "question_kinds",
 ]
 CAPABILITIES: Final[frozenset[str]] = frozenset(get_args(Capability))
 
@@ -38,6 +40,7 @@ FrameCode: TypeAlias = Literal[
     "PROVIDER_ERROR",
     "AGENT_ERROR",
     "ABORTED",
+    "INVALID_ANSWER",
 ]
 
 Role: TypeAlias = Literal["chat", "device"]
@@ -111,6 +114,7 @@ class Answer(_Frame, frozen=True, tag="answer"):
     decision: Decision
     always: bool = False
     arguments: dict[str, Json] | None = None
+    value: Json = None
 
 
 class RegisterTools(_Frame, frozen=True, tag="register_tools"):
@@ -319,6 +323,8 @@ class Question(_Frame, frozen=True, tag="question"):
     arguments: dict[str, Json]
     subject: str
     expires_ms: int
+    schema: dict[str, Json] | None = None
+    action: QuestionAction | None = None
 
 
 class QuestionClosed(_Frame, frozen=True, tag="question_closed"):
@@ -400,7 +406,7 @@ class Error(_Frame, frozen=True, tag="error"):
     message: str
     code: str = ""
     id: str = ""
-    """Of the message that was not taken."""
+    """Of the message, or of the question's answer, that was not taken."""
 
 
 ServerFrame: TypeAlias = (

@@ -1,11 +1,13 @@
 """What happens in a turn, as frames (ws.md 3.2-3.8, origins.md 1.4)."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
+from msgspec import UNSET, UnsetType, structs
 
+from handspan.agent.turn_events import Happening, Prompted, QuestionOver
 from handspan.core.events import (
     CallArrived,
     CallFinished,
@@ -20,13 +22,14 @@ from handspan.core.events import (
     TextArrived,
     ThinkingArrived,
     Titled,
+    TurnFault,
     UsageCounted,
 )
 from handspan.core.messages import Usage
-from handspan.core.questions import Question
+from handspan.core.questions import Question, QuestionAction, QuestionKind
 from handspan.core.results import Attachment, Failure, encode_envelope, succeed
 from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_frame, output_of, question_frame
-from handspan.gateway.conversations.turn_events import Happening, Prompted, QuestionOver
+from handspan.models.model import ModelFault
 from handspan.wire.ws import encode
 
 QUESTION = Question("q", "approval", "c1", "write_file", {"path": "a"}, "why", "ann", "s", "f", 300.0)
@@ -51,33 +54,27 @@ def finished(call_id: str, result: object = "ok", name: str = "note") -> CallFin
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("fault", "code"),
     [
-        ("Incorrect API key provided", "AUTH_ERROR"),
-        ("authentication failed", "AUTH_ERROR"),
-        ("401 Unauthorized", "AUTH_ERROR"),
-        ("The model's server refuses the key. Check that the key is right.", "AUTH_ERROR"),
-        ("model: there is no key for anthropic. Set ANTHROPIC_API_KEY.", "AUTH_ERROR"),
-        ("models.fast.key: the environment variable 'K' is not set.", "AUTH_ERROR"),
-        ("the provider is down", "PROVIDER_ERROR"),
-        ("model: there is no model 'x'.", "PROVIDER_ERROR"),
-        ("The model's server gets more requests from this key than it allows.", "PROVIDER_ERROR"),
-        ("DNS: cannot resolve host 'api.example.com'.", "PROVIDER_ERROR"),
-        ("Connection refused by 'localhost' port 1. Check the port.", "PROVIDER_ERROR"),
-        ("The answer of Gemini makes no sense.", "PROVIDER_ERROR"),
-        ("The turn failed inside the gateway (ConnectionError): its log says more.", "AGENT_ERROR"),
-        ("The disk is full.", "AGENT_ERROR"),
-        ("", "AGENT_ERROR"),
+        (TurnFault("model", "auth"), "AUTH_ERROR"),
+        *((TurnFault("model", fault), "PROVIDER_ERROR") for fault in get_args(ModelFault) if fault != "auth"),
+        (TurnFault("call", "execution_failed"), "AGENT_ERROR"),
+        (TurnFault("call", "auth_required"), "AGENT_ERROR"),
+        (TurnFault("inside", "ConnectionError"), "AGENT_ERROR"),
+        (UNSET, "AGENT_ERROR"),
     ],
 )
-def test_the_code_of_a_failed_turn_is_read_off_its_words(text: str, code: str) -> None:
-    assert sent(ChatFrames(), TextArrived("half"), Ended("error", text))[1:] == [
+def test_the_code_of_a_failed_turn_follows_from_its_fault_whatever_its_words(
+    fault: TurnFault | UnsetType, code: str
+) -> None:
+    text = "Incorrect API key provided by the model's server."
+    assert sent(ChatFrames(), TextArrived("half"), Ended("error", text, fault))[1:] == [
         {"type": "error", "message": text, "code": code}
     ]
 
 
 def test_an_error_is_shown_without_what_nobody_sees_and_not_at_any_length() -> None:
-    frame = error_frame("\u202ebad\x1b[31m" + "x" * 5000)
+    frame = error_frame(Ended("error", "\u202ebad\x1b[31m" + "x" * 5000))
     assert frame.message.startswith("bad[31mxxx") and len(frame.message) == 1000 and frame.message.endswith("…")
 
 
@@ -210,6 +207,24 @@ def test_questions_are_for_clients_that_can_show_them() -> None:
     assert sent(EventFrames(questions=True, me="me"), *happenings)[1:] == [asked, closed]
 
 
+@pytest.mark.parametrize("kind", ["input", "login", "trust"])
+def test_kinds_that_a_client_does_not_know_are_hidden_from_it(kind: QuestionKind) -> None:
+    schema, action = {"type": "string"}, QuestionAction("https://shop.example", new={})
+    question = structs.replace(QUESTION, kind=kind, call_id="", schema=schema, action=action)
+    happenings: list[Happening] = [QuestionAsked(question), QuestionOver("q", "me"), QuestionAsked(QUESTION)]
+    assert types(sent(ChatFrames(questions=True), *happenings)) == ["question"]
+    events = EventFrames(questions=True)
+    assert types(sent(events, *happenings)) == ["event", "question"] and events.seq == 1
+    assert types(sent(EventFrames(), *happenings)) == ["event"]
+    shown, closed, _ = sent(ChatFrames(questions=True, all_kinds=True, me="me"), *happenings)
+    assert (shown["kind"], shown["call_id"], shown["schema"]) == (kind, "", schema)
+    assert shown["action"] == {"url": "https://shop.example", "new": {}}
+    assert closed == {"type": "question_closed", "id": "q", "accepted": True}
+    told = sent(EventFrames(questions=True, all_kinds=True), *happenings)
+    assert types(told) == ["event", "question", "question_closed", "event", "question"]
+    assert told[0]["event"]["question"]["schema"] == schema
+
+
 @pytest.mark.parametrize(("me", "by"), [("me", "you"), ("", ""), ("me", ""), ("", "you")])
 def test_only_the_one_whose_answer_counted_is_told_so(me: str, by: str) -> None:
     (frame,) = sent(ChatFrames(questions=True, me=me), QuestionOver("q", by))
@@ -260,6 +275,8 @@ def test_what_is_no_event_stays_a_frame_of_its_own() -> None:
     frames = EventFrames()
     assert types(sent(frames, Prompted("{}", 1), Titled("x"), QuestionOver("q"))) == ["debug_prompt", "title_updated"]
     assert frames.seq == 0
-    failed = sent(frames, Ended("error", "The disk is full."))
-    assert types(failed) == ["event", "error"] and failed[1]["code"] == "AGENT_ERROR"
+    failed = sent(frames, Ended("error", "No key.", TurnFault("model", "auth")))
+    assert types(failed) == ["event", "error"] and failed[1]["code"] == "AUTH_ERROR"
+    fault = {"of": "model", "code": "auth"}
+    assert failed[0]["event"] == {"type": "ended", "reason": "error", "text": "No key.", "fault": fault}
     assert types(sent(frames, Ended("aborted"), Ended("pending"))) == ["event", "event"]

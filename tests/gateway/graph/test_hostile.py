@@ -15,7 +15,7 @@ from tests.gateway.graph.house import ECHO, TAKE_JSON, Answer, House, Page, resu
 
 pytestmark = pytest.mark.anyio
 
-SECONDS = 20.0
+SECONDS = 60.0
 BODIES = [*TAKE_JSON, ("POST", "/v1/files/upload")]
 NO_JSON = [
     b"{",

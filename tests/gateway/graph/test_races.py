@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from handspan.agent.session import NOTHING_TO_DO
 from handspan.core.errors import StoreError
 from handspan.core.principals import OPERATOR
 from tests.gateway.graph.house import ECHO, House, Page, result, said, tool
@@ -59,7 +60,7 @@ class TestStop:
         running = asyncio.create_task(page.say("call wait", "t"))
         await soon(waiting.is_at_work)
         await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
-        assert there.gateway.gateway.turns.state("t", OPERATOR.owner) is None
+        assert there.gateway.gateway.sessions.state("t", OPERATOR.owner) is None
         assert await state_of(page, "t") == "idle"
         await running
 
@@ -132,11 +133,11 @@ class TestExpiry:
         await page.set_up(ECHO)
         running = asyncio.create_task(page.say("call hold\nthen\ncall echo\nthen\nend", "t"))
         await soon(held.is_at_work)
-        turns = there.gateway.gateway.turns
-        ending = asyncio.create_task(turns.give_up("t", OPERATOR, expired=True))  # as for a call that has expired
+        waiting = there.gateway.gateway.sessions.get("t", OPERATOR.owner)
+        ending = asyncio.create_task(waiting.give_up(OPERATOR, expired=True).end())  # as for a call that has expired
         held.may_end.set()
         (call,) = (await running).calls
-        assert await ending is False
+        assert await ending is NOTHING_TO_DO
         assert (await page.answer(result(call["id"]))).words == "end"
 
 
@@ -144,7 +145,7 @@ class TestResults:
     async def test_what_is_refused_because_the_gateway_ends_took_nothing(self, there: House, page: Page) -> None:
         await page.set_up(ECHO)
         (call,) = (await page.say("call echo", "t")).calls
-        await there.gateway.gateway.turns.drain(0)
+        await there.gateway.gateway.sessions.drain(0)
         refused = await page.answer(result(call["id"]))
         assert (refused.status, refused.error["code"]) == (503, "STORAGE_ERROR")
         assert "being stopped" in refused.error["message"]

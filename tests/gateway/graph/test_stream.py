@@ -197,8 +197,8 @@ class TestTheStream:
         async with asyncio.timeout(10):
             await held.is_at_work.wait()
             queued = asyncio.create_task(other.stream([said("me too")], config={"thread_id": "t"}))
-            turns = there.gateway.gateway.turns
-            while not (turn := turns.state("t", OPERATOR.owner)) or not turn.waiting:
+            sessions = there.gateway.gateway.sessions
+            while not (turn := sessions.state("t", OPERATOR.owner)) or not turn.waiting:
                 await asyncio.sleep(0)
             await revoke(there)
             refused = await queued

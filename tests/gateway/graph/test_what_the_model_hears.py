@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from handspan.core.messages import ResultsMessage, Thinking, Usage
-from handspan.models.scripted import Scripted, ScriptTurn, Turn, call
+from handspan.models.scripted import Scripted, ScriptedReply, ScriptTurn, call
 from tests.gateway.graph.house import ECHO, House, house, result, said, tool
 
 pytestmark = pytest.mark.anyio
@@ -80,7 +80,7 @@ async def test_what_comes_from_a_page_is_marked_as_coming_from_outside(tmp_path:
 
 
 async def test_the_thinking_of_a_model_comes_as_reasoning_and_its_usage_with_the_whole_message(tmp_path: Path) -> None:
-    turn = Turn((Thinking("Hm, well."), "Hello."), Usage(input=7, output=3))
+    turn = ScriptedReply((Thinking("Hm, well."), "Hello."), Usage(input=7, output=3))
     async with scripted(tmp_path, turn, turn) as (there, _):
         (reply,) = [one for one in (await there.page.say("hi")).messages if one["role"] == "assistant"]
         assert (reply["reasoning"], reply["content"][0]) == ("Hm, well.", {"type": "reasoning", "summary": "Hm, well."})

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 from starlette.types import ASGIApp
 
+from handspan.agent.sessions import Sessions
 from handspan.bus.memory import MemoryBus
 from handspan.config.load import load_settings
 from handspan.config.settings import Settings
@@ -19,9 +20,6 @@ from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
-from handspan.gateway.conversations.answered_calls import AnsweredCalls
-from handspan.gateway.conversations.questions import AwaitedQuestions
-from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.live import Live
@@ -29,6 +27,8 @@ from handspan.gateway.metrics import Metrics
 from handspan.gateway.rest.door import router
 from handspan.gateway.rest.doors import BodyLimits, Doors
 from handspan.gateway.server import Server
+from handspan.gateway.sessions.answered_calls import AnsweredCalls
+from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn
 from tests.gateway.entry.entering import Guarded
@@ -58,7 +58,7 @@ class House:
         self.app = App(given, questions=self.questions, durable=True, bus=self.bus)
         self.script: list[ScriptTurn] = ["Hello."]
         self.doors: Doors
-        self.turns: Turns
+        self.sessions: Sessions
         self.asgi: ASGIApp
         self.owner_token = self.stranger_token = self.device_token = self.chat_token = ""
 
@@ -69,8 +69,8 @@ class House:
         assert store is not None
         auth = Auth(self.settings, store.tokens, self.settings.state, self.bus)
         await auth.open()
-        self.turns = Turns(store, app.conversing(), app.agents, self._choose, self.bus)
-        answered = AnsweredCalls(store, app.engine, app.conversing(), app.agents, self.turns)
+        self.sessions = Sessions(store.conversations, app.loader(), app.agents, self._choose, self.bus)
+        answered = AnsweredCalls(store, app.engine, app.loader(), app.agents, self.sessions)
         self.questions.open(store.questions, answered.answered)
         self.devices = Devices(None)
         await self.devices.open()
@@ -78,7 +78,7 @@ class House:
             app=app,
             artifacts=open_artifacts(self.settings.state / "artifacts"),
             auth=auth,
-            turns=self.turns,
+            sessions=self.sessions,
             questions=self.questions,
             devices=self.devices,
             forget_device=self.devices.forget,
@@ -97,7 +97,7 @@ class House:
 
     async def drain(self, seconds: float) -> None:
         await self.doors.drain(0)
-        await self.turns.drain(seconds)
+        await self.sessions.drain(seconds)
 
     async def close(self) -> None:
         await self.devices.close()

@@ -5,8 +5,8 @@ from typing import get_args
 import msgspec
 import pytest
 
+from handspan.agent.refusals import IdTaken, NoUserMessage, RefusalCode, TurnRefused
 from handspan.core.errors import ConfigError, StoreError, ToolError
-from handspan.gateway.conversations.turn_refusals import IdTaken, NoUserMessage, RefusalCode, TurnRefused
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.errors import as_response, not_found, refusal_of
 

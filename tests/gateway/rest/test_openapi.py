@@ -17,6 +17,7 @@ from handspan.gateway.rest.openapi import document
 from tests.gateway.entry.entering import scope
 from tests.gateway.house import running
 from tests.gateway.rest.house import House, Knocking, serving, settings
+from tests.thoroughness import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -68,7 +69,8 @@ def test_the_document_names_every_operation_once_and_explains_it() -> None:
     assert all(one["summary"].endswith(".") for one in described)
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.flood
+@pytest.mark.timeout(900)
 async def test_schemathesis_finds_no_gap_in_the_contract(tmp_path: Path) -> None:
     async with serving(House(settings(tmp_path))) as knocking:
         doors = knocking.house.doors
@@ -93,11 +95,11 @@ async def run_schemathesis(knocking: Knocking, folder: Path, *more: str) -> str:
         f"--header=Authorization: Bearer {knocking.house.owner_token}",
         "--checks=all",
         "--phases=coverage,fuzzing",
-        "--max-examples=3",
+        f"--max-examples={examples(4)}",
         "--generation-deterministic",
         "--no-shrink",
         "--continue-on-failure",
-        "--request-timeout=10",
+        "--request-timeout=60",
         "--suppress-health-check=all",
         *more,
         stdout=asyncio.subprocess.PIPE,

@@ -1,9 +1,13 @@
 """Questions over REST: only their owner sees and answers them, and the first answer counts."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from handspan.core.agents import Agent
 from handspan.core.principals import OPERATOR
+from handspan.core.questions import Answer, Question, QuestionAction
 from tests.gateway.rest.house import House, Knocking, is_error, session_of
 
 pytestmark = pytest.mark.anyio
@@ -49,3 +53,53 @@ async def test_questions_of_one_session(knocking: Knocking, house: House, questi
     of_session = (await knocking.get(f"/api/questions?session={session}")).json()["questions"]
     assert [one["session"] for one in of_session] == [session]
     assert 0 < of_session[0]["expires_in"] <= 300 and of_session[0]["kind"] == "approval"
+
+
+COLOUR: dict[str, Any] = {"type": "string", "enum": ["red", "blue"]}
+
+
+def question_of(kind: Any, **more: Any) -> Question:
+    return Question("q1", kind, "", "paint", {}, "Which?", OPERATOR.owner, "", "f", 60.0, **more)
+
+
+async def shown(knocking: Knocking, count: int = 1) -> list[dict[str, Any]]:
+    """The open questions, once there are so many."""
+    async with asyncio.timeout(10):
+        while len(found := (await knocking.get("/api/questions")).json()["questions"]) < count:
+            await asyncio.sleep(0.001)
+    return list(found)
+
+
+async def test_a_question_for_a_value_shows_its_schema_and_takes_only_what_fits(
+    knocking: Knocking, house: House
+) -> None:
+    asking = asyncio.create_task(house.questions.ask(question_of("input", schema=COLOUR)))
+    (found,) = await shown(knocking)
+    assert (found["kind"], found["call_id"], found["schema"], found["action"]) == ("input", "", COLOUR, None)
+    for wrong in ({"value": "green"}, {}, {"value": None}):
+        refused = await knocking.post("/api/questions/q1/answer", {"decision": "allow", **wrong})
+        assert is_error(refused, 422, "invalid_answer") and "must be" in refused.json()["error"]
+    assert len(await shown(knocking)) == 1
+    assert (await knocking.post("/api/questions/q1/answer", {"decision": "allow", "value": "red"})).status_code == 200
+    assert await asyncio.wait_for(asking, 10) == Answer("allow", value="red")
+    late = await knocking.post("/api/questions/q1/answer", {"decision": "allow", "value": "blue"})
+    assert is_error(late, 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "seen"),
+    [
+        ("login", QuestionAction("https://shop.example", hint="Now."), {"url": "https://shop.example", "hint": "Now."}),
+        ("trust", QuestionAction(old={"a": 1}, new={"a": 2}), {"old": {"a": 1}, "new": {"a": 2}}),
+    ],
+)
+async def test_a_login_and_a_changed_definition_show_what_to_do(
+    knocking: Knocking, house: House, kind: str, action: QuestionAction, seen: dict[str, Any]
+) -> None:
+    asking = asyncio.create_task(house.questions.ask(question_of(kind, action=action)))
+    (found,) = await shown(knocking)
+    assert (found["kind"], found["action"], found["schema"]) == (kind, seen, None)
+    refused = await knocking.post("/api/questions/q1/answer", {"decision": "allow", "value": 1})
+    assert is_error(refused, 422, "invalid_answer")
+    assert (await knocking.post("/api/questions/q1/answer", {"decision": "deny"})).status_code == 200
+    assert await asyncio.wait_for(asking, 10) == Answer("deny")

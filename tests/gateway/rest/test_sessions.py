@@ -140,14 +140,14 @@ async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(knoc
 async def test_a_session_that_is_not_kept_yet_disturbs_no_list(
     knocking: Knocking, house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, may_answer, choose = asyncio.Event(), asyncio.Event(), house.turns._sessions._choose_model
+    asked, may_answer, choose = asyncio.Event(), asyncio.Event(), house.sessions._choose_model
 
     async def slowly(name: str) -> Choice:
         asked.set()
         await may_answer.wait()
         return await choose(name)
 
-    monkeypatch.setattr(house.turns._sessions, "_choose_model", slowly)
+    monkeypatch.setattr(house.sessions, "_choose_model", slowly)
     turn = asyncio.create_task(knocking.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
     async with asyncio.timeout(10):
         await asked.wait()

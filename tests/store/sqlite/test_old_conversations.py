@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from handspan.agent.conversation import Conversation
 from handspan.agent.log import StoredLog
 from handspan.agent.loop import Loop
-from handspan.agent.session import Session
 from handspan.core.agents import GENERAL
 from handspan.core.messages import AssistantMessage, Message, Text, UnpairedCalls, check_next
 from handspan.core.principals import OPERATOR
@@ -62,7 +62,7 @@ async def test_an_old_conversation_goes_on_and_the_model_hears_two_replies_as_on
         messages = await soon(store.conversations.load("s1", owner="ann"))
         registry, model = Registry(), Scripted(["fine"])
         caller = Caller(OPERATOR, GENERAL, registry.toolbox(GENERAL, OPERATOR), "s1")
-        session = Session("s1", caller, model, StoredLog(store.conversations, "ann"), messages)
+        session = Conversation("s1", caller, model, StoredLog(store.conversations, "ann"), messages)
         await soon(session.append(user("go on")))
         engine = Engine(open_artifacts(state / "artifacts"), state, ledger=store.ledger)
         ended = await soon(Loop(engine, store.ledger).advance(session, lambda _: None))

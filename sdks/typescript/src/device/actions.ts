@@ -1,4 +1,11 @@
-import type { ClientFrame, PermissionRequest, ToolCallRequest, ToolResultFrame, TurnEvent } from './frames.js';
+import type {
+  ClientFrame,
+  PermissionRequest,
+  QuestionFrame,
+  ToolCallRequest,
+  ToolResultFrame,
+  TurnEvent,
+} from './frames.js';
 import type { OfferedTool } from './tool.js';
 
 /** What the peer wants done. Actions are done in order, one after another. */
@@ -16,10 +23,12 @@ export type Action =
   | { do: 'run'; request: ToolCallRequest; tool: OfferedTool; isRecorded: boolean; asks: boolean }
   /** Say `expired` when so many milliseconds have passed, counted from now. */
   | { do: 'watch'; id: string; ms: number }
-  /** Nobody waits for this call any more: tell its code. */
+  /** Nobody waits for this call, or for the answer to this question, any more: tell its code. */
   | { do: 'stop'; id: string; reason: string }
   /** Ask the person. */
   | { do: 'ask'; request: PermissionRequest }
+  /** Put a question of the session to the person; `problem` is why their last answer was refused. */
+  | { do: 'question'; question: QuestionFrame; problem?: string }
   /** This happened in the turn that answers the message with this id. */
   | { do: 'happened'; id: string; event: TurnEvent }
   /** Close the link for good. */

@@ -2,9 +2,11 @@ import { LONGEST } from '../time.js';
 import { validated } from '../tools/schema.js';
 import type { Action } from './actions.js';
 import { answerOf, faultOf, fitting, type Upload } from './answers.js';
-import type { Answer, PermissionRequest, ToolResultFrame } from './frames.js';
+import type { Answer, PermissionRequest, QuestionFrame, ToolResultFrame } from './frames.js';
+import type { DeviceOptions } from './options.js';
 import type { Peer } from './peer.js';
-import { type AskPermission, decide } from './permission.js';
+import { decide } from './permission.js';
+import { answerTo } from './question.js';
 import { type CallContext, plain } from './tool.js';
 
 /** Milliseconds that a handler has to end after its signal; then its place is given to the next call. */
@@ -15,18 +17,23 @@ export class Calls {
   #peer: Peer;
   #do: (actions: Action[]) => void;
   #upload: Upload;
-  #ask: AskPermission | undefined;
+  #asks: Pick<DeviceOptions, 'onPermission' | 'onQuestion'>;
   /** Calls, and questions to the person. */
   #running = new Map<string, AbortController>();
   #alarms = new Map<string, { at: number; timer: ReturnType<typeof setTimeout> }>();
   #shrinking = new Set<string>();
   #isOver = false;
 
-  constructor(peer: Peer, act: (actions: Action[]) => void, upload: Upload, ask: AskPermission | undefined) {
+  constructor(
+    peer: Peer,
+    act: (actions: Action[]) => void,
+    upload: Upload,
+    asks: Pick<DeviceOptions, 'onPermission' | 'onQuestion'>,
+  ) {
     this.#peer = peer;
     this.#do = act;
     this.#upload = upload;
-    this.#ask = ask;
+    this.#asks = asks;
   }
 
   /** Run the handler of a call; its answer, or its end without one, is told to the peer once. */
@@ -61,10 +68,25 @@ export class Calls {
   async ask({ id, permission, tool, call_id, expires_ms }: PermissionRequest): Promise<void> {
     const signal = this.#begin(id);
     const timer = setTimeout(() => this.stop(id, 'the question is too old'), Math.min(expires_ms, LONGEST));
-    const [decision, howToEnable] = await decide(this.#ask, { permission, tool, callId: call_id, signal });
+    const [decision, howToEnable] = await decide(this.#asks.onPermission, {
+      permission,
+      tool,
+      callId: call_id,
+      signal,
+    });
     clearTimeout(timer);
     this.#finish(id);
     if (!signal.aborted) this.#do(this.#peer.permitted(id, decision, howToEnable));
+  }
+
+  /** Put a question of the session to the person, until it is over. */
+  async question(frame: QuestionFrame, problem: string | undefined): Promise<void> {
+    const signal = this.#begin(frame.id);
+    const timer = setTimeout(() => this.stop(frame.id, 'the question is too old'), Math.min(frame.expires_ms, LONGEST));
+    const answer = await answerTo(this.#asks.onQuestion, frame, signal, problem);
+    clearTimeout(timer);
+    this.#finish(frame.id);
+    if (answer && !signal.aborted) this.#do(this.#peer.answered(answer));
   }
 
   /** Give an answer a form that a message can hold, once, however many links ask for it meanwhile. */
@@ -90,7 +112,7 @@ export class Calls {
     try {
       for (const permission of asks ? (tool.permissions ?? []) : []) {
         const question = { permission, tool: tool.name, callId: id, signal };
-        const [decision, howToEnable] = await decide(this.#ask, question);
+        const [decision, howToEnable] = await decide(this.#asks.onPermission, question);
         if (decision !== 'allow') throw denied(permission, decision, howToEnable);
       }
       signal.throwIfAborted();

@@ -46,7 +46,8 @@ export class Connection implements Ears {
     became: Became,
   ) {
     const { role = 'device', label, prefix, concurrency = 1, token = '' } = options;
-    const capabilities = role === 'chat' ? [...CAN, 'events'] : CAN;
+    const shown = options.onQuestion ? ['questions', 'question_kinds'] : [];
+    const capabilities = role === 'chat' ? [...CAN, 'events', ...shown] : CAN;
     const hello = { type: 'connect', v: 1, role, label, prefix, capabilities, device_name: label ?? 'device' } as const;
     this.#options = options;
     this.#address = new Address(options.url);
@@ -55,7 +56,7 @@ export class Connection implements Ears {
     this.#session = (role === 'chat' && options.session) || '';
     this.peer = new Peer(hello, tools, this.#memory, concurrency);
     const upload = uploadTo(this.#address, token);
-    this.#calls = new Calls(this.peer, (actions) => this.do(actions), upload, options.onPermission);
+    this.#calls = new Calls(this.peer, (actions) => this.do(actions), upload, options);
     this.#link = new Link(this, options.backoff, options.heartbeat);
   }
 
@@ -178,6 +179,9 @@ export class Connection implements Ears {
         break;
       case 'ask':
         void this.#calls.ask(action.request);
+        break;
+      case 'question':
+        void this.#calls.question(action.question, action.problem);
         break;
       case 'happened':
         this.#turns.happened(action.id, action.event);

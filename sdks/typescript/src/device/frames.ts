@@ -5,7 +5,7 @@ import type { Part } from '../messages/part.js';
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
 
-/** What a person says to a permission (ws.md 5.9). */
+/** What a person says to a question (ws.md 3.8, 5.9). */
 export type Decision = 'allow' | 'deny' | 'deny_forever';
 
 export interface ToolResultFrame {
@@ -50,6 +50,45 @@ export interface PermissionAnswer {
   how_to_enable?: string | undefined;
 }
 
+/** What a question is about (ws.md 3.8). */
+export type QuestionKind = 'permission' | 'approval' | 'input' | 'login' | 'trust';
+
+/** What the person starts (`login`) or compares (`trust`) before they answer. */
+export interface QuestionAction {
+  /** An http or https address to open. */
+  url?: string;
+  /** What an app is started with. */
+  intent?: string;
+  /** What to do there, in words. */
+  hint?: string;
+  /** The definition that was accepted; missing when there was none. */
+  old?: JsonObject;
+  /** The definition that is offered now. */
+  new?: JsonObject;
+}
+
+export interface QuestionFrame {
+  type: 'question';
+  id: string;
+  kind: QuestionKind;
+  call_id: string;
+  tool: string;
+  arguments: JsonObject;
+  subject: string;
+  expires_ms: number;
+  schema?: JsonObject;
+  action?: QuestionAction;
+}
+
+export interface AnswerFrame {
+  type: 'answer';
+  id: string;
+  decision: Decision;
+  always?: boolean | undefined;
+  arguments?: JsonObject | undefined;
+  value?: Json | undefined;
+}
+
 export type ClientFrame =
   | Hello
   | { type: 'register_tools'; tools: object[] }
@@ -57,6 +96,7 @@ export type ClientFrame =
   | Answer
   | { type: 'tool_progress'; id: string; value: Json }
   | PermissionAnswer
+  | AnswerFrame
   | MessageFrame;
 
 /** What the gateway takes (ws.md 8.1). */
@@ -105,6 +145,8 @@ export type ServerFrame =
   | { type: 'tool_cancel'; id: string; reason: string }
   | PermissionRequest
   | { type: 'message_accepted'; id: string; turn: string }
+  | QuestionFrame
+  | { type: 'question_closed'; id: string; accepted: boolean }
   | { type: 'event'; seq: number; turn?: string; event: TurnEvent }
   | { type: 'pong' }
   | { type: 'error'; message: string; code?: string; id?: string };

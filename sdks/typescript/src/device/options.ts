@@ -1,5 +1,6 @@
 import type { Backoff, WebSocketLike } from './link.js';
 import type { AskPermission } from './permission.js';
+import type { AskPerson } from './question.js';
 import type { StateStore } from './store.js';
 
 /** Where a device is: `waiting` is the time between two tries, `closed` is for good. */
@@ -35,4 +36,6 @@ export interface DeviceOptions {
   onState?: ((state: DeviceState) => void) | undefined;
   /** Asks the person at this device; without it the answer is no. */
   onPermission?: AskPermission | undefined;
+  /** Shows questions of a chat's session to its person, and gives their answers; without it they go to other clients. */
+  onQuestion?: AskPerson | undefined;
 }

@@ -1,6 +1,7 @@
 import type { Action } from './actions.js';
 import {
   type Answer,
+  type AnswerFrame,
   type ClientFrame,
   DEFAULT_LIMITS,
   type Decision,
@@ -14,6 +15,7 @@ import {
   toolError,
 } from './frames.js';
 import type { Memory } from './memory.js';
+import { Questions } from './questions.js';
 import { problemsOf } from './schema.js';
 import { cut, fits, roomIn, short, shown, sizeOf } from './sizes.js';
 import { Talk } from './talk.js';
@@ -45,6 +47,7 @@ export class Peer {
   /** Tools that the gateway did not take, and why. */
   rejected: Record<string, string> = {};
   readonly talk = new Talk();
+  readonly #questions = new Questions();
   #isOpen = false;
   #calls = new Map<string, Call>();
   #permissions = new Map<string, PermissionAnswer | undefined>();
@@ -97,7 +100,7 @@ export class Peer {
         for (const { name, reason } of frame.rejected ?? []) this.rejected[name] = reason;
         return [];
       default:
-        return this.talk.heard(frame);
+        return [...this.#questions.heard(frame), ...this.talk.heard(frame)];
     }
   }
 
@@ -163,6 +166,16 @@ export class Peer {
     return this.isConnected ? [send(answer)] : [];
   }
 
+  /** The person has answered a question of the session. */
+  answered(answer: AnswerFrame): Action[] {
+    const frame = this.#questions.answered(answer);
+    if (frame && !fits(frame, this.limits)) {
+      const why = `The answer has ${sizeOf(frame)} bytes, and the gateway takes ${this.limits.message_bytes}`;
+      return this.#questions.refuse(frame.id, `${why} in one message: answer with less.`);
+    }
+    return frame && this.isConnected ? [send(frame)] : [];
+  }
+
   /** An answer that no message could hold has another form now. */
   shrunk(answer: Answer): Action[] {
     return this.#memory.stage(answer.id) === 'answered' ? this.#answer(answer) : [];
@@ -178,7 +191,7 @@ export class Peer {
     this.#memory.resumeToken = frame.resume_token ?? '';
     const actions: Action[] = [{ do: 'keep' }];
     for (const answer of this.#memory.unacknowledged()) actions.push(...this.#answerAgain(answer));
-    return [...actions, ...this.#said(this.talk.open())]; // ws.md 6.5
+    return [...actions, ...this.#questions.unheard().map(send), ...this.#said(this.talk.open())]; // ws.md 6.5
   }
 
   /** Send what an earlier link, or life, did not hear acknowledged (ws.md 6.3). */

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { Device } from '../../src/device/device.js';
 import type { JsonObject } from '../../src/device/frames.js';
 import type { DeviceOptions } from '../../src/device/options.js';
+import type { Question, QuestionAnswer } from '../../src/device/question.js';
 import type { CallContext, DeviceTool } from '../../src/device/tool.js';
 import { bounded, Queue } from './support/bounded.js';
 import { type ServerLink, SocketServer } from './support/socket-server.js';
@@ -535,6 +536,132 @@ describe('state', () => {
     request(link, 'c1', 'pay');
     await link.frames.next('the answer');
     expect(order).toEqual(['saved', 'saved', 'run', 'saved']);
+  });
+});
+
+describe('questions to the person of a chat', () => {
+  const QUESTION = {
+    type: 'question',
+    id: 'q1',
+    kind: 'input',
+    call_id: '',
+    tool: 'paint',
+    arguments: {},
+    subject: 'Which colour?',
+    expires_ms: 60_000,
+    schema: { type: 'string' },
+  };
+
+  /** A chat that is online, what it is asked, and what its person says. */
+  async function asking() {
+    const asked = new Queue<Question>();
+    const said = new Queue<QuestionAnswer | undefined>();
+    const onQuestion = (question: Question) => {
+      asked.put(question);
+      return said.take();
+    };
+    const [one, link] = await online({ role: 'chat', onQuestion });
+    await one.until('online');
+    return { one, link, asked, said };
+  }
+
+  test('come with all that is needed to show and to answer them', async () => {
+    const { link, asked, said } = await asking();
+    const action = { url: 'https://shop.example/login', hint: 'Now.' };
+    link.send({ ...QUESTION, action });
+    const { signal, ...question } = await asked.next('the question');
+    expect(signal.aborted).toBe(false);
+    expect(question).toEqual({
+      id: 'q1',
+      kind: 'input',
+      callId: '',
+      tool: 'paint',
+      arguments: {},
+      subject: 'Which colour?',
+      schema: QUESTION.schema,
+      action,
+      problem: undefined,
+    });
+    said.put({ decision: 'allow', value: 'blue' });
+    expect(await link.frames.next('answer')).toEqual({ type: 'answer', id: 'q1', decision: 'allow', value: 'blue' });
+  });
+
+  test('are asked again, with the reason, when the gateway refuses the answer', async () => {
+    const { link, asked, said } = await asking();
+    link.send(QUESTION);
+    await asked.next('the question');
+    said.put({ decision: 'allow', value: 7 });
+    await link.frames.next('answer');
+    link.send({ type: 'error', code: 'INVALID_ANSWER', id: 'q1', message: 'It must be a string.' });
+    expect((await asked.next('the question again')).problem).toBe('It must be a string.');
+    said.put({ decision: 'allow', value: 'x'.repeat(2 * 1024 * 1024) });
+    expect((await asked.next('the question again')).problem).toContain('in one message: answer with less');
+    said.put('deny');
+    expect(await link.frames.next('answer')).toEqual({ type: 'answer', id: 'q1', decision: 'deny' });
+  });
+
+  test('that are answered elsewhere first are over, and what the person says then is not sent', async () => {
+    const { link, asked, said } = await asking();
+    link.send(QUESTION);
+    const { signal } = await asked.next('the question');
+    link.send({ type: 'question_closed', id: 'q1', accepted: false });
+    await bounded(new Promise((resolve) => signal.addEventListener('abort', resolve)), 'the end of the question');
+    said.put('allow');
+    link.send({ ...QUESTION, id: 'q2' });
+    await asked.next('another question');
+    said.put('deny');
+    expect(await link.frames.next('answer')).toMatchObject({ id: 'q2', decision: 'deny' });
+  });
+
+  test('that nobody answers in time are over', async () => {
+    const { link, asked } = await asking();
+    link.send({ ...QUESTION, expires_ms: 5 });
+    const { signal } = await asked.next('the question');
+    if (!signal.aborted) await bounded(new Promise((resolve) => signal.addEventListener('abort', resolve)), 'its end');
+    expect(signal.aborted).toBe(true);
+  });
+
+  test('are answered after a drop, and the answer is sent until the question is over', async () => {
+    const { link, asked, said } = await asking();
+    link.send({ type: 'event', seq: 1, event: { type: 'question', question: { ...QUESTION, expires_in: 60 } } });
+    await asked.next('the question');
+    link.cut();
+    said.put({ decision: 'allow', value: 'red' });
+    const again = await greeted(0);
+    expect(await again.frames.next('answer')).toMatchObject({ id: 'q1', value: 'red' });
+    again.cut();
+    const third = await greeted(0);
+    expect(await third.frames.next('answer')).toMatchObject({ id: 'q1', value: 'red' });
+    third.send({ type: 'question_closed', id: 'q1', accepted: true });
+    third.send(QUESTION); // it is over, whatever comes late
+    third.send({ ...QUESTION, id: 'q2' });
+    expect((await asked.next('another question')).id).toBe('q2');
+    said.put(undefined);
+  });
+
+  test('stay open for others when this program has no answer, or fails', async () => {
+    const one = start({
+      role: 'chat',
+      onQuestion: ({ id }) => {
+        if (id === 'q1') throw new Error('broken');
+        return id === 'q2' ? undefined : 'allow';
+      },
+    });
+    const link = await greeted(0);
+    await one.until('online');
+    for (const id of ['q1', 'q2', 'q3']) link.send({ ...QUESTION, id, kind: 'approval' });
+    expect(await link.frames.next('answer')).toMatchObject({ id: 'q3' });
+  });
+
+  test.each([
+    [undefined, false],
+    [() => 'deny' as const, true],
+  ])('are agreed on when somebody can show them (%#)', async (onQuestion, isAgreed) => {
+    start({ role: 'chat', onQuestion });
+    const { capabilities } = await (await server.link()).frames.next('connect');
+    for (const name of ['questions', 'question_kinds']) {
+      expect((capabilities as string[]).includes(name)).toBe(isAgreed);
+    }
   });
 });
 

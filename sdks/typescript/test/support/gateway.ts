@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const PYTHON = fileURLToPath(new URL('../../../../.venv/bin/python', import.meta.url));
-const SECONDS_TO_START = 30;
+const SECONDS_TO_START = 100;
 
 /** A real gateway in a process of its own, whose model does what the person's message says (handspan.testing.spoken). */
 export class TestGateway {

@@ -8,15 +8,17 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from handspan.core.errors import HandspanError
+from handspan.agent.refusals import TurnRefused
+from handspan.agent.sessions import Bound, Sessions
+from handspan.agent.turn import Handle
+from handspan.agent.turn_events import Accepted, AnsweredBefore, Happening
+from handspan.core.errors import HandspanError, InvalidAnswer
 from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
 from handspan.core.questions import Answer as PersonsAnswer
 from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_frame
 from handspan.gateway.clients.peers import Peer
-from handspan.gateway.conversations.questions import AwaitedQuestions
-from handspan.gateway.conversations.turn_events import Accepted, AnsweredBefore, Happening
-from handspan.gateway.conversations.turns import Bound, TurnRefused, Turns
+from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.wire.ws_frames import (
     Abort,
     AbortAck,
@@ -57,27 +59,29 @@ class Chat:
         "_questions",
         "_refused",
         "_running",
+        "_session",
         "_told_ends",
-        "_turns",
         "_unkept",
-        "_unwatch",
+        "_unlisten",
     )
 
-    def __init__(self, peer: Peer, turns: Turns, questions: AwaitedQuestions, bound: Bound, seq: int = 0) -> None:
+    def __init__(self, peer: Peer, sessions: Sessions, questions: AwaitedQuestions, bound: Bound, seq: int = 0) -> None:
         """`seq` is the last event that the client had before this one knew it: what is not above it is old to it."""
         self._peer = peer
-        self._turns = turns
         self._questions = questions
         self._bound = bound
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[Handle] = set()
         self._beside: set[asyncio.Task[None]] = set()
-        hears_all, shows = "events" in peer.can, "questions" in peer.can
+        hears_all, shows, all_kinds = "events" in peer.can, "questions" in peer.can, "question_kinds" in peer.can
         self._frames: EventFrames | ChatFrames = (
-            EventFrames(questions=shows, me=peer.id, seq=seq) if hears_all else ChatFrames(questions=shows, me=peer.id)
+            EventFrames(questions=shows, all_kinds=all_kinds, me=peer.id, seq=seq)
+            if hears_all
+            else ChatFrames(questions=shows, all_kinds=all_kinds, me=peer.id)
         )
         # Who did not ask for events hears of the turns that it began; the session is its owner's all the same.
         hear = self._hear if hears_all else _hear_nothing
-        self._unwatch = turns.watch(bound.session_id, peer.who.owner, hear)
+        self._session = sessions.get(bound.session_id, peer.who.owner)
+        self._unlisten = self._session.listen(hear)
         self._kept: deque[tuple[int, EventFrame | MessageAccepted]] = deque(maxlen=_MOST_KEPT)
         """What the client may not have heard, each with the number of the event that it is, or comes before."""
         self._last: list[tuple[str, ServerFrame]] = []
@@ -91,17 +95,37 @@ class Chat:
         self._refused: OrderedDict[str, Error] = OrderedDict()
         """Messages that were refused while the link was down: this is the answer when they are sent again."""
 
-    def take(self, frame: Say | Abort | Regenerate | Answer) -> None:
-        """What the client says."""
+    def say(self, frame: Say) -> None:
+        """Let a message of the client be answered."""
+        said = frame if "resume" in self._peer.can else structs.replace(frame, id="")
+        if not self._is_new(said):
+            return
+        message, bound = UserMessage((Text(said.text),), said.id), self._bound
+        try:
+            handle = self._session.say(
+                self._peer.who,
+                message,
+                self._hear,
+                agent=bound.persona,
+                name=bound.name,
+                join=said.join,
+                debug=said.debug,
+            )
+        except TurnRefused as error:
+            self._refuse(error, said)
+        else:
+            self._follow(handle, said)
+
+    def take(self, frame: Abort | Regenerate | Answer) -> None:
+        """Do what else the client asks for."""
         match frame:
-            case Say():
-                self._take_message(frame if "resume" in self._peer.can else structs.replace(frame, id=""))
             case Regenerate():
-                self._start(self._regenerate(frame))
+                self._regenerate(frame)
             case Abort():
-                self._start(self._abort(), is_turn=False)
+                was_running = self._session.abort()
+                self._peer.send(AbortAck("aborted" if was_running else "no_active_response"))
             case Answer():
-                self._start(self._answer(frame), is_turn=False)
+                self._do(self._answer(frame))
 
     # The link.
 
@@ -118,8 +142,8 @@ class Chat:
     def down(self) -> None:
         """The link is gone. Whoever can't come back has no more turn (SPEC W7)."""
         if "resume" not in self._peer.can:
-            for task in self._running:
-                task.cancel()
+            for handle in self._running:
+                handle.abort()
 
     @property
     def is_busy(self) -> bool:
@@ -130,12 +154,12 @@ class Chat:
         """The client will not come back: what runs goes on to its end, and is kept; nobody hears it."""
         self._kept.clear()
         self._last.clear()
-        self._unwatch()
+        self._unlisten()
 
     # Turns.
 
-    def _take_message(self, frame: Say) -> None:
-        """Let this be said, once: a message on its way needs no second one, a refused one has its answer."""
+    def _is_new(self, frame: Say) -> bool:
+        """Whether this has to be said: a message on its way needs no second one, a refused one has its answer."""
         if not frame.text.strip():
             self._peer.send(Error("A message needs words in its content.", "EMPTY_CONTENT", frame.id))
         elif frame.id in self._refused:
@@ -145,35 +169,24 @@ class Chat:
         elif frame.id not in self._unkept:
             if frame.id:
                 self._unkept[frame.id] = frame
-            self._start(self._say(frame), frame)
+            return True
+        return False
 
-    async def _say(self, frame: Say) -> None:
-        message = UserMessage((Text(frame.text),), frame.id)
-        bound, who = self._bound, self._peer.who
-        ended = await self._turns.say(
-            bound.session_id,
-            who,
-            message,
-            self._hear,
-            agent=bound.persona,
-            name=bound.name,
-            join=frame.join,
-            debug=frame.debug,
-        )
-        if self._unkept.get(frame.id) is frame:
-            self._fail(_not_kept(ended, frame.id))
-
-    async def _regenerate(self, frame: Regenerate) -> None:
-        await self._turns.regenerate(self._bound.session_id, self._peer.who, self._hear, debug=frame.debug)
-
-    async def _abort(self) -> None:
-        was_running = await self._turns.abort(self._bound.session_id, self._peer.who.owner)
-        self._peer.send(AbortAck("aborted" if was_running else "no_active_response"))
+    def _regenerate(self, frame: Regenerate) -> None:
+        try:
+            handle = self._session.regenerate(self._peer.who, self._hear, debug=frame.debug)
+        except TurnRefused as error:
+            self._refuse(error, None)
+        else:
+            self._follow(handle, None)
 
     async def _answer(self, frame: Answer) -> None:
-        answer = PersonsAnswer(frame.decision, frame.always, frame.arguments)
-        if not await self._questions.answer(frame.id, answer, owner=self._peer.who.owner, by=self._peer.id):
-            self._peer.send(QuestionClosed(frame.id, False))
+        answer = PersonsAnswer(frame.decision, frame.always, frame.arguments, value=frame.value)
+        try:
+            if not await self._questions.answer(frame.id, answer, owner=self._peer.who.owner, by=self._peer.id):
+                self._peer.send(QuestionClosed(frame.id, False))
+        except InvalidAnswer as error:
+            self._peer.send(Error(str(error), "INVALID_ANSWER", frame.id))
 
     def _hear(self, happening: Happening, turn: str) -> None:
         """Tell the client, in the words that it knows."""
@@ -218,15 +231,26 @@ class Chat:
 
     # Work that belongs to this client.
 
-    def _start(self, work: Coroutine[Any, Any, None], message: Say | None = None, *, is_turn: bool = True) -> None:
-        """Do this; a turn may end with the link, what a person has decided counts all the same."""
-        task = asyncio.create_task(self._told(work, message))
-        among = self._running if is_turn else self._beside
-        among.add(task)
-        task.add_done_callback(among.discard)
-        task.add_done_callback(lambda _: work.close())  # a link that drops at once cancels before anything began
+    def _follow(self, handle: Handle, message: Say | None) -> None:
+        """Tell the client if its request comes to nothing. Without a way to come back, its turn ends with the link."""
+        self._running.add(handle)
+        self._do(self._wait(handle, message), message)
 
-    async def _told(self, work: Coroutine[Any, Any, None], message: Say | None) -> None:
+    async def _wait(self, handle: Handle, message: Say | None) -> None:
+        try:
+            ended = await handle.end()
+        finally:
+            self._running.discard(handle)
+        if message is not None and self._unkept.get(message.id) is message:
+            self._fail(_not_kept(ended, message.id))
+
+    def _do(self, work: Coroutine[Any, Any, None], message: Say | None = None) -> None:
+        """Do this to its end, also when the link is down: what a person has decided counts all the same."""
+        task = asyncio.create_task(self._tell_failure(work, message))
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def _tell_failure(self, work: Coroutine[Any, Any, None], message: Say | None) -> None:
         message_id = "" if message is None else message.id
         try:
             await work
@@ -238,8 +262,16 @@ class Chat:
             _log.exception("A turn failed")
             self._fail(Error("The turn failed inside the gateway; its log says more.", "AGENT_ERROR", message_id))
         finally:
-            if self._unkept.get(message_id) is message is not None:  # another one may have come meanwhile
-                del self._unkept[message_id]
+            self._forget(message)
+
+    def _refuse(self, error: TurnRefused, message: Say | None) -> None:
+        self._fail(Error(str(error), error.code, "" if message is None else message.id))
+        self._forget(message)
+
+    def _forget(self, message: Say | None) -> None:
+        """The message is not on its way any more. Another one of its id may have come meanwhile."""
+        if message is not None and self._unkept.get(message.id) is message:
+            del self._unkept[message.id]
 
 
 def _forget_oldest(messages: OrderedDict[str, Any]) -> None:
@@ -251,7 +283,7 @@ def _not_kept(ended: Ended, message_id: str) -> Error:
     """Why a message is not part of the session, by the end of the turn that should have answered it."""
     if ended.reason == "aborted":
         return Error(_STOPPED, "ABORTED", message_id)
-    failed = error_frame(ended.text if ended.reason == "error" else _NOT_TAKEN)
+    failed = error_frame(ended if ended.reason == "error" else Ended("error", _NOT_TAKEN))
     return Error(failed.message, failed.code, message_id)
 
 

@@ -1,14 +1,23 @@
 """What happens in a turn, as the frames that its fronts get (ws.md 3.2-3.8). Pure: no sockets, no clock."""
 
-import re
 from typing import Final
 
 import msgspec
 
+from handspan.agent.turn_events import Accepted, AnsweredBefore, Happening, Prompted, QuestionOver
 from handspan.core.clean import visible
-from handspan.core.events import CallFinished, CallStarted, Ended, QuestionAsked, TextArrived, ThinkingArrived, Titled
+from handspan.core.events import (
+    CallFinished,
+    CallStarted,
+    Ended,
+    QuestionAsked,
+    TextArrived,
+    ThinkingArrived,
+    Titled,
+    TurnFault,
+)
+from handspan.core.questions import FIRST_KINDS
 from handspan.core.questions import Question as AskedQuestion
-from handspan.gateway.conversations.turn_events import Accepted, AnsweredBefore, Happening, Prompted, QuestionOver
 from handspan.wire.ws import as_object
 from handspan.wire.ws_frames import (
     Aborted,
@@ -29,11 +38,6 @@ from handspan.wire.ws_frames import (
 )
 
 _MOST_ERROR: Final = 1000
-_ABOUT_KEYS: Final = re.compile(r"api[ _]key|authentication|unauthori[sz]ed|\b(?:the|no) key\b|\.key:", re.IGNORECASE)
-_ABOUT_MODELS: Final = re.compile(
-    r"provider|model|gemini|\bserver\b|\bconnection\b|\bhost\b|^(?:DNS|TLS|Timeout|Protocol error|The answer)\b",
-    re.IGNORECASE,
-)
 
 
 class ChatFrames:
@@ -42,9 +46,9 @@ class ChatFrames:
     A turn that waits (`pending`) is not over: what comes when it goes on belongs to it.
     """
 
-    def __init__(self, *, questions: bool = False, me: str = "") -> None:
-        """`questions`: the client shows them. `me` is the word that this client's answers are given with."""
-        self._extras = _Extras(questions, me)
+    def __init__(self, *, questions: bool = False, all_kinds: bool = False, me: str = "") -> None:
+        """`questions`: the client shows them, `all_kinds`: whatever they ask for. `me` goes with its answers."""
+        self._extras = _Extras(questions, all_kinds, me)
         self._said: list[str] = []
         self._calls: dict[str, ResultNote | None] = {}
         """Of this round, in their order."""
@@ -89,7 +93,7 @@ class ChatFrames:
             case "aborted":
                 return [Aborted()]
             case "error":
-                return [error_frame(ended.text)]
+                return [error_frame(ended)]
             case _:
                 return [ChunkReset(), Done(said)]
 
@@ -97,10 +101,10 @@ class ChatFrames:
 class EventFrames:
     """`event` frames with growing numbers, for clients with the capability `events` (ws.md 3.7)."""
 
-    def __init__(self, *, questions: bool = False, me: str = "", seq: int = 0) -> None:
+    def __init__(self, *, questions: bool = False, all_kinds: bool = False, me: str = "", seq: int = 0) -> None:
         """`seq` is the number of the last one that the client's earlier connections were sent."""
         self.seq = seq
-        self._extras = _Extras(questions, me)
+        self._extras = _Extras(questions, all_kinds, me)
 
     def frames(self, happening: Happening, turn: str = "") -> list[ServerFrame]:
         """What the client is sent for this."""
@@ -109,19 +113,28 @@ class EventFrames:
         extras = self._extras.frames(happening)
         if isinstance(happening, Prompted | Titled | QuestionOver | Accepted):
             return extras
+        if isinstance(happening, QuestionAsked) and self._extras.hides(happening.question):
+            return extras
         self.seq += 1
         event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True), turn)
-        if isinstance(happening, Ended) and happening.reason == "error":  # `error` stays as it is
-            return [event, error_frame(happening.text)]
+        if isinstance(happening, Ended) and happening.reason == "error":  # `error` stays as it is, and has the code
+            return [event, error_frame(happening)]
         return [event, *extras]
 
 
 class _Extras:
     """The frames that are the same in both forms."""
 
-    def __init__(self, questions: bool, me: str) -> None:
+    def __init__(self, questions: bool, all_kinds: bool, me: str) -> None:
         self._questions = questions
+        self._all_kinds = all_kinds
         self._me = me
+        self._hidden: set[str] = set()
+        """Open questions that the client could not show."""
+
+    def hides(self, question: AskedQuestion) -> bool:
+        """Whether the client hears nothing of it, because it does not know the kind (ws.md 3.8)."""
+        return not self._all_kinds and question.kind not in FIRST_KINDS
 
     def frames(self, happening: Happening) -> list[ServerFrame]:
         match happening:
@@ -129,12 +142,24 @@ class _Extras:
                 return [DebugPrompt(messages, tokens)]
             case Titled(title=title):
                 return [TitleUpdated(title)]
-            case QuestionAsked(question=question) if self._questions:
-                return [question_frame(question)]
-            case QuestionOver(id=question_id, by=by) if self._questions:
-                return [QuestionClosed(question_id, accepted=bool(by) and by == self._me)]
+            case QuestionAsked(question=question):
+                return self._asked(question)
+            case QuestionOver(id=question_id, by=by):
+                return self._over(question_id, by)
             case _:
                 return []
+
+    def _asked(self, question: AskedQuestion) -> list[ServerFrame]:
+        if self.hides(question):
+            self._hidden.add(question.id)
+            return []
+        return [question_frame(question)] if self._questions else []
+
+    def _over(self, question_id: str, by: str) -> list[ServerFrame]:
+        if question_id in self._hidden:
+            self._hidden.discard(question_id)
+            return []
+        return [QuestionClosed(question_id, accepted=bool(by) and by == self._me)] if self._questions else []
 
 
 def question_frame(question: AskedQuestion) -> Question:
@@ -147,18 +172,18 @@ def question_frame(question: AskedQuestion) -> Question:
         dict(question.arguments),
         question.subject,
         int(question.expires_in * 1000),
+        question.schema,
+        question.action,
     )
 
 
-def error_frame(text: str) -> Error:
-    """Why a turn failed, for a person; the code is read off the words (ws.md 3.3)."""
-    message = visible(text)
+def error_frame(ended: Ended) -> Error:
+    """Why a turn failed, for a person, with the code of ws.md 3.3."""
+    message = visible(ended.text)
     shown = message if len(message) <= _MOST_ERROR else f"{message[: _MOST_ERROR - 1]}…"
     code: FrameCode = "AGENT_ERROR"
-    if _ABOUT_KEYS.search(message):
-        code = "AUTH_ERROR"
-    elif _ABOUT_MODELS.search(message):
-        code = "PROVIDER_ERROR"
+    if isinstance(ended.fault, TurnFault) and ended.fault.of == "model":
+        code = "AUTH_ERROR" if ended.fault.code == "auth" else "PROVIDER_ERROR"
     return Error(shown, code)
 
 

@@ -42,8 +42,12 @@ class Front(Protocol):
         """Whether a turn runs that the client began."""
         ...
 
-    def take(self, frame: Say | Abort | Regenerate | Answer) -> None:
-        """What the client says."""
+    def say(self, frame: Say) -> None:
+        """Let a message of the client be answered."""
+        ...
+
+    def take(self, frame: Abort | Regenerate | Answer) -> None:
+        """Do what else the client asks for."""
         ...
 
     def up(self, last_event: int | None) -> None:

@@ -8,12 +8,13 @@ from urllib.parse import parse_qsl
 
 from msgspec import Struct
 
+from handspan.agent.refusals import SessionRefused
+from handspan.agent.sessions import Bound, Sessions
 from handspan.gateway.clients.line import EXTENSION, Socket
 from handspan.gateway.clients.peers import Peer, Peers
-from handspan.gateway.conversations.questions import AwaitedQuestions
-from handspan.gateway.conversations.turns import Bound, SessionRefused, Turns
 from handspan.gateway.entry.auth import Admitted, Auth, may
 from handspan.gateway.http.refusals import Refusal, send_refusal
+from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.wire.ws import FrameError, decode_client, encode
 from handspan.wire.ws_frames import (
     SUBPROTOCOLS,
@@ -59,7 +60,7 @@ class WsDoors(Struct, frozen=True):
 
     auth: Auth
     peers: Peers
-    turns: Turns
+    sessions: Sessions
     questions: AwaitedQuestions
     limits: Limits
     late: Late
@@ -98,7 +99,7 @@ class WebSocketDoor:
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         connection = Connection(doors, socket, admitted, self.connections)
         try:
-            bound = await doors.turns.bind(
+            bound = await doors.sessions.bind(
                 query.get("session_id"), admitted.who, name=query.get("name", ""), agent=query.get("persona", "")
             )
         except SessionRefused as refused_session:
@@ -169,6 +170,8 @@ class Connection:
         self._slow_down()
         if self._peer is None:
             self._begin(frame, self._bound)
+        elif type(frame) is Say and self._peer.front is not None:
+            self._peer.front.say(frame)
         else:
             self._take(frame, self._peer)
 
@@ -202,7 +205,7 @@ class Connection:
         if peer.front is None and peer.role == "chat":
             module, name = _CHAT
             chat: Any = getattr(importlib.import_module(module), name)
-            peer.front = chat(peer, doors.turns, doors.questions, bound, frame.last_event or 0)
+            peer.front = chat(peer, doors.sessions, doors.questions, bound, frame.last_event or 0)
         if greets:
             self._greet(frame, peer, met.resumed)
         peer.up(self)
@@ -249,7 +252,9 @@ class Connection:
                 peer.calls.reported(frame)
             case PermissionAnswer() if peer.questions is not None:
                 peer.questions.answered(frame)
-            case Say() | Abort() | Regenerate() | Answer() if peer.front is not None:
+            case Say() if peer.front is not None:
+                peer.front.say(frame)
+            case Abort() | Regenerate() | Answer() if peer.front is not None:
                 peer.front.take(frame)
             case Ping():
                 self.send_text(_PONG)

@@ -72,13 +72,13 @@ def open_door(parts: GatewayParts) -> Door:
     app, store, settings, rules = parts.app, parts.store, parts.app.settings.gateway, parts.offer_rules
     tools = BrowserTools(app.registry, rules, settings.browser_call)
     book = ToolBook(store.browser_tools, tools, rules.limits.tools)
-    runs = Runs(store, app.engine, app.artifacts, parts.turns, tools, book)
+    runs = Runs(store, app.engine, app.artifacts, parts.sessions, tools, book)
     doors = GraphDoors(
         store=store,
         registry=app.registry,
         agents=app.agents,
         artifacts=app.artifacts,
-        turns=parts.turns,
+        sessions=parts.sessions,
         live=parts.live,
         runs=runs,
         tools=tools,

@@ -2,9 +2,9 @@
 
 from msgspec import Struct, field
 
+from handspan.agent.agents import Agents
+from handspan.agent.sessions import Sessions
 from handspan.core.store import KeptArtifacts, Store
-from handspan.gateway.conversations.agents import Agents
-from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.graph.lines import Lines, OpenStreams
 from handspan.gateway.graph.runs import Runs
@@ -26,7 +26,7 @@ class GraphDoors(Struct, frozen=True):
     registry: Registry
     agents: Agents
     artifacts: KeptArtifacts
-    turns: Turns
+    sessions: Sessions
     live: Live
     runs: Runs
     tools: BrowserTools

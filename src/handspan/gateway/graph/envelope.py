@@ -6,9 +6,9 @@ from typing import Final
 
 from starlette.responses import Response
 
+from handspan.agent.refusals import GatewayStops, TurnRefused
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, StoreError, ToolError
-from handspan.gateway.conversations.turn_refusals import GatewayStops, TurnRefused
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON
 from handspan.wire import graph

@@ -4,7 +4,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from handspan.agent.session import Session
+from handspan.agent.conversation import Conversation
+from handspan.agent.past_turns import last_turn
+from handspan.agent.turn_events import Happening
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -18,8 +20,6 @@ from handspan.core.events import (
 from handspan.core.messages import AssistantMessage, CallPart, Message, UserMessage
 from handspan.core.store import Ledger
 from handspan.core.values import Json, JsonObject
-from handspan.gateway.conversations.past_turns import last_turn
-from handspan.gateway.conversations.turn_events import Happening
 from handspan.gateway.graph.results import is_of
 from handspan.gateway.graph.shown import Numbers, Shower, arguments_of
 from handspan.sources.browser import BrowserTool
@@ -57,7 +57,7 @@ class Following:
         self._numbers = numbers
         self._out = out
         self._resumes = resumes
-        self._session: Session | None = None
+        self._conversation: Conversation | None = None
         self._lent: Mapping[str, BrowserTool] = {}
         self._seen: int | None = None
         """How many messages of the thread need not be shown, or have been."""
@@ -78,16 +78,16 @@ class Following:
         """The thread of the run."""
         return self.shower.thread
 
-    def equip(self, session: Session, lent: Mapping[str, BrowserTool]) -> None:
-        """The turn begins in this session, with these tools."""
-        self._session, self._lent = session, lent
+    def equip(self, conversation: Conversation, lent: Mapping[str, BrowserTool]) -> None:
+        """The turn begins in this conversation, with these tools."""
+        self._conversation, self._lent = conversation, lent
         self.shower.names = {name: tool.own_name for name, tool in lent.items()}
         if self._resumes:  # what the last answer has shown is not shown again
-            self.waited = last_turn(session.messages)
-            self._finished = {call.id for call in _calls(session.last)}
+            self.waited = last_turn(conversation.messages)
+            self._finished = {call.id for call in _calls(conversation.last)}
 
     def hear(self, happening: Happening, turn: str) -> None:
-        """What `Turns` tells."""
+        """A listener of the session."""
         if not self.run:
             self.run = turn
             self._out.begin(self.thread, turn, self.is_new)
@@ -117,8 +117,8 @@ class Following:
 
     def _greet(self) -> None:
         """An answer that goes on begins with what the person said last; a stream echoes results instead, below."""
-        if self._resumes and not self._out.streams and self._session is not None:
-            messages = self._session.messages
+        if self._resumes and not self._out.streams and self._conversation is not None:
+            messages = self._conversation.messages
             seq = _begin_of_turn(messages) + 1
             said = messages[seq - 1] if seq <= len(messages) else None
             if type(said) is UserMessage:
@@ -127,7 +127,7 @@ class Following:
     def _ended(self, reason: EndReason) -> None:
         self._out.end()
         self._catch_up()
-        if self._session is None:
+        if self._conversation is None:
             return
         self._waits = reason == "pending"  # `suspend` tells the rest
         if not self._waits:
@@ -138,20 +138,20 @@ class Following:
             self._out.update({"status": status, "node": node, **more})
 
     def _words(self, text: str, *, thinking: bool) -> None:
-        if self._out.streams and self._session is not None:
-            number = self._numbers.of(len(self._session.messages) + 1)
+        if self._out.streams and self._conversation is not None:
+            number = self._numbers.of(len(self._conversation.messages) + 1)
             self._out.message(self.shower.delta(number, text, time.time(), thinking=thinking))
 
     def _has_result(self, finished: CallFinished) -> None:
-        if self._session is None:
+        if self._conversation is None:
             return
         is_echo = finished.id in self._finished
         if is_echo and not (self._out.streams and finished.name in self._lent):
             return
         self._finished.add(finished.id)
-        for place, call in enumerate(_calls(self._session.last)):
+        for place, call in enumerate(_calls(self._conversation.last)):
             if call.id == finished.id:
-                number = self._numbers.of(len(self._session.messages) + 1)
+                number = self._numbers.of(len(self._conversation.messages) + 1)
                 message = self.shower.outcome(number, place, call, finished.envelope, time.time())
                 status = "tool_result" if finished.status == "success" else "tool_failed"
                 told: JsonObject = {"status": status, "node": TOOLS, "tool_name": self._own(call.name)}
@@ -159,9 +159,9 @@ class Following:
 
     def _catch_up(self) -> None:
         """Show the messages that the conversation has got meanwhile."""
-        if self._session is None:
+        if self._conversation is None:
             return
-        messages = self._session.messages
+        messages = self._conversation.messages
         if self._seen is None:
             self._seen = len(messages) if self._resumes else _begin_of_turn(messages)
         for seq in range(self._seen + 1, len(messages) + 1):
@@ -179,10 +179,10 @@ class Following:
 
         The ledger has the calls as hooks and persons have left them, and of which nobody has to be asked any more.
         """
-        if not self._waits or self._session is None:
+        if not self._waits or self._conversation is None:
             return
-        number = self._numbers.of(len(self._session.messages) + 1)
-        for place, call in enumerate(_calls(self._session.last)):
+        number = self._numbers.of(len(self._conversation.messages) + 1)
+        for place, call in enumerate(_calls(self._conversation.last)):
             record = None if call.id in self._finished else await ledger.find(call.id)
             if record is None or record.state != "pending" or not is_of(record, client):
                 continue
@@ -199,7 +199,7 @@ class Following:
 
     @property
     def _most_rounds(self) -> int | None:
-        return None if self._session is None else self._session.limits.rounds
+        return None if self._conversation is None else self._conversation.limits.rounds
 
     def _own(self, name: str) -> str:
         return self.shower.names.get(name, name)

@@ -51,25 +51,23 @@ async def invoke(doors: GraphDoors, client: Client, request: Request) -> msgspec
     body = await body_of(request)
     key = request.headers.get("idempotency-key", "")[:200]
     answer = await doors.answers.answer(
-        client.id, key, fingerprint(body), lambda: _encoded(doors, client, graph.read_asked(body))
+        client.id, key, fingerprint(body), lambda: _answer(doors, client, graph.read_asked(body))
     )
     return msgspec.Raw(answer)
 
 
-async def _encoded(doors: GraphDoors, client: Client, asked: Asked) -> bytes:
-    return _ENCODER.encode(await _answer(doors, client, asked))
-
-
-async def _answer(doors: GraphDoors, client: Client, asked: Asked) -> InvokeAnswer:
+async def _answer(doors: GraphDoors, client: Client, asked: Asked) -> bytes:
     out = Collected()
-    running = doors.runs.start(doors.runs.run(client, asked, out))
+    running = asyncio.create_task(doors.runs.run(client, asked, out))
+    doors.runs.keep(running)
     await asyncio.wait([running], timeout=LONGEST)
     if not running.done():
         text = "The run is still at work: look into its thread later (/v1/threads/…/messages), or stop it."
         raise Refusal(504, "GRAPH_TIMEOUT", text)
     meta = running.result().meta
     if asked.response_granularity == "low":
-        return InvokeAnswer(messages=out.messages, meta=meta)
+        return _ENCODER.encode(InvokeAnswer(messages=out.messages, meta=meta))
     state = await state_of(doors, client, meta.thread_id)
     is_full = asked.response_granularity == "full"
-    return InvokeAnswer(messages=out.messages, state=state if is_full else None, context=state.context, meta=meta)
+    answer = InvokeAnswer(messages=out.messages, state=state if is_full else None, context=state.context, meta=meta)
+    return _ENCODER.encode(answer)

@@ -153,7 +153,7 @@ async def own_names(doors: GraphDoors, thread: str, owner: str) -> Mapping[str, 
     """The names of the tools of clients that were called in this thread; of one name on two, the one called last."""
     names: dict[str, str] = {}
     for facts in await doors.store.threads.tools_called(thread, owner=owner):
-        if facts.is_in_a_browser and facts.origin is not None:
+        if facts.answered_by == "request" and facts.origin is not None:
             names |= names_of((await doors.book.of_run(facts.origin.name, None, set_of(facts.origin))).tools)
     return names
 

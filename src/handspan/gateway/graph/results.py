@@ -89,8 +89,8 @@ def _refusal(
 
 def is_of(record: CallRecord, client: str) -> bool:
     """Whether this is a call that was handed to this client."""
-    origin = record.tool.origin
-    return origin is not None and origin.kind == "browser" and origin.name == client
+    tool = record.tool
+    return tool.answered_by == "request" and tool.origin is not None and tool.origin.name == client
 
 
 def _is_late(record: CallRecord) -> bool:

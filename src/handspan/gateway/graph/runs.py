@@ -7,15 +7,18 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from handspan.agent.session import Session
+from handspan.agent.conversation import Conversation
+from handspan.agent.refusals import SessionBusy
+from handspan.agent.session import GIVEN_UP, NOTHING_TO_DO, Equip
+from handspan.agent.sessions import Sessions
+from handspan.agent.tasks import Tasks
 from handspan.core.artifacts import Artifacts
 from handspan.core.errors import NotYours
 from handspan.core.events import Ended, EndReason
+from handspan.core.messages import UserMessage
 from handspan.core.principals import Principal
 from handspan.core.store import Store
 from handspan.engine.engine import Engine
-from handspan.gateway.conversations.tasks import Tasks
-from handspan.gateway.conversations.turns import NOTHING_TO_DO, Equip, SessionBusy, Turns
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph.following import Following, Out
 from handspan.gateway.graph.results import Answered, Results, is_of
@@ -61,20 +64,22 @@ class Runs:
         store: Store,
         engine: Engine,
         artifacts: Artifacts,
-        turns: Turns,
+        sessions: Sessions,
         tools: BrowserTools,
         book: ToolBook,
     ) -> None:
         self._store = store
         self._engine = engine
         self._artifacts = artifacts
-        self._turns = turns
+        self._sessions = sessions
         self._tools = tools
         self._book = book
         self._results = Results(store.ledger, artifacts)
         self._tasks = Tasks()
         self.start = self._tasks.start
-        """Lets work go on whatever becomes of who asked for it."""
+        """Lets work go on whatever becomes of the request for it."""
+        self.keep = self._tasks.add
+        """The same for a task that has begun."""
 
     async def close(self) -> None:
         """Wait until those are over whose turns have ended."""
@@ -91,21 +96,26 @@ class Runs:
         What a run writes is committed as one where it can be: a request then waits for the disk once, at its end.
         """
         async with self._store.unit_of_work(_WITHIN):
-            following, ended = await (
-                self._go_on(client, asked, out) if asked.results else self._begin(client, asked, out)
-            )
+            if asked.results:
+                following, ended = await self._go_on(client, asked, out)
+            else:
+                message, following, equip = await self._prepare(client, asked, out)
+                session, agent = self._sessions.get(following.thread, client.who.owner), asked.config.agent
+                handle = session.say(client.who, message, following.hear, agent=agent, equip=equip, gives_up=True)
+                ended = await handle.end()
         return await self._run(client, following, ended)
 
     async def stop(self, client: Client, thread: str) -> bool:
         """End what runs or waits in this thread; False when nothing does, or it is not the owner's. Then it is over."""
-        was_running = await self._turns.abort(thread, client.who.owner)
+        was_running = self._sessions.abort(thread, client.who.owner)
         try:
             if await self._store.conversations.find(thread, owner=client.who.owner) is None:
                 return was_running
         except NotYours:
             return False
         try:  # what was stopped before it had begun to go on still waits
-            return await self._turns.give_up(thread, client.who) or was_running
+            session = self._sessions.get(thread, client.who.owner)
+            return await session.give_up(client.who).end() is GIVEN_UP or was_running
         except SessionBusy:
             if was_running:
                 return True
@@ -116,25 +126,17 @@ class Runs:
         records = await self._store.ledger.open_calls(owner=client.who.owner, session=thread)
         return [record.id for record in records if record.state == "pending" and is_of(record, client.id)]
 
-    async def _begin(self, client: Client, asked: Asked, out: Out) -> tuple[Following, Ended]:
+    async def _prepare(self, client: Client, asked: Asked, out: Out) -> tuple[UserMessage, Following, Equip]:
+        """What is said, what hears the answer, and the tools for it."""
         who, config = client.who, asked.config
         message = await message_of(asked.said, self._artifacts, who.owner)
-        bound = await self._turns.bind(config.thread_id or None, who, agent=config.agent)
+        bound = await self._sessions.bind(config.thread_id or None, who, agent=config.agent)
         thread = bound.session_id
         tools = await self._book.of_run(client.id, asked.tools)
         numbers = await self._numbers(thread, who.owner, bound.removed)
         following = Following(Shower(thread), numbers, out, resumes=False)
         following.is_new = bound.message_count == 0
-        ended = await self._turns.say(
-            thread,
-            who,
-            message,
-            following.hear,
-            agent=config.agent,
-            equip=self._equipment(client, thread, tools, asked, following),
-            gives_up=True,
-        )
-        return following, ended
+        return message, following, self._equipment(client, thread, tools, asked, following)
 
     async def _go_on(self, client: Client, asked: Asked, out: Out) -> tuple[Following, Ended]:
         who = client.who
@@ -152,7 +154,7 @@ class Runs:
             are_taken = await self._settle(answered)
             return are_taken
 
-        ended = await self._turns.resume(thread, who, following.hear, equipment, take)
+        ended = await self._sessions.get(thread, who.owner).resume(who, following.hear, equipment, take).end()
         if ended is NOTHING_TO_DO and not are_taken:
             await self._results.read(asked, owner=who.owner, client=client.id)  # it tells which, and why
             text = "Another request has answered one of these calls meanwhile: each can be answered only once."
@@ -176,15 +178,15 @@ class Runs:
         origin = has.origin(client.id, thread)
 
         @contextmanager
-        def equip(session: Session) -> Iterator[None]:
-            limits = session.limits
-            with self._tools.lent(has.tools, session.agent.nodes, origin, thread) as lent:
-                session.limits = structs.replace(limits, rounds=_fewer(limits.rounds, asked.recursion_limit))
-                following.equip(session, lent)
+        def equip(conversation: Conversation) -> Iterator[None]:
+            limits = conversation.limits
+            with self._tools.lent(has.tools, conversation.agent.nodes, origin, thread) as lent:
+                conversation.limits = structs.replace(limits, rounds=_fewer(limits.rounds, asked.recursion_limit))
+                following.equip(conversation, lent)
                 try:
                     yield
                 finally:
-                    session.limits = limits
+                    conversation.limits = limits
 
         return equip
 

@@ -32,11 +32,11 @@ async def stop(doors: GraphDoors, client: Client, request: Request) -> StopAnswe
 async def fix(doors: GraphDoors, client: Client, request: Request) -> FixAnswer:
     """Close the calls that nobody will answer any more."""
     thread = graph.read_stop(await body_of(request))
-    if doors.turns.state(thread, client.who.owner) is not None:
+    if doors.sessions.state(thread, client.who.owner) is not None:
         text = "A run is at work in this thread: stop it, or wait for its end."
         return FixAnswer(message=text, removed_count=0, state=await _state(doors, client, thread))
     waiting = await doors.store.ledger.open_calls(owner=client.who.owner, session=thread)  # whichever client's
-    count = sum(record.tool.is_in_a_browser for record in waiting)
+    count = sum(record.tool.answered_by == "request" for record in waiting)
     closed = count if await doors.runs.stop(client, thread) else 0
     state = await _state(doors, client, thread)
     return FixAnswer(message=f"Closed {closed} open calls.", removed_count=closed, state=state)

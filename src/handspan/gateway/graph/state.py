@@ -47,7 +47,7 @@ async def clear_state(doors: GraphDoors, client: Client, request: Request) -> Do
     refuse_at_work(doors, client, thread_id)
     known = await doors.store.conversations.get(thread_id, owner=owner)
     if known.state == "waiting":
-        await doors.turns.give_up(thread_id, client.who)
+        await doors.sessions.get(thread_id, owner).give_up(client.who).end()
     before = await doors.store.conversations.load(thread_id, owner=owner)
     await doors.store.threads.clear(thread_id, owner=owner)
     await forget_name(doors, known, before)
@@ -62,7 +62,7 @@ async def state_of(doors: GraphDoors, client: Client, thread_id: str) -> GraphSt
     entries = await doors.store.threads.entries(thread_id, owner=owner)
     step = _rounds([entry.message for entry in entries if not entry.place])
     context = list(shown(Shower(thread_id, names), entries))
-    if known.state == "running" or doors.turns.state(thread_id, owner) is not None:
+    if known.state == "running" or doors.sessions.state(thread_id, owner) is not None:
         meta = ExecutionMeta(current_node=MODEL, step=step, status="running", thread_id=thread_id)
     elif known.state == "waiting":
         records = await doors.store.ledger.open_calls(owner=owner, session=thread_id)

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from starlette.requests import Request
 
+from handspan.agent.titles import title_of
 from handspan.core.messages import Message
 from handspan.core.records import SessionRecord
-from handspan.gateway.conversations.titles import title_of
 from handspan.gateway.graph.asking import body_of, id_of, paging_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import Client
@@ -19,7 +19,7 @@ async def threads(doors: GraphDoors, client: Client, request: Request) -> Thread
     """The owner's threads, the last active first."""
     part, owner = paging_of(request), client.who.owner
     found = await doors.store.threads.page(owner=owner, search=part.search, offset=part.offset, limit=part.limit)
-    runs = {turn.session_id: turn.turn_id for turn in doors.turns.running(owner)}
+    runs = {turn.session_id: turn.turn_id for turn in doors.sessions.running(owner)}
     return ThreadsAnswer([_shown(one, runs.get(one.id)) for one in found])
 
 
@@ -27,7 +27,7 @@ async def thread(doors: GraphDoors, client: Client, request: Request) -> ThreadA
     """One thread, without its messages."""
     thread_id, owner = id_of(request, "thread_id"), client.who.owner
     found = await doors.store.conversations.get(thread_id, owner=owner)
-    turn = doors.turns.state(thread_id, owner)
+    turn = doors.sessions.state(thread_id, owner)
     return ThreadAnswer(ThreadData(_shown(found, None if turn is None else turn.turn_id)))
 
 
@@ -50,7 +50,7 @@ async def forget_name(doors: GraphDoors, known: SessionRecord, removed: Iterable
 
 def refuse_at_work(doors: GraphDoors, client: Client, thread_id: str) -> None:
     """`Refusal` (409) while a run of this gateway is at work in the thread, or stands in line for it."""
-    if doors.turns.state(thread_id, client.who.owner) is not None:
+    if doors.sessions.state(thread_id, client.who.owner) is not None:
         text = f"The thread {thread_id!r} is at work: wait for its run to end, or stop it (POST /v1/graph/stop)."
         raise Refusal(409, "GRAPH_BUSY", text)
 

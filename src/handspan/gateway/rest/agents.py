@@ -4,9 +4,9 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
+from handspan.agent.agents import KnownAgent, selects, ticked, unticked
 from handspan.core.agents import GENERAL, Agent, Mode, mode_asks, mode_refuses
 from handspan.core.errors import ConfigError
-from handspan.gateway.conversations.agents import KnownAgent, selects, ticked, unticked
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, Visit
 from handspan.gateway.rest.shown import SOMETHING, AgentName, ToolName

@@ -61,7 +61,7 @@ def open_door(parts: GatewayParts) -> Door:
         app=parts.app,
         artifacts=parts.app.artifacts,
         auth=parts.auth,
-        turns=parts.turns,
+        sessions=parts.sessions,
         questions=parts.questions,
         devices=parts.devices,
         forget_device=partial(forget_device, parts),

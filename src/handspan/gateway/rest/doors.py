@@ -5,12 +5,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from handspan.agent.sessions import Sessions
 from handspan.core.errors import StoreError
 from handspan.core.store import KeptArtifacts, Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
-from handspan.gateway.conversations.questions import AwaitedQuestions
-from handspan.gateway.conversations.turns import Turns
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.tries import Tries
@@ -19,6 +18,7 @@ from handspan.gateway.http.idempotency import AskedCalls, Replays
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
+from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
 
 BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
@@ -49,7 +49,7 @@ class Doors(Struct, kw_only=True):
     app: App
     artifacts: KeptArtifacts
     auth: Auth
-    turns: Turns
+    sessions: Sessions
     questions: AwaitedQuestions
     devices: Devices
     forget_device: Callable[[str, str], Awaitable[bool]]

@@ -5,9 +5,9 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
+from handspan.agent.refusals import RefusalCode, TurnRefused
 from handspan.core.errors import ConfigError, ErrorCode, StoreError, ToolError
 from handspan.core.values import encode
-from handspan.gateway.conversations.turn_refusals import RefusalCode, TurnRefused
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE
 

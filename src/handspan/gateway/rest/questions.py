@@ -1,10 +1,11 @@
-"""Questions to the caller: what is asked, and the answer (SPEC P5)."""
+"""Questions to the caller: what is asked, and the answer (SPEC P5, P6)."""
 
 from typing import Final, Literal
 
 from msgspec import Struct
 
-from handspan.core.questions import Answer, Question, QuestionKind
+from handspan.core.errors import InvalidAnswer
+from handspan.core.questions import Answer, Question, QuestionAction, QuestionKind
 from handspan.core.values import Json
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, Visit
@@ -25,13 +26,18 @@ class ShownQuestion(Struct, frozen=True):
     id: str
     kind: QuestionKind
     call_id: str
+    """Empty where no call waits for the answer."""
     tool: str
     arguments: dict[str, Json]
     subject: str
-    """The permission that is asked for, or why approval is needed."""
+    """The permission that is asked for, why approval is needed, or the question itself."""
     session: str
     expires_in: float
     """Seconds until silence counts as no."""
+    schema: dict[str, Json] | None = None
+    """The JSON Schema of the answer's `value`; null where none is asked for."""
+    action: QuestionAction | None = None
+    """What to start (`login`) or to compare (`trust`) before the answer."""
 
 
 class QuestionList(Struct, frozen=True):
@@ -48,6 +54,8 @@ class GivenAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     """Remember it for this tool as it is now."""
     arguments: dict[str, Json] | None = None
     """Edit and approve: the call shall run with these instead."""
+    value: Json = None
+    """With `allow`: what the question's schema asks for."""
 
 
 class Accepted(Struct, frozen=True):
@@ -66,9 +74,13 @@ async def questions(visit: Visit, query: QuestionQuery) -> QuestionList:
 
 @family.post("/api/questions/{question_id}/answer", size="large")
 async def answer(visit: Visit, question_id: str, body: GivenAnswer) -> Accepted:
-    """Answer a question; the first answer wins."""
-    given = Answer(body.decision, body.always, body.arguments)
-    if not await visit.doors.questions.answer(question_id, given, owner=visit.owner):
+    """Answer a question; the first answer wins. A value that does not fit is refused, and the question stays open."""
+    given = Answer(body.decision, body.always, body.arguments, value=body.value)
+    try:
+        is_taken = await visit.doors.questions.answer(question_id, given, owner=visit.owner)
+    except InvalidAnswer as error:
+        raise Refusal(422, "invalid_answer", str(error)) from None
+    if not is_taken:
         shown = question_id if len(question_id) <= 60 else f"{question_id[:60]}…"
         text = f"There is no open question {shown!r}: it was answered, its time is over, or it is not yours."
         raise Refusal(404, "not_found", text)
@@ -86,4 +98,6 @@ def _shown(question: Question) -> ShownQuestion:
         question.subject,
         question.session,
         max(0.0, question.expires_in),
+        question.schema,
+        question.action,
     )

@@ -165,7 +165,7 @@ async def create_session(visit: Visit, body: NewSession) -> ShownSession:
 async def running(visit: Visit) -> RunningList:
     """Sessions whose turn runs now."""
     shown = []
-    for turn in visit.doors.turns.running(visit.owner):
+    for turn in visit.doors.sessions.running(visit.owner):
         one = await visit.doors.store.conversations.find(turn.session_id, owner=visit.owner)
         if one is None:  # its first turn has not come to the point where it is kept
             continue
@@ -197,7 +197,7 @@ async def messages(visit: Visit, session_id: str, query: MessagesQuery) -> Messa
 async def state(visit: Visit, session_id: str) -> ShownState:
     """Whether a turn runs."""
     found = await _find(visit, session_id)
-    turn = visit.doors.turns.state(session_id, visit.owner)
+    turn = visit.doors.sessions.state(session_id, visit.owner)
     if turn is None:
         return ShownState(session_id, found.state)
     return ShownState(session_id, "running", turn.turn_id, moment(turn.wanted_at))
@@ -223,7 +223,7 @@ async def delete(visit: Visit, session_id: str) -> DeletedSession:
 async def abort(visit: Visit, session_id: str) -> AbortStatus:
     """Stop the turn, if one runs. What arrived is kept."""
     await _find(visit, session_id)
-    stopped = await visit.doors.turns.abort(session_id, visit.owner)
+    stopped = visit.doors.sessions.abort(session_id, visit.owner)
     return AbortStatus("aborted" if stopped else "no_active_response")
 
 

@@ -10,11 +10,14 @@ from handspan.config.settings import Settings
 from handspan.core.context import ToolContext, no_progress
 from handspan.core.errors import ConfigError
 from handspan.core.principals import Principal
+from handspan.core.sources import SourceState
 from handspan.core.version import VERSION
+from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.open_answers import Health, Pong
 from handspan.gateway.rest.route import Family, Visit
 from handspan.models.choice import choose
+from handspan.models.projection import EncodedProjection
 from handspan.tools.memory import MemoryRead
 
 family: Final = Family("status")
@@ -47,6 +50,8 @@ class Status(Struct, frozen=True):
     tools: int
     agent: str
     """The agent that is meant where none is named."""
+    sources: dict[str, SourceState]
+    """What supplies tools, by name. What exactly is wrong with one is shown to `admin` tokens."""
 
 
 class WhichModel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,6 +127,7 @@ async def status(visit: Visit) -> Status:
         sandbox=(await app.sandbox.ready()).active,
         tools=len(app.registry.toolbox(agent, visit.who).specs()),
         agent=agent.name,
+        sources={source.name: _shown_state(visit, source.state) for source in app.sources},
     )
 
 
@@ -164,7 +170,13 @@ async def _which(visit: Visit, named: str) -> ChosenModel:
             raise
         raise Refusal(404, "not_found", str(error)) from None
     model = chosen.model
-    return ChosenModel(model.name, getattr(model.projection(), "api", model.name), chosen.why)
+    projection = model.projection()
+    provider = projection.api if isinstance(projection, EncodedProjection) else model.name
+    return ChosenModel(model.name, provider, chosen.why)
+
+
+def _shown_state(visit: Visit, state: SourceState) -> SourceState:
+    return state if may(visit.who, ADMIN) else state.without_details()
 
 
 def _temperature(settings: Settings) -> float:

@@ -1,6 +1,6 @@
 """The tools: what there is, who can call it, why somebody can't, and the switches (SPEC R1, R4, R8, R9)."""
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -10,6 +10,7 @@ from handspan.core.errors import ToolError
 from handspan.core.principals import OriginKind, ScopeKind
 from handspan.core.tool import Annotations
 from handspan.core.values import JsonObject
+from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.live import EVERYBODY
 from handspan.gateway.rest.agents import agent_called
 from handspan.gateway.rest.errors import not_found
@@ -21,6 +22,7 @@ from handspan.registry.toolbox import Toolbox
 
 family: Final = Family("tools")
 
+DefinitionState: TypeAlias = Literal["agreed", "new", "changed", "changed_blocked"]
 _Boxes: TypeAlias = list[tuple[Agent, Toolbox]]
 
 
@@ -65,6 +67,10 @@ class ShownTool(Struct, frozen=True):
     """The caller's agents that can call it (SPEC R4)."""
     disabled_by: str | None
     """The pattern that switches it off."""
+    internal: bool
+    """Hidden from agents until a skill that is on names it (SPEC C2)."""
+    definition: DefinitionState
+    """Whether a person agreed to it as it is. `changed_blocked`: it can't be called before that (SPEC T5)."""
 
 
 class ToolList(Struct, frozen=True):
@@ -137,7 +143,9 @@ async def why(visit: Visit, name: str, query: WhyQuery) -> Why:
     if query.session:
         await visit.doors.store.conversations.get(query.session, owner=visit.owner)
     agent = await agent_called(visit, query.agent)
-    reasons = visit.doors.app.registry.toolbox(agent, visit.who, query.session).why(name)
+    app = visit.doors.app
+    box = app.registry.toolbox(agent, visit.who, query.session)
+    reasons = app.explain(box, name, for_operator=may(visit.who, ADMIN))
     shown = [ShownReason(reason.ok, reason.text) for reason in reasons]
     return Why(name, agent.name, all(reason.ok for reason in reasons), shown)
 
@@ -224,4 +232,12 @@ def _shown(visit: Visit, entry: Entry, boxes: _Boxes) -> ShownTool:
         fingerprint=spec.fingerprint,
         agents=_callers(visit, boxes, entry),
         disabled_by=disabled_by,
+        internal=entry.internal,
+        definition=_definition(entry),
     )
+
+
+def _definition(entry: Entry) -> DefinitionState:
+    if entry.change is None:
+        return "agreed"
+    return "new" if entry.is_new else "changed_blocked" if entry.change.blocks else "changed"

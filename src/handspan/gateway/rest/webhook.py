@@ -82,13 +82,14 @@ def _check_tries(visit: Visit) -> None:
 
 
 async def _answer(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
-    turns, who = visit.doors.turns, visit.who
+    sessions, who = visit.doors.sessions, visit.who
     persona = body.persona or headers.x_persona
     if persona:
         await agent_called(visit, persona)
-    bound = await turns.bind(headers.x_session_id or None, who, agent=persona)
+    bound = await sessions.bind(headers.x_session_id or None, who, agent=persona)
     session_id = bound.session_id
-    ended = await turns.say(session_id, who, UserMessage((Text(body.message),)), lambda *_: None, agent=persona)
+    session = sessions.get(session_id, who.owner)
+    ended = await session.say(who, UserMessage((Text(body.message),)), lambda *_: None, agent=persona).end()
     match ended.reason:
         case "pending":
             return Reply(WaitingAnswer("pending", session_id), 202)

@@ -115,7 +115,9 @@ class StoredLedger:
         if record.state is not None:  # one that never got in may bear the id of one that is at work
             self._at_work.pop(record.id, None)
         unit = self._database.unit
-        if unit is not None and not record.tool.is_elsewhere:  # a client is told only what is kept (ws.md 5.3)
+        if (
+            unit is not None and record.tool.answered_by != "connection"
+        ):  # a client is told only what is kept (ws.md 5.3)
             return self._finish_with(unit, record, result)
         if self._has_gathered_result(record.id):
             return False
@@ -199,7 +201,7 @@ class StoredLedger:
         taken = [
             record
             for run, record in pending
-            if record.tool.is_elsewhere and (run is None or run == self._run or run in lost)
+            if record.tool.answered_by == "connection" and (run is None or run == self._run or run in lost)
         ]
         connection.executemany("UPDATE calls SET run = ? WHERE id = ?", [(self._run, record.id) for record in taken])
         return taken

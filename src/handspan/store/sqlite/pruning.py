@@ -22,10 +22,12 @@ _CAN_GO: Final = (
 _OLD: Final = f"SELECT id, size FROM calls WHERE owner = ? AND at < ? AND {_CAN_GO} ORDER BY at, id LIMIT ?"
 _REMOVE: Final = f"DELETE FROM calls WHERE id = ? AND {_CAN_GO}"
 _REMOVE_QUESTIONS: Final = "DELETE FROM questions WHERE call_id = ?1 AND NOT EXISTS (SELECT 1 FROM calls WHERE id = ?1)"
+_REMOVE_WITHOUT_CALL: Final = "DELETE FROM questions WHERE call_id = '' AND expires_at < ?"
 
 
 async def prune(database: Database, before: float) -> int:
     """Remove every call that ended before that time; how many there were. Others read and write in between."""
+    await database.write(lambda connection: connection.execute(_REMOVE_WITHOUT_CALL, (before,)).rowcount)
     removed = 0
     while old := await database.read(partial(_some_old, before)):
         count = await database.write(partial(_remove, old, before))

@@ -95,7 +95,9 @@ def _give(question_id: str, answer: Answer, owner: str, now: float, connection: 
 
 
 def _is_remembered(question: Question, answer: Answer) -> bool:
-    """SPEC P2: a granted permission is remembered, a single "no" is not."""
+    """SPEC P2: a granted permission is remembered, a single "no" is not; what was typed or logged into never is."""
+    if question.kind in ("input", "login"):
+        return False
     granted = question.kind == "permission" and answer.decision == "allow"
     return granted or answer.always or answer.decision == "deny_forever"
 

@@ -84,7 +84,9 @@ class Closing:
         if record.state == "accepted":
             return self._unless_answerable(record, run)
         is_late = record.expires_at is not None and record.expires_at <= self._now
-        if record.state == "pending" and record.tool.is_elsewhere:  # one clock for whoever waits for its client
+        if (
+            record.state == "pending" and record.tool.answered_by == "connection"
+        ):  # one clock for whoever waits for its client
             return _came_too_late(record) if is_late else None
         if self._is_alive(run):  # it has a clock of its own there
             return None
@@ -168,7 +170,7 @@ def _unknown_outcome(record: CallRecord) -> Failure:
 
 
 def _came_too_late(record: CallRecord) -> Failure:
-    if record.tool.is_elsewhere:  # ws.md 6.7 j: it was handed out, and may have run
+    if record.tool.answered_by == "connection":  # ws.md 6.7 j: it was handed out, and may have run
         text = f"{record.name!r} was handed to its client, and no answer came in time: nobody knows what came of it."
         return Failure("unknown_outcome", f"{text} {_advice(record)}")
     return Failure("timeout", f"No outcome of {record.name!r} came in time: nobody waits for it any more.")

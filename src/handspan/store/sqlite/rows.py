@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from handspan.core.calls import CallRecord, ToolFacts
+from handspan.core.calls import CallRecord, decode_facts
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.results import Attachment, Failure, Success, ToolResult, encode_envelope
 from handspan.core.values import Arguments, Json, encode, plain
@@ -31,7 +31,6 @@ class _Envelope(Struct):
     message: str = ""
 
 
-_facts: Final = msgspec.json.Decoder(ToolFacts)
 _envelope: Final = msgspec.json.Decoder(_Envelope)
 _attachments: Final = msgspec.json.Decoder(tuple[Attachment, ...])
 
@@ -54,7 +53,7 @@ def record_of(row: Row) -> CallRecord:
     return CallRecord(
         id=call_id,
         name=name,
-        tool=_facts.decode(tool),
+        tool=decode_facts(tool),
         arguments=arguments_of(form, arguments),
         owner=owner,
         session=session,

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.calls import ToolFacts
+from handspan.core.calls import ToolFacts, decode_facts
 from handspan.core.errors import StoreError
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage
 from handspan.core.records import SessionRecord, ThreadEntry
@@ -71,7 +71,7 @@ class StoredThreads:
         sql = "SELECT tool FROM calls WHERE session = ? AND owner = ? GROUP BY tool ORDER BY MAX(at)"
         key = (plain(thread), plain(owner))
         rows = await self._database.read(lambda connection: connection.execute(sql, key).fetchall())
-        return [msgspec.json.decode(tool, type=ToolFacts) for (tool,) in rows]
+        return [decode_facts(tool) for (tool,) in rows]
 
     async def add(self, thread: str, messages: Sequence[Said], *, owner: str) -> None:
         """Put messages at the end, all or none; they cost nothing, since no model was asked.

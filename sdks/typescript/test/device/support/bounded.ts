@@ -1,4 +1,4 @@
-const SECONDS = 10;
+const SECONDS = 60;
 
 /** The promise's value, or an error that says what did not happen in time. */
 export async function bounded<T>(promise: Promise<T>, what: string): Promise<T> {

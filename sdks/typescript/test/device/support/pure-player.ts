@@ -33,6 +33,7 @@ export class PurePlayer implements Player {
   private stopped = new Set<string>();
   private asking = new Map<string, string | Run>();
   private large: ToolResultFrame[] = [];
+  private questions = new Set<string>();
 
   constructor(private readonly given: Case) {
     for (const { code = true, ...tool } of given.tools) {
@@ -43,7 +44,7 @@ export class PurePlayer implements Player {
 
   private begin(): void {
     const { role = 'device', label, concurrency = 1 } = this.given.client;
-    const capabilities = role === 'chat' ? [...CAN, 'events'] : CAN;
+    const capabilities = role === 'chat' ? [...CAN, 'events', 'questions', 'question_kinds'] : CAN;
     const hello = { type: 'connect', v: 1, role, label, capabilities, device_name: 'test' } as const;
     this.memory = new Memory(this.file, () => NOW);
     this.peer = new Peer(hello, this.tools, this.memory, concurrency);
@@ -111,6 +112,11 @@ export class PurePlayer implements Player {
     }
   }
 
+  async answer(id: string, said: JsonObject): Promise<void> {
+    if (!this.questions.delete(id)) throw new Error(`nobody asks ${id}`);
+    this.do(this.peer.answered({ type: 'answer', id, ...(said as unknown as { decision: Decision }) }));
+  }
+
   async restart(): Promise<void> {
     if (!this.given.client.state) this.file = null;
     this.begin();
@@ -153,7 +159,10 @@ export class PurePlayer implements Player {
       else if (action.do === 'run') this.run(action);
       else if (action.do === 'stop') this.stopped.add(action.id);
       else if (action.do === 'ask') this.asking.set(action.request.permission, action.request.id);
-      else if (action.do === 'happened') this.events.push(action.event);
+      else if (action.do === 'question') {
+        if (this.questions.has(action.question.id)) throw new Error('it was asked before');
+        this.questions.add(action.question.id);
+      } else if (action.do === 'happened') this.events.push(action.event);
     }
   }
 }

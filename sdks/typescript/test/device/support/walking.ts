@@ -14,6 +14,8 @@ export interface Player {
   nothingMore(): Promise<JsonObject[]>;
   end(callId: string, how: JsonObject): Promise<void>;
   decide(permission: string, decision: Decision, howToEnable: string): Promise<void>;
+  /** The person, who is being asked this, answers. */
+  answer(questionId: string, said: JsonObject): Promise<void>;
   restart(): Promise<void>;
   unregister(name: string): Promise<void>;
   runs(tool: string): number;
@@ -56,7 +58,10 @@ export async function walk(one: Case, player: Player): Promise<void> {
         await player.end(String(given.id), given);
         break;
       case 'person':
-        await player.decide(String(given.permission), given.says as Decision, String(given.how_to_enable ?? ''));
+        if ('question' in given) {
+          const { question, says, ...more } = given;
+          await player.answer(String(question), { decision: says ?? null, ...more });
+        } else await player.decide(String(given.permission), given.says as Decision, String(given.how_to_enable ?? ''));
         break;
       case 'restart':
         await player.restart();

@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { Device } from '../../../src/device/device.js';
 import type { Decision, Json, JsonObject } from '../../../src/device/frames.js';
 import type { PermissionAnswer } from '../../../src/device/permission.js';
+import type { QuestionAnswer } from '../../../src/device/question.js';
 import type { CallContext } from '../../../src/device/tool.js';
 import { bounded, Queue } from './bounded.js';
 import type { Case } from './cases.js';
@@ -20,6 +21,7 @@ export class WiredPlayer implements Player {
   private readonly counts = new Map<string, number>();
   private orders = new Map<string, Queue<JsonObject>>();
   private decisions = new Map<string, Queue<PermissionAnswer>>();
+  private answers = new Map<string, Queue<QuestionAnswer>>();
   private events: Json[] = [];
   private happenings = new Queue<true>();
 
@@ -36,6 +38,7 @@ export class WiredPlayer implements Player {
     this.alive = life;
     this.orders = new Map();
     this.decisions = new Map();
+    this.answers = new Map();
     this.events = [];
     this.device = new Device({
       url: this.server.url,
@@ -53,6 +56,7 @@ export class WiredPlayer implements Player {
         : undefined,
       backoff: { first: 1, longest: 10 },
       onPermission: ({ permission }) => queueOf(this.decisions, permission).take(),
+      onQuestion: ({ id }) => queueOf(this.answers, id).take(),
     });
     for (const { code = true, ...tool } of this.given.tools) {
       const handler = (_: unknown, context: CallContext) => this.code(tool.name, context);
@@ -130,6 +134,10 @@ export class WiredPlayer implements Player {
 
   async decide(permission: string, decision: Decision, howToEnable: string): Promise<void> {
     queueOf(this.decisions, permission).put(howToEnable ? { decision, howToEnable } : decision);
+  }
+
+  async answer(questionId: string, said: JsonObject): Promise<void> {
+    queueOf(this.answers, questionId).put(said as QuestionAnswer);
   }
 
   async restart(): Promise<void> {

@@ -1,0 +1,196 @@
+"""Conversations put together: an agent with its skills, its model and its messages (SPEC A1, A3)."""
+
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakValueDictionary
+
+from msgspec import structs
+
+from handspan.agent.conversation import Conversation
+from handspan.agent.limits import TurnLimits
+from handspan.agent.log import StoredLog
+from handspan.agent.loop import Loop
+from handspan.agent.queue import PATIENCE
+from handspan.agent.session import Session
+from handspan.agent.skill_file import Skill
+from handspan.agent.skills import Skills, allowed_globs, instructions_with
+from handspan.agent.stored_turns import StoredTurns
+from handspan.agent.tasks import Tasks
+from handspan.agent.use_skill import UseSkill
+from handspan.core.agents import Agent
+from handspan.core.bus import Bus
+from handspan.core.context import Progress, no_progress
+from handspan.core.errors import ToolError
+from handspan.core.messages import Message
+from handspan.core.principals import BUILTIN, OPERATOR, Principal
+from handspan.core.records import SessionRecord, Total, UsageSum
+from handspan.core.store import Store
+from handspan.engine.caller import Caller
+from handspan.engine.engine import Engine
+from handspan.models.choice import Choice
+from handspan.registry.registry import Registry
+
+LAST: Final = "last"
+"""In place of an id: the session that was active last."""
+
+
+class ConversationLoader:
+    """Loads conversations, and opens sessions for a program that chooses agent and model itself."""
+
+    def __init__(self, store: Store, engine: Engine, registry: Registry, skills: Skills) -> None:
+        self._store = store
+        self._registry = registry
+        self._skills = skills
+        self._loaded: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
+        self.loop = Loop(engine, store.ledger)
+        self.stored_turns = StoredTurns(store.conversations, self.loop)
+        self.bus: Bus | None = None
+        self.tasks = Tasks()
+        self.patience = PATIENCE
+        self.is_open = True
+        registry.register(UseSkill(skills, self._use_skill), BUILTIN)
+
+    async def find(self, session_id: str, who: Principal = OPERATOR) -> SessionRecord:
+        """What is known of the session with this id, or of the last one; raises `ToolError` when there is none."""
+        kept = self._store.conversations
+        if session_id != LAST:
+            return await kept.get(session_id, owner=who.owner)
+        page = await kept.page(owner=who.owner, limit=1)
+        if not page.sessions:
+            raise ToolError("file_not_found", "There is no session yet to go on with: begin one.")
+        return page.sessions[0]
+
+    async def begin(
+        self, agent: Agent, choice: Choice, record: SessionRecord | None = None, who: Principal = OPERATOR
+    ) -> Session:
+        """A new session, or that one, with this agent and model until `change_agent` is called."""
+        if record is None:
+            record = await self._store.conversations.create(owner=who.owner, agent=agent.name)
+        session = Session(record.id, who.owner, self)
+        session.conversation = await self.load(agent, choice, record, who)
+        return session
+
+    async def load(self, agent: Agent, choice: Choice, record: SessionRecord, who: Principal) -> Conversation:
+        """The conversation of this session; what an earlier process left open in it is closed first."""
+        kept = self._store.conversations
+        if record.agent != agent.name:
+            await kept.choose_agent(record.id, agent.name, owner=who.owner)
+        messages = await kept.load(record.id, owner=who.owner)
+        await self._skills.refresh()
+        conversation = self._conversation(record.id, agent, choice, who, messages)
+        conversation.removed = record.removed
+        if record.state == "idle":  # what runs is another process's, what waits gets its results later
+            await self.loop.close(conversation)
+        return conversation
+
+    async def change_agent(self, session: Session, agent: Agent, choice: Choice) -> Conversation:
+        """The session goes on with another agent and its model; what was said stays."""
+        before = loaded(session)
+        who = before.caller.who
+        await self._store.conversations.choose_agent(session.id, agent.name, owner=who.owner)
+        await self._skills.refresh()
+        changed = self._conversation(session.id, agent, choice, who, before.messages)
+        changed.removed = before.removed
+        if agent == before.agent:  # only the model is another: what a person switched on stays on
+            self._act_with(changed, before.skills)
+        session.conversation = changed
+        return changed
+
+    async def usage(self, session: Session) -> list[str]:
+        """What the session used, a line for each model."""
+        sums = await self._store.usage.sums("model", owner=session.owner, session=session.id)
+        return usage_lines(sums)
+
+    def caller(
+        self,
+        agent: Agent,
+        who: Principal,
+        session_id: str,
+        progress: Progress = no_progress,
+        *,
+        in_turn: bool = True,
+        skill_tools: tuple[str, ...] | None = None,
+    ) -> Caller:
+        """A caller to make calls for in this session, in its turns or beside them."""
+        box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn, skill_tools=skill_tools)
+        return Caller(who, agent, box, session_id, progress)
+
+    # Sessions that a program has begun itself.
+
+    async def open(
+        self, session: Session, who: Principal, *, agent: str = "", name: str = ""
+    ) -> tuple[Conversation, SessionRecord]:
+        """The conversation as it is."""
+        record = await self._store.conversations.get(session.id, owner=session.owner)
+        return await self.prepare(loaded(session)), record
+
+    async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
+        """The conversation as it is."""
+        return await self.prepare(loaded(session))
+
+    def release(self, session: Session) -> None:
+        """Nothing to do: the program has it."""
+
+    # Skills.
+
+    async def prepare(self, conversation: Conversation) -> Conversation:
+        """The same, ready for a turn: its instructions tell what skills there are."""
+        if not conversation.knows_skills:  # not when it is loaded: reading them takes longer than all the rest
+            await self._skills.refresh()
+            self._act_with(conversation, conversation.skills)
+        return conversation
+
+    async def switch_on(self, session: Session, name: str) -> None:
+        """Let a skill be on in this session from the next round; raises `ToolError` when it can't be used."""
+        await self._skills.refresh()
+        conversation = loaded(session)
+        self._act_with(conversation, (*conversation.skills, self._skills.find(name)))
+        conversation.forget_projections()
+
+    async def _use_skill(self, session_id: str, skill: Skill) -> None:
+        conversation = self._loaded.get(session_id)
+        if conversation is not None:  # the instructions reach the model as the call's result
+            self._act_with(conversation, (*conversation.skills, skill))
+
+    def _act_with(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
+        """SPEC A3: the toolbox is what the skills' globs match; the instructions are the agent's and theirs."""
+        conversation.knows_skills = True
+        conversation.skills = tuple({skill.name: skill for skill in skills}.values())
+        words = instructions_with(conversation.agent, conversation.skills, self._skills.usable_lately())
+        agent = structs.replace(conversation.agent, instructions=words)
+        globs = allowed_globs(conversation.skills)
+        conversation.caller = self.caller(agent, conversation.caller.who, conversation.id, skill_tools=globs)
+
+    def _conversation(
+        self, session_id: str, agent: Agent, choice: Choice, who: Principal, messages: Sequence[Message]
+    ) -> Conversation:
+        caller = self.caller(agent, who, session_id)
+        log = StoredLog(self._store.conversations, who.owner, choice.price)
+        limits = TurnLimits(rounds=agent.max_tool_iterations or None)
+        made = self._loaded[session_id] = Conversation(session_id, caller, choice.model, log, messages, limits)
+        if agent.skills:
+            on, made.notes = self._skills.chosen(agent.skills)
+            self._act_with(made, on)
+        return made
+
+
+def loaded(session: Session) -> Conversation:
+    """The conversation of a session that has one."""
+    assert session.conversation is not None
+    return session.conversation
+
+
+def usage_lines(sums: Sequence[UsageSum]) -> list[str]:
+    """What was used, a line for each sum."""
+    return [
+        f"{one.of}: {one.replies} {'reply' if one.replies == 1 else 'replies'}, {_told(one.input)} tokens in, "
+        f"{_told(one.output)} out, cost {_told(one.cost, '.4f', ' USD')}"
+        for one in sums
+    ] or ["nothing yet"]
+
+
+def _told(total: Total, form: str = ".0f", unit: str = "") -> str:
+    """The sum in words: what is not known is never counted as 0 (SPEC M6)."""
+    if total.known is None:
+        return "unknown"
+    return f"{'at least ' if total.unknown else ''}{total.known:{form}}{unit}"

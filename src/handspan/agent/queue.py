@@ -1,0 +1,128 @@
+"""The turns of one session: one at a time, in the order of the requests, and each with an end, whatever happens."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeAlias
+
+from handspan.agent.refusals import GatewayStops, SessionBusy, TurnRefused
+from handspan.agent.tasks import Tasks
+from handspan.agent.turn import Handle, Turn
+from handspan.core.errors import HandspanError, ToolError
+from handspan.core.events import Ended, TurnFault
+from handspan.models.model import ModelError, NoModel
+
+Work: TypeAlias = Callable[[Turn], Awaitable[Ended]]
+"""What a turn does when it is its turn."""
+
+MOST_WAITING: Final = 8
+PATIENCE: Final = 30.0
+"""Seconds that a turn waits for the one before it."""
+
+_log = logging.getLogger(__name__)
+
+
+class TurnHost(Protocol):
+    """Where turns run."""
+
+    tasks: Tasks
+    patience: float
+    """Seconds that a turn waits for the one before it."""
+    is_open: bool
+    """Whether turns are still begun."""
+
+
+class TurnQueue:
+    """The first turn runs, the others wait in their order."""
+
+    __slots__ = ("_end", "_host", "_left", "_session_id", "turns")
+
+    def __init__(
+        self,
+        session_id: str,
+        host: TurnHost,
+        end: Callable[[Turn, Ended], Ended],
+        left: Callable[[], None],
+    ) -> None:
+        """`end` tells the end of a turn, if the loop has not; `left` is called when a turn has left the queue."""
+        self.turns: list[Turn] = []
+        self._session_id = session_id
+        self._host = host
+        self._end = end
+        self._left = left
+
+    @property
+    def running(self) -> Turn | None:
+        """The turn that runs, if its end was not told yet."""
+        return self.turns[0] if self.turns and not self.turns[0].is_over else None
+
+    def turn_of(self, message_id: str) -> Turn | None:
+        """The turn in which this message was said, if it runs or waits for its turn."""
+        turns = (turn for turn in self.turns if not turn.is_over and turn.has(message_id))
+        return next(turns, None) if message_id else None
+
+    def line_up(self, turn: Turn) -> Turn:
+        """The turn, at the end of the queue. Raises `SessionBusy` when too many wait, or the gateway stops."""
+        try:
+            if not self._host.is_open:
+                raise GatewayStops
+            if (waiting := len(self.turns) - 1) >= MOST_WAITING:
+                raise SessionBusy(f"Session {self._session_id} queue full ({waiting} pending requests)")
+        except SessionBusy:
+            self._left()
+            raise
+        self.turns.append(turn)
+        return turn
+
+    def follow(self, turn: Turn, task: asyncio.Task[Ended], *, raises: tuple[type[ToolError], ...] = ()) -> Handle:
+        """The handle of a turn that this task runs. The turn leaves the queue when the task is done."""
+        turn.task = task
+        self._host.tasks.add(task)
+        task.add_done_callback(lambda _: self._leave(turn))
+        return Handle(turn, raises=raises)
+
+    async def run(self, turn: Turn, work: Work) -> Ended:
+        """The turn's end, told to everybody, whatever happens in it; raises `TurnRefused` when it did not begin."""
+        await self._wait(turn)
+        try:
+            return await work(turn)
+        except asyncio.CancelledError:
+            self._end(turn, Ended("aborted"))
+            raise
+        except TurnRefused:
+            raise
+        except ToolError as error:
+            if error.code == "busy" and not turn.has_told:
+                raise SessionBusy(error.message) from None
+            turn.failure = error
+            return self._end(turn, Ended("error", error.message, TurnFault("call", error.code)))
+        except (ModelError, NoModel) as error:  # such as a model without its key
+            return self._end(turn, Ended("error", str(error), TurnFault("model", error.fault)))
+        except HandspanError as error:
+            return self._end(turn, Ended("error", str(error), TurnFault("inside", type(error).__name__)))
+        except Exception as error:  # of a model's adapter: the session goes on
+            _log.exception("A turn of the session %s failed", self._session_id)
+            text = f"The turn failed inside the gateway ({type(error).__name__}): its log says more. Say it again."
+            return self._end(turn, Ended("error", text, TurnFault("inside", type(error).__name__)))
+        finally:
+            turn.is_over = True
+
+    async def _wait(self, turn: Turn) -> None:
+        """Wait until it is this turn's turn; raises `SessionBusy` when that takes too long."""
+        if self.turns[0] is not turn:
+            try:
+                async with asyncio.timeout(self._host.patience):
+                    await turn.may_begin.wait()
+            except TimeoutError:
+                raise SessionBusy(f"Timed out waiting for session {self._session_id}") from None
+        if not self._host.is_open:
+            raise GatewayStops
+
+    def _leave(self, turn: Turn) -> None:
+        """The turn is over; the next one may begin. Called for one that was stopped before its first step, too."""
+        self.turns.remove(turn)
+        if self.turns:
+            self.turns[0].may_begin.set()
+        self._left()
+        if turn.task.cancelled() and not turn.is_over:  # it never began, and no event has said so
+            turn.tell(Ended("aborted"))

@@ -1,0 +1,307 @@
+"""The sessions of this process: found, made, loaded, and let go when they are not needed (SPEC A1, A2).
+
+There is one `Session` for each id, as long as a turn or a listener needs it; the ones used last stay loaded.
+"""
+
+import asyncio
+import logging
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct, structs
+
+from handspan.agent.agents import Agents
+from handspan.agent.conversation import Conversation, open_calls
+from handspan.agent.loading import ConversationLoader
+from handspan.agent.queue import PATIENCE
+from handspan.agent.refusals import SessionRefused, TurnRefused
+from handspan.agent.session import Session
+from handspan.agent.tasks import Tasks
+from handspan.agent.titles import short
+from handspan.agent.turn_events import Happening, QuestionOver
+from handspan.core.agents import Agent
+from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
+from handspan.core.errors import ConfigError, NotYours, ToolError
+from handspan.core.events import QuestionAsked
+from handspan.core.principals import Principal
+from handspan.core.records import SessionRecord
+from handspan.core.store import Conversations
+from handspan.models.choice import Choice
+
+ChooseModel: TypeAlias = Callable[[str], Awaitable[Choice]]
+"""The model of this name, or the default for an empty one; `ConfigError` when it can't be had."""
+
+_MOST_LOADED: Final = 64
+_IS_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_MOST_NAME: Final = 120
+_TIDY_SECONDS: Final = 10.0
+_log = logging.getLogger(__name__)
+
+
+class Bound(Struct, frozen=True):
+    """A session that a client may talk in. Nothing is stored of it before something is said."""
+
+    session_id: str
+    message_count: int
+    name: str
+    agent: str
+    """The agent that was named, or that the session has; empty for the default one."""
+    persona: str = ""
+    """Only the one that was named: for `say`. The session's own may change while a client is bound."""
+    removed: int = 0
+    """How many messages it has lost so far."""
+
+
+class RunningTurn(Struct, frozen=True):
+    """A turn that runs in this process."""
+
+    session_id: str
+    turn_id: str
+    wanted_at: float
+    """Seconds since 1970."""
+    waiting: int
+    """How many wait behind it."""
+
+
+class Sessions:
+    """All sessions that are alive in this process."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        loader: ConversationLoader,
+        agents: Agents,
+        choose_model: ChooseModel,
+        bus: Bus,
+        patience: float = PATIENCE,
+        most: int = _MOST_LOADED,
+    ) -> None:
+        """`bus` is told of all that happens in all turns; `most` is how many conversations stay loaded."""
+        self._conversations = conversations
+        self._loader = loader
+        self._agents = agents
+        self._choose_model = choose_model
+        self._most = most
+        self._sessions: dict[str, Session] = {}
+        self._loaded: OrderedDict[str, Choice] = OrderedDict()
+        """The sessions that have their conversation, the one used last at the end; each with the model it has."""
+        self._models: dict[str, Choice] = {}
+        self._choosing = asyncio.Lock()
+        self.loop = loader.loop
+        self.stored_turns = loader.stored_turns
+        self.bus: Bus | None = bus
+        self.tasks = Tasks()
+        self.patience = patience
+        self.is_open = True
+        bus.subscribe(QuestionOpened, self._question_opened)
+        bus.subscribe(QuestionEnded, self._question_ended)
+
+    def __len__(self) -> int:
+        """How many sessions are used: a turn runs in them, or a front listens."""
+        return sum(session.is_used for session in self._sessions.values())
+
+    # Sessions.
+
+    def get(self, session_id: str, owner: str) -> Session:
+        """The session of this id, to say something in it or to listen to it. Raises `SessionRefused` for a stranger."""
+        self._refuse_stranger(session_id, owner)
+        session = self._sessions.get(session_id)
+        if session is None or session.owner != owner:
+            self._loaded.pop(session_id, None)
+            session = self._sessions[session_id] = Session(session_id, owner, self)
+        return session
+
+    def find(self, session_id: str, owner: str) -> Session | None:
+        """The owner's session of this id, if it is used now."""
+        session = self._sessions.get(session_id)
+        return session if session is not None and session.owner == owner and session.is_used else None
+
+    def release(self, session: Session) -> None:
+        """Let the session go if neither a turn nor a listener nor the cache needs it."""
+        if not session.is_used and session.conversation is None and self._sessions.get(session.id) is session:
+            del self._sessions[session.id]
+
+    async def bind(self, session_id: str | None, who: Principal, *, name: str = "", agent: str = "") -> Bound:
+        """The session of this id, or a new one; nothing is stored. Raises `SessionRefused` when it can't be had."""
+        if not session_id:
+            if agent:  # the default one is looked for when something is said: devices never do
+                await self._agent(agent, None, who.owner)
+            return Bound(os.urandom(12).hex(), 0, name, agent, agent)
+        self._refuse_stranger(session_id, who.owner)
+        record = await self._find(session_id, who.owner)
+        await self._agent(agent, record, who.owner)
+        if record is None:
+            return Bound(session_id, 0, name, agent, agent)
+        return Bound(session_id, record.length, record.name or name, agent or record.agent, agent, record.removed)
+
+    def running(self, owner: str) -> list[RunningTurn]:
+        """The owner's turns that run here."""
+        sessions = (session for session in self._sessions.values() if session.owner == owner and session.turns)
+        return [_running_in(session) for session in sessions]
+
+    def state(self, session_id: str, owner: str) -> RunningTurn | None:
+        """The turn that runs in this session, if there is one here."""
+        session = self.find(session_id, owner)
+        return _running_in(session) if session is not None and session.turns else None
+
+    def abort(self, session_id: str, owner: str) -> bool:
+        """Stop the session's turn, and those that wait; False when there is none. What arrived is kept."""
+        session = self.find(session_id, owner)
+        return session is not None and session.abort()
+
+    async def go_on(self, session_id: str, owner: str) -> None:
+        """Resume a turn that waited, if all its calls have their results now; the session's listeners hear it.
+
+        To cancel this does not stop the turn.
+        """
+        try:
+            turn = self.get(session_id, owner).resume().turn
+            await asyncio.wait([turn.task])
+            if not turn.task.cancelled():
+                turn.task.result()
+        except TurnRefused as refused:
+            _log.warning("The session %s could not go on: %s", session_id, refused)
+
+    def _refuse_stranger(self, session_id: str, owner: str) -> None:
+        """A session that is not stored yet is already owned: by the client that talks in it, or listens to it."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.owner != owner and session.is_used:
+            text = f"The session {session_id[:60]!r} belongs to somebody else: choose another id."
+            raise SessionRefused("SESSION_OWNER_MISMATCH", text)
+
+    def _question_opened(self, event: QuestionOpened) -> None:
+        question = event.question
+        self._tell_of_question(event.owner, question.session, question.call_id, QuestionAsked(question))
+
+    def _question_ended(self, event: QuestionEnded) -> None:
+        self._tell_of_question(event.owner, event.session, event.call_id, QuestionOver(event.id, event.by))
+
+    def _tell_of_question(self, owner: str, session_id: str, call_id: str, happening: Happening) -> None:
+        """Tell its session; where it belongs to no call and no session, all sessions of its owner (ws.md 3.8)."""
+        if session_id or call_id:
+            if (session := self.find(session_id, owner)) is not None:
+                session.tell(happening)
+            return
+        for session in tuple(self._sessions.values()):
+            if session.owner == owner:
+                session.tell(happening, beside_turns=True)
+
+    # Conversations.
+
+    async def open(
+        self, session: Session, who: Principal, *, agent: str = "", name: str = ""
+    ) -> tuple[Conversation, SessionRecord]:
+        """The conversation, ready for a turn; made if it is not there. Raises `SessionRefused`, `ConfigError`."""
+        record = await self._find(session.id, session.owner)
+        acting = await self._agent(agent, record, session.owner)
+        choice = await self._choice(acting.model)
+        if record is None:
+            session.conversation = None  # it was deleted meanwhile
+            record = await self._make(session.id, session.owner, acting, name)
+        elif name and not record.name:
+            record = structs.replace(record, name=short(name, _MOST_NAME))
+            await self._conversations.rename(session.id, record.name, owner=session.owner)
+        return await self._load(session, record, acting, choice, who), record
+
+    async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
+        """The same for a session that has to be there; None when it is not."""
+        record = await self._find(session.id, session.owner)
+        if record is None:
+            return None
+        acting = await self._agent("", record, session.owner)
+        return await self._load(session, record, acting, await self._choice(acting.model), who)
+
+    async def _find(self, session_id: str, owner: str) -> SessionRecord | None:
+        """What is stored of this session; None when it would begin now. Raises `SessionRefused`."""
+        if not _IS_ID.fullmatch(session_id):
+            text = f"The session id {session_id[:60]!r} can't be used: take up to 128 of A-Z a-z 0-9 . _ - only."
+            raise SessionRefused("SESSION_BIND_FAILED", text)
+        try:
+            return await self._conversations.find(session_id, owner=owner)
+        except NotYours as error:
+            raise SessionRefused("SESSION_OWNER_MISMATCH", error.message) from None
+        except ToolError as error:
+            raise SessionRefused("SESSION_BIND_FAILED", error.message) from None
+
+    async def _agent(self, named: str, record: SessionRecord | None, owner: str) -> Agent:
+        """The agent that answers: the named one, the session's own, or the default."""
+        wanted = named or (record.agent if record else "")
+        try:
+            return (await self._agents.find(wanted, owner=owner)).agent
+        except ConfigError as error:
+            hint = "" if named or not record else " The session was with that one: name another."
+            raise SessionRefused("AGENT_INIT_FAILED", f"{error}{hint}") from None
+
+    async def _make(self, session_id: str, owner: str, agent: Agent, name: str) -> SessionRecord:
+        made = short(name, _MOST_NAME)
+        try:
+            return await self._conversations.create(owner=owner, agent=agent.name, name=made, session=session_id)
+        except NotYours as error:
+            raise SessionRefused("SESSION_OWNER_MISMATCH", error.message) from None
+
+    async def _load(
+        self, session: Session, record: SessionRecord, agent: Agent, choice: Choice, who: Principal | None
+    ) -> Conversation:
+        conversation = session.conversation
+        if conversation is None or (record.state == "idle" and open_calls(conversation.last)):  # the latter broke off
+            conversation = await self._loader.load(agent, choice, record, who or Principal(session.owner))
+            session.conversation = conversation
+        elif conversation.agent != agent or self._loaded.get(session.id) is not choice:
+            conversation = await self._loader.change_agent(session, agent, choice)
+        self._keep(session, choice)
+        if who is not None and conversation.caller.who != who:
+            conversation.caller = structs.replace(conversation.caller, who=who)
+        return await self._loader.prepare(conversation)
+
+    def _keep(self, session: Session, choice: Choice) -> None:
+        """Keep this conversation loaded, and not too many others."""
+        self._loaded[session.id] = choice
+        self._loaded.move_to_end(session.id)
+        if len(self._loaded) > self._most:
+            oldest, _ = self._loaded.popitem(last=False)
+            if (let_go := self._sessions.get(oldest)) is not None:
+                let_go.conversation = None
+                self.release(let_go)
+
+    async def _choice(self, named: str) -> Choice:
+        async with self._choosing:  # two at once would make two models of one name
+            if named not in self._models:
+                self._models[named] = await self._choose_model(named)
+            return self._models[named]
+
+    # The end.
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this work beside the turns; it ends with them. What goes wrong in it is logged."""
+        self.tasks.start(work).add_done_callback(_log_failure)
+
+    async def drain(self, seconds: float) -> None:
+        """Begin no more turns, let those that run end for so long, then abort them. Nothing is left running."""
+        self.is_open = False
+        for session in self._sessions.values():
+            for turn in session.turns:
+                turn.may_begin.set()  # those that wait see that it is over
+        if self.tasks.left:
+            await asyncio.wait(self.tasks.left, timeout=seconds)
+        left = set(self.tasks.left)
+        for task in left:
+            if not task.cancelling():
+                task.cancel()
+        if left:
+            _, stuck = await asyncio.wait(left, timeout=_TIDY_SECONDS)
+            for task in stuck:
+                _log.error("A turn did not end when it was aborted: %r", task)
+
+
+def _running_in(session: Session) -> RunningTurn:
+    """The turn that runs in this session, which has one."""
+    turn = session.turns[0]
+    return RunningTurn(session.id, turn.id, turn.requested_at, len(session.turns) - 1)
+
+
+def _log_failure(done: asyncio.Task[None]) -> None:
+    if not done.cancelled() and (error := done.exception()):
+        _log.error("Work beside the turns failed: %s", error, exc_info=error)

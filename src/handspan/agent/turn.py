@@ -1,0 +1,226 @@
+"""One run of the loop in a session, from the request for it to its end (ws.md 3.1, 6.5)."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from msgspec import structs
+
+from handspan.agent.conversation import Conversation
+from handspan.agent.past_turns import how_answered
+from handspan.agent.refusals import IdTaken, SessionBusy
+from handspan.agent.turn_events import Accepted, Happening
+from handspan.core.calls import new_call_id
+from handspan.core.errors import ToolError
+from handspan.core.events import Ended
+from handspan.core.messages import Message, UserMessage
+
+Listener: TypeAlias = Callable[[Happening, str], None]
+"""Gets what happens, and in which turn; that is empty for what belongs to none. Never blocks."""
+
+_log = logging.getLogger(__name__)
+
+
+class Turn:
+    """One turn: who listens to it, what was said in it, and the task that runs it."""
+
+    def __init__(self, listener: Listener | None = None, *, shows_prompt: bool = False) -> None:
+        self.id = new_call_id()
+        self.requested_at = time.time()
+        """Seconds since 1970."""
+        self.listeners: list[Listener] = [] if listener is None else [listener]
+        """Of the clients that said something in it; they get what the session's listeners get."""
+        self.shows_prompt = shows_prompt
+        self.may_begin = asyncio.Event()
+        self.task: asyncio.Task[Ended]
+        self.has_told = False
+        """Whether an event of it was told."""
+        self.is_over = False
+        self.failure: ToolError | None = None
+        """What ended it, where that is nothing of the model's."""
+        self._conversation: Conversation | None = None
+        self._early: list[UserMessage] = []
+        self._said: dict[str, tuple[UserMessage, list[Listener]]] = {}
+        """The messages of it that have an id, each with the listeners that wait to hear that it is stored."""
+
+    def begin(self, conversation: Conversation) -> None:
+        """Run in this conversation from now on. What was said since the request becomes part of the turn."""
+        self._conversation = conversation
+        conversation.stored = self._tell_stored
+        early, self._early = self._early, []
+        for message in early:
+            if conversation.said(message.id) is None:
+                conversation.inbox.append(message)
+                continue
+            with contextlib.suppress(IdTaken):  # its sender hears that it was not kept
+                self.retell(conversation, message)
+        self.is_over = False
+
+    # Messages.
+
+    def add(self, message: UserMessage, listener: Listener) -> UserMessage:
+        """The message as a part of this turn. The listener hears when it is stored."""
+        if message.id:
+            self._said[message.id] = (message, [listener])
+        return structs.replace(message, turn=self.id)
+
+    @property
+    def can_be_joined(self) -> bool:
+        """Whether a message of now can become part of it."""
+        return not self.is_over and not self.task.cancelling()
+
+    def join(self, message: UserMessage, listener: Listener) -> UserMessage:
+        """The message as a part of this turn, from its next round."""
+        joining = self.add(message, listener)
+        (self._early if self._conversation is None else self._conversation.inbox).append(joining)
+        self.listeners.append(listener)
+        return joining
+
+    def has(self, message_id: str) -> bool:
+        """Whether the message of this id was said in this turn."""
+        before = None if self._conversation is None else self._conversation.said(message_id)
+        return message_id in self._said or (before is not None and before.turn == self.id)
+
+    def knows(self, message_id: str) -> bool:
+        """Whether the message of this id is part of the conversation in which the turn runs."""
+        return self._conversation is not None and self._conversation.said(message_id) is not None
+
+    def listen_again(self, message: UserMessage, listener: Listener) -> None:
+        """Add a listener for a message that is already part of this turn. Raises `IdTaken` if its content differs."""
+        before = None if self._conversation is None else self._conversation.said(message.id)
+        waiting, listeners = self._said.get(message.id, (before, []))
+        _refuse_other(before or waiting, message)
+        if listener not in self.listeners:
+            self.listeners.append(listener)
+        if before is not None:
+            tell_one(listener, Accepted(message.id), before.turn)
+        elif listener not in listeners:
+            listeners.append(listener)
+
+    def say_again(self, message: UserMessage, listener: Listener) -> Ended | None:
+        """`retell` a message that the turn `knows`."""
+        assert self._conversation is not None
+        self._said[message.id] = (message, [listener])
+        return self.retell(self._conversation, message)
+
+    def retell(self, conversation: Conversation, message: UserMessage) -> Ended | None:
+        """Tell the sender of a known message how it was answered; None if it was not: then this turn answers it.
+
+        Raises `IdTaken` if the content differs.
+        """
+        before = conversation.said(message.id)
+        assert before is not None
+        _, listeners = self._said.pop(message.id)
+        _refuse_other(before, message)
+        answered = how_answered(before, conversation.messages)
+        for listener in listeners:
+            tell_one(listener, Accepted(before.id), before.turn if answered else self.id)
+            if answered is not None:
+                tell_one(listener, answered, before.turn)
+            elif listener not in self.listeners:
+                self.listeners.append(listener)
+        return None if answered is None else answered.ended
+
+    def leave_out(self, message: UserMessage) -> bool:
+        """Whether this message came too late to be part of the turn. Then it is part of nothing."""
+        left = self._early if self._conversation is None else self._conversation.inbox
+        is_left = any(one is message for one in left)
+        if is_left:
+            left[:] = [one for one in left if one is not message]
+        return is_left
+
+    def _tell_stored(self, message: Message) -> None:
+        if type(message) is UserMessage and message.id in self._said:
+            for listener in self._said[message.id][1]:
+                tell_one(listener, Accepted(message.id), message.turn)
+
+    # The end.
+
+    def tell(self, happening: Happening) -> None:
+        """Tell the clients that said something in it, and no other listener."""
+        tell_each(self.listeners, happening, self.id)
+
+    def abort(self) -> bool:
+        """Stop it; False when it is over. Only the first time counts: a second one would disturb the tidying up."""
+        if not self.is_over and not self.task.cancelling():
+            self.task.cancel()
+        return not self.is_over
+
+    @property
+    def ended(self) -> Ended:
+        """How it has ended, once its task is done. Raises `TurnRefused` when it was not begun."""
+        return Ended("aborted") if self.task.cancelled() else self.task.result()
+
+
+class Handle:
+    """What a door has of its request: the turn that answers it, and its end."""
+
+    __slots__ = ("_ended", "_is_own", "_joined", "_raises", "turn")
+
+    def __init__(
+        self,
+        turn: Turn,
+        *,
+        is_own: bool = True,
+        joined: UserMessage | None = None,
+        ended: Ended | None = None,
+        raises: tuple[type[ToolError], ...] = (),
+    ) -> None:
+        """`is_own`: the turn was begun for this request. `ended`: the end is known already.
+
+        `raises`: failures of the turn that `end` raises, in place of an end with the reason `error`.
+        """
+        self.turn = turn
+        self._raises = raises
+        self._is_own = is_own
+        self._joined = joined
+        self._ended = ended
+
+    def abort(self) -> None:
+        """Stop the turn if it was begun for this request."""
+        if self._is_own:
+            self.turn.abort()
+
+    async def end(self) -> Ended:
+        """How the turn ends. To cancel this is to `abort`. Raises `TurnRefused` when the request was not taken."""
+        if self._ended is not None:
+            return self._ended
+        task = self.turn.task
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            if self._is_own:
+                self.turn.abort()
+                await asyncio.wait([task])
+            raise
+        ended = self.turn.ended
+        if self._joined is not None and not task.cancelled() and self.turn.leave_out(self._joined):
+            raise SessionBusy("The session waits for the outcome of a call: say it again later.")
+        if isinstance(self.turn.failure, self._raises):
+            raise self.turn.failure
+        return ended
+
+
+def tell_each(listeners: Iterable[Listener], happening: Happening, turn: str) -> None:
+    """Tell each listener once, also one that is there twice."""
+    told: list[Listener] = []
+    for listener in tuple(listeners):
+        if listener not in told:
+            told.append(listener)
+            tell_one(listener, happening, turn)
+
+
+def tell_one(listener: Listener, happening: Happening, turn: str) -> None:
+    """Tell one listener. One that fails disturbs no other, and no turn."""
+    try:
+        listener(happening, turn)
+    except Exception:  # a front's own code
+        _log.exception("A listener could not be told %r", type(happening).__name__)
+
+
+def _refuse_other(before: UserMessage | None, message: UserMessage) -> None:
+    if before is not None and before.parts != message.parts:
+        raise IdTaken(message.id)

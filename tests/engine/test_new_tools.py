@@ -1,0 +1,65 @@
+"""SPEC T5: a tool that its source did not have at first asks before its first call, whatever the agent's mode."""
+
+import pytest
+
+from handspan.core.function_tool import tool
+from handspan.core.principals import Origin
+from handspan.core.questions import Answer, Question
+from tests.engine.conftest import MakeHouse
+from tests.engine.house import House
+
+pytestmark = pytest.mark.anyio
+
+GIT = Origin("mcp", "git")
+
+
+class Person:
+    """Answers in this order."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return self.answers.pop(0)
+
+
+@tool
+async def git_log() -> str:
+    """Show what was done."""
+    return "log"
+
+
+@tool
+async def git_push() -> str:
+    """Send it away."""
+    return "pushed"
+
+
+def offered(make_house: MakeHouse, person: Person) -> House:
+    house = make_house(questions=person)
+    house.registry.replace(GIT, [git_log], pins="blocks")
+    house.registry.replace(GIT, [git_log, git_push], pins="blocks")
+    return house
+
+
+async def test_it_asks_until_a_person_approves_and_never_again(make_house: MakeHouse) -> None:
+    person = Person(Answer("deny"), Answer("allow"))
+    house = offered(make_house, person)
+    assert await house.value("git_log") == "log"
+    assert person.asked == [], "what was there at first asks nobody"
+    assert (await house.failure("git_push")).code == "approval_denied"
+    assert await house.value("git_push") == "pushed"
+    assert await house.value("git_push") == "pushed"
+    assert [(one.kind, one.tool) for one in person.asked] == [("approval", "git_push")] * 2
+    assert person.asked[0].subject == "'git_push' is new at mcp(git): nobody has used it yet."
+
+
+async def test_a_changed_one_is_refused_and_nobody_is_asked(make_house: MakeHouse) -> None:
+    person = Person()
+    house = offered(make_house, person)
+    house.registry.replace(GIT, [tool(name="git_log", description="Another.")(git_log)], pins="blocks")
+    refused = await house.failure("git_log")
+    assert refused.code == "tool_not_available" and "nobody has accepted it yet" in refused.message
+    assert person.asked == []

@@ -1,0 +1,201 @@
+"""Tools that ask the person while they run: the answer with its value, and time that does not count (SPEC P6, E6)."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from handspan.core.context import ToolContext
+from handspan.core.deadlines import Deadline
+from handspan.core.errors import InvalidAnswer
+from handspan.core.function_tool import tool
+from handspan.core.questions import Answer, Question, QuestionAction
+from handspan.core.results import Failure
+from handspan.engine.asking import OpenQuestions, RuleAnswers
+from tests.engine.conftest import MakeHouse
+from tests.engine.house import House, outcome_of, until
+
+pytestmark = pytest.mark.anyio
+
+COLOUR: dict[str, Any] = {"type": "string", "enum": ["red", "blue"]}
+BLUE = Answer("allow", value="blue")
+
+
+def painting(make_house: MakeHouse, questions: Any, timeout: float = 5.0, **asked: Any) -> House:
+    """A house with a tool `paint` that asks for a colour."""
+    house = make_house(questions=questions)
+    given: dict[str, Any] = {"kind": "input", "subject": "Which colour?", "schema": COLOUR, **asked}
+
+    async def paint(ctx: ToolContext, wall: str = "north") -> Any:
+        answer = await ctx.ask(**given)
+        return [answer.decision, answer.value]
+
+    house.add(paint, timeout=timeout)
+    return house
+
+
+async def asked(questions: OpenQuestions, count: int = 1) -> list[Question]:
+    await until(lambda: len(questions.open_for("operator")) == count)
+    return questions.open_for("operator")
+
+
+async def test_the_answer_with_its_value_reaches_the_tool(make_house: MakeHouse) -> None:
+    questions = OpenQuestions()
+    house = painting(make_house, questions)
+    heard: list[Question] = []
+    caller = house.caller()
+    calling = house.start(
+        "paint",
+        {"wall": "east"},
+        caller=type(caller)(caller.who, caller.agent, caller.box, caller.session, asked=heard.append),
+        call_id="c1",
+    )
+    (question,) = await asked(questions)
+    assert heard == [question], "whoever watches the call hears of it"
+    assert (question.id, question.call_id, question.tool) == ("c1/input/1", "c1", "paint")
+    assert (question.arguments, question.schema, question.subject) == ({"wall": "east"}, COLOUR, "Which colour?")
+    assert (question.session, question.expires_in) == ("session-1", 300.0)
+    assert questions.answer(question.id, BLUE, owner="operator")
+    assert [one.value for one in await outcome_of([calling])] == [["allow", "blue"]]
+
+
+async def test_a_value_that_does_not_fit_is_refused_and_the_question_stays_open(make_house: MakeHouse) -> None:
+    questions = OpenQuestions()
+    calling = painting(make_house, questions).start("paint")
+    (question,) = await asked(questions)
+    for wrong in (Answer("allow", value="green"), Answer("allow")):
+        with pytest.raises(InvalidAnswer, match="the value must be"):
+            questions.answer(question.id, wrong, owner="operator")
+    assert await asked(questions) == [question]
+    assert questions.answer(question.id, BLUE, owner="operator")
+    assert not questions.answer(question.id, BLUE, owner="operator"), "the first one won"
+    assert [one.value for one in await outcome_of([calling])] == [["allow", "blue"]]
+
+
+@pytest.mark.parametrize("answer", [Answer("deny"), Answer("deny_forever"), Answer("allow", True, value="red")])
+async def test_a_no_is_the_tools_to_judge_and_every_call_asks_anew(make_house: MakeHouse, answer: Answer) -> None:
+    questions = OpenQuestions()
+    house = painting(make_house, questions)
+    for _ in range(2):
+        calling = house.start("paint")
+        (question,) = await asked(questions)
+        assert questions.answer(question.id, answer, owner="operator")
+        assert [one.value for one in await outcome_of([calling])] == [[answer.decision, answer.value]]
+
+
+async def test_nobody_answers_in_time(make_house: MakeHouse) -> None:
+    house = painting(make_house, OpenQuestions(), expires_in=0.01)
+    assert await house.value("paint") == ["expired", None]
+
+
+async def test_a_rule_that_says_yes_to_all_has_no_value_and_logs_in_nowhere(make_house: MakeHouse) -> None:
+    yes = RuleAnswers(Answer("allow"))
+    assert await painting(make_house, yes).value("paint") == ["expired", None]
+    login: dict[str, Any] = {"kind": "login", "schema": None, "action": QuestionAction("https://shop.example")}
+    assert await painting(make_house, yes, **login).value("paint") == ["expired", None]
+    trust: dict[str, Any] = {"kind": "trust", "schema": None, "action": QuestionAction(new={"name": "paint"})}
+    assert await painting(make_house, yes, **trust).value("paint") == ["allow", None]
+
+
+async def test_a_question_that_nobody_could_answer_fails_the_call(make_house: MakeHouse) -> None:
+    house = painting(make_house, OpenQuestions(), schema=None)
+    failure = await house.failure("paint")
+    assert failure == Failure("execution_failed", "A question of the kind 'input' needs a schema for its answer.")
+
+
+async def test_a_place_that_can_only_keep_a_question_gives_no_answer_to_a_call_that_runs(make_house: MakeHouse) -> None:
+    class Kept:
+        async def ask(self, question: Question) -> None:
+            return None
+
+    assert await painting(make_house, Kept()).value("paint") == ["expired", None]
+
+
+async def test_a_call_that_is_cancelled_asks_nobody_any_more(make_house: MakeHouse) -> None:
+    questions = OpenQuestions()
+    calling = painting(make_house, questions).start("paint")
+    await asked(questions)
+    calling.cancel()
+    await outcome_of([calling])
+    assert questions.open_for("operator") == []
+
+
+# Time.
+
+
+class Slow(OpenQuestions):
+    """A person who thinks longer than the tool may take."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    async def ask(self, question: Question) -> Answer:
+        await asyncio.sleep(self._seconds)
+        return BLUE
+
+
+async def test_a_persons_time_does_not_count_against_the_tools_limit(make_house: MakeHouse) -> None:
+    house = make_house(questions=Slow(0.1))
+
+    async def paint(ctx: ToolContext) -> Any:
+        assert ctx.deadline is not None
+        before = ctx.deadline.at
+        first = await ctx.ask("input", "One?", schema=COLOUR)
+        await asyncio.sleep(0)
+        both = await asyncio.gather(*(ctx.ask("input", "Two?", schema=COLOUR) for _ in range(2)))
+        assert ctx.deadline.at >= before + 0.2, "the tool can see what is left"
+        return [one.value for one in (first, *both)]
+
+    house.add(paint, timeout=0.05)
+    assert await house.value("paint") == ["blue"] * 3
+    late = Deadline(time.monotonic() + 0.05, "the caller's deadline")
+    assert await house.value("paint", deadline=late) == ["blue"] * 3
+
+
+async def test_the_tools_own_time_counts_before_and_after_the_question(make_house: MakeHouse) -> None:
+    house = make_house(questions=Slow(0.05))
+
+    async def paint(ctx: ToolContext) -> Any:
+        await asyncio.sleep(0.01)
+        await ctx.ask("input", "Which?", schema=COLOUR)
+        await asyncio.Event().wait()
+
+    house.add(paint, timeout=0.1)
+    failure = await house.failure("paint")
+    assert failure.code == "timeout" and "0.1 s (the tool's own limit)" in failure.message
+
+
+async def test_a_tool_that_is_over_its_time_gets_no_more_by_asking(make_house: MakeHouse) -> None:
+    house = make_house(questions=Slow(60))
+
+    async def paint(ctx: ToolContext) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ctx.ask("input", "Which?", schema=COLOUR)
+
+    house.add(paint, timeout=0.02)
+    assert (await house.failure("paint")).code == "timeout"
+
+
+async def test_a_tool_on_a_thread_can_ask_from_its_own_loop(make_house: MakeHouse) -> None:
+    house = make_house(questions=Slow(0.1))
+
+    def paint(ctx: ToolContext) -> Any:
+        return asyncio.run(ctx.ask("input", "Which?", schema=COLOUR)).value
+
+    house.add(paint, timeout=0.05)
+    assert await house.value("paint") == "blue"
+
+
+async def test_a_tool_in_a_process_of_its_own_can_not_ask(make_house: MakeHouse) -> None:
+    house = make_house(questions=RuleAnswers(BLUE))
+    house.add(tool(isolated=True)(ask_from_afar))
+    assert "The person can't be asked from here: Which?" in (await house.failure("ask_from_afar")).message
+
+
+async def ask_from_afar(ctx: ToolContext) -> str:
+    """Ask."""
+    return (await ctx.ask("input", "Which?", schema=COLOUR)).decision

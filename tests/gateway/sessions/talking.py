@@ -1,0 +1,195 @@
+"""A house whose sessions are talked to: a real store, a scripted model, and fronts that listen."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from handspan.agent.sessions import Sessions
+from handspan.agent.turn_events import Happening
+from handspan.bus.memory import MemoryBus
+from handspan.config.load import load_settings
+from handspan.core.agents import Agent
+from handspan.core.artifacts import Artifacts
+from handspan.core.events import Ended
+from handspan.core.function_tool import tool
+from handspan.core.messages import Message, Text, UserMessage, check_all
+from handspan.core.principals import OPERATOR, Origin, Principal
+from handspan.core.store import Store
+from handspan.core.tool import ToolSpec
+from handspan.gateway.app import App
+from handspan.gateway.sessions.answered_calls import AnsweredCalls
+from handspan.gateway.sessions.questions import AwaitedQuestions
+from handspan.models.choice import Choice
+from handspan.models.model import Model, ModelEvent, Projection
+from handspan.models.plain import KeptMessages
+from handspan.models.scripted import Request, Scripted, ScriptTurn
+
+WAIT = 60.0
+"""No test waits longer than that for anything."""
+
+STRANGER = Principal("stranger")
+CAREFUL = Agent("Careful", mode="ask_always")
+
+_T = TypeVar("_T")
+
+
+async def soon(awaitable: Awaitable[_T]) -> _T:
+    """What it gives, within bounds."""
+    async with asyncio.timeout(WAIT):
+        return await awaitable
+
+
+async def until(claim: Callable[[], Any]) -> None:
+    """Let the loop turn until the claim is true."""
+    async with asyncio.timeout(WAIT):
+        while not claim():
+            await asyncio.sleep(0.001)
+
+
+def said(text: str, message_id: str = "") -> UserMessage:
+    return UserMessage((Text(text),), message_id)
+
+
+async def all_of(*tasks: "asyncio.Future[_T]") -> list[_T]:
+    """What they give, in their order, within bounds."""
+    return list(await soon(asyncio.gather(*tasks)))
+
+
+def words(messages: Sequence[Message]) -> list[str]:
+    """The words of a conversation; calls and results by their names."""
+    return [
+        part.text if isinstance(part, Text) else f"<{part.name}>"
+        for message in messages
+        for part in getattr(message, "parts", ()) or getattr(message, "results", ())
+    ]
+
+
+class Front:
+    """Somebody who hears what happens."""
+
+    def __init__(self) -> None:
+        self.heard: list[Happening] = []
+        self.turns: list[str] = []
+        """The turns of what was heard, in the same order."""
+
+    def __call__(self, happening: Happening, turn: str) -> None:
+        self.heard.append(happening)
+        self.turns.append(turn)
+
+    def of(self, kind: type[_T]) -> list[_T]:
+        """What was heard of this kind."""
+        return [one for one in self.heard if isinstance(one, kind)]
+
+    @property
+    def ends(self) -> list[Ended]:
+        return self.of(Ended)
+
+
+class Player:
+    """A model whose script can be put in place while it is in use."""
+
+    name = "scripted"
+
+    def __init__(self, turns: Sequence[ScriptTurn]) -> None:
+        self.script = Scripted(turns)
+
+    def projection(self, instructions: str = "") -> KeptMessages:
+        return self.script.projection(instructions)
+
+    def reply(
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+    ) -> AsyncIterator[ModelEvent]:
+        return self.script.reply(projection, specs, artifacts)
+
+
+class House:
+    """App, questions and turns, put together as the gateway does it."""
+
+    def __init__(self, folder: Path, turns: Sequence[ScriptTurn] = (), patience: float = 30.0) -> None:
+        folders = {"workspace": str(folder / "ws"), "state": str(folder / "st")}
+        self.bus = MemoryBus(strict=True)
+        self.questions = AwaitedQuestions(self.bus)
+        settings = load_settings(None, {"HOME": str(folder)}, folders)
+        self.app = App(settings, self.questions, durable=True, bus=self.bus)
+        assert self.app.store is not None
+        self.store: Store = self.app.store
+        self.model: Model = Player(turns)
+        self.chosen: list[str] = []
+        """The names of the models that were asked for."""
+        loader, agents, kept = self.app.loader(), self.app.agents, self.store.conversations
+        self.sessions = Sessions(kept, loader, agents, self.choose_model, self.bus, patience)
+        self.answered = AnsweredCalls(self.store, self.app.engine, loader, agents, self.sessions)
+        self.questions.open(self.store.questions, self.answered.answered)
+        self.runs: list[str] = []
+        self.reached = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+    async def choose_model(self, named: str) -> Choice:
+        """The model of this name, and a note of it."""
+        self.chosen.append(named)
+        if named and named != "scripted":
+            return await self.app.choose_model(named)
+        return Choice(self.model, "for a test")
+
+    def plays(self, *turns: ScriptTurn) -> Scripted:
+        """Let the model say this from now on."""
+        assert isinstance(self.model, Player)
+        self.model.script = Scripted(turns)
+        return self.model.script
+
+    @property
+    def requests(self) -> list[Request]:
+        """What the model was sent."""
+        assert isinstance(self.model, Player)
+        return self.model.script.requests
+
+    async def __aenter__(self) -> "House":
+        await self.app.open()
+        self.add_tools()
+        await self.app.agents.create(CAREFUL)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.sessions.drain(0)
+        await self.app.close()
+
+    def add_tools(self) -> None:
+        """Tools that wait, and tools that do something."""
+
+        @tool
+        async def slow() -> str:
+            """Take a while."""
+            self.reached.set()
+            await self.may_end.wait()
+            return "slow is done"
+
+        @tool
+        async def note(text: str) -> str:
+            """Note something."""
+            self.runs.append(text)
+            return f"noted {text}"
+
+        for made in (slow, note):
+            self.app.registry.register(made, Origin("plugin", "test"))
+
+    async def say(
+        self, text: str, front: Front | None = None, session: str = "s", message_id: str = "", **more: Any
+    ) -> Ended:
+        message = said(text, message_id)
+        return await soon(
+            self.sessions.get(session, OPERATOR.owner).say(OPERATOR, message, front or Front(), **more).end()
+        )
+
+    def start(self, text: str, front: Front | None = None, session: str = "s", **more: Any) -> "asyncio.Task[Ended]":
+        """A turn that runs beside the test."""
+        return asyncio.create_task(self.say(text, front, session, **more))
+
+    async def kept(self, session: str = "s") -> list[Message]:
+        messages = await soon(self.store.conversations.load(session, owner=OPERATOR.owner))
+        check_all(messages)
+        return messages
+
+    async def texts(self, session: str = "s") -> list[str]:
+        """The words of the conversation; a call or a result by its name."""
+        return words(await self.kept(session))

@@ -1,0 +1,466 @@
+"""Questions that calls wait for, kept so that they outlive the process that asked (SPEC P3, P5)."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handspan.agent.turn_events import QuestionOver
+from handspan.core.bus import QuestionEnded
+from handspan.core.calls import ToolCall, new_call_id
+from handspan.core.errors import DefinitionError, InvalidAnswer, StoreError
+from handspan.core.events import CallFinished, CallProgress, Ended, QuestionAsked
+from handspan.core.principals import OPERATOR, Origin
+from handspan.core.questions import Answer, Question, QuestionAction
+from handspan.core.records import Recovery
+from handspan.core.results import Failure, Success
+from handspan.core.tool import Handling, ToolSpec
+from handspan.models.scripted import call
+from tests.gateway.sessions.talking import CAREFUL, STRANGER, WAIT, Front, House, all_of, soon, until
+from tests.stores import database_of
+
+pytestmark = pytest.mark.anyio
+
+ALLOW, DENY = Answer("allow"), Answer("deny")
+OWNER = OPERATOR.owner
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with House(tmp_path, [call("note", text="a"), "done"]) as house:
+        yield house
+
+
+async def asked(house: House, count: int = 1) -> list[Question]:
+    """The questions, once so many are open."""
+    async with asyncio.timeout(WAIT):
+        while len(found := list(await house.questions.open_for(owner=OWNER))) < count:
+            await asyncio.sleep(0.001)
+    return found
+
+
+async def answered(house: House, question: Question, answer: Answer = ALLOW, **more: Any) -> bool:
+    return await soon(house.questions.answer(question.id, answer, owner=OWNER, **more))
+
+
+async def write(house: House, sql: str) -> None:
+    """Make the database what it would be another time."""
+    await soon(database_of(house.store).write(lambda connection: connection.execute(sql).rowcount))
+
+
+def a_question(call_id: str = "c", expires_in: float = 20.0) -> Question:
+    return Question(f"{call_id}/approval", "approval", call_id, "note", {}, "why", OWNER, "s", "f", expires_in)
+
+
+# Answers that do not count.
+
+
+async def test_nobody_else_can_answer_and_the_first_answer_wins(house: House) -> None:
+    turn = house.start("note it", agent="Careful")
+    (question,) = await asked(house)
+    assert not await soon(house.questions.answer(question.id, ALLOW, owner=STRANGER.owner))
+    assert not await soon(house.questions.answer("nonsense", ALLOW, owner=OWNER))
+    assert not await answered(house, question, Answer("expired"))
+    assert await answered(house, question, DENY)
+    assert not await answered(house, question, ALLOW)
+    assert (await soon(turn)).reason == "done"
+    assert house.runs == []
+
+
+async def test_silence_is_a_no(house: House) -> None:
+    told: list[object] = []
+    house.bus.subscribe(QuestionEnded, lambda event: told.append((event.decision, event.by)))
+    assert await soon(house.questions.ask(a_question(expires_in=0.02))) == Answer("expired")
+    assert told == [("expired", "")]
+    assert not await soon(house.questions.answer(a_question().id, ALLOW, owner=OWNER))
+
+
+async def test_a_turn_that_is_aborted_asks_nobody_any_more(house: House) -> None:
+    front = Front()
+    turn = house.start("note it", front, agent="Careful")
+    (question,) = await asked(house)
+    await until(lambda: front.of(QuestionAsked))  # it is told a moment after it is stored
+    assert house.sessions.abort("s", OWNER)
+    assert await soon(turn) == Ended("aborted")
+    assert front.of(QuestionOver) == [QuestionOver(question.id)]
+    assert await soon(house.questions.open_for(owner=OWNER)) == []
+    assert not await answered(house, question)
+    assert house.runs == [] and await soon(house.store.ledger.open_calls(owner=OWNER)) == []
+
+
+async def test_a_store_that_can_not_keep_a_question_fails_the_call(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(_: Question) -> None:
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(house.store.questions, "ask", full)
+    front = Front()
+    assert (await house.say("note it", front, agent="Careful")).reason == "done"
+    assert [event.status for event in front.of(CallFinished)] == ["execution_failed"]
+    assert not await soon(house.questions.answer("x", ALLOW, owner=OWNER))
+
+
+# Asking and answering.
+
+
+async def test_a_turn_waits_for_the_answer_and_goes_on(house: House) -> None:
+    front, watcher = Front(), Front()
+    house.sessions.get("s", OWNER).listen(watcher)
+    turn = house.start("note it", front, agent="Careful")
+    (question,) = await asked(house)
+    (record,) = await soon(house.store.ledger.open_calls(owner=OWNER))
+    assert (record.id, record.state) == (question.call_id, "accepted"), "a restart would find it"
+    assert await answered(house, question, by="me")
+    assert await soon(turn) == Ended("done", "done")
+    assert house.runs == ["a"]
+    for one in (front, watcher):
+        assert [event.question.id for event in one.of(QuestionAsked)] == [question.id]
+        assert one.of(QuestionOver) == [QuestionOver(question.id, "me")]
+
+
+async def test_the_call_runs_with_what_the_person_made_of_it(house: House) -> None:
+    turn = house.start("note it", agent="Careful")
+    (question,) = await asked(house)
+    await answered(house, question, Answer("allow", arguments={"text": "edited"}))
+    await soon(turn)
+    assert house.runs == ["edited"]
+
+
+async def test_an_answer_that_comes_before_the_question_is_kept_is_not_too_early(house: House) -> None:
+    question = a_question()
+    asking = asyncio.create_task(house.questions.ask(question))
+    await asyncio.sleep(0)  # asked, and on its way to the disk
+    assert await answered(house, question)
+    assert await soon(asking) == ALLOW
+
+
+async def test_whoever_asks_the_same_gets_the_same_answer(house: House) -> None:
+    asking = [asyncio.create_task(house.questions.ask(a_question())) for _ in range(2)]
+    await asked(house)
+    assert await answered(house, a_question())
+    assert await all_of(*asking) == [ALLOW, ALLOW]
+    assert await soon(house.questions.ask(a_question())) == ALLOW
+
+
+async def test_an_answer_in_the_last_moment_counts(house: House) -> None:
+    """The clock of who waits is over; the store has taken an answer, and its word counts."""
+    asking = asyncio.create_task(house.questions.ask(a_question(expires_in=0.2)))
+    await asked(house)
+    assert await soon(house.store.questions.answer(a_question().id, ALLOW, owner=OWNER))
+    assert await soon(asking) == ALLOW
+
+
+async def test_what_a_person_said_always_to_is_not_asked_again(house: House, tmp_path: Path) -> None:
+    turn = house.start("note it", agent="Careful")
+    (question,) = await asked(house)
+    await answered(house, question, Answer("allow", always=True))
+    await soon(turn)
+    again = House(tmp_path, [call("note", text="b"), "done"])
+    await again.app.open()
+    again.add_tools()
+    front = Front()
+    try:
+        assert (await again.say("more", front)).reason == "done"
+        assert again.runs == ["b"] and front.of(QuestionAsked) == [] == front.of(QuestionOver)
+    finally:
+        await again.sessions.drain(0)
+        await again.app.close()
+
+
+async def test_a_tool_can_bring_the_place_where_its_person_is(house: House) -> None:
+    class OnTheDevice:
+        def __init__(self) -> None:
+            self.asked: list[Question] = []
+
+        async def ask(self, question: Question) -> Answer:
+            self.asked.append(question)
+            return ALLOW
+
+    device = OnTheDevice()
+
+    class Camera:
+        spec = ToolSpec("camera", "Take a picture.", {"type": "object"}, ("camera",))
+        handling = Handling(questions=device)
+
+        async def run(self, arguments: Any, ctx: Any) -> str:
+            return "click"
+
+    house.app.registry.register(Camera(), Origin("device", "phone"))
+    house.plays(call("camera"), "nice", call("camera"), "fine")
+    front = Front()
+    assert (await house.say("smile", front)).reason == "done"
+    assert [question.subject for question in device.asked] == ["camera"]
+    assert front.of(QuestionAsked) == [], "nobody is asked here"
+    turn = house.start("again", agent="Careful")
+    (question,) = await asked(house)
+    assert question.kind == "approval", "whether the agent may is asked here all the same"
+    await answered(house, question)
+    await soon(turn)
+    assert len(device.asked) == 1
+
+
+# Questions for a value, and those that no call waits for.
+
+COLOUR: dict[str, Any] = {"type": "string", "enum": ["red", "blue"]}
+
+
+def without_call(question_id: str = "login/shop", expires_in: float = 20.0, session: str = "", **more: Any) -> Question:
+    given: dict[str, Any] = {"kind": "login", "action": QuestionAction("https://shop.example/login"), **more}
+    kind = given.pop("kind")
+    return Question(question_id, kind, "", "shop", {}, "Log in.", OWNER, session, "f", expires_in, **given)
+
+
+def form(question_id: str = "form", **more: Any) -> Question:
+    return without_call(question_id, kind="input", action=None, schema=COLOUR, **more)
+
+
+async def test_a_tool_that_runs_asks_and_gets_the_value(house: House) -> None:
+    class Paint:
+        spec = ToolSpec("paint", "Paint.", {"type": "object"})
+
+        async def run(self, arguments: Any, ctx: Any) -> Any:
+            return (await ctx.ask("input", "Which colour?", schema=COLOUR)).value
+
+    house.app.registry.register(Paint(), Origin("plugin", "test"))
+    house.plays(call("paint"), "done")
+    front = Front()
+    turn = house.start("paint it", front)
+    (question,) = await asked(house)
+    assert (question.kind, question.schema, question.session) == ("input", COLOUR, "s")
+    with pytest.raises(InvalidAnswer, match="must be one of"):
+        await answered(house, question, Answer("allow", value="green"))
+    assert [one.id for one in await asked(house)] == [question.id], "it stays open"
+    assert front.of(QuestionOver) == []
+    assert await answered(house, question, Answer("allow", value="blue"), by="me")
+    assert await soon(turn) == Ended("done", "done")
+    assert [event.status for event in front.of(CallFinished)] == ["success"]
+    assert [event.question.id for event in front.of(QuestionAsked)] == [question.id]
+    assert front.of(QuestionOver) == [QuestionOver(question.id, "me")]
+    assert await soon(house.questions.ask(question)) == Answer("allow", value="blue"), "it is kept"
+
+
+async def test_a_question_without_a_call_reaches_all_sessions_of_its_owner_and_is_answered_once(house: House) -> None:
+    fronts, stranger = {"s": Front(), "t": Front()}, Front()
+    for session, front in fronts.items():
+        house.sessions.get(session, OWNER).listen(front)
+    house.sessions.get("u", STRANGER.owner).listen(stranger)
+    asking = asyncio.create_task(house.questions.ask(without_call()))
+    (question,) = await asked(house)
+    assert question.call_id == ""
+    await until(lambda: all(front.of(QuestionAsked) for front in fronts.values()))
+    assert await answered(house, question, ALLOW, by="me")
+    assert not await answered(house, question, DENY)
+    assert await soon(asking) == ALLOW
+    for front in fronts.values():
+        assert front.of(QuestionOver) == [QuestionOver(question.id, "me")]
+    assert stranger.heard == []
+
+
+async def test_a_question_without_a_call_expires(house: House) -> None:
+    front = Front()
+    house.sessions.get("s", OWNER).listen(front)
+    assert await soon(house.questions.ask(form(expires_in=0.02, session="s"))) == Answer("expired")
+    assert front.of(QuestionOver) == [QuestionOver("form")]
+    assert await soon(house.questions.open_for(owner=OWNER)) == []
+
+
+async def test_a_question_without_a_call_outlives_the_source_that_asked(house: House) -> None:
+    front = Front()
+    house.sessions.get("s", OWNER).listen(front)
+    asking = asyncio.create_task(house.questions.ask(without_call()))
+    (question,) = await asked(house)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert [one.id for one in await asked(house)] == [question.id], "it can still be answered"
+    assert front.of(QuestionOver) == []
+    assert await answered(house, question)
+    assert front.of(QuestionOver) == [QuestionOver(question.id)]
+    assert await soon(house.questions.ask(without_call())) == ALLOW, "asked again, it has its answer"
+
+
+async def test_a_question_that_nobody_could_answer_is_not_kept(house: House) -> None:
+    with pytest.raises(DefinitionError, match="needs an action"):
+        await soon(house.questions.ask(without_call(action=None)))
+    assert await soon(house.questions.open_for(owner=OWNER)) == []
+
+
+# A gateway that dies.
+
+
+def run_and_kill(folder: Path) -> list[str]:
+    """The ids of the two questions that were open when the process was killed."""
+    command = [sys.executable, "-m", "tests.gateway.dying", str(folder)]
+    without_coverage = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=without_coverage) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline().decode().strip() for _ in range(2)]
+        process.kill()
+    assert process.returncode == -9
+    return lines
+
+
+async def reborn(folder: Path) -> tuple[House, Recovery]:
+    """The house in its next life; nobody has answered anything."""
+    house = House(folder, ["thanks"])
+    await house.store.open()
+    recovery = await house.store.recover()
+    await house.store.close()
+    await house.app.open()
+    house.add_tools()
+    return house, recovery
+
+
+async def test_questions_outlive_a_killed_gateway_and_their_calls_run_once(tmp_path: Path) -> None:
+    ids = await soon(asyncio.to_thread(run_and_kill, tmp_path))
+    house, recovery = await reborn(tmp_path)
+    watcher = Front()
+    try:
+        house.sessions.get("s", OWNER).listen(watcher)
+        await soon(house.answered.recover(recovery))
+        first, second = await asked(house, 2)
+        assert {first.id, second.id} == set(ids)
+        assert await answered(house, first, by="me")
+        assert not await answered(house, first)
+        await until(lambda: house.runs)
+        assert len(house.runs) == 1 and watcher.ends == [], "the turn waits for the other one"
+        assert await answered(house, second, DENY)
+        await until(lambda: watcher.ends)
+        assert watcher.ends == [Ended("done", "thanks")]
+        assert sorted(event.status for event in watcher.of(CallFinished)) == ["approval_denied", "success"]
+        assert [over.by for over in watcher.of(QuestionOver)] == ["me", ""]
+        assert len(house.runs) == 1
+        assert await house.texts() == ["note it", *["<note>"] * 4, "thanks"]
+        await until(lambda: not house.sessions.running(OWNER))
+        assert (await soon(house.store.conversations.get("s", owner=OWNER))).state == "idle"
+    finally:
+        await house.sessions.drain(0)
+        await house.app.close()
+
+
+async def test_an_answer_that_nobody_could_act_on_is_acted_on_at_the_next_start(tmp_path: Path) -> None:
+    ids = await soon(asyncio.to_thread(run_and_kill, tmp_path))
+    house, _ = await reborn(tmp_path)
+    for question_id in ids:  # taken, and then the gateway dies again before it could do anything
+        assert await soon(house.store.questions.answer(question_id, ALLOW, owner=OWNER))
+    await house.app.close()
+    house, recovery = await reborn(tmp_path)
+    try:
+        assert len(recovery.waiting) == 2
+        watcher = Front()
+        house.sessions.get("s", OWNER).listen(watcher)
+        await soon(house.answered.recover(recovery))
+        await until(lambda: watcher.ends)
+        assert sorted(house.runs) == ["a", "b"] and watcher.ends == [Ended("done", "thanks")]
+    finally:
+        await house.sessions.drain(0)
+        await house.app.close()
+
+
+async def test_questions_that_nobody_answers_end_the_calls_and_the_turn_goes_on(tmp_path: Path) -> None:
+    await soon(asyncio.to_thread(run_and_kill, tmp_path))
+    house, recovery = await reborn(tmp_path)
+    watcher = Front()
+    try:
+        house.sessions.get("s", OWNER).listen(watcher)
+        await soon(house.answered.recover(recovery))
+        await soon(house.answered.expire())
+        assert watcher.heard == []
+        await write(house, "UPDATE questions SET expires_at = 0")
+        await soon(house.answered.expire())
+        await until(lambda: watcher.ends)
+        assert [event.status for event in watcher.of(CallFinished)] == ["question_expired"] * 2
+        assert watcher.ends == [Ended("done", "thanks")] and house.runs == []
+    finally:
+        await house.sessions.drain(0)
+        await house.app.close()
+
+
+async def test_what_expired_while_the_gateway_was_down_lets_the_turn_go_on(tmp_path: Path) -> None:
+    await soon(asyncio.to_thread(run_and_kill, tmp_path))
+    house = House(tmp_path)
+    await house.store.open()
+    await house.store.recover()
+    await write(house, "UPDATE questions SET expires_at = 0")
+    await house.store.close()
+    house, recovery = await reborn(tmp_path)
+    try:
+        assert len(recovery.expired) == 2
+        await soon(house.answered.recover(recovery))
+        watcher = Front()
+        house.sessions.get("s", OWNER).listen(watcher)
+        await until(lambda: watcher.ends)
+        assert watcher.ends == [Ended("done", "thanks")]
+    finally:
+        await house.sessions.drain(0)
+        await house.app.close()
+
+
+async def test_a_call_whose_agent_is_gone_ends_and_does_not_run(tmp_path: Path) -> None:
+    ids = await soon(asyncio.to_thread(run_and_kill, tmp_path))
+    house, recovery = await reborn(tmp_path)
+    try:
+        await house.app.agents.delete("Careful")
+        await soon(house.answered.recover(recovery))
+        for question in await asked(house, 2):
+            await answered(house, question)
+        await until(lambda: not house.sessions.running(OWNER) and house.requests)
+        records = [await soon(house.store.ledger.get(each.partition("/")[0], owner=OWNER)) for each in ids]
+        codes = [record.result.code for record in records if isinstance(record.result, Failure)]
+        assert codes == ["tool_not_available"] * 2 and house.runs == []
+    finally:
+        await house.sessions.drain(0)
+        await house.app.close()
+
+
+async def test_a_call_of_no_session_runs_too_and_its_progress_harms_nobody(house: House) -> None:
+    class Report:
+        spec = ToolSpec("report", "Report.", {"type": "object"})
+
+        async def run(self, arguments: Any, ctx: Any) -> str:
+            ctx.progress("half")
+            return "whole"
+
+    house.app.registry.register(Report(), Origin("plugin", "test"))
+    call_id, watcher = new_call_id(), Front()
+    house.sessions.get("s", OWNER).listen(watcher)
+    for session in ("", "s"):
+        asking = asyncio.create_task(
+            house.app.engine.call(ToolCall("report", {}, call_id + session), house.app.caller(CAREFUL, session=session))
+        )
+        (question,) = await asked(house)
+        asking.cancel()  # as if the process had died, but for the record that is open again below
+        await asyncio.gather(asking, return_exceptions=True)
+        await write(house, "UPDATE calls SET state = 'accepted', result = NULL")
+        assert await answered(house, question)
+        async with asyncio.timeout(WAIT):
+            while (record := await house.store.ledger.find(question.call_id)) and record.state != "done":
+                await asyncio.sleep(0.001)
+        assert record is not None and isinstance(record.result, Success) and record.result.value == "whole"
+    assert [event.value for event in watcher.of(CallProgress)] == ["half"]
+
+
+async def test_an_answer_to_a_call_that_is_not_known_does_nothing(house: House) -> None:
+    await soon(house.store.questions.ask(a_question("never")))
+    assert await answered(house, a_question("never"))
+    await soon(house.sessions.drain(1))
+    assert house.runs == []
+
+
+async def test_a_store_that_fails_while_a_call_goes_on_is_told_to_the_log(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(_: str) -> None:
+        raise StoreError("The disk is gone.")
+
+    await soon(house.store.questions.ask(a_question("lost")))
+    monkeypatch.setattr(house.store.ledger, "find", broken)
+    assert await answered(house, a_question("lost"))
+    await soon(house.sessions.drain(1))
+    assert "The disk is gone." in caplog.text

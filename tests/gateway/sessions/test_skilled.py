@@ -1,0 +1,96 @@
+"""Skills in a conversation: what the toolbox is while one is on, and who may switch it on (SPEC A3)."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from handspan.agent.loading import loaded
+from handspan.agent.session import Session
+from handspan.config.load import load_settings
+from handspan.core.agents import Agent
+from handspan.core.errors import ToolError
+from handspan.core.messages import ResultsMessage, Text, UserMessage
+from handspan.core.principals import OPERATOR
+from handspan.gateway.app import App
+from handspan.models.choice import Choice
+from handspan.models.scripted import Scripted, ScriptTurn, call
+
+pytestmark = pytest.mark.anyio
+
+CLOCK = "---\nname: clock\ndescription: Tells the time.\nallowed-tools: [get_current_*]\n---\nTell the time in words.\n"
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[App]:
+    config = tmp_path / "config"
+    (config / "skills" / "clock").mkdir(parents=True)
+    (config / "skills" / "clock" / "SKILL.md").write_text(CLOCK, encoding="utf-8")
+    folders = {"workspace": str(tmp_path / "ws"), "state": str(tmp_path / "st")}
+    settings = load_settings(None, {"HOME": str(tmp_path)}, folders)
+    async with App(settings, config_folder=config, durable=True) as app:
+        yield app
+
+
+async def opened(app: App, agent: Agent, turns: list[ScriptTurn]) -> tuple[Session, Scripted]:
+    model = Scripted(turns)
+    return await app.loader().begin(agent, Choice(model, "for a test")), model
+
+
+def names(session: Session) -> set[str]:
+    return {spec.name for spec in loaded(session).caller.box.specs()}
+
+
+async def say(app: App, session: Session, text: str) -> None:
+    await session.say(OPERATOR, UserMessage((Text(text),)), lambda *_: None).end()
+
+
+async def test_a_skill_that_can_not_be_used_is_told_and_the_agent_stays_as_it_is(app: App) -> None:
+    session, _ = await opened(app, Agent(skills=("nonsense",)), [])
+    assert "nonsense" in loaded(session).notes[0]
+    assert "read_file" in names(session)
+
+
+async def test_a_skill_of_the_agents_settings_is_on_from_the_start(app: App) -> None:
+    session, model = await opened(app, Agent(skills=("clock",)), ["hello"])
+    assert names(session) == {"get_current_time"}
+    await say(app, session, "hi")
+    assert "Tell the time in words." in model.requests[0].instructions
+    assert model.requests[0].tools == ("get_current_time",)
+
+
+async def test_the_agents_deny_list_wins_over_a_skill(app: App) -> None:
+    session, _ = await opened(app, Agent(skills=("clock",), deny=("get_*",)), [])
+    assert names(session) == set()
+
+
+async def test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_next_round(app: App) -> None:
+    session, model = await opened(app, Agent(), [call("use_skill", name="clock"), "done"])
+    await say(app, session, "what time is it")
+    assert "read_file" in model.requests[0].tools
+    assert model.requests[1].tools == ("get_current_time",)
+    results = loaded(session).messages[2]
+    assert isinstance(results, ResultsMessage) and "Tell the time in words." in results.results[0].envelope
+
+
+async def test_a_person_switches_a_skill_on_and_it_stays_on(app: App) -> None:
+    session, model = await opened(app, Agent(), ["one", "two"])
+    await say(app, session, "hi")
+    await app.loader().switch_on(session, "clock")
+    await say(app, session, "again")
+    assert "Tell the time in words." not in model.requests[0].instructions.split("clock")[0]
+    assert model.requests[1].tools == ("get_current_time",)
+
+
+async def test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it(app: App) -> None:
+    folder = app.settings.workspace / ".handspan" / "skills" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(CLOCK.replace("clock", "mine"), encoding="utf-8")
+    session, _ = await opened(app, Agent(), [call("use_skill", name="mine"), "no"])
+    await say(app, session, "use mine")
+    assert "read_file" in names(session)
+    with pytest.raises(ToolError):
+        await app.loader().switch_on(session, "mine")
+    await app.skills.enable("mine", app.skills.shown("mine").fingerprint)
+    await app.loader().switch_on(session, "mine")
+    assert names(session) == {"get_current_time"}

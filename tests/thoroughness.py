@@ -1,0 +1,27 @@
+"""How thorough the suite is: `fast` in `make test`, `deep` in `make chaos`. The variable TESTS_PROFILE says which."""
+
+import os
+from typing import Final
+
+from hypothesis import HealthCheck, settings
+
+IS_DEEP: Final = os.environ.get("TESTS_PROFILE", "fast") == "deep"
+
+
+def examples(usual: int) -> int:
+    """How many examples a property is tried with: a quarter of the usual number, or ten times as many."""
+    return usual * 10 if IS_DEEP else max(usual // 4, 1)
+
+
+def share(whole: int) -> int:
+    """How much of a flood or of an attack by size there is: a tenth, or the whole."""
+    return whole if IS_DEEP else max(whole // 10, 1)
+
+
+def choose_profile() -> None:
+    """Let Hypothesis work so. It fails nothing for being slow: a busy machine is no fault of the code."""
+    name = "deep" if IS_DEEP else "fast"
+    settings.register_profile(
+        name, max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile(name)
