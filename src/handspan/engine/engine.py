@@ -19,7 +19,7 @@ from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import ToolError
 from handspan.core.questions import Questions
 from handspan.core.results import Failure, Pending, Success, ToolResult, succeed
-from handspan.core.store import Ledger
+from handspan.core.store import Ledger, NowOrLater
 from handspan.core.values import Arguments
 from handspan.engine.asking import QUESTION_TIMEOUT, Asking, Consent, OpenQuestions, Waiting
 from handspan.engine.caller import Caller
@@ -129,7 +129,11 @@ class Engine:
             except GeneratorExit:  # the task itself is taken down: nothing can be awaited any more
                 publish_when_stored(self._bus, self._ledger.finish(record, _cancelled(record.name)), record)
                 raise
-            return await self._finish(record, outcome, started.began) or await self._first_result(record)
+            if type(outcome) is not Success or len(outcome.encoded) > self._result_limit or self._hooks is not None:
+                outcome = await self._shape(record, outcome)
+            written = self._store(record, outcome, started.began)
+            is_first = written if type(written) is bool else await _once_written(written, record)
+            return outcome if is_first else await self._first_result(record)
         finally:
             if record.early is not None:  # whoever brought it can learn what became of it
                 record.early = None
@@ -137,25 +141,32 @@ class Engine:
 
     async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
         """The second half: after-hooks, size limit, journal. None when the call has its result already."""
+        result = await self._shape(record, result)
+        written = self._store(record, result, began)
+        is_first = written if type(written) is bool else await _once_written(written, record)
+        return result if is_first else None
+
+    async def _shape(self, record: CallRecord, result: ToolResult) -> ToolResult:
+        """What after-hooks and the size limit make of a result. A small success without hooks needs none of it."""
         try:
             if self._hooks is not None:
                 result = await self._after(self._hooks, record, result)
-            if type(result) is Success:
-                size = len(result.encoded)
-                record.size += size
-                if size > self._result_limit:
-                    result = await cut(result, self._artifacts, record.owner, record.session, record.name)
-            else:
-                result = clip(result, self._result_limit)
-        except asyncio.CancelledError:  # nobody waits any more: the call still has its result
+            if type(result) is not Success:
+                return clip(result, self._result_limit)
+            if len(result.encoded) <= self._result_limit:
+                return result
+            return await cut(result, self._artifacts, record.owner, record.session, record.name)
+        except asyncio.CancelledError:  # the caller was cancelled: the call still has its result
             await self._refuse(record, _cancelled_late(record, result))
             raise
+
+    def _store(self, record: CallRecord, result: ToolResult, began: float) -> NowOrLater[bool]:
+        """Let the ledger keep the call's one result, and the bus tell of it; False when the call has one already."""
+        if type(result) is Success:
+            record.size += len(result.encoded)
         record.duration = time.monotonic() - began
         written = self._ledger.finish(record, result)
-        if self._bus is not None:
-            written = publish_when_stored(self._bus, written, record)
-        is_first = written if type(written) is bool else await _once_written(written, record)
-        return result if is_first else None
+        return written if self._bus is None else publish_when_stored(self._bus, written, record)
 
     async def call_all(self, calls: Iterable[ToolCall], caller: Caller) -> list[ToolResult | Pending]:
         """The results of several calls that run side by side, in the order of the calls (SPEC E3)."""

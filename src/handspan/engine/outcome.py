@@ -4,12 +4,13 @@ from typing import Any, Final
 
 from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult, succeed
 
-_WORDS: Final = frozenset((Success, Failure, Pending, Attachment))
+RESULT_TYPES: Final = frozenset((Success, Failure, Pending, Attachment))
+"""What a tool may return that is no plain value. Asked by `type` in the way of every call: `isinstance` is slow."""
 
 
 def outcome(output: Any) -> ToolResult | Pending:
     """The tool's output as a result; `ToolError` when it has no JSON form."""
-    if type(output) not in _WORDS:  # `isinstance` is slow for structs, and this is the way of every call
+    if type(output) not in RESULT_TYPES:
         return succeed(output)
     match output:
         case Success():

@@ -17,14 +17,14 @@ from handspan.core.context import Person, Progress, ToolContext
 from handspan.core.deadlines import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.questions import Answer, Question, ToolQuestion
-from handspan.core.results import Failure, Pending, ToolResult
+from handspan.core.results import Failure, Pending, ToolResult, succeed
 from handspan.core.values import Arguments, Json
 from handspan.engine.asking import Asking
 from handspan.engine.caller import Caller
 from handspan.engine.crash import failure, said
 from handspan.engine.drive import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, drive
 from handspan.engine.gates import Gate, Gates
-from handspan.engine.outcome import outcome
+from handspan.engine.outcome import RESULT_TYPES, outcome
 from handspan.engine.threads import Threads
 from handspan.engine.workers import Workers
 from handspan.registry.entry import Entry
@@ -121,7 +121,10 @@ class Running:
         now = time.monotonic()
         deadline = None
         try:
-            deadline = _earlier(entry, started.deadline, now)
+            if started.deadline is None and entry.timeout is not None:
+                deadline = Deadline(now + entry.timeout, entry.timeout_source)
+            else:
+                deadline = _earlier(entry, started.deadline, now)
             caller, record = started.caller, started.record
             ctx = ToolContext(
                 record.id,
@@ -148,7 +151,7 @@ class Running:
                 # The clock has run since `now`: a first step may block.
                 left = None if deadline is None else deadline.at - time.monotonic()
                 output = await drive(coroutine, wanted, left, self.reaper, GRACE, started)
-            return outcome(output)
+            return succeed(output) if type(output) not in RESULT_TYPES else outcome(output)
         except ToolError as error:
             return failure(error)
         except DeadlineReached as reached:
