@@ -203,6 +203,7 @@ def test_a_function_that_outlives_its_loop_ends_in_silence() -> None:
 def test_a_thread_that_never_ends_does_not_hold_up_the_exit() -> None:
     script = """
 import asyncio, threading
+from handspan.engine.threads import Threads
 async def main():
     threads, begun = Threads(), threading.Event()
     task = asyncio.create_task(threads.run(lambda: (begun.set(), threading.Event().wait())))

@@ -436,6 +436,7 @@ NOBODY = """
 import os, sys
 from pathlib import Path
 from handspan.core.errors import ToolError
+from handspan.tools import beneath
 from handspan.tools.workspace import Workspace
 files = Workspace(Path(sys.argv[1]), way=getattr(beneath, sys.argv[2]))
 files.entries(".", 10)  # what is loaded late is loaded: nobody may not be allowed to read Python's own library
@@ -482,6 +483,8 @@ def run_script(script: str, *arguments: str) -> str:
 FULL = """
 import resource, sys
 from pathlib import Path
+from handspan.core.errors import ToolError
+from handspan.tools.workspace import Workspace
 files = Workspace(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 for change in (files.write, files.append):

@@ -144,6 +144,7 @@ def test_a_link_swapped_in_never_leads_a_rewrite_out(files: Workspace, swapped: 
 WRITER = """
 import sys
 from pathlib import Path
+from handspan.tools.workspace import Workspace
 files = Workspace(Path(sys.argv[1]))
 number = 0
 while True:
