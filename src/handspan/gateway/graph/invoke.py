@@ -1,6 +1,7 @@
 """`invoke`: one request, one answer (http.md 4)."""
 
 import asyncio
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.asking import body_of
 from handspan.gateway.graph.doors import GraphDoors
-from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.runs import Client, Run
 from handspan.gateway.graph.state import state_of
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.refusals import Refusal
@@ -50,15 +51,21 @@ async def invoke(doors: GraphDoors, client: Client, request: Request) -> msgspec
     """What came of it, when the run has ended or waits for the client."""
     body = await body_of(request)
     key = request.headers.get("idempotency-key", "")[:200]
-    answer = await doors.answers.answer(
-        client.id, key, fingerprint(body), lambda: _answer(doors, client, graph.read_asked(body))
-    )
-    return msgspec.Raw(answer)
-
-
-async def _answer(doors: GraphDoors, client: Client, asked: Asked) -> bytes:
-    out = Collected()
+    if key:
+        begin = partial(_begin, doors, client, body)
+        return msgspec.Raw(await doors.answers.answer(client.id, key, fingerprint(body), begin))
+    asked, out = graph.read_asked(body), Collected()
     running = asyncio.create_task(doors.runs.run(client, asked, out))
+    return msgspec.Raw(await _answer(doors, client, asked, out, running))
+
+
+async def _begin(doors: GraphDoors, client: Client, body: bytes) -> bytes:
+    asked, out = graph.read_asked(body), Collected()
+    return await _answer(doors, client, asked, out, asyncio.create_task(doors.runs.run(client, asked, out)))
+
+
+async def _answer(doors: GraphDoors, client: Client, asked: Asked, out: Collected, running: asyncio.Task[Run]) -> bytes:
+    """The answer of a run that has begun. The run goes on if the client goes, or waits too long."""
     doors.runs.keep(running)
     await asyncio.wait([running], timeout=LONGEST)
     if not running.done():
