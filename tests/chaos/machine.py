@@ -6,6 +6,7 @@ restarts.
 """
 
 import asyncio
+import contextlib
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
@@ -14,9 +15,10 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from websockets.exceptions import ConnectionClosed
 
 from handspan.core.values import JsonObject
-from handspan.testing import FakeDevice, offer
+from handspan.testing import FakeDevice, NotSaid, offer
 from tests.chaos.houses import House, InItsOwnProcess, InThisProcess
 from tests.chaos.witness import Kept
 
@@ -306,9 +308,10 @@ class Wire(RuleBasedStateMachine):
         self.run(self._hear())
 
     async def _hear(self) -> None:
-        """Give everybody a moment to hear what was said: requests are run, acknowledgements noted."""
+        """Let everybody hear what was said: requests are run, acknowledgements noted."""
         await asyncio.sleep(_MOMENT)
         for peer in self.peers.values():
+            await _pass_the_line(peer.device)
             while peer.device.unexpected("tool_call_request"):
                 self._asked(peer, await peer.device.expect("tool_call_request"))
             while peer.device.unexpected("result_acknowledged"):
@@ -363,6 +366,14 @@ class Wire(RuleBasedStateMachine):
             self.happened[f"  {(journal[key].envelope or {}).get('code', 'success')}"] += 1
             if not task.cancelled():
                 assert journal[key].envelope == task.result(), f"{key}: {journal[key].envelope} and {task.result()}"
+
+
+async def _pass_the_line(device: FakeDevice) -> None:
+    """What the gateway sent before this has come, however busy the machine is: its frames keep their order."""
+    with contextlib.suppress(NotSaid, ConnectionClosed):  # the gateway has ended the connection meanwhile
+        if device.is_connected:
+            await device.send({"type": "ping"})
+            await device.expect("pong")
 
 
 def _chosen(candidates: Sequence[_T], place: int) -> _T:
