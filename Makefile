@@ -5,6 +5,8 @@ ROOT := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))
 BIN := $(ROOT).venv/bin
 PYTHON ?= python3
 READY := $(ROOT).venv/.ready
+# Some tests wait for processes and clocks: one worker more than cores keeps all cores at work.
+WORKERS := $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
 .PHONY: help setup system serve test pytest sdk chaos coverage check release-check format bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
@@ -28,11 +30,11 @@ test: setup system ## every gate and every test; the three parts run side by sid
 
 pytest: setup system ## the tests in Python
 	@cd $(ROOT) && $(BIN)/python -m compileall -q src # the tests start hundreds of processes: none shall compile
-	@cd $(ROOT) && $(BIN)/python -m pytest -q -n auto --dist worksteal
+	@cd $(ROOT) && $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 coverage: setup system ## the tests in Python, and which branches they try: at least 90 % of them, and how many in each room
 	@cd $(ROOT) && rm -f .coverage .coverage.*
-	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n auto --dist worksteal
+	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n $(WORKERS) --dist worksteal
 	@cd $(ROOT) && $(BIN)/coverage combine -q && $(BIN)/python scripts/coverage_of_rooms.py
 
 release-check: setup ## build the wheel, install it in an environment of its own, and use it from an empty folder
@@ -43,7 +45,7 @@ sdk: setup system ## the TypeScript SDK: checked, built and tested, in Node and 
 
 chaos: setup ## dropped links, kills, hostile clients and signals under load; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
-	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n auto --dist worksteal --timeout 3600 -m "hypothesis or flood"
+	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 3600 -m "hypothesis or flood"
 
 check: setup ## format, lint, types, import contracts; then the longest files and functions, as a mirror
 	@cd $(ROOT) && $(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && echo "ruff: clean"
