@@ -31,6 +31,16 @@ def promises(wire: Wire) -> None:
     wire.what_was_acknowledged_is_kept()
 
 
+def asked(wire: Wire) -> None:
+    """Let the red device be called, and wait until it was asked: a busy disk takes its time."""
+    wire.call(RED)
+    for _ in range(1000):
+        if wire.peers["red"].seen:
+            return
+        wire.hear()
+    raise AssertionError("The device was not asked.")
+
+
 def test_a_walk_through_everything_breaks_nothing() -> None:
     wire = Wire()
     wire.open()
@@ -57,7 +67,7 @@ def test_an_answer_of_somebody_else_that_counts_is_found(wire: Wire, monkeypatch
         assert [one.calls.answered(frame) for one in self._doors.peers]
 
     monkeypatch.setattr(Connection, "_answered", anybody)
-    wire.call(RED)
+    asked(wire)
     wire.spoof(0)
     with pytest.raises(AssertionError, match="was answered"):
         promises(wire)
@@ -67,7 +77,7 @@ def test_a_call_that_is_asked_for_under_a_second_id_is_found(wire: Wire, monkeyp
     def under_another_id(self: RemoteCalls, call: Any, send: Any) -> None:
         send(encode(Request(call.id[:-1] + "x", call.name, call.arguments)))
 
-    wire.call(RED)
+    asked(wire)
     wire.drop(RED)
     monkeypatch.setattr(RemoteCalls, "_request", under_another_id)
     wire.come_back(0)
@@ -82,7 +92,7 @@ def test_an_answer_that_is_acknowledged_and_not_kept_is_found(wire: Wire, monkey
         self._send(encode(Acknowledged(frame.call)))
         return True
 
-    wire.call(RED)
+    asked(wire)
     monkeypatch.setattr(RemoteCalls, "answered", acknowledged_at_once)
     wire.answer(0, 1)
     monkeypatch.undo()
