@@ -121,6 +121,45 @@ async def test_a_call_that_is_cancelled_asks_nobody_any_more(make_house: MakeHou
     assert questions.open_for("operator") == []
 
 
+async def test_a_call_on_a_thread_that_is_cancelled_asks_nobody_any_more(make_house: MakeHouse) -> None:
+    questions = OpenQuestions()
+    house = make_house(questions=questions)
+    ends: list[str] = []
+
+    def paint(ctx: ToolContext) -> None:
+        for _ in range(2):  # the thread goes on, and nobody is there for whom it could ask
+            try:
+                asyncio.run(ctx.ask("input", "Which?", schema=COLOUR))
+            except BaseException as error:
+                ends.append(type(error).__name__)
+
+    house.add(paint)
+    calling = house.start("paint")
+    await asked(questions)
+    calling.cancel()
+    await outcome_of([calling])
+    await until(lambda: len(ends) == 2)
+    assert ends == ["CancelledError", "ToolError"]
+    assert questions.open_for("operator") == []
+
+
+async def test_a_call_that_is_over_leaves_no_question_behind(make_house: MakeHouse) -> None:
+    questions = OpenQuestions()
+    house = make_house(questions=questions)
+    beside: list[asyncio.Task[Answer]] = []
+
+    async def paint(ctx: ToolContext) -> str:
+        beside.append(asyncio.create_task(ctx.ask("input", "Which?", schema=COLOUR)))
+        await asked(questions)
+        return "no colour needed"
+
+    house.add(paint)
+    assert await house.value("paint") == "no colour needed"
+    (ended,) = await outcome_of(beside)
+    assert isinstance(ended, asyncio.CancelledError)
+    assert questions.open_for("operator") == []
+
+
 # Time.
 
 
