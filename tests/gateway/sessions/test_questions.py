@@ -263,6 +263,24 @@ async def test_a_question_without_a_call_reaches_all_sessions_of_its_owner_and_i
     assert stranger.heard == []
 
 
+async def test_a_question_of_no_session_is_not_told_to_a_client_that_only_follows_its_turn(house: House) -> None:
+    watcher, front = Front(), Front()
+    house.sessions.get("s", OWNER).listen(watcher)
+    house.plays(call("slow"), "done")
+    turn = house.start("hi", front)
+    await soon(house.reached.wait())
+    asking = asyncio.create_task(house.questions.ask(without_call()))
+    (question,) = await asked(house)
+    await until(lambda: watcher.of(QuestionAsked))
+    assert await answered(house, question)
+    assert await soon(asking) == ALLOW
+    house.may_end.set()
+    assert (await soon(turn)).reason == "done"
+    assert watcher.of(QuestionOver) == [QuestionOver(question.id)]
+    assert front.of(QuestionAsked) == front.of(QuestionOver) == []
+    assert "" not in front.turns, "a run would take it for its own beginning"
+
+
 async def test_a_question_without_a_call_expires(house: House) -> None:
     front = Front()
     house.sessions.get("s", OWNER).listen(front)
