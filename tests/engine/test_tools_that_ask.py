@@ -206,6 +206,39 @@ async def test_the_tools_own_time_counts_before_and_after_the_question(make_hous
     assert failure.code == "timeout" and "0.1 s (the tool's own limit)" in failure.message
 
 
+async def test_a_person_has_time_too_after_a_timeout_of_the_tools_own(make_house: MakeHouse) -> None:
+    house = make_house(questions=Slow(0.5))
+
+    async def paint(ctx: ToolContext) -> Any:
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        except TimeoutError:  # it can't find out by itself
+            return (await ctx.ask("input", "Which?", schema=COLOUR)).value
+
+    house.add(paint, timeout=0.2)
+    assert await house.value("paint") == "blue"
+
+
+async def test_a_person_is_asked_beside_a_timeout_of_the_tools_own(make_house: MakeHouse) -> None:
+    house = make_house(questions=Slow(0.5))
+
+    async def paint(ctx: ToolContext) -> Any:
+        asking: list[asyncio.Task[Answer]] = []
+        try:
+            async with asyncio.timeout(0.001):
+                try:
+                    await asyncio.Event().wait()
+                finally:  # the question comes while the timeout is still being dealt with
+                    asking.append(asyncio.create_task(ctx.ask("input", "Which?", schema=COLOUR)))
+                    await asyncio.sleep(0)
+        except TimeoutError:
+            return (await asking[0]).value
+
+    house.add(paint, timeout=0.2)
+    assert await house.value("paint") == "blue"
+
+
 async def test_a_tool_that_is_over_its_time_gets_no_more_by_asking(make_house: MakeHouse) -> None:
     house = make_house(questions=Slow(60))
 
