@@ -111,4 +111,5 @@ class AwaitedQuestions:
 
     def _tell_closed(self, question: Question, answer: Answer | None, by: str) -> None:
         decision = None if answer is None else answer.decision
-        self._bus.publish(QuestionEnded(question.owner, question.session, question.call_id, question.id, decision, by))
+        about = (question.owner, question.session, question.call_id, question.id, question.kind)
+        self._bus.publish(QuestionEnded(*about, decision, by))
