@@ -246,6 +246,33 @@ async def test_a_tool_that_runs_asks_and_gets_the_value(house: House) -> None:
     assert await soon(house.questions.ask(question)) == Answer("allow", value="blue"), "it is kept"
 
 
+async def test_a_question_that_its_tool_has_given_up_is_over_while_the_call_goes_on(house: House) -> None:
+    goes_on, may_end = asyncio.Event(), asyncio.Event()
+
+    class Paint:
+        spec = ToolSpec("paint", "Paint.", {"type": "object"})
+
+        async def run(self, arguments: Any, ctx: Any) -> Any:
+            asking = asyncio.create_task(ctx.ask("input", "Which colour?", schema=COLOUR))
+            await goes_on.wait()
+            asking.cancel()
+            await may_end.wait()
+            return "grey"
+
+    house.app.registry.register(Paint(), Origin("plugin", "test"))
+    house.plays(call("paint"), "done")
+    front = Front()
+    turn = house.start("paint it", front)
+    (question,) = await asked(house)
+    await until(lambda: front.of(QuestionAsked))
+    goes_on.set()
+    await until(lambda: front.of(QuestionOver))
+    assert await soon(house.questions.open_for(owner=OWNER)) == []
+    assert not await answered(house, question, Answer("allow", value="blue")), "nothing would come of it"
+    may_end.set()
+    assert await soon(turn) == Ended("done", "done")
+
+
 async def test_a_question_without_a_call_reaches_all_sessions_of_its_owner_and_is_answered_once(house: House) -> None:
     fronts, stranger = {"s": Front(), "t": Front()}, Front()
     for session, front in fronts.items():
