@@ -207,7 +207,7 @@ async def test_the_tools_own_time_counts_before_and_after_the_question(make_hous
 
 
 async def test_a_person_has_time_too_after_a_timeout_of_the_tools_own(make_house: MakeHouse) -> None:
-    house = make_house(questions=Slow(0.5))
+    house = make_house(questions=Slow(0.7))
 
     async def paint(ctx: ToolContext) -> Any:
         try:
@@ -216,12 +216,12 @@ async def test_a_person_has_time_too_after_a_timeout_of_the_tools_own(make_house
         except TimeoutError:  # it can't find out by itself
             return (await ctx.ask("input", "Which?", schema=COLOUR)).value
 
-    house.add(paint, timeout=0.2)
+    house.add(paint, timeout=0.5)
     assert await house.value("paint") == "blue"
 
 
 async def test_a_person_is_asked_beside_a_timeout_of_the_tools_own(make_house: MakeHouse) -> None:
-    house = make_house(questions=Slow(0.5))
+    house = make_house(questions=Slow(0.7))
 
     async def paint(ctx: ToolContext) -> Any:
         asking: list[asyncio.Task[Answer]] = []
@@ -235,7 +235,7 @@ async def test_a_person_is_asked_beside_a_timeout_of_the_tools_own(make_house: M
         except TimeoutError:
             return (await asking[0]).value
 
-    house.add(paint, timeout=0.2)
+    house.add(paint, timeout=0.5)
     assert await house.value("paint") == "blue"
 
 
