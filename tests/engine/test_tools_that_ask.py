@@ -121,6 +121,45 @@ async def test_a_call_that_is_cancelled_asks_nobody_any_more(make_house: MakeHou
     assert questions.open_for("operator") == []
 
 
+async def test_a_call_on_a_thread_that_is_cancelled_asks_nobody_any_more(make_house: MakeHouse) -> None:
+    questions = OpenQuestions()
+    house = make_house(questions=questions)
+    ends: list[str] = []
+
+    def paint(ctx: ToolContext) -> None:
+        for _ in range(2):  # the thread goes on, and nobody is there for whom it could ask
+            try:
+                asyncio.run(ctx.ask("input", "Which?", schema=COLOUR))
+            except BaseException as error:
+                ends.append(type(error).__name__)
+
+    house.add(paint)
+    calling = house.start("paint")
+    await asked(questions)
+    calling.cancel()
+    await outcome_of([calling])
+    await until(lambda: len(ends) == 2)
+    assert ends == ["CancelledError", "ToolError"]
+    assert questions.open_for("operator") == []
+
+
+async def test_a_call_that_is_over_leaves_no_question_behind(make_house: MakeHouse) -> None:
+    questions = OpenQuestions()
+    house = make_house(questions=questions)
+    beside: list[asyncio.Task[Answer]] = []
+
+    async def paint(ctx: ToolContext) -> str:
+        beside.append(asyncio.create_task(ctx.ask("input", "Which?", schema=COLOUR)))
+        await asked(questions)
+        return "no colour needed"
+
+    house.add(paint)
+    assert await house.value("paint") == "no colour needed"
+    (ended,) = await outcome_of(beside)
+    assert isinstance(ended, asyncio.CancelledError)
+    assert questions.open_for("operator") == []
+
+
 # Time.
 
 
@@ -165,6 +204,39 @@ async def test_the_tools_own_time_counts_before_and_after_the_question(make_hous
     house.add(paint, timeout=0.1)
     failure = await house.failure("paint")
     assert failure.code == "timeout" and "0.1 s (the tool's own limit)" in failure.message
+
+
+async def test_a_person_has_time_too_after_a_timeout_of_the_tools_own(make_house: MakeHouse) -> None:
+    house = make_house(questions=Slow(0.7))
+
+    async def paint(ctx: ToolContext) -> Any:
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        except TimeoutError:  # it can't find out by itself
+            return (await ctx.ask("input", "Which?", schema=COLOUR)).value
+
+    house.add(paint, timeout=0.5)
+    assert await house.value("paint") == "blue"
+
+
+async def test_a_person_is_asked_beside_a_timeout_of_the_tools_own(make_house: MakeHouse) -> None:
+    house = make_house(questions=Slow(0.7))
+
+    async def paint(ctx: ToolContext) -> Any:
+        asking: list[asyncio.Task[Answer]] = []
+        try:
+            async with asyncio.timeout(0.001):
+                try:
+                    await asyncio.Event().wait()
+                finally:  # the question comes while the timeout is still being dealt with
+                    asking.append(asyncio.create_task(ctx.ask("input", "Which?", schema=COLOUR)))
+                    await asyncio.sleep(0)
+        except TimeoutError:
+            return (await asking[0]).value
+
+    house.add(paint, timeout=0.5)
+    assert await house.value("paint") == "blue"
 
 
 async def test_a_tool_that_is_over_its_time_gets_no_more_by_asking(make_house: MakeHouse) -> None:

@@ -181,9 +181,14 @@ class Session:
         return unlisten
 
     def tell(self, happening: Happening, *, beside_turns: bool = False) -> None:
-        """Tell the listeners something of the turn that runs, or waits; `beside_turns`: of none."""
-        turn = "" if beside_turns else self.turns[0].id if self.turns else self._waiting
-        self._tell(happening, turn)
+        """Tell the listeners something of the turn that runs, or waits; `beside_turns`: of none.
+
+        Then only the session's own hear it: a client that follows a turn is told nothing else.
+        """
+        if beside_turns:
+            tell_each(self._listeners.values(), happening, "")
+        else:
+            self._tell(happening, self.turns[0].id if self.turns else self._waiting)
 
     def _tell(self, happening: Happening, turn: str) -> None:
         of_turn = self.turns[0].listeners if self.turns else []

@@ -177,7 +177,7 @@ class Sessions:
         self._tell_of_question(event.owner, question.session, question.call_id, QuestionAsked(question))
 
     def _question_ended(self, event: QuestionEnded) -> None:
-        self._tell_of_question(event.owner, event.session, event.call_id, QuestionOver(event.id, event.by))
+        self._tell_of_question(event.owner, event.session, event.call_id, QuestionOver(event.id, event.kind, event.by))
 
     def _tell_of_question(self, owner: str, session_id: str, call_id: str, happening: Happening) -> None:
         """Tell its session; where it belongs to no call and no session, all sessions of its owner (ws.md 3.8)."""

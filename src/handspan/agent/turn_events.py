@@ -5,6 +5,7 @@ from typing import TypeAlias, final
 from msgspec import Struct
 
 from handspan.core.events import Ended, Event, Titled
+from handspan.core.questions import QuestionKind
 
 
 @final
@@ -21,6 +22,7 @@ class QuestionOver(Struct, frozen=True, tag="question_over"):
     """A question is not open any more: answered, expired, or its call was given up."""
 
     id: str
+    kind: QuestionKind
     by: str = ""
     """Who answered, in the word that they gave with the answer."""
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from handspan.core.calls import ToolFacts
 from handspan.core.events import Event, Titled
-from handspan.core.questions import Decision, Question
+from handspan.core.questions import Decision, Question, QuestionKind
 
 
 @final
@@ -55,6 +55,7 @@ class QuestionEnded(Struct, frozen=True, gc=False, tag="question_ended"):
     call_id: str
     """Empty where no call waited for the answer."""
     id: str
+    kind: QuestionKind
     decision: Decision | None
     """None when its call was given up. What else the answer holds is for the call alone."""
     by: str = ""

@@ -87,6 +87,8 @@ class Wait:
     _is_in_grace = False
     _waits_for: "asyncio.Future[Any] | None" = None
     _is_armed = False
+    _is_paused = False
+    """A person is asked. The clock stands still, unless what is waited for shall end."""
     _left: float | None = None
     """Seconds until the deadline, while the clock stands still."""
 
@@ -156,6 +158,7 @@ class Wait:
         if not self.is_late:
             self._is_in_grace = self.was_told = False
             self._set(self._deadline)
+            self._stop_clock()
 
     def reason(self, *, stuck: bool = False) -> BaseException | None:
         """Why the coroutine was stopped, if it was. A cancellation is never swallowed, not even after the deadline."""
@@ -164,13 +167,19 @@ class Wait:
 
     def pause(self) -> None:
         """Let the clock stand still: a person is asked. One whose time was up already has no more of it."""
-        if not self.is_over and not self._is_in_grace:
+        self._is_paused = True
+        self.take_back()  # a timeout inside the coroutine may be the reason for the question
+        self._stop_clock()
+
+    def _stop_clock(self) -> None:
+        if self._is_paused and self._left is None and not self.is_over and not self._is_in_grace:
             self._left = self.ends_at - self.loop.time()
             self._set(inf)
             self._deadline = inf
 
     def go_on(self) -> None:
         """Let the clock run again, with what was left of the time."""
+        self._is_paused = False
         if self._left is None:
             return
         self._deadline, self._left = self.loop.time() + self._left, None

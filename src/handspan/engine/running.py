@@ -48,16 +48,32 @@ class Started(Struct, gc=False):
     paused_at: float = 0.0
     wait: Wait | None = None
     """The clock of the tool's code while it runs."""
+    is_over: bool = False
+    """Whether the tool's code has run. What it left behind, such as its thread, may ask nobody any more."""
+    asking_tasks: tuple["asyncio.Task[Any] | None", ...] = ()
+    """Those that wait for an answer."""
 
     async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
         """Put a question of the tool to the person. The tool's clock stands still meanwhile (SPEC E6)."""
+        if self.is_over:
+            raise ToolError("cancelled", f"The call of {self.entry.spec.name!r} is over: it asks nobody any more.")
         self.asked += 1
+        task = asyncio.current_task()
+        self.asking_tasks = (*self.asking_tasks, task)
         self._pause()
         try:
             answer = await self.asking.ask_for_tool(self._question(asked), self.caller)
         finally:
             waited = self._go_on()
+            self.asking_tasks = tuple(one for one in self.asking_tasks if one is not task)
         return answer, waited
+
+    def take_questions_back(self) -> None:
+        """End the questions that the tool left open in another task, or on its thread: its call is over."""
+        current = asyncio.current_task()
+        for task in self.asking_tasks:
+            if task is not None and task is not current:
+                task.cancel()
 
     def _question(self, asked: ToolQuestion) -> Question:
         return Question(
@@ -164,6 +180,9 @@ class Running:
             return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {said(error)}")
         finally:
             gate.leave()
+            started.is_over = True
+            if started.open_questions:
+                started.take_questions_back()
 
     def _aside(self, entry: Entry, arguments: Arguments, ctx: ToolContext) -> Coroutine[Any, Any, Any]:
         """The work of a tool that runs on a thread or in a process."""

@@ -188,7 +188,7 @@ def test_what_comes_with_a_result_is_named() -> None:
 
 
 def test_questions_are_for_clients_that_can_show_them() -> None:
-    happenings: list[Happening] = [QuestionAsked(QUESTION), QuestionOver("q", "me")]
+    happenings: list[Happening] = [QuestionAsked(QUESTION), QuestionOver("q", "approval", "me")]
     assert sent(ChatFrames(), *happenings) == []
     assert types(sent(EventFrames(), *happenings)) == ["event"]
     asked: dict[str, Any] = {
@@ -211,11 +211,13 @@ def test_questions_are_for_clients_that_can_show_them() -> None:
 def test_kinds_that_a_client_does_not_know_are_hidden_from_it(kind: QuestionKind) -> None:
     schema, action = {"type": "string"}, QuestionAction("https://shop.example", new={})
     question = structs.replace(QUESTION, kind=kind, call_id="", schema=schema, action=action)
-    happenings: list[Happening] = [QuestionAsked(question), QuestionOver("q", "me"), QuestionAsked(QUESTION)]
+    happenings: list[Happening] = [QuestionAsked(question), QuestionOver("q", kind, "me"), QuestionAsked(QUESTION)]
     assert types(sent(ChatFrames(questions=True), *happenings)) == ["question"]
     events = EventFrames(questions=True)
     assert types(sent(events, *happenings)) == ["event", "question"] and events.seq == 1
     assert types(sent(EventFrames(), *happenings)) == ["event"]
+    for frames in (ChatFrames(questions=True), EventFrames(questions=True)):
+        assert sent(frames, QuestionOver("q", kind, "me")) == [], "it was asked before the client came"
     shown, closed, _ = sent(ChatFrames(questions=True, all_kinds=True, me="me"), *happenings)
     assert (shown["kind"], shown["call_id"], shown["schema"]) == (kind, "", schema)
     assert shown["action"] == {"url": "https://shop.example", "new": {}}
@@ -227,7 +229,7 @@ def test_kinds_that_a_client_does_not_know_are_hidden_from_it(kind: QuestionKind
 
 @pytest.mark.parametrize(("me", "by"), [("me", "you"), ("", ""), ("me", ""), ("", "you")])
 def test_only_the_one_whose_answer_counted_is_told_so(me: str, by: str) -> None:
-    (frame,) = sent(ChatFrames(questions=True, me=me), QuestionOver("q", by))
+    (frame,) = sent(ChatFrames(questions=True, me=me), QuestionOver("q", "approval", by))
     assert frame["accepted"] is False
 
 
@@ -273,7 +275,10 @@ def test_every_event_of_a_turn_is_told_with_a_number() -> None:
 
 def test_what_is_no_event_stays_a_frame_of_its_own() -> None:
     frames = EventFrames()
-    assert types(sent(frames, Prompted("{}", 1), Titled("x"), QuestionOver("q"))) == ["debug_prompt", "title_updated"]
+    assert types(sent(frames, Prompted("{}", 1), Titled("x"), QuestionOver("q", "approval"))) == [
+        "debug_prompt",
+        "title_updated",
+    ]
     assert frames.seq == 0
     failed = sent(frames, Ended("error", "No key.", TurnFault("model", "auth")))
     assert types(failed) == ["event", "error"] and failed[1]["code"] == "AUTH_ERROR"

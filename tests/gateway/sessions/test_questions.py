@@ -88,7 +88,7 @@ async def test_a_turn_that_is_aborted_asks_nobody_any_more(house: House) -> None
     await until(lambda: front.of(QuestionAsked))  # it is told a moment after it is stored
     assert house.sessions.abort("s", OWNER)
     assert await soon(turn) == Ended("aborted")
-    assert front.of(QuestionOver) == [QuestionOver(question.id)]
+    assert front.of(QuestionOver) == [QuestionOver(question.id, question.kind)]
     assert await soon(house.questions.open_for(owner=OWNER)) == []
     assert not await answered(house, question)
     assert house.runs == [] and await soon(house.store.ledger.open_calls(owner=OWNER)) == []
@@ -122,7 +122,7 @@ async def test_a_turn_waits_for_the_answer_and_goes_on(house: House) -> None:
     assert house.runs == ["a"]
     for one in (front, watcher):
         assert [event.question.id for event in one.of(QuestionAsked)] == [question.id]
-        assert one.of(QuestionOver) == [QuestionOver(question.id, "me")]
+        assert one.of(QuestionOver) == [QuestionOver(question.id, question.kind, "me")]
 
 
 async def test_the_call_runs_with_what_the_person_made_of_it(house: House) -> None:
@@ -242,8 +242,35 @@ async def test_a_tool_that_runs_asks_and_gets_the_value(house: House) -> None:
     assert await soon(turn) == Ended("done", "done")
     assert [event.status for event in front.of(CallFinished)] == ["success"]
     assert [event.question.id for event in front.of(QuestionAsked)] == [question.id]
-    assert front.of(QuestionOver) == [QuestionOver(question.id, "me")]
+    assert front.of(QuestionOver) == [QuestionOver(question.id, question.kind, "me")]
     assert await soon(house.questions.ask(question)) == Answer("allow", value="blue"), "it is kept"
+
+
+async def test_a_question_that_its_tool_has_given_up_is_over_while_the_call_goes_on(house: House) -> None:
+    goes_on, may_end = asyncio.Event(), asyncio.Event()
+
+    class Paint:
+        spec = ToolSpec("paint", "Paint.", {"type": "object"})
+
+        async def run(self, arguments: Any, ctx: Any) -> Any:
+            asking = asyncio.create_task(ctx.ask("input", "Which colour?", schema=COLOUR))
+            await goes_on.wait()
+            asking.cancel()
+            await may_end.wait()
+            return "grey"
+
+    house.app.registry.register(Paint(), Origin("plugin", "test"))
+    house.plays(call("paint"), "done")
+    front = Front()
+    turn = house.start("paint it", front)
+    (question,) = await asked(house)
+    await until(lambda: front.of(QuestionAsked))
+    goes_on.set()
+    await until(lambda: front.of(QuestionOver))
+    assert await soon(house.questions.open_for(owner=OWNER)) == []
+    assert not await answered(house, question, Answer("allow", value="blue")), "nothing would come of it"
+    may_end.set()
+    assert await soon(turn) == Ended("done", "done")
 
 
 async def test_a_question_without_a_call_reaches_all_sessions_of_its_owner_and_is_answered_once(house: House) -> None:
@@ -259,15 +286,33 @@ async def test_a_question_without_a_call_reaches_all_sessions_of_its_owner_and_i
     assert not await answered(house, question, DENY)
     assert await soon(asking) == ALLOW
     for front in fronts.values():
-        assert front.of(QuestionOver) == [QuestionOver(question.id, "me")]
+        assert front.of(QuestionOver) == [QuestionOver(question.id, question.kind, "me")]
     assert stranger.heard == []
+
+
+async def test_a_question_of_no_session_is_not_told_to_a_client_that_only_follows_its_turn(house: House) -> None:
+    watcher, front = Front(), Front()
+    house.sessions.get("s", OWNER).listen(watcher)
+    house.plays(call("slow"), "done")
+    turn = house.start("hi", front)
+    await soon(house.reached.wait())
+    asking = asyncio.create_task(house.questions.ask(without_call()))
+    (question,) = await asked(house)
+    await until(lambda: watcher.of(QuestionAsked))
+    assert await answered(house, question)
+    assert await soon(asking) == ALLOW
+    house.may_end.set()
+    assert (await soon(turn)).reason == "done"
+    assert watcher.of(QuestionOver) == [QuestionOver(question.id, question.kind)]
+    assert not front.of(QuestionAsked) and not front.of(QuestionOver)
+    assert "" not in front.turns, "a run would take it for its own beginning"
 
 
 async def test_a_question_without_a_call_expires(house: House) -> None:
     front = Front()
     house.sessions.get("s", OWNER).listen(front)
     assert await soon(house.questions.ask(form(expires_in=0.02, session="s"))) == Answer("expired")
-    assert front.of(QuestionOver) == [QuestionOver("form")]
+    assert front.of(QuestionOver) == [QuestionOver("form", "input")]
     assert await soon(house.questions.open_for(owner=OWNER)) == []
 
 
@@ -281,7 +326,7 @@ async def test_a_question_without_a_call_outlives_the_source_that_asked(house: H
     assert [one.id for one in await asked(house)] == [question.id], "it can still be answered"
     assert front.of(QuestionOver) == []
     assert await answered(house, question)
-    assert front.of(QuestionOver) == [QuestionOver(question.id)]
+    assert front.of(QuestionOver) == [QuestionOver(question.id, question.kind)]
     assert await soon(house.questions.ask(without_call())) == ALLOW, "asked again, it has its answer"
 
 

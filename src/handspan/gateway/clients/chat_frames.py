@@ -16,7 +16,7 @@ from handspan.core.events import (
     Titled,
     TurnFault,
 )
-from handspan.core.questions import FIRST_KINDS
+from handspan.core.questions import FIRST_KINDS, QuestionKind
 from handspan.core.questions import Question as AskedQuestion
 from handspan.wire.ws import as_object
 from handspan.wire.ws_frames import (
@@ -113,7 +113,7 @@ class EventFrames:
         extras = self._extras.frames(happening)
         if isinstance(happening, Prompted | Titled | QuestionOver | Accepted):
             return extras
-        if isinstance(happening, QuestionAsked) and self._extras.hides(happening.question):
+        if isinstance(happening, QuestionAsked) and self._extras.hides(happening.question.kind):
             return extras
         self.seq += 1
         event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True), turn)
@@ -129,12 +129,10 @@ class _Extras:
         self._questions = questions
         self._all_kinds = all_kinds
         self._me = me
-        self._hidden: set[str] = set()
-        """Open questions that the client could not show."""
 
-    def hides(self, question: AskedQuestion) -> bool:
-        """Whether the client hears nothing of it, because it does not know the kind (ws.md 3.8)."""
-        return not self._all_kinds and question.kind not in FIRST_KINDS
+    def hides(self, kind: QuestionKind) -> bool:
+        """Whether the client hears nothing of such a question, because it does not know the kind (ws.md 3.8)."""
+        return not self._all_kinds and kind not in FIRST_KINDS
 
     def frames(self, happening: Happening) -> list[ServerFrame]:
         match happening:
@@ -142,24 +140,12 @@ class _Extras:
                 return [DebugPrompt(messages, tokens)]
             case Titled(title=title):
                 return [TitleUpdated(title)]
-            case QuestionAsked(question=question):
-                return self._asked(question)
-            case QuestionOver(id=question_id, by=by):
-                return self._over(question_id, by)
+            case QuestionAsked(question=question) if self._questions and not self.hides(question.kind):
+                return [question_frame(question)]
+            case QuestionOver(id=question_id, kind=kind, by=by) if self._questions and not self.hides(kind):
+                return [QuestionClosed(question_id, accepted=bool(by) and by == self._me)]
             case _:
                 return []
-
-    def _asked(self, question: AskedQuestion) -> list[ServerFrame]:
-        if self.hides(question):
-            self._hidden.add(question.id)
-            return []
-        return [question_frame(question)] if self._questions else []
-
-    def _over(self, question_id: str, by: str) -> list[ServerFrame]:
-        if question_id in self._hidden:
-            self._hidden.discard(question_id)
-            return []
-        return [QuestionClosed(question_id, accepted=bool(by) and by == self._me)] if self._questions else []
 
 
 def question_frame(question: AskedQuestion) -> Question:

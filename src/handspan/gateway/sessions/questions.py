@@ -7,12 +7,13 @@ source that asked is cancelled: asked again under the same id, it gives the answ
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from handspan.core.asking import check_answer, check_question
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import FIRST_KINDS, Answer, Question
 from handspan.core.store import KeptQuestions
 
 Asked: TypeAlias = Callable[[Question], None]
@@ -38,6 +39,8 @@ class AwaitedQuestions:
         """`bus` is told of every question that can be answered, and when it can't be any more."""
         self._bus = bus
         self._waiting: dict[str, _Waiting] = {}
+        self._given_up: dict[str, float] = {}
+        """Questions that their tools wait for no more, and when each is over in the store too."""
         self._kept: KeptQuestions
         self._answered: Asked
 
@@ -48,7 +51,8 @@ class AwaitedQuestions:
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
         """What this owner could answer now; `expires_in` is what is left of it."""
-        return await self._kept.open_for(owner=owner, session=session)
+        found = await self._kept.open_for(owner=owner, session=session)
+        return [question for question in found if question.id not in self._given_up] if self._given_up else found
 
     async def ask(self, question: Question) -> Answer:
         """What the person said, now or before; `expired` when nobody said anything in time.
@@ -59,16 +63,21 @@ class AwaitedQuestions:
             check_question(question)
         waiting = self._waiting.setdefault(question.id, _Waiting())  # at once: who answers now is not too early
         waiting.calls += 1
+        self._given_up.pop(question.id, None)
+        answer: Answer | None = None
         try:
             try:
                 answer = await self._kept.ask(question)
             finally:
                 waiting.is_kept.set()
-            return answer or await self._wait(question, waiting)
+            answer = answer or await self._wait(question, waiting)
+            return answer
         finally:
             waiting.calls -= 1
             if not waiting.calls:
                 del self._waiting[question.id]
+                if answer is None and question.call_id and question.kind not in FIRST_KINDS:
+                    self._give_up(question)
 
     async def answer(self, question_id: str, answer: Answer, *, owner: str, by: str = "") -> bool:
         """Answer a question of one's own; False when it is not open any more, or is somebody else's.
@@ -109,6 +118,17 @@ class AwaitedQuestions:
             if not waiting.woken.is_set() and (answer or is_given_up):  # nobody else says so
                 self._tell_closed(question, answer, "")
 
+    def _give_up(self, question: Question) -> None:
+        """Take no answer for it any more: the tool that asked may run on, and the store closes it only with the call.
+
+        A call that has not begun, and waits for a permission or for approval, ends with its question.
+        """
+        now = time.monotonic()
+        while self._given_up and self._given_up[oldest := next(iter(self._given_up))] <= now:
+            del self._given_up[oldest]
+        self._given_up[question.id] = now + question.expires_in
+
     def _tell_closed(self, question: Question, answer: Answer | None, by: str) -> None:
         decision = None if answer is None else answer.decision
-        self._bus.publish(QuestionEnded(question.owner, question.session, question.call_id, question.id, decision, by))
+        about = (question.owner, question.session, question.call_id, question.id, question.kind)
+        self._bus.publish(QuestionEnded(*about, decision, by))
