@@ -375,6 +375,7 @@ async def test_cancelled_while_the_artifact_is_kept_the_call_has_its_result(make
     record = house.last()
     assert record.result == Failure("cancelled", "The call of 'text' was cancelled after the tool had run.")
     assert isinstance(record.true_result, Success)
+    assert record.size == len(record.true_result.encoded)  # the journal's limit in bytes counts it
     assert list(house.ledger.open_calls()) == []
 
 

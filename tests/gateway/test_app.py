@@ -122,6 +122,14 @@ async def test_what_was_switched_off_stays_off_in_the_next_process(tmp_path: Pat
         assert app.caller().box.find("message") is None
 
 
+async def test_where_it_cant_be_known_what_is_switched_off_nothing_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "st").mkdir()
+    (tmp_path / "st" / "disabled.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ConfigError, match="repair it, or remove it"):
+        await App(settings(tmp_path), durable=True).open()
+    assert [file.name for file in (tmp_path / "st").iterdir()] == ["disabled.json"]
+
+
 async def test_an_agent_of_the_settings_has_all_that_an_agent_can_have(tmp_path: Path) -> None:
     clerk: JsonObject = {"instructions": "Be brief.", "model": "offline", "max_tool_iterations": 3, "skills": ["x"]}
     async with App(settings(tmp_path, agents={"clerk": {**clerk, "description": "Files things."}})) as app:

@@ -1,6 +1,7 @@
 """The ids of calls that come with a key."""
 
 import asyncio
+import errno
 import os
 import uuid
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from handspan.core.errors import StoreError
 from handspan.core.store import Store
 from handspan.store.idempotency import FileIdempotency
+from handspan.store.switches import FileSwitches
 from tests.store.things import soon
 from tests.stores import open_store
 
@@ -50,3 +52,17 @@ async def test_a_secret_that_can_not_be_kept_is_told(tmp_path: Path) -> None:
     (tmp_path / "idempotency.key").mkdir()
     with pytest.raises(StoreError, match="can't be used"):
         await FileIdempotency(tmp_path).call_id("me", "k")
+
+
+async def test_on_a_full_disk_nothing_is_left_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", _disk_is_full)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="No space"):
+            await FileIdempotency(tmp_path).call_id("me", "k")
+        with pytest.raises(OSError, match="No space"):
+            await FileSwitches(tmp_path).switch_off("x")
+    assert os.listdir(tmp_path) == []
+
+
+def _disk_is_full(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")

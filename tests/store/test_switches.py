@@ -1,5 +1,6 @@
 """The switches of tools and skills (SPEC R9, A3)."""
 
+import asyncio
 import stat
 from pathlib import Path
 
@@ -36,6 +37,18 @@ async def test_a_skill_is_enabled_as_it_is_until_it_is_disabled(store: Store, st
     assert await switches.disable("plan")
     assert not await switches.disable("plan")
     assert await switches.enabled() == {"draw": "f2"}
+
+
+async def test_changes_at_the_same_time_are_all_kept(store: Store) -> None:
+    patterns = [f"tool_{number}" for number in range(20)]
+    await asyncio.gather(*(store.switches.switch_off(pattern) for pattern in patterns))
+    assert sorted(await store.switches.off()) == sorted(patterns)
+    assert all(await asyncio.gather(*(store.switches.switch_on(pattern) for pattern in patterns)))
+    assert await store.switches.off() == []
+    await asyncio.gather(*(store.skill_switches.enable(name, "f") for name in patterns))
+    assert sorted(await store.skill_switches.enabled()) == sorted(patterns)
+    assert all(await asyncio.gather(*(store.skill_switches.disable(name) for name in patterns)))
+    assert await store.skill_switches.enabled() == {}
 
 
 # As files.

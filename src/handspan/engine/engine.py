@@ -384,6 +384,7 @@ def _cancelled_late(record: CallRecord, result: ToolResult | None) -> Failure:
         return result
     if isinstance(record.true_result, UnsetType):
         record.true_result = result
+        record.size += len(result.encoded)
     return Failure("cancelled", f"The call of {record.name!r} was cancelled after the tool had run.")
 
 

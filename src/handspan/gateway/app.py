@@ -106,6 +106,8 @@ class App:
 
     async def open(self) -> None:
         """Make the folders, register the tools, begin to watch. `ConfigError` when a folder can't be used."""
+        for pattern in await self.switches.off():  # first: where they can't be read, nothing is opened
+            self.registry.disable(pattern)
         try:
             create_workspace(self.settings.workspace, self.settings.tools.sandbox.uid)
             self.settings.state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -117,8 +119,6 @@ class App:
             await self.store.open()
             self.recovery = await self.store.recover()
         await self._pinned.open()
-        for pattern in await self.switches.off():
-            self.registry.disable(pattern)
         for source in self.sources:
             await source.open()
         self.engine.open()

@@ -48,8 +48,12 @@ def replace_private(path: Path, data: bytes) -> None:
     """Put this in place of the file: a reader finds the old or the new one, never a part of one."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    write_private(fresh, data, is_synced=True)
-    fresh.replace(path)
+    try:
+        write_private(fresh, data, is_synced=True)
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def sync_folder(folder: Path) -> None:

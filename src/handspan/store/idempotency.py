@@ -47,11 +47,11 @@ class FileIdempotency:
         """A new secret, unless another process has just made one."""
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}.new")
-        write_private(fresh, secrets.token_bytes(_KEY_BYTES), is_synced=True)
         try:
+            write_private(fresh, secrets.token_bytes(_KEY_BYTES), is_synced=True)
             os.link(fresh, self._file)
         except FileExistsError:
             pass
         finally:
-            fresh.unlink()
+            fresh.unlink(missing_ok=True)
         return read_private(self._file) or b""

@@ -4,6 +4,8 @@ A change reads the file first: programs that use one state folder share it.
 """
 
 import asyncio
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -21,6 +23,7 @@ class _JsonFile(Generic[_T]):
         self._decoder = decoder
         self._empty = empty
         self._remedy = remedy
+        self._changing = threading.Lock()
 
     def read(self) -> _T:
         try:
@@ -30,9 +33,17 @@ class _JsonFile(Generic[_T]):
         except (OSError, msgspec.DecodeError) as error:
             raise ConfigError(f"{self._file} can't be read ({error}): repair it, or remove it {self._remedy}") from None
 
-    async def write(self, value: _T) -> None:
-        data = msgspec.json.format(msgspec.json.encode(value)) + b"\n"
-        await asyncio.to_thread(replace_private, self._file, data)
+    async def change(self, change: Callable[[_T], _T | None]) -> bool:
+        """Write what this makes of the value; False when it gives None, and nothing is to be changed."""
+        return await asyncio.to_thread(self._change, change)
+
+    def _change(self, change: Callable[[_T], _T | None]) -> bool:
+        with self._changing:  # from reading to writing: of two changes at once none is lost
+            value = change(self.read())
+            if value is None:
+                return False
+            replace_private(self._file, msgspec.json.format(msgspec.json.encode(value)) + b"\n")
+            return True
 
 
 class FileSwitches:
@@ -48,19 +59,13 @@ class FileSwitches:
 
     async def switch_off(self, pattern: str) -> bool:
         """Remember that this is off; False when it was."""
-        patterns = self._patterns.read()
-        if pattern in patterns:
-            return False
-        await self._patterns.write([*patterns, pattern])
-        return True
+        return await self._patterns.change(lambda off: None if pattern in off else [*off, pattern])
 
     async def switch_on(self, pattern: str) -> bool:
         """Forget that this is off; False when it was not."""
-        patterns = self._patterns.read()
-        if pattern not in patterns:
-            return False
-        await self._patterns.write([kept for kept in patterns if kept != pattern])
-        return True
+        return await self._patterns.change(
+            lambda off: [kept for kept in off if kept != pattern] if pattern in off else None
+        )
 
 
 class FileSkillSwitches:
@@ -77,16 +82,10 @@ class FileSkillSwitches:
 
     async def enable(self, name: str, fingerprint: str) -> bool:
         """Remember that this is enabled as it is; False when it was."""
-        skills = self._skills.read()
-        if skills.get(name) == fingerprint:
-            return False
-        await self._skills.write(skills | {name: fingerprint})
-        return True
+        return await self._skills.change(
+            lambda skills: None if skills.get(name) == fingerprint else skills | {name: fingerprint}
+        )
 
     async def disable(self, name: str) -> bool:
         """Forget that this was enabled; False when it was not."""
-        skills = self._skills.read()
-        if skills.pop(name, None) is None:
-            return False
-        await self._skills.write(skills)
-        return True
+        return await self._skills.change(lambda skills: None if skills.pop(name, None) is None else skills)

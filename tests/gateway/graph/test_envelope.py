@@ -1,6 +1,7 @@
 """Every refusal is one that the unmodified client can read, from whatever part of the house it comes (origins 4.6)."""
 
 import json
+import logging
 from typing import Any
 
 import httpx2
@@ -23,6 +24,16 @@ async def test_whoever_tries_too_many_tokens_is_told_how_long_to_wait(there: Hou
                 break
     assert (answer.status, answer.error["code"]) == (429, "RATE_LIMIT_EXCEEDED")
     assert int(answer.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+async def test_that_the_gateway_stops_is_told_to_the_client_and_is_no_error_in_the_log(
+    there: House, page: Page, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await there.gateway.gateway.sessions.drain(0)
+    refused = await page.ask("POST", f"/v1/graph/{way}", {"messages": [said("x")]})
+    assert refused.status == 503
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,15 @@ class TestResults:
         other = await page.answer(result(call, 2), headers=key)
         assert (other.status, other.error["code"]) == (409, "GRAPH_BUSY")
 
+    @pytest.mark.parametrize("way", ["invoke", "stream"])
+    async def test_a_body_that_cant_be_read_does_not_use_up_its_key(self, page: Page, way: str) -> None:
+        key = {"idempotency-key": "k1"}
+        wrong = await page.ask("POST", f"/v1/graph/{way}", {"messages": "hello"}, headers=key)
+        assert (wrong.status, wrong.error["code"]) == (422, "VALIDATION_ERROR")
+        message = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
+        right = await page.ask("POST", f"/v1/graph/{way}", {"messages": [message]}, headers=key)
+        assert right.status == 200
+
     async def test_parts_come_along(self, page: Page) -> None:
         await page.set_up(ECHO)
         call = (await page.say("call echo\nthen\nend", "t")).calls[0]["id"]

@@ -75,6 +75,23 @@ async def test_large_answers_make_room_for_newer_ones() -> None:
     assert doing.count == 4  # "three" was there the second time, "one" was not
 
 
+async def test_large_answers_do_not_push_out_one_that_is_still_to_come() -> None:
+    replays = Replays[bytes](10.0, conflict=used, size_of=len, most_bytes=1000)
+    large, slow = Doing(b"x" * 1200), Doing()
+    large.may_end.clear()
+    slow.may_end.clear()
+    came = asyncio.create_task(replays.answer("me", "large", b"", large))
+    first = asyncio.create_task(replays.answer("me", "slow", b"", slow))
+    await asyncio.sleep(0)
+    large.may_end.set()
+    await came
+    again = asyncio.create_task(replays.answer("me", "slow", b"", slow))
+    await asyncio.sleep(0)
+    slow.may_end.set()
+    assert await first == await again == b"answer"
+    assert slow.count == 1
+
+
 async def test_there_are_not_more_answers_than_there_may_be() -> None:
     replays, doing = Replays[bytes](10.0, conflict=used, most=2), Doing()
     for key in ("one", "two", "three", "three", "two", "one"):

@@ -1,7 +1,6 @@
 """`invoke`: one request, one answer (http.md 4)."""
 
 import asyncio
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -52,15 +51,20 @@ async def invoke(doors: GraphDoors, client: Client, request: Request) -> msgspec
     body = await body_of(request)
     key = request.headers.get("idempotency-key", "")[:200]
     if key:
-        begin = partial(_begin, doors, client, body)
-        return msgspec.Raw(await doors.answers.answer(client.id, key, fingerprint(body), begin))
+        answer = await doors.answers.answer(
+            client.id,
+            key,
+            fingerprint(body),
+            lambda: _begin(doors, client, graph.read_asked(body)),  # a body that can't be read does not use up its key
+        )
+        return msgspec.Raw(answer)
     asked, out = graph.read_asked(body), Collected()
     running = asyncio.create_task(doors.runs.run(client, asked, out))
     return msgspec.Raw(await _answer(doors, client, asked, out, running))
 
 
-async def _begin(doors: GraphDoors, client: Client, body: bytes) -> bytes:
-    asked, out = graph.read_asked(body), Collected()
+async def _begin(doors: GraphDoors, client: Client, asked: Asked) -> bytes:
+    out = Collected()
     return await _answer(doors, client, asked, out, asyncio.create_task(doors.runs.run(client, asked, out)))
 
 

@@ -91,12 +91,12 @@ class Replays(Generic[_T]):
         too_old = self._clock() - self._seconds
         size = 0 if self._size_of is None else sum(map(self._size, self._answers.values()))
         for place, answer in list(self._answers.items()):
-            is_there = answer.future.done()
-            if (is_there and answer.at <= too_old) or size > self._most_bytes:
-                size -= self._size(answer)
-                del self._answers[place]
-            elif is_there:
+            if not answer.future.done():
+                continue  # without it the same request would begin a second time, beside the first
+            if answer.at > too_old and size <= self._most_bytes:
                 return  # all others came later
+            size -= self._size(answer)
+            del self._answers[place]
 
     def _size(self, answer: _Answer[_T]) -> int:
         future = answer.future

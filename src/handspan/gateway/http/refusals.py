@@ -57,7 +57,7 @@ class Refusal(HandspanError):
 
 def is_own_fault(error: Exception, refusal: Refusal) -> bool:
     """Whether the log has to say more than the client hears: for errors that no code of ours meant as an answer."""
-    return refusal.status >= 500 and not isinstance(error, Refusal)
+    return refusal.status >= 500 and refusal.code != "stopping" and not isinstance(error, Refusal)
 
 
 async def send_refusal(refusal: Refusal, scope: Scope, send: Send) -> None:
