@@ -115,7 +115,7 @@ class Engine:
             return await self._refuse(record or unread_record(call, caller, entry), failure)
 
     async def _run(self, started: Started) -> ToolResult | Pending:
-        record: CallAtWork = started.record  # type: ignore[assignment]  # nobody here starts another
+        record = started.record
         try:
             try:
                 outcome = await self.running.run(started)

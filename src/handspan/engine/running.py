@@ -12,7 +12,6 @@ from typing import Any, final
 from msgspec import Struct
 
 from handspan.core.artifacts import Artifacts
-from handspan.core.calls import CallRecord
 from handspan.core.context import Person, Progress, ToolContext
 from handspan.core.deadlines import Deadline
 from handspan.core.errors import ToolError
@@ -25,6 +24,7 @@ from handspan.engine.crash import failure, said
 from handspan.engine.drive import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, drive
 from handspan.engine.gates import Gate, Gates
 from handspan.engine.outcome import RESULT_TYPES, outcome
+from handspan.engine.records import CallAtWork
 from handspan.engine.threads import Threads
 from handspan.engine.workers import Workers
 from handspan.registry.entry import Entry
@@ -37,7 +37,7 @@ class Started(Struct, gc=False):
     entry: Entry
     arguments: Arguments
     caller: Caller
-    record: CallRecord
+    record: CallAtWork
     deadline: Deadline | None
     """The caller's own, where it has one; a person's time does not count."""
     began: float

@@ -63,7 +63,7 @@ async def webhook(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> W
     asked = fingerprint([body.message, body.persona, headers.x_persona, headers.x_session_id])
     try:
         answered = await visit.doors.webhook_answers.answer(visit.owner, headers.x_idempotency_key, asked, answer)
-    except Exception as error:
+    except Exception as error:  # whatever ended the first request under this key: its own caller has heard it
         if is_first or (isinstance(error, Refusal) and error.code == "idempotency_conflict"):
             raise
         raise Refusal(503, "try_again", "The first request under this key failed. Try again.") from None
