@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from handspan.gateway.entry.private_files import read_private, write_private
+from handspan.config.private_files import read_private, replace_private
 
 
 def test_what_cannot_be_put_there_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "x").write_text("")
     with pytest.raises(OSError, match="directory"):
-        write_private(tmp_path / "there", b"new")
+        replace_private(tmp_path / "there", b"new")
     assert os.listdir(tmp_path) == ["there"]
 
 
 def test_the_new_content_takes_the_place_of_the_old_and_of_a_link(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("stays")
     (tmp_path / "file").symlink_to("target")
-    write_private(tmp_path / "file", b"new")
+    replace_private(tmp_path / "file", b"new")
     assert read_private(tmp_path / "file") == b"new" and (tmp_path / "target").read_text() == "stays"
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
     assert sorted(os.listdir(tmp_path)) == ["file", "target"]

@@ -8,9 +8,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from handspan.config.private_files import read_private, replace_private
 from handspan.core.errors import ConfigError
 from handspan.core.questions import Question, Questions
-from handspan.gateway.entry.private_files import read_private, write_private
 from handspan.wire.ws_frames import Decision
 
 _NOBODY: Final = "start `handspan device` at a terminal, or with --allow {permission} or --yes"
@@ -51,7 +51,7 @@ class DeviceFile:
         """Remember this; `ConfigError` when it can't be written."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_private(self.path, msgspec.json.encode(choices))
+            replace_private(self.path, msgspec.json.encode(choices))
         except OSError as error:
             raise ConfigError(f"{str(self.path)!r} can't be written: {error.strerror}.") from None
 

@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from handspan.cli.asking import ask
+from handspan.config.private_files import read_private, replace_private
 from handspan.core.errors import ConfigError
 from handspan.gateway.entry.operator_token import read_operator_token
-from handspan.gateway.entry.private_files import read_private, write_private
 
 _FILE: Final = "gateway.json"
 _LOCK: Final = "gateway.lock"
@@ -84,7 +84,7 @@ def claimed(state: Path) -> Iterator[None]:
 def told(state: Path, url: str) -> Iterator[None]:
     """A block in which other commands find the gateway at this address."""
     file = state / _FILE
-    write_private(file, msgspec.json.encode(_Told(url, os.getpid())))
+    replace_private(file, msgspec.json.encode(_Told(url, os.getpid())))
     try:
         yield
     finally:
@@ -95,7 +95,7 @@ def told(state: Path, url: str) -> Iterator[None]:
 def write_ready(file: Path, url: str, token: str) -> None:
     """Tell a script that the gateway answers: {"url", "token", "pid"}, for its owner alone."""
     try:
-        write_private(file, msgspec.json.encode({"url": url, "token": token, "pid": os.getpid()}))
+        replace_private(file, msgspec.json.encode({"url": url, "token": token, "pid": os.getpid()}))
     except OSError as error:
         raise ConfigError(f"The ready file {str(file)!r} can't be written: {error.strerror}.") from None
 

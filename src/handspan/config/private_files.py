@@ -1,5 +1,6 @@
-"""Files and folders of the state, for their owner alone (SPEC S6)."""
+"""Files and folders that only their owner may read: the state, tokens, where the gateway is (SPEC S6)."""
 
+import contextlib
 import errno
 import os
 import secrets
@@ -37,7 +38,8 @@ def read_private(path: Path) -> bytes | None:
 
 def write_private(path: Path, data: bytes, *, is_synced: bool = False) -> None:
     """Write the file; `is_synced`: it is on the disk when this returns."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         file.write(data)
         if is_synced:
             file.flush()
@@ -45,14 +47,14 @@ def write_private(path: Path, data: bytes, *, is_synced: bool = False) -> None:
 
 
 def replace_private(path: Path, data: bytes) -> None:
-    """Put this in place of the file: a reader finds the old or the new one, never a part of one."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Put this in place of the file: a reader finds the old or the new one, never a part of one. `OSError`."""
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         write_private(fresh, data, is_synced=True)
         fresh.replace(path)
-    except OSError:
-        fresh.unlink(missing_ok=True)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
         raise
 
 

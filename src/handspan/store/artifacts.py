@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from handspan.config.private_files import make_private, sync_folder, write_private
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import StoreError, ToolError
-from handspan.store.files import make_private, sync_folder, write_private
 from handspan.store.incoming import Incoming, too_large
 
 _ID_BYTES: Final = 12

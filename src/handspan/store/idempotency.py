@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
+from handspan.config.private_files import read_private, write_private
 from handspan.core.errors import StoreError
-from handspan.store.files import read_private, write_private
 
 _KEY_BYTES: Final = 32
 

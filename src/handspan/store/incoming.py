@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, Final
 
+from handspan.config.private_files import make_private
 from handspan.core.errors import ToolError
-from handspan.store.files import make_private
 
 _AT_ONCE: Final = 256 * 1024
 """Bytes that are gathered before a thread writes them."""

@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from handspan.config.private_files import replace_private
 from handspan.core.errors import ConfigError
-from handspan.store.files import replace_private
 
 _T = TypeVar("_T")
 
@@ -42,6 +42,7 @@ class _JsonFile(Generic[_T]):
             value = change(self.read())
             if value is None:
                 return False
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             replace_private(self._file, msgspec.json.format(msgspec.json.encode(value)) + b"\n")
             return True
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
+from handspan.config.private_files import replace_private
 from handspan.config.settings import Settings
 from handspan.core.values import Json
-from handspan.gateway.entry.private_files import write_private
 from handspan.gateway.gateway import Gateway
 from handspan.gateway.server import loop_factory, serve
 from handspan.testing.spoken import Spoken
@@ -38,7 +38,7 @@ async def _serve(settings: Settings, ready_file: Path) -> None:
 
     def on_ready(url: str) -> None:
         ready = {"url": url, "token": gateway.operator_token, "pid": os.getpid()}
-        write_private(ready_file, msgspec.json.encode(ready))
+        replace_private(ready_file, msgspec.json.encode(ready))
 
     await serve(gateway, settings.gateway, on_ready=on_ready)
 

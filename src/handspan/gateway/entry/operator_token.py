@@ -4,10 +4,10 @@ import string
 from pathlib import Path
 from typing import Final
 
+from handspan.config.private_files import read_private, replace_private
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
 from handspan.core.store import TokenBook
-from handspan.gateway.entry.private_files import read_private, write_private
 from handspan.gateway.entry.tokens import hash_of, new_token
 
 OPERATOR_LABEL: Final = "operator"
@@ -50,7 +50,7 @@ async def open_operator_token(state: Path, tokens: TokenBook) -> str:
 def _write(file: Path, token: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(file, f"{token}\n".encode())
+        replace_private(file, f"{token}\n".encode())
     except OSError as error:
         raise ConfigError(
             f"{file} can't be written: {error.strerror}. Let this user write the folder, or set another `state` folder."

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from handspan.config.private_files import make_private
 from handspan.core.errors import HandspanError, StoreError
-from handspan.store.files import make_private
 from handspan.store.sqlite.faults import told
 from handspan.store.sqlite.migrations import MIGRATIONS
 from handspan.store.sqlite.writer import Job, Work, Writer
