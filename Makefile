@@ -8,7 +8,7 @@ READY := $(ROOT).venv/.ready
 # Some tests wait for processes and clocks: one worker more than cores keeps all cores at work.
 WORKERS := $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
-.PHONY: help setup system serve test pytest sdk chaos coverage check release-check format bench bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk chaos coverage check release-check format docs bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -55,6 +55,9 @@ check: setup ## format, lint, types, import contracts; then the longest files an
 
 format: setup ## put every file in the house's form
 	@cd $(ROOT) && $(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
+
+docs: setup ## write what is generated: docs/settings.md and the JSON Schemas of the protocol
+	@cd $(ROOT) && $(BIN)/python scripts/settings_page.py && $(BIN)/python scripts/protocol_schemas.py
 
 bench: setup ## our figures against the floor, as a table and in bench/results/latest.json
 	@cd $(ROOT) && $(BIN)/python -m bench
