@@ -9,7 +9,7 @@ import pytest
 
 from handspan.core.results import Failure
 from handspan.gateway.clients.chat import Chat
-from handspan.sources.ws_calls import Lost, OpenCall, RemoteCalls
+from handspan.sources.ws.calls import Lost, OpenCall, RemoteCalls
 from handspan.testing import FakeDevice, RunningGateway, offer, running_gateway
 from handspan.wire.ws import decode_server
 from handspan.wire.ws_frames import Acknowledged, Answer, Result

@@ -9,8 +9,6 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.agents import Agents
 from handspan.agent.loading import ConversationLoader
-from handspan.agent.skill_folders import skill_folders
-from handspan.agent.skills import Skills
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, ToolsChanged
@@ -32,6 +30,8 @@ from handspan.registry.pins import PinnedSpecs
 from handspan.registry.reasons import Reason
 from handspan.registry.registry import Registry, Rules
 from handspan.registry.toolbox import Toolbox
+from handspan.skills.folders import skill_folders
+from handspan.skills.skills import Skills
 from handspan.sources.builtin import BuiltinTools
 from handspan.sources.plugins import FolderTools, PluginTools
 from handspan.store.artifacts import FolderArtifacts

@@ -18,11 +18,11 @@ from handspan.core.errors import ToolError, WireError
 from handspan.core.messages import AssistantMessage, CallPart
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
-from handspan.models.lowering import Target, Toolset, drop_nulls, lower_all
+from handspan.models.kept_messages import played
 from handspan.models.model import Codec, Decoder, ModelError, ModelEvent, NoModel, Projection, Replied, Retrying
-from handspan.models.plain import played
 from handspan.models.projection import EncodedProjection
 from handspan.models.retry import Failure, RetryPolicy, pause_before_retry, wait_asked_for
+from handspan.models.schema.lowering import Target, Toolset, drop_nulls, lower_all
 from handspan.models.sse import SseReader
 from handspan.net.faults import network_error
 from handspan.net.guard import NetGuard

@@ -26,8 +26,8 @@ from handspan.core.errors import HandspanError
 from handspan.core.messages import AssistantMessage, CallPart, Message, Part, StopReason, Text, Thinking, Usage
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
+from handspan.models.kept_messages import KeptMessages, played
 from handspan.models.model import ModelEvent, Projection
-from handspan.models.plain import KeptMessages, played
 
 
 @final

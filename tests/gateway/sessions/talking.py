@@ -21,8 +21,8 @@ from handspan.gateway.app import App
 from handspan.gateway.sessions.answered_calls import AnsweredCalls
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
+from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import Model, ModelEvent, Projection
-from handspan.models.plain import KeptMessages
 from handspan.models.scripted import Request, Scripted, ScriptTurn
 
 WAIT = 60.0

@@ -15,8 +15,8 @@ from handspan.core.errors import ToolError
 from handspan.core.principals import Principal
 from handspan.core.results import Failure, ToolResult
 from handspan.engine.engine import Engine
-from handspan.sources.ws_calls import Lost, OpenCall, RemoteCalls
-from handspan.sources.ws_outcome import read_outcome
+from handspan.sources.ws.calls import Lost, OpenCall, RemoteCalls
+from handspan.sources.ws.outcome import read_outcome
 
 _log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.following import MODEL, TOOLS
 from handspan.gateway.graph.runs import Client
 from handspan.registry.toolbox import Toolbox
-from handspan.sources.browser import BrowserTool
-from handspan.wire.graph_answers import (
+from handspan.sources.graph import BrowserTool
+from handspan.wire.graph.answers import (
     EdgeShown,
     GraphAnswer,
     GraphState,

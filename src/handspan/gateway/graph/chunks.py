@@ -14,9 +14,9 @@ from handspan.gateway.graph.envelope import refusal_of
 from handspan.gateway.graph.following import INTERRUPTED, MODEL, TOOLS
 from handspan.gateway.graph.runs import Run
 from handspan.gateway.http.refusals import is_own_fault
-from handspan.wire.graph_answers import ChunkEvent, GraphChunk, GraphMessage, GraphState, Meta
-from handspan.wire.graph_faults import code_of
-from handspan.wire.graph_requests import Granularity
+from handspan.wire.graph.answers import ChunkEvent, GraphChunk, GraphMessage, GraphState, Meta
+from handspan.wire.graph.faults import code_of
+from handspan.wire.graph.requests import Granularity
 
 _LETS_THROUGH: Final[dict[Granularity, frozenset[ChunkEvent]]] = {
     "low": frozenset({"message", "error"}),

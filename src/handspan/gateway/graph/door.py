@@ -26,7 +26,7 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, Endpoint, Envelope, Router
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.parts import Door, GatewayParts
-from handspan.sources.browser import BrowserTools
+from handspan.sources.graph import BrowserTools
 
 REPLAY_SECONDS: Final = 600.0
 """How long an answer is kept for a request that is sent again (http.md 5.6)."""

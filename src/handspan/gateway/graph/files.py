@@ -12,8 +12,8 @@ from handspan.gateway.graph.doors import BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.http.files import NoFile, download, uploaded_file
 from handspan.gateway.http.refusals import Refusal
-from handspan.wire.graph_faults import BodyError, Detail
-from handspan.wire.graph_files import FileAnswer, FileUrlAnswer, MultimodalAnswer, UploadAnswer
+from handspan.wire.graph.faults import BodyError, Detail
+from handspan.wire.graph.files import FileAnswer, FileUrlAnswer, MultimodalAnswer, UploadAnswer
 
 _FIELD: Final = "file"
 _MB: Final = 1024 * 1024

@@ -13,9 +13,9 @@ from handspan.gateway.graph.runs import Client, Run
 from handspan.gateway.graph.state import state_of
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.refusals import Refusal
-from handspan.wire import graph
-from handspan.wire.graph_answers import GraphMessage, InvokeAnswer
-from handspan.wire.graph_requests import Asked
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.answers import GraphMessage, InvokeAnswer
+from handspan.wire.graph.requests import Asked
 
 LONGEST: Final = 280.0
 """Seconds: clients give up after 300."""

@@ -10,9 +10,9 @@ from handspan.gateway.graph.asking import body_of, id_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.http.routing import moment
-from handspan.wire.graph_bodies import read_body
-from handspan.wire.graph_faults import BodyError, Detail, Kind
-from handspan.wire.graph_memories import (
+from handspan.wire.graph.bodies import read_body
+from handspan.wire.graph.faults import BodyError, Detail, Kind
+from handspan.wire.graph.memories import (
     ChangedAnswer,
     ForgetBody,
     FoundAnswer,

@@ -20,12 +20,12 @@ from handspan.gateway.graph.shown import Shower
 from handspan.gateway.graph.threads import forget_name, refuse_at_work
 from handspan.gateway.graph.toolbook import set_of
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.browser import BrowserTool
-from handspan.wire import graph
-from handspan.wire.graph_answers import DoneAnswer, GraphMessage, MessagesAnswer
-from handspan.wire.graph_blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
-from handspan.wire.graph_faults import BodyError, Detail
-from handspan.wire.graph_requests import AddedMessage
+from handspan.sources.graph import BrowserTool
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.answers import DoneAnswer, GraphMessage, MessagesAnswer
+from handspan.wire.graph.blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
+from handspan.wire.graph.faults import BodyError, Detail
+from handspan.wire.graph.requests import AddedMessage
 
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
 

@@ -14,10 +14,10 @@ from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.store import Journal
 from handspan.core.values import Json
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.ws_outcome import attachment, code_of_client
-from handspan.wire.graph_blocks import ToolResultBlock
-from handspan.wire.graph_faults import MOST_DETAILS, Detail
-from handspan.wire.graph_requests import Asked
+from handspan.sources.ws.outcome import attachment, code_of_client
+from handspan.wire.graph.blocks import ToolResultBlock
+from handspan.wire.graph.faults import MOST_DETAILS, Detail
+from handspan.wire.graph.requests import Asked
 
 
 class Answered(Struct, frozen=True):

@@ -26,9 +26,9 @@ from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Numbers, Shower
 from handspan.gateway.graph.toolbook import ToolBook, ToolSet, set_of
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.browser import BrowserTools
-from handspan.wire.graph_answers import Meta, RunStatus
-from handspan.wire.graph_requests import Asked
+from handspan.sources.graph import BrowserTools
+from handspan.wire.graph.answers import Meta, RunStatus
+from handspan.wire.graph.requests import Asked
 
 _CLIENT: Final = 16
 """So much of a token's hash names its client: enough to tell all apart, and nothing that opens anything."""

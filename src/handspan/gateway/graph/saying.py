@@ -8,9 +8,9 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError
 from handspan.core.messages import Media, Text, UserMessage
 from handspan.core.results import Attachment, AttachmentKind
-from handspan.wire.graph_blocks import AudioBlock, Block, DataBlock, DocumentBlock, ImageBlock, TextBlock, VideoBlock
-from handspan.wire.graph_blocks import Media as MediaBlock
-from handspan.wire.graph_faults import BodyError, Detail
+from handspan.wire.graph.blocks import AudioBlock, Block, DataBlock, DocumentBlock, ImageBlock, TextBlock, VideoBlock
+from handspan.wire.graph.blocks import Media as MediaBlock
+from handspan.wire.graph.faults import BodyError, Detail
 
 _PLACE = ["body", "messages"]
 

@@ -7,8 +7,8 @@ from handspan.gateway.graph.asking import body_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.state import state_of
-from handspan.wire import graph
-from handspan.wire.graph_answers import FixAnswer, GraphState, SetupAnswer, StopAnswer
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.answers import FixAnswer, GraphState, SetupAnswer, StopAnswer
 
 
 async def set_up(doors: GraphDoors, client: Client, request: Request) -> SetupAnswer:

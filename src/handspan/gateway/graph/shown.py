@@ -11,8 +11,8 @@ from handspan.core.calls import CallRecord
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, Media, Text, Thinking, Usage, UserMessage
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
-from handspan.wire.graph_answers import CallShown, FunctionShown, GraphMessage, Usages
-from handspan.wire.graph_blocks import (
+from handspan.wire.graph.answers import CallShown, FunctionShown, GraphMessage, Usages
+from handspan.wire.graph.blocks import (
     AudioBlock,
     Block,
     DocumentBlock,
@@ -23,7 +23,7 @@ from handspan.wire.graph_blocks import (
     ToolCallBlock,
     ToolResultBlock,
 )
-from handspan.wire.graph_blocks import Media as MediaBlock
+from handspan.wire.graph.blocks import Media as MediaBlock
 from handspan.wire.ws import as_object
 
 

@@ -15,9 +15,9 @@ from handspan.gateway.graph.doors import BODY_BYTES, GraphDoors
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.state import state_of
 from handspan.gateway.http.refusals import Refusal, send_refusal
-from handspan.wire import graph
-from handspan.wire.graph_faults import BodyError
-from handspan.wire.graph_requests import Asked, Granularity, Stop
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.faults import BodyError
+from handspan.wire.graph.requests import Asked, Granularity, Stop
 
 _PAUSE: Final = 0.1
 """Seconds in which nothing is read after something that made no sense: whoever floods waits."""

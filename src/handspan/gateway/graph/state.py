@@ -14,8 +14,8 @@ from handspan.gateway.graph.results import is_of
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.shown import Shower, arguments_of
 from handspan.gateway.graph.threads import forget_name, refuse_at_work
-from handspan.wire import graph
-from handspan.wire.graph_answers import (
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.answers import (
     DoneAnswer,
     ExecutionMeta,
     GraphState,

@@ -14,8 +14,8 @@ from handspan.gateway.graph.runs import Client
 from handspan.gateway.graph.state import state_of
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.streams import LINES, Streamed
-from handspan.wire import graph
-from handspan.wire.graph_requests import Asked
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.requests import Asked
 
 _HEADERS: Final = {"cache-control": "no-cache, no-transform"}
 

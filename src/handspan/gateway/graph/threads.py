@@ -12,7 +12,7 @@ from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import Client
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
-from handspan.wire.graph_answers import DoneAnswer, ThreadAnswer, ThreadData, ThreadsAnswer, ThreadShown
+from handspan.wire.graph.answers import DoneAnswer, ThreadAnswer, ThreadData, ThreadsAnswer, ThreadShown
 
 
 async def threads(doors: GraphDoors, client: Client, request: Request) -> ThreadsAnswer:
