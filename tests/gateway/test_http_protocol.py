@@ -116,7 +116,7 @@ async def test_a_body_in_many_small_pieces_does_not_count(gateway: RunningGatewa
     assert answer.startswith(b"HTTP/1.1 4")
 
 
-# What the server itself refuses has a body that programs can read (http.md 1.2, 1.6).
+# What the server itself refuses has a body that programs can read (graph.md 1.2, 1.6).
 
 
 def told(answer: bytes) -> dict[str, Any]:

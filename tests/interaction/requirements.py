@@ -1,7 +1,6 @@
 """What the product promises, by the ids that tests cite, and the tests that show it.
 
-An id is a letter for its part (T tools, R registry, E engine, X results, P permissions, B built-ins, M models,
-A agents, W remote tools, H tools in the browser, G gateway, S security, U people) and a number.
+`docs/spec.md` explains every id: a letter for its section and a number.
 `test_requirements.py` holds this list and the tests to each other.
 """
 

@@ -1,4 +1,4 @@
-"""Tools that live where the request came from (SPEC H; http.md 3.5, 3.6)."""
+"""Tools that live where the request came from (SPEC H; graph.md 3.5, 3.6)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Memories: for their owner alone, found by their words, and there after a restart (http.md 9.5)."""
+"""Memories: for their owner alone, found by their words, and there after a restart (graph.md 9.5)."""
 
 from pathlib import Path
 

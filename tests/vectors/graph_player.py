@@ -42,7 +42,7 @@ class GraphPlayer:
             if self._socket is not None:
                 await self._socket.close()
         once = sorted(set(self._asked_calls))
-        assert sorted(self._asked_calls) == once, "http.md 4.5: an id stands in one remote_tool_call, and never again"
+        assert sorted(self._asked_calls) == once, "graph.md 4.5: an id stands in one remote_tool_call, and never again"
 
     async def _step(self, step: dict[str, Any], where: str) -> None:
         if step.get("restart"):
@@ -78,7 +78,7 @@ class GraphPlayer:
         return [
             *wrong_headers,
             *_wrong_by_schema(step, status, shown),
-            *([] if step.get("get") == "/ping" else _wrong_headers(answer, known)),  # http.md 1.4: always the same
+            *([] if step.get("get") == "/ping" else _wrong_headers(answer, known)),  # graph.md 1.4: always the same
             *self._likeness.differences(step.get("answer", "$any"), shown),
         ]
 
@@ -116,7 +116,7 @@ class GraphPlayer:
         assert not wrong, f"{where}:\n" + "\n".join(wrong)
 
     async def _opened(self, named: str) -> ClientConnection:
-        # The way of a browser, which can send no header: the token is the entry after the sub-protocol (http.md 7.1).
+        # The way of a browser, which can send no header: the token is the entry after the sub-protocol (graph.md 7.1).
         token: Any = await self._token(named)
         url = self._gateway.url.replace("http", "ws", 1) + "/v1/graph/ws"
         socket = await connect(url, subprotocols=["agentflow-bearer", token], proxy=None, compression=None)  # type: ignore[list-item]  # names of sub-protocols are plain texts
@@ -192,7 +192,7 @@ def _wrong_headers(answer: httpx2.Response, known: dict[str, Any]) -> list[str]:
 
 
 def _wrong_deltas(messages: list[Any]) -> list[str]:
-    """http.md 7.3: words only, and the whole message follows under the same id."""
+    """graph.md 7.3: words only, and the whole message follows under the same id."""
     deltas = [message for message in messages if message["delta"]]
     wrong = [f"a delta holds more than words: {message}" for message in deltas if _calls(message)]
     whole = {message["message_id"]: _text(message) for message in messages if not message["delta"]}

@@ -13,7 +13,7 @@ from tests.vectors.graph_player import METHODS, playing
 from tests.vectors.likeness import Likeness
 
 CASES = dict(cases("graph"))
-CLAUSES = (PROTOCOL / "http.md").read_text(encoding="utf-8")
+CLAUSES = (PROTOCOL / "graph.md").read_text(encoding="utf-8")
 STEPS = frozenset((*METHODS, "socket", "restart"))
 
 

@@ -105,7 +105,7 @@ class Loop:
             await conversation.append(ResultsMessage(tuple(answers)))
 
     async def give_up(self, conversation: Conversation) -> None:
-        """End the calls that a client over HTTP did not answer, and close the round (http.md 4.8).
+        """End the calls that a client over HTTP did not answer, and close the round (graph.md 4.8).
 
         `ToolError` (`busy`) when one of them waits for somebody else: that one still gets its result.
         """

@@ -113,7 +113,7 @@ class Session:
 
         `join`: it becomes part of the turn that runs, where there is one. A message with an id that the session knows
         is not said twice: its sender hears how it is, or was, answered. `gives_up`: a turn that waits for a client over
-        HTTP is ended first (http.md 4.8), and the end raises a `StoreError`.
+        HTTP is ended first (graph.md 4.8), and the end raises a `StoreError`.
         """
         running, its_own = self._queue.running, self._queue.turn_of(message.id)
         if its_own is not None:
@@ -153,7 +153,7 @@ class Session:
         """End a turn that waits for a client over HTTP: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when there is none.
 
         The end raises a `ToolError`.
-        `expired`: only a turn none of whose calls is open any more, when it comes to that (http.md 5.5).
+        `expired`: only a turn none of whose calls is open any more, when it comes to that (graph.md 5.5).
         """
         turn = self._queue.line_up(Turn())
         task = asyncio.create_task(self._queue.run(turn, partial(self._give_up, who, expired)))

@@ -30,7 +30,7 @@ class Agent(Struct, frozen=True):
     skills: tuple[str, ...] = ()
     """Skills that are on from the start (SPEC A3)."""
     nodes: tuple[str, ...] | None = None
-    """Nodes of clients over HTTP whose tools it may use; None means all (http.md 3.6)."""
+    """Nodes of clients over HTTP whose tools it may use; None means all (graph.md 3.6)."""
 
 
 GENERAL = Agent()

@@ -152,7 +152,7 @@ class Pin(Struct, frozen=True):
 
 
 class MemoryRecord(Struct, frozen=True):
-    """A short text that clients keep for their owner (http.md 9.5)."""
+    """A short text that clients keep for their owner (graph.md 9.5)."""
 
     id: str
     owner: str

@@ -182,7 +182,7 @@ class Conversations(Protocol):
 
 
 class ThreadBook(Protocol):
-    """Sessions as clients over HTTP know them (http.md 8). An unknown one is a `ToolError` (`file_not_found`)."""
+    """Sessions as clients over HTTP know them (graph.md 8). An unknown one is a `ToolError` (`file_not_found`)."""
 
     async def page(self, *, owner: str, search: str = "", offset: int = 0, limit: int = 100) -> Sequence[SessionRecord]:
         """The owner's threads with this in their name or id, the last active first."""
@@ -345,7 +345,7 @@ class DeviceBook(Protocol):
 
 
 class ToolSetBook(Protocol):
-    """What each browser client set up, and the sets of tools that its requests brought (http.md 3.2, 5.5)."""
+    """What each browser client set up, and the sets of tools that its requests brought (graph.md 3.2, 5.5)."""
 
     async def find(self, client: str, set_id: str = "") -> bytes | None:
         """This set of the client, or what it has set up; None when there is none."""

@@ -24,7 +24,7 @@ class PongMetadata(Struct, frozen=True):
 
 
 class Pong(Struct, frozen=True):
-    """A constant, in the form of the graph API (http.md 1.4)."""
+    """A constant, in the form of the graph API (graph.md 1.4)."""
 
     status: Literal["ok"] = "ok"
     data: Literal["pong"] = "pong"

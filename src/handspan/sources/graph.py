@@ -1,4 +1,4 @@
-"""Tools of a web page, or of any program that asks over HTTP (SPEC H; http.md 3).
+"""Tools of a web page, or of any program that asks over HTTP (SPEC H; graph.md 3).
 
 There is no line on which to ask: `run` answers `Pending`, the run is suspended, and the client finds the call in the
 answer to its own request. The tools are in the registry only while a run of that client is at work in its thread.

@@ -81,7 +81,7 @@ class Answer:
 
     @property
     def error(self) -> dict[str, Any]:
-        """What went wrong; it has to have gone wrong, in the one form (http.md 1.2)."""
+        """What went wrong; it has to have gone wrong, in the one form (graph.md 1.2)."""
         assert self.status >= 400, self.text
         assert set(self.json) == {"error", "metadata"}, self.text
         assert set(self.json["error"]) == {"code", "message", "details"}

@@ -1,4 +1,4 @@
-"""What there is, over HTTP: the graph, the form of its state, exactly the tools that a run would have (http.md 9)."""
+"""What there is, over HTTP: the graph, the form of its state, exactly the tools that a run would have (graph.md 9)."""
 
 import json
 from pathlib import Path

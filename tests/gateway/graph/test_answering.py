@@ -1,4 +1,4 @@
-"""Refusals of the server itself are in the envelope too, with what their headers say (http.md 1.2, 1.3)."""
+"""Refusals of the server itself are in the envelope too, with what their headers say (graph.md 1.2, 1.3)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Streams and sockets, as a client needs them that knows nothing of us (http.md 7; origins 5.2, 9 and 10)."""
+"""Streams and sockets, as a client needs them that knows nothing of us (graph.md 7; origins 5.2, 9 and 10)."""
 
 import asyncio
 import json

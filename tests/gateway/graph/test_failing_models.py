@@ -1,4 +1,4 @@
-"""Runs whose model fails or takes too long: what each kind of request is told (http.md 1.3, 4.7, 7.6)."""
+"""Runs whose model fails or takes too long: what each kind of request is told (graph.md 1.3, 4.7, 7.6)."""
 
 import asyncio
 import json

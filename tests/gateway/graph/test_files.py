@@ -1,4 +1,4 @@
-"""Files over HTTP: uploaded as a form within their limit, read by range, and nothing of them runs (http.md 9.4)."""
+"""Files over HTTP: uploaded as a form within their limit, read by range, and nothing of them runs (graph.md 9.4)."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Bodies within the limit of size that hold very much: refused at once, by every route that reads one (http.md 4.9)."""
+"""Bodies within the limit of size that hold too many values: every route refuses them at once (graph.md 4.9)."""
 
 import json
 from typing import Any

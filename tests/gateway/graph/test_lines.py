@@ -1,4 +1,4 @@
-"""The lines of a stream, for readers that come late, read slowly, or lose their token (http.md 5.6, 7.9)."""
+"""The lines of a stream, for readers that come late, read slowly, or lose their token (graph.md 5.6, 7.9)."""
 
 import asyncio
 import gc

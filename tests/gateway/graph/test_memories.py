@@ -1,4 +1,4 @@
-"""Memories over HTTP, in the words of the unmodified client; for their owner alone (http.md 9.5)."""
+"""Memories over HTTP, in the words of the unmodified client; for their owner alone (graph.md 9.5)."""
 
 from typing import Any
 

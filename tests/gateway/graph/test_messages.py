@@ -1,4 +1,4 @@
-"""The messages of a thread over HTTP: read in parts, put there, taken away with their other halves (http.md 8.3)."""
+"""The messages of a thread over HTTP: read in parts, put there, taken away with their other halves (graph.md 8.3)."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Two things at once in one thread: stops, expiries, results and new messages that meet (http.md 4.8, 5, 6, 7.7)."""
+"""Two things at once in one thread: stops, expiries, results and new messages that meet (graph.md 4.8, 5, 6, 7.7)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A run of a client over HTTP: suspended at its tools, found again by its calls (SPEC H1, H2, H5; http.md 3 to 5)."""
+"""A run of a client over HTTP: suspended at its tools, found again by its calls (SPEC H1, H2, H5; graph.md 3 to 5)."""
 
 import asyncio
 import json

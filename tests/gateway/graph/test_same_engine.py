@@ -1,4 +1,4 @@
-"""A browser's call goes the way of every call: hooks, policy, limits, journal (http.md 5.7, SPEC E1)."""
+"""A browser's call goes the way of every call: hooks, policy, limits, journal (graph.md 5.7, SPEC E1)."""
 
 import asyncio
 import json

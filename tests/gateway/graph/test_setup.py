@@ -1,4 +1,4 @@
-"""Tools that a client sets up (SPEC H1, H3; http.md 3)."""
+"""Tools that a client sets up (SPEC H1, H3; graph.md 3)."""
 
 import json
 from typing import Any

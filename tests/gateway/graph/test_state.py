@@ -1,4 +1,4 @@
-"""The state of a thread over HTTP: how a page that was reloaded finds its open calls again (http.md 8.2)."""
+"""The state of a thread over HTTP: how a page that was reloaded finds its open calls again (graph.md 8.2)."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the disk does not take is told as STORAGE_ERROR, wherever in a run it happens (http.md 1.7).
+"""What the disk does not take is told as STORAGE_ERROR, wherever in a run it happens (graph.md 1.7).
 
 The failures are SQLite's own, and one is a disk that is really full.
 """

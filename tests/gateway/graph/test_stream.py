@@ -1,4 +1,4 @@
-"""What happens, chunk by chunk: over HTTP and over WebSocket (http.md 7)."""
+"""What happens, chunk by chunk: over HTTP and over WebSocket (graph.md 7)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Threads over HTTP: the list, one of them, its end; for their owner alone (http.md 8.1, 8.4)."""
+"""Threads over HTTP: the list, one of them, its end; for their owner alone (graph.md 8.1, 8.4)."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Requests that are sent again under their key: what was asked, and answers that are kept (http.md 5.6)."""
+"""Requests that are sent again under their key: what was asked, and answers that are kept (graph.md 5.6)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Bodies about memories: what is refused, and what counts where nothing is said (http.md 9.5)."""
+"""Bodies about memories: what is refused, and what counts where nothing is said (graph.md 9.5)."""
 
 import pytest
 

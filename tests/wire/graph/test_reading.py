@@ -1,4 +1,4 @@
-"""Bodies of the graph API: what is refused, at which place, and what is taken as it comes (http.md 2 to 8)."""
+"""Bodies of the graph API: what is refused, at which place, and what is taken as it comes (graph.md 2 to 8)."""
 
 from typing import Any
 

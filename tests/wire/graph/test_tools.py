@@ -1,4 +1,4 @@
-"""Tools that a client offers: two forms come, one leaves; what can't be taken is named (http.md 3)."""
+"""Tools that a client offers: two forms come, one leaves; what can't be taken is named (graph.md 3)."""
 
 from typing import Any
 

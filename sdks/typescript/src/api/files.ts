@@ -1,7 +1,7 @@
 import type { Connection } from '../http/connection.js';
 import type { Envelope } from '../http/options.js';
 
-/** A file that the gateway keeps; `file_id` can stand in messages. http.md 9.4 */
+/** A file that the gateway keeps; `file_id` can stand in messages. graph.md 9.4 */
 export interface FileData {
   file_id: string;
   filename?: string | null;

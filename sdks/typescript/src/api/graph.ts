@@ -2,21 +2,21 @@ import type { Connection } from '../http/connection.js';
 import type { Envelope } from '../http/options.js';
 import type { RemoteTool } from '../tools/registration.js';
 
-/** The answer to `setup`. http.md 3.2 */
+/** The answer to `setup`. graph.md 3.2 */
 export interface SetupData {
   success: boolean;
   message: string;
   registered_tools?: number;
 }
 
-/** The agent as a graph. http.md 9.1 */
+/** The agent as a graph. graph.md 9.1 */
 export interface GraphData {
   info: Record<string, unknown>;
   nodes: { id: string; name: string }[];
   edges: { id: string; source: string; target: string }[];
 }
 
-/** The tools that the agent may use. http.md 9.3 */
+/** The tools that the agent may use. graph.md 9.3 */
 export interface GraphToolsData {
   node_count: number;
   tool_count: number;
@@ -27,7 +27,7 @@ export interface GraphToolsData {
   }[];
 }
 
-/** The answer to `stop`. http.md 6.1 */
+/** The answer to `stop`. graph.md 6.1 */
 export interface StopData {
   success: boolean;
   message: string;
@@ -37,7 +37,7 @@ export interface StopData {
   reason: string;
 }
 
-/** The answer to `fix`. http.md 6.2 */
+/** The answer to `fix`. graph.md 6.2 */
 export interface FixData {
   success: boolean;
   message: string;

@@ -9,7 +9,7 @@ export interface Page {
   limit?: number | undefined;
 }
 
-/** A thread as it is listed. http.md 8.1 */
+/** A thread as it is listed. graph.md 8.1 */
 export interface ThreadData {
   thread_id: string;
   thread_name: string | null;
@@ -19,7 +19,7 @@ export interface ThreadData {
   run_id?: string | null;
 }
 
-/** A call that waits for its client. http.md 8.2 */
+/** A call that waits for its client. graph.md 8.2 */
 export interface OpenCall {
   id: string;
   name: string;
@@ -27,7 +27,7 @@ export interface OpenCall {
   expires_at?: number | string | null;
 }
 
-/** The state of a thread. http.md 8.2 */
+/** The state of a thread. graph.md 8.2 */
 export interface ThreadState {
   context: Message[];
   context_summary: string | null;

@@ -1,4 +1,4 @@
-/** One place of a request that the gateway did not like. http.md 1.2 */
+/** One place of a request that the gateway did not like. graph.md 1.2 */
 export interface ErrorDetail {
   loc: string[];
   msg: string;

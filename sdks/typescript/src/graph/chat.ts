@@ -62,7 +62,7 @@ export class Chat {
     const said = messages.map(({ role, content }) => ({ role, content }));
     const what = resumes ? { invoke_type: 'resume', tool_result: said } : { invoke_type: 'fresh', messages: said };
     const text = JSON.stringify({ ...what, ...rest });
-    // The gateway takes more in a request than in one message of a WebSocket, and a run goes on by either. http.md 5.1
+    // The gateway takes more in a request than in one message of a WebSocket, and a run goes on by either. graph.md 5.1
     const socket = text.length > LARGE ? undefined : await this.#open(signal);
     if (socket === undefined) return yield* streamExchange(this.parts.connection)(request, signal);
     return yield* readChunks(socket.exchange(text, signal), request);

@@ -7,7 +7,7 @@ import type { Answer, RunRequest, StreamChunk } from './types.js';
 
 /**
  * Yields the chunks of one request and returns what they come to. The deltas of a message are for those who watch: what
- * counts is the whole message that follows them. http.md 7.3
+ * counts is the whole message that follows them. graph.md 7.3
  *
  * An error chunk is yielded, and thrown at the end.
  */
@@ -36,7 +36,7 @@ export async function* readChunks(
   );
 }
 
-/** Whether this is the last word of the WebSocket, which is no news for those who watch. http.md 7.7 */
+/** Whether this is the last word of the WebSocket, which is no news for those who watch. graph.md 7.7 */
 export function isLast(chunk: Partial<StreamChunk> | null): boolean {
   return chunk?.event === 'updates' && chunk.data?.status === 'done';
 }

@@ -10,7 +10,7 @@ import type { Answer, Exchange, RunRequest } from './types.js';
 const RETRIES = 5;
 const FIRST_PAUSE = 250;
 
-/** One request, one answer. http.md 4 */
+/** One request, one answer. graph.md 4 */
 export function invokeExchange(connection: Connection): Exchange {
   return async function* (request, signal) {
     const { data } = await persistent(request, signal, (headers) =>
@@ -25,7 +25,7 @@ export function invokeExchange(connection: Connection): Exchange {
   };
 }
 
-/** One request, many chunks. http.md 7 */
+/** One request, many chunks. graph.md 7 */
 export function streamExchange(connection: Connection): Exchange {
   return async function* (request, signal) {
     const lines = await persistent(request, signal, (headers) =>
@@ -42,7 +42,7 @@ function body({ resumes: _, messages, ...rest }: RunRequest): object {
 
 /**
  * Sends; results are sent again while nobody is reached, since all that the run has done so far depends on them. The key
- * keeps the gateway from taking them twice. http.md 5.6
+ * keeps the gateway from taking them twice. graph.md 5.6
  */
 async function persistent<Sent>(
   request: RunRequest,

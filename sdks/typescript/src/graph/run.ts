@@ -69,7 +69,7 @@ class Progress {
     private readonly executor: ToolExecutor,
   ) {
     this.#limit = checkedLimit(options.recursion_limit);
-    // A new thread gets its id here, so that even its first request can be stopped. http.md 4.2
+    // A new thread gets its id here, so that even its first request can be stopped. graph.md 4.2
     this.thread = options.config?.thread_id ?? newId();
   }
 
@@ -131,7 +131,7 @@ class Progress {
       summary: answer.summary ?? null,
       meta: answer.meta,
       has_tool_calls: calls.length > 0,
-      // The gateway counts rounds (http.md 4.6); this bound is for one that does not.
+      // The gateway counts rounds (graph.md 4.6); this bound is for one that does not.
       is_final: calls.length === 0 || this.#iterations > this.#limit,
     };
   }
@@ -166,7 +166,7 @@ class Progress {
   }
 }
 
-/** The results that a refusal does not name; none when it is about something else. http.md 5.3, 5.5 */
+/** The results that a refusal does not name; none when it is about something else. graph.md 5.3, 5.5 */
 function inTime(results: Message[], refusal: GraphError): Message[] {
   if (refusal.code !== 'GRAPH_EXPIRED_CALL') return [];
   // ["body", "messages", place, …]: each result is a message of its own

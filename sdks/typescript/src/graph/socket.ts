@@ -15,7 +15,7 @@ export interface WebSocketLike {
 }
 export type WebSocketClass = new (url: string, protocols?: string[]) => WebSocketLike;
 
-/** One WebSocket to `/v1/graph/ws`, on which one request after the other is answered. http.md 7.7 */
+/** One WebSocket to `/v1/graph/ws`, on which one request after the other is answered. graph.md 7.7 */
 export class GraphSocket {
   readonly #socket: WebSocketLike;
   readonly #connection: Connection;
@@ -35,7 +35,7 @@ export class GraphSocket {
       );
     }
     this.#connection = connection;
-    // The token can't stand in a header: pages have no say in those of a WebSocket. http.md 7.1
+    // The token can't stand in a header: pages have no say in those of a WebSocket. graph.md 7.1
     const { token } = connection;
     try {
       this.#socket = token ? new Socket(this.#url, ['agentflow-bearer', token]) : new Socket(this.#url);

@@ -1,7 +1,7 @@
 import type { Message } from '../messages/message.js';
 import type { RemoteTool } from '../tools/registration.js';
 
-/** What is said of a run beside its messages. http.md 4.4 */
+/** What is said of a run beside its messages. graph.md 4.4 */
 export interface Meta {
   is_new_thread: boolean;
   thread_id: string;
@@ -62,7 +62,7 @@ export interface RunResult {
   summary: string | null;
 }
 
-/** One request of a run. http.md 4.1 */
+/** One request of a run. graph.md 4.1 */
 export interface RunRequest {
   /** Whether `messages` are results that a suspended run waits for. */
   resumes: boolean;
@@ -92,7 +92,7 @@ export const StreamEventType = {
 } as const;
 export type StreamEventType = (typeof StreamEventType)[keyof typeof StreamEventType];
 
-/** One piece of a stream. http.md 7.2 */
+/** One piece of a stream. graph.md 7.2 */
 export interface StreamChunk {
   event: StreamEventType;
   message: Message | null;

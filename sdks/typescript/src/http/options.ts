@@ -28,7 +28,7 @@ export interface Call {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Every success. http.md 1.1 */
+/** Every success. graph.md 1.1 */
 export interface Envelope<Data> {
   data: Data;
   metadata: { request_id: string; timestamp: string; message: string };

@@ -61,7 +61,7 @@ export class ToolCallBlock {
   ) {}
 }
 
-/** A call that waits for this client's answer. http.md 4.5 */
+/** A call that waits for this client's answer. graph.md 4.5 */
 export class RemoteToolCallBlock {
   readonly type = 'remote_tool_call';
   readonly tool_type = 'remote';
@@ -72,7 +72,7 @@ export class RemoteToolCallBlock {
   ) {}
 }
 
-/** The answer to one call. http.md 5.1 */
+/** The answer to one call. graph.md 5.1 */
 export class ToolResultBlock {
   readonly type = 'tool_result';
   declare parts?: Part[];

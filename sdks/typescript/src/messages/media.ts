@@ -1,4 +1,4 @@
-/** Where the bytes of a medium are. http.md 2.3 */
+/** Where the bytes of a medium are. graph.md 2.3 */
 export interface Media {
   kind: 'url' | 'file_id' | 'data';
   url?: string;

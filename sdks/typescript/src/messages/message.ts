@@ -4,14 +4,14 @@ import { type Media, media } from './media.js';
 /** Who speaks. */
 export type Role = 'user' | 'assistant' | 'system' | 'tool';
 
-/** A call as a message of the model names it. http.md 2.5 */
+/** A call as a message of the model names it. graph.md 2.5 */
 export interface NamedCall {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
 }
 
-/** One entry of a conversation, with the fields that it has on the wire. http.md 2.1 */
+/** One entry of a conversation, with the fields that it has on the wire. graph.md 2.1 */
 export class Message {
   message_id: string | null = null;
   delta = false;

@@ -5,7 +5,7 @@ import type { RemoteTool, Tool, ToolDefinition, ToolParameter, ToolRegistration 
 import { jsonSchema, type ToJsonSchema } from './schema.js';
 
 const NODE = 'tools';
-/** Below what the gateway waits by itself. http.md 5.5 */
+/** Below what the gateway waits by itself. graph.md 5.5 */
 const TOOL_TIMEOUT = 300_000;
 /** Seconds for the way of the results to the gateway. */
 const MARGIN = 30;

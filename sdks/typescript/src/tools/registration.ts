@@ -58,7 +58,7 @@ export interface Tool {
   function: { name: string; description: string; parameters: ToolParameter };
 }
 
-/** A tool as the gateway is told of it. http.md 3.1 */
+/** A tool as the gateway is told of it. graph.md 3.1 */
 export interface RemoteTool {
   node_name: string;
   name: string;

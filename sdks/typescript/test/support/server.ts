@@ -70,13 +70,13 @@ export function says(status: number, body: unknown, headers: Record<string, stri
   return (response) => response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(text);
 }
 
-/** A success in its envelope. http.md 1.1 */
+/** A success in its envelope. graph.md 1.1 */
 export function data(value: unknown): Answer {
   const metadata = { request_id: 'r-1', timestamp: '2026-01-01T00:00:00Z', message: 'OK' };
   return says(200, { data: value, metadata });
 }
 
-/** An error in its envelope. http.md 1.2 */
+/** An error in its envelope. graph.md 1.2 */
 export function fails(status: number, code: string, message: string, details: unknown[] = []): Answer {
   const metadata = { request_id: 'r-2', timestamp: '2026-01-01T00:00:00Z', message };
   return says(status, { error: { code, message, details }, metadata });
@@ -118,7 +118,7 @@ export function said(text: string, thread = 't-1'): object {
   };
 }
 
-/** The data of an answer with open calls. http.md 4.5 */
+/** The data of an answer with open calls. graph.md 4.5 */
 export function asks(...calls: [id: string, name: string, args?: object][]): object {
   const messages = calls.map(([id, name, args = {}]) =>
     message('tool', [{ type: 'remote_tool_call', id, name, args, tool_type: 'remote' }]),
@@ -132,13 +132,13 @@ export function message(role: string, content: object[], more: object = {}): obj
   return { message_id: null, role, content, delta: false, tools_calls: null, metadata: {}, timestamp: 1, ...more };
 }
 
-/** A chunk of a stream as one line. http.md 7.2 */
+/** A chunk of a stream as one line. graph.md 7.2 */
 export function chunk(event: string, more: object = {}): string {
   const rest = { message: null, state: null, data: null, thread_id: 't-1', run_id: 'r', metadata: {}, timestamp: 1 };
   return `${JSON.stringify({ event, ...rest, ...more })}\n`;
 }
 
-/** The last chunk of a run with words. http.md 7.6 */
+/** The last chunk of a run with words. graph.md 7.6 */
 export function lastChunk(text: string): string {
   const meta = { is_new_thread: true, thread_id: 't-1', status: 'completed', open_calls: [] };
   return chunk('message', { message: message('assistant', [{ type: 'text', text }]), metadata: { meta } });

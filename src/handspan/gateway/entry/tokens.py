@@ -18,7 +18,7 @@ PAGE: Final = "page."
 PAGE_SECONDS: Final = 30 * 24 * 3600
 
 AGENTFLOW: Final = "agentflow-bearer"
-"""The sub-protocol after which the token stands as an entry of its own (http.md 7.1)."""
+"""The sub-protocol after which the token stands as an entry of its own (graph.md 7.1)."""
 
 _SUBPROTOCOL: Final = "bearer."
 _BEARER: Final = "bearer"

@@ -1,4 +1,4 @@
-"""What there is: the agent as a graph, the form of its state, the tools that it may use (http.md 9.1 to 9.3)."""
+"""What there is: the agent as a graph, the form of its state, the tools that it may use (graph.md 9.1 to 9.3)."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache

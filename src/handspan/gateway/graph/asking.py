@@ -1,4 +1,4 @@
-"""What paths, queries and bodies ask for; what can't be is a `BodyError` that names the place (http.md 1.3)."""
+"""What paths, queries and bodies ask for; what can't be is a `BodyError` that names the place (graph.md 1.3)."""
 
 import re
 from typing import Final

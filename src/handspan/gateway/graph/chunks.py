@@ -1,4 +1,4 @@
-"""What happens in a run, as chunks (http.md 7.2)."""
+"""What happens in a run, as chunks (graph.md 7.2)."""
 
 import logging
 import time
@@ -51,7 +51,7 @@ class Place(Struct):
 
 
 def error_chunk(error: Exception, place: Place) -> bytes:
-    """What went wrong, in the words of http.md 1.3; what nobody foresaw is in the log, and in no chunk."""
+    """What went wrong, in the words of graph.md 1.3; what nobody foresaw is in the log, and in no chunk."""
     refusal = refusal_of(error)
     if is_own_fault(error, refusal):
         _log.error("A run of the graph API failed", exc_info=error)
@@ -110,7 +110,7 @@ class Chunks:
         return "state" in self._passes
 
     def ended(self, run: Run, state: GraphState | None = None, *, says_so: bool = True) -> None:
-        """Tell how the run stands (http.md 7.6); `says_so`: in a chunk of its own if there is no other (7.8)."""
+        """Tell how the run stands (graph.md 7.6); `says_so`: in a chunk of its own if there is no other (7.8)."""
         if not self._held and says_so:
             self._held.append(self._end_of(run.meta))
         if state is not None:
@@ -123,7 +123,7 @@ class Chunks:
         self._flush()
 
     def failed(self, error: Exception) -> None:
-        """Tell what went wrong. What was held back is not shown if it may not be kept (http.md 1.7)."""
+        """Tell what went wrong. What was held back is not shown if it may not be kept (graph.md 1.7)."""
         if isinstance(error, StoreError):
             self._held.clear()
         self._flush()

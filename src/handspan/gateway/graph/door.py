@@ -1,4 +1,4 @@
-"""The door for browsers and other clients over HTTP (http.md). Loaded when its first request comes."""
+"""The door for browsers and other clients over HTTP (graph.md). Loaded when its first request comes."""
 
 from collections.abc import Awaitable, Callable
 from operator import attrgetter
@@ -29,7 +29,7 @@ from handspan.gateway.parts import Door, GatewayParts
 from handspan.sources.graph import BrowserTools
 
 REPLAY_SECONDS: Final = 600.0
-"""How long an answer is kept for a request that is sent again (http.md 5.6)."""
+"""How long an answer is kept for a request that is sent again (graph.md 5.6)."""
 
 
 GraphWork: TypeAlias = Callable[[GraphDoors, Client, Request], Awaitable[Struct | Json | Raw | Response]]
@@ -100,14 +100,14 @@ def _router(doors: GraphDoors) -> Router:
         try:
             if admitted is not None:
                 doors.auth.refuse_revoked(admitted)
-        except Refusal as refusal:  # http.md 7.9: whatever came of it
+        except Refusal as refusal:  # graph.md 7.9: whatever came of it
             return refuse(refusal)
         return response
 
     envelope = Envelope(
         refusal_of,
         refuse,
-        no_path="There is nothing at {path!r}: protocol/http.md has the paths.",
+        no_path="There is nothing at {path!r}: protocol/graph.md has the paths.",
         no_method="{method} can't be used at {path!r}: use {allow}.",
         complete=refuse_revoked,
     )
@@ -132,7 +132,7 @@ async def _read_nothing(request: Request) -> dict[str, object]:
 
 
 async def _pong() -> Response:
-    """The same to everybody (http.md 1.4)."""
+    """The same to everybody (graph.md 1.4)."""
     return Response(ANSWERS["/ping"], media_type=JSON)
 
 

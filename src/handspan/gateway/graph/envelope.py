@@ -1,4 +1,4 @@
-"""The envelope of the graph API (http.md 1): whatever happens, a client gets an answer that it can read."""
+"""The envelope of the graph API (graph.md 1): whatever happens, a client gets an answer that it can read."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,20 +19,20 @@ _UNFORESEEN: Final = "The gateway failed inside: its log says more. Try again."
 
 
 def succeed(data: object) -> Response:
-    """A success (http.md 1.1)."""
+    """A success (graph.md 1.1)."""
     request_id, at = new_call_id(), _now()
     return Response(graph.success(data, request_id, at), 200, _headers(request_id, at), JSON)
 
 
 def refuse(refusal: Refusal) -> Response:
-    """Anything else (http.md 1.2)."""
+    """Anything else (graph.md 1.2)."""
     request_id, at = new_call_id(), _now()
     headers = {**_headers(request_id, at), **refusal.headers}
     return Response(graph_body(refusal, request_id, at), refusal.status, headers, JSON)
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """What went wrong, with the status of http.md 1.3, and its code where the status has several."""
+    """What went wrong, with the status of graph.md 1.3, and its code where the status has several."""
     match error:
         case Refusal():
             return error

@@ -1,4 +1,4 @@
-"""Files of the owner, which are artifacts: uploaded as a form, read by range (http.md 9.4)."""
+"""Files of the owner, which are artifacts: uploaded as a form, read by range (graph.md 9.4)."""
 
 from typing import Final
 

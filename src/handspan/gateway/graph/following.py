@@ -1,4 +1,4 @@
-"""What one request hears of a run: messages in the order in which they happen, each once (http.md 4.4, 4.5, 7)."""
+"""What one request hears of a run: messages in the order in which they happen, each once (graph.md 4.4, 4.5, 7)."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -175,7 +175,7 @@ class Following:
         self._seen = len(messages)
 
     async def suspend(self, ledger: Ledger, client: str) -> None:
-        """Ask the client, once for each call that waits for it (http.md 4.5); for when the turn is over.
+        """Ask the client, once for each call that waits for it (graph.md 4.5); for when the turn is over.
 
         The ledger has the calls as hooks and persons have left them, and of which nobody has to be asked any more.
         """

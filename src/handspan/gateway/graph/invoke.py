@@ -1,4 +1,4 @@
-"""`invoke`: one request, one answer (http.md 4)."""
+"""`invoke`: one request, one answer (graph.md 4)."""
 
 import asyncio
 from typing import Final

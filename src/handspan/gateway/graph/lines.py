@@ -1,4 +1,4 @@
-"""A stream as a list that grows: a client that reads it later reads it from its beginning (http.md 5.6)."""
+"""A stream as a list that grows: a client that reads it later reads it from its beginning (graph.md 5.6)."""
 
 import asyncio
 from weakref import WeakSet
@@ -106,7 +106,7 @@ class OpenStreams:
         return lines
 
     def revoke(self, token: str) -> None:
-        """The token was revoked: its clients hear that, and nothing more. The runs go on (http.md 7.9)."""
+        """The token was revoked: its clients hear that, and nothing more. The runs go on (graph.md 7.9)."""
         for lines in tuple(self._open):
             if lines.token == token:
                 error = Refusal(401, "unauthorized", _REVOKED)

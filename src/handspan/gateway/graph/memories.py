@@ -1,4 +1,4 @@
-"""Memories of the owner: kept, found by their words, forgotten (http.md 9.5).
+"""Memories of the owner: kept, found by their words, forgotten (graph.md 9.5).
 
 A search is one for words: the score is the part of them that a memory has. There are no vectors.
 """
@@ -68,7 +68,7 @@ async def update_memory(doors: GraphDoors, client: Client, request: Request) -> 
 async def delete_memory(doors: GraphDoors, client: Client, request: Request) -> ChangedAnswer:
     """Remove one."""
     memory_id = id_of(request, "memory_id")
-    await body_of(request)  # http.md 1.5: it may have one, in which nothing counts
+    await body_of(request)  # graph.md 1.5: it may have one, in which nothing counts
     await doors.store.memories.delete(memory_id, owner=client.who.owner)
     return ChangedAnswer(data={"memory_id": memory_id})
 

@@ -1,4 +1,4 @@
-"""The messages of a thread: read, put there, taken away (http.md 8.3)."""
+"""The messages of a thread: read, put there, taken away (graph.md 8.3)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +58,7 @@ async def add_messages(doors: GraphDoors, client: Client, request: Request) -> D
 
 async def delete_message(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
     """Take a message away, with those that can't stand without it; not while the thread is at work."""
-    await body_of(request)  # http.md 1.5: nothing in it counts
+    await body_of(request)  # graph.md 1.5: nothing in it counts
     entry, _ = await _found(doors, client, request)
     thread_id, owner = id_of(request, "thread_id"), client.who.owner
     refuse_at_work(doors, client, thread_id)
@@ -159,7 +159,7 @@ async def own_names(doors: GraphDoors, thread: str, owner: str) -> Mapping[str, 
 
 
 def names_of(tools: Sequence[BrowserTool]) -> dict[str, str]:
-    """Own names by every name that a model may know a tool by; its first one counts most (http.md 3.6)."""
+    """Own names by every name that a model may know a tool by; its first one counts most (graph.md 3.6)."""
     names: dict[str, str] = {}
     prefixed = [(tool, f"{tool.node}__{tool.own_name}") for tool in tools]
     names |= {outside_name(name, taken=(name,)): tool.own_name for tool, name in prefixed}

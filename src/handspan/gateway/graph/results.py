@@ -1,4 +1,4 @@
-"""Results that a client brings: whose calls they answer, and what they say (http.md 5)."""
+"""Results that a client brings: whose calls they answer, and what they say (graph.md 5)."""
 
 import time
 from collections.abc import Sequence

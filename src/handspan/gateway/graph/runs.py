@@ -1,4 +1,4 @@
-"""Runs of clients over HTTP: begun, suspended at calls of the client's tools, and gone on with (http.md 4, 5)."""
+"""Runs of clients over HTTP: begun, suspended at calls of the client's tools, and gone on with (graph.md 4, 5)."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -165,7 +165,7 @@ class Runs:
         return Numbers(await self._store.threads.numbers(thread, owner=owner), removed) if removed else Numbers()
 
     async def _settle(self, answered: Sequence[Answered]) -> bool:
-        """Give the calls their results, all or none (http.md 5.3); False when one of them waits no more."""
+        """Give the calls their results, all or none (graph.md 5.3); False when one of them waits no more."""
         if len(answered) > 1:  # one alone is refused by the engine
             for one in answered:
                 record = await self._store.ledger.find(one.record.id)
@@ -196,7 +196,7 @@ class Runs:
         thread, owner = following.thread, client.who.owner
         await following.suspend(self._store.ledger, client.id)
         opened = following.open
-        if ended.reason == "pending" and not opened:  # some of the round are still missing (http.md 5.4)
+        if ended.reason == "pending" and not opened:  # some of the round are still missing (graph.md 5.4)
             opened = await self.open_calls(client, thread)
         known = await self._store.conversations.find(thread, owner=owner)
         status = _STATUS.get(ended.reason, "completed")

@@ -1,4 +1,4 @@
-"""What a person says in a request, as a message of ours (http.md 2.4)."""
+"""What a person says in a request, as a message of ours (graph.md 2.4)."""
 
 import binascii
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""`setup`, `stop` and `fix` (http.md 3.2, 6)."""
+"""`setup`, `stop` and `fix` (graph.md 3.2, 6)."""
 
 from starlette.requests import Request
 

@@ -1,4 +1,4 @@
-"""Conversations in the words of http.md 2: messages, blocks, and the ids by which a client finds them again."""
+"""Conversations in the words of graph.md 2: messages, blocks, and the ids by which a client finds them again."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -105,14 +105,14 @@ class Shower:
         )
 
     def asked(self, number: int, place: int, call: CallRecord, at: float) -> GraphMessage:
-        """A call that waits for the client (http.md 4.5), as hooks and persons have left it (5.7)."""
+        """A call that waits for the client (graph.md 4.5), as hooks and persons have left it (5.7)."""
         block = RemoteToolCallBlock(call.id, self.name(call), arguments_of(call))
         return GraphMessage(
             message_id=self.id(number, place), role="tool", content=[block], metadata={"is_remote": True}, timestamp=at
         )
 
     def delta(self, number: int, text: str, at: float, *, thinking: bool = False) -> GraphMessage:
-        """More of what the model says (http.md 7.3)."""
+        """More of what the model says (graph.md 7.3)."""
         block: Block = ReasoningBlock(text) if thinking else TextBlock(text)
         return GraphMessage(message_id=self.id(number), role="assistant", content=[block], delta=True, timestamp=at)
 

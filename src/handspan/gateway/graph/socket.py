@@ -1,4 +1,4 @@
-"""`/v1/graph/ws`: runs over one WebSocket, a request at a time (http.md 7.7)."""
+"""`/v1/graph/ws`: runs over one WebSocket, a request at a time (graph.md 7.7)."""
 
 import asyncio
 from collections.abc import Callable
@@ -96,7 +96,7 @@ class GraphConnection:
             self._running = self._runs.start(self._run(request.asked, suspended))
 
     def on_close(self, code: int) -> None:
-        """It is gone; a run goes on, and is in its thread (http.md 4.7)."""
+        """It is gone; a run goes on, and is in its thread (graph.md 4.7)."""
         self._all.discard(self)
 
     def close(self, code: int, reason: str) -> None:
@@ -141,5 +141,5 @@ class GraphConnection:
             self._runs.start(self._runs.stop(self._client, self._thread))
 
     def _done(self, meta: Json) -> None:
-        """Always: clients wait for it (http.md 7.7)."""
+        """Always: clients wait for it (graph.md 7.7)."""
         self._socket.send_text(msgspec.json.encode({"event": "updates", "data": {"status": "done", "meta": meta}}))

@@ -1,4 +1,4 @@
-"""The state of a thread, as http.md 8.2 shows it: what was said, and how its run stands."""
+"""The state of a thread, as graph.md 8.2 shows it: what was said, and how its run stands."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ async def put_state(doors: GraphDoors, client: Client, request: Request) -> Stat
 async def clear_state(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
     """Remove all messages; what is suspended is given up, what runs is in the way."""
     thread_id, owner = id_of(request, "thread_id"), client.who.owner
-    await body_of(request)  # http.md 1.5: nothing in it counts
+    await body_of(request)  # graph.md 1.5: nothing in it counts
     refuse_at_work(doors, client, thread_id)
     known = await doors.store.conversations.get(thread_id, owner=owner)
     if known.state == "waiting":

@@ -1,4 +1,4 @@
-"""`stream`: what happens, chunk by chunk, as it happens (http.md 7)."""
+"""`stream`: what happens, chunk by chunk, as it happens (graph.md 7)."""
 
 from typing import Final
 
@@ -50,6 +50,6 @@ async def _run(doors: GraphDoors, client: Client, asked: Asked, lines: Lines, ke
         else:
             lines.error = error
         if isinstance(error, StoreError):
-            doors.streams.forget(client.id, key)  # who asks again is heard again (http.md 5.6)
+            doors.streams.forget(client.id, key)  # who asks again is heard again (graph.md 5.6)
     finally:
         lines.end()

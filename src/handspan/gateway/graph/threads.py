@@ -1,4 +1,4 @@
-"""Threads: the list, one of them, and its end (http.md 8.1)."""
+"""Threads: the list, one of them, and its end (graph.md 8.1)."""
 
 from collections.abc import Iterable
 
@@ -34,7 +34,7 @@ async def thread(doors: GraphDoors, client: Client, request: Request) -> ThreadA
 async def delete_thread(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
     """Remove a thread with all that belongs to it; not while it is at work."""
     thread_id = id_of(request, "thread_id")
-    await body_of(request)  # http.md 1.5: nothing in it counts
+    await body_of(request)  # graph.md 1.5: nothing in it counts
     refuse_at_work(doors, client, thread_id)
     await doors.store.conversations.delete(thread_id, owner=client.who.owner)
     doors.live.publish(client.who.owner, "sessions", {"session_id": thread_id, "change": "deleted"})
@@ -42,7 +42,7 @@ async def delete_thread(doors: GraphDoors, client: Client, request: Request) -> 
 
 
 async def forget_name(doors: GraphDoors, known: SessionRecord, removed: Iterable[Message]) -> None:
-    """Take back a name that was made of words which are gone now (http.md 8.3); the next run makes another."""
+    """Take back a name that was made of words which are gone now (graph.md 8.3); the next run makes another."""
     if known.name and known.name == title_of(removed):
         await doors.store.conversations.rename(known.id, "", owner=known.owner)
         doors.live.publish(known.owner, "sessions", {"session_id": known.id, "change": "renamed"})

@@ -1,4 +1,4 @@
-"""The tools of clients: what each has set up, and what its requests brought (http.md 3)."""
+"""The tools of clients: what each has set up, and what its requests brought (graph.md 3)."""
 
 import asyncio
 import hashlib

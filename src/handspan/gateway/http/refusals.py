@@ -78,8 +78,8 @@ def body_of(refusal: Refusal, scope: Scope) -> bytes:
 
 
 def is_graph(scope: Scope) -> bool:
-    """Whether this is for the graph API, whose errors have a form of their own (http.md 1.2)."""
-    path = "/" + scope["path"].removeprefix(scope.get("root_path", "")).lstrip("/")  # http.md 1.8
+    """Whether this is for the graph API, whose errors have a form of their own (graph.md 1.2)."""
+    path = "/" + scope["path"].removeprefix(scope.get("root_path", "")).lstrip("/")  # graph.md 1.8
     return path.startswith("/v1/") or path in ("/v1", "/ping")
 
 

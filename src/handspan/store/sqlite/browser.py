@@ -1,4 +1,4 @@
-"""Tools that clients over HTTP offered, as rows (http.md 3.2, 5.5)."""
+"""Tools that clients over HTTP offered, as rows (graph.md 3.2, 5.5)."""
 
 import sqlite3
 import time

@@ -1,4 +1,4 @@
-"""Memories: short texts that clients keep for their owner, found again by the words in them (http.md 9.5)."""
+"""Memories: short texts that clients keep for their owner, found again by the words in them (graph.md 9.5)."""
 
 import heapq
 import os

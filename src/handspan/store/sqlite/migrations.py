@@ -174,7 +174,7 @@ CREATE INDEX calls_open ON calls (owner, at, id) WHERE state <> 'done';
 """
 
 _BROWSERS: Final = """
-CREATE TABLE browser_tools (                  -- what clients over HTTP offered (http.md 3)
+CREATE TABLE browser_tools (                  -- what clients over HTTP offered (graph.md 3)
     client TEXT NOT NULL,                     -- how its token's hash begins
     set_id TEXT NOT NULL,                     -- a hash of what a request brought; empty: what was set up
     tools  BLOB NOT NULL,                     -- a JSON list of OfferedTool
@@ -186,7 +186,7 @@ WHEN NEW.revoked IS NOT NULL BEGIN
     DELETE FROM browser_tools WHERE client = substr(NEW.hash, 1, 16);
 END;
 
-CREATE TABLE memories (                       -- what clients ask to remember (http.md 9.5)
+CREATE TABLE memories (                       -- what clients ask to remember (graph.md 9.5)
     id       TEXT PRIMARY KEY,
     owner    TEXT NOT NULL,
     at       REAL NOT NULL,
@@ -198,7 +198,7 @@ CREATE TABLE memories (                       -- what clients ask to remember (h
 );
 CREATE INDEX memories_by_owner ON memories (owner, at, id);
 
--- Places move up when messages are removed; a message's number stays, and is never another's (http.md 8.3).
+-- Places move up when messages are removed; a message's number stays, and is never another's (graph.md 8.3).
 ALTER TABLE sessions ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE messages ADD COLUMN number INTEGER NOT NULL DEFAULT 0;  -- seq + sessions.removed when it was added
 UPDATE messages SET number = seq;

@@ -1,4 +1,4 @@
-"""Changing a conversation by hand: messages put at its end, or taken out of it (http.md 8.2, 8.3).
+"""Changing a conversation by hand: messages put at its end, or taken out of it (graph.md 8.2, 8.3).
 
 Each function is the work of one transaction. `ToolError`: `file_not_found` for a thread that is not the owner's, `busy`
 while it is at work, or waits for calls.
@@ -64,7 +64,7 @@ def clear(thread: str, owner: str, connection: sqlite3.Connection) -> int:
 
 
 def taken_along(kinds: Sequence[Kind], seq: int) -> tuple[int, int]:
-    """From where to where a conversation of such messages has to lose them if it is to lose this one (http.md 8.3).
+    """From where to where a conversation of such messages has to lose them if it is to lose this one (graph.md 8.3).
 
     A round of calls goes with its results. What a person said takes its answer along where that would stand at the
     beginning, or straight behind another answer: not every model takes such a conversation.

@@ -1,4 +1,4 @@
-"""Sessions as clients over HTTP know them, threads: searched, read in parts, changed by hand (http.md 8)."""
+"""Sessions as clients over HTTP know them, threads: searched, read in parts, changed by hand (graph.md 8)."""
 
 import sqlite3
 import time

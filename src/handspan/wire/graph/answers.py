@@ -1,4 +1,4 @@
-"""What the graph API answers (`protocol/http.md`), one class for each object, by the names of its fields.
+"""What the graph API answers (`protocol/graph.md`), one class for each object, by the names of its fields.
 
 All fields are always there: clients read them without asking whether they are.
 """
@@ -25,7 +25,7 @@ class FunctionShown(Struct, frozen=True):
 
 
 class CallShown(Struct, frozen=True):
-    """A call of an assistant message (http.md 2.5)."""
+    """A call of an assistant message (graph.md 2.5)."""
 
     id: str
     function: FunctionShown
@@ -46,7 +46,7 @@ class Usages(Struct, frozen=True):
 
 
 class GraphMessage(Struct, frozen=True, kw_only=True):
-    """One message (http.md 2.1)."""
+    """One message (graph.md 2.1)."""
 
     message_id: str
     role: Role
@@ -64,7 +64,7 @@ class GraphMessage(Struct, frozen=True, kw_only=True):
 
 
 class Meta(Struct, frozen=True, kw_only=True):
-    """Which thread and run an answer belongs to, and how the run stands (http.md 4.4)."""
+    """Which thread and run an answer belongs to, and how the run stands (graph.md 4.4)."""
 
     is_new_thread: bool
     thread_id: str
@@ -92,7 +92,7 @@ class InterruptData(Struct, frozen=True):
 
 
 class ExecutionMeta(Struct, frozen=True, kw_only=True):
-    """How the run of a thread stands (http.md 8.2)."""
+    """How the run of a thread stands (graph.md 8.2)."""
 
     current_node: str
     step: int
@@ -106,7 +106,7 @@ class ExecutionMeta(Struct, frozen=True, kw_only=True):
 
 
 class GraphState(Struct, frozen=True, kw_only=True):
-    """The conversation of a thread, and how its run stands (http.md 8.2)."""
+    """The conversation of a thread, and how its run stands (graph.md 8.2)."""
 
     context: Sequence[GraphMessage]
     context_summary: str | None = None
@@ -114,7 +114,7 @@ class GraphState(Struct, frozen=True, kw_only=True):
 
 
 class InvokeAnswer(Struct, frozen=True, kw_only=True):
-    """What came of a request (http.md 4.4)."""
+    """What came of a request (graph.md 4.4)."""
 
     messages: Sequence[GraphMessage]
     state: GraphState | None = None
@@ -126,7 +126,7 @@ class InvokeAnswer(Struct, frozen=True, kw_only=True):
 
 
 class GraphChunk(Struct, frozen=True, kw_only=True):
-    """One line of a stream, one message of the WebSocket (http.md 7.2)."""
+    """One line of a stream, one message of the WebSocket (graph.md 7.2)."""
 
     event: ChunkEvent
     message: GraphMessage | None = None
@@ -139,7 +139,7 @@ class GraphChunk(Struct, frozen=True, kw_only=True):
 
 
 class SetupAnswer(Struct, frozen=True, kw_only=True):
-    """What was set up (http.md 3.2)."""
+    """What was set up (graph.md 3.2)."""
 
     success: Literal[True] = True
     message: str
@@ -149,7 +149,7 @@ class SetupAnswer(Struct, frozen=True, kw_only=True):
 
 
 class StopAnswer(Struct, frozen=True, kw_only=True):
-    """What was stopped (http.md 6.1)."""
+    """What was stopped (graph.md 6.1)."""
 
     success: bool = True
     message: str
@@ -160,7 +160,7 @@ class StopAnswer(Struct, frozen=True, kw_only=True):
 
 
 class FixAnswer(Struct, frozen=True, kw_only=True):
-    """What was closed (http.md 6.2)."""
+    """What was closed (graph.md 6.2)."""
 
     success: bool = True
     message: str
@@ -169,7 +169,7 @@ class FixAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ThreadShown(Struct, frozen=True, kw_only=True):
-    """A thread in a list (http.md 8.1)."""
+    """A thread in a list (graph.md 8.1)."""
 
     thread_id: str
     thread_name: str | None = None
@@ -198,19 +198,19 @@ class ThreadAnswer(Struct, frozen=True):
 
 
 class StateAnswer(Struct, frozen=True):
-    """The state of a thread (http.md 8.2)."""
+    """The state of a thread (graph.md 8.2)."""
 
     state: GraphState
 
 
 class MessagesAnswer(Struct, frozen=True):
-    """Messages of a thread (http.md 8.3)."""
+    """Messages of a thread (graph.md 8.3)."""
 
     messages: Sequence[GraphMessage]
 
 
 class DoneAnswer(Struct, frozen=True, kw_only=True):
-    """It is done (http.md 8.1)."""
+    """It is done (graph.md 8.1)."""
 
     success: Literal[True] = True
     message: str
@@ -233,7 +233,7 @@ class EdgeShown(Struct, frozen=True):
 
 
 class GraphAnswer(Struct, frozen=True):
-    """The agent as a graph (http.md 9.1)."""
+    """The agent as a graph (graph.md 9.1)."""
 
     info: JsonObject
     nodes: Sequence[NodeShown]
@@ -258,7 +258,7 @@ class NodeTools(Struct, frozen=True):
 
 
 class ToolsAnswer(Struct, frozen=True):
-    """What the agent may use (http.md 9.3)."""
+    """What the agent may use (graph.md 9.3)."""
 
     node_count: int
     tool_count: int

@@ -1,4 +1,4 @@
-"""The blocks of `protocol/http.md` 2.3: what the content of a message is made of, one class each."""
+"""The blocks of `protocol/graph.md` 2.3: what the content of a message is made of, one class each."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -14,7 +14,7 @@ class Media(Struct, frozen=True, omit_defaults=True):
     kind: Literal["url", "file_id", "data"]
     url: str | None = None
     file_id: str | None = None
-    """Of an upload (http.md 9.4)."""
+    """Of an upload (graph.md 9.4)."""
     data_base64: str | None = None
     mime_type: str | None = None
     filename: str | None = None
@@ -72,7 +72,7 @@ class ToolCallBlock(Struct, frozen=True, tag_field="type", tag="tool_call"):
 
 
 class RemoteToolCallBlock(Struct, frozen=True, tag_field="type", tag="remote_tool_call"):
-    """A call that the client has to run (http.md 4.5)."""
+    """A call that the client has to run (graph.md 4.5)."""
 
     id: str
     name: str
@@ -81,7 +81,7 @@ class RemoteToolCallBlock(Struct, frozen=True, tag_field="type", tag="remote_too
 
 
 class ToolResultBlock(Struct, frozen=True, tag_field="type", tag="tool_result"):
-    """The answer to a call (http.md 5.1)."""
+    """The answer to a call (graph.md 5.1)."""
 
     call_id: str
     output: Json = None
@@ -133,7 +133,7 @@ Block: TypeAlias = (
 )
 
 PersonBlock: TypeAlias = TextBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock | DataBlock
-"""What a person's message may hold (http.md 2.4)."""
+"""What a person's message may hold (graph.md 2.4)."""
 
 PERSON_BLOCKS: Final = (TextBlock, ImageBlock, AudioBlock, VideoBlock, DocumentBlock, DataBlock)
 CALL_BLOCKS: Final = (ToolCallBlock, RemoteToolCallBlock)

@@ -1,4 +1,4 @@
-"""A body of the graph API as an object, or as one of the types that describe a body (`protocol/http.md`)."""
+"""A body of the graph API as an object, or as one of the types that describe a body (`protocol/graph.md`)."""
 
 from typing import Final
 

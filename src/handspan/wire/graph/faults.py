@@ -1,4 +1,4 @@
-"""What is wrong with a body, place by place (`protocol/http.md` 1.2)."""
+"""What is wrong with a body, place by place (`protocol/graph.md` 1.2)."""
 
 import re
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ _CODES: Final = frozenset(_BY_STATUS.values()) | {
 
 
 def code_of(status: int, own: str = "") -> str:
-    """The error's own code where it is one of http.md 1.3; else the code of its status."""
+    """The error's own code where it is one of graph.md 1.3; else the code of its status."""
     if own in _CODES:
         return own
     return _BY_STATUS.get(status, "VALIDATION_ERROR" if status < 500 else "GRAPH_ERROR")

@@ -1,4 +1,4 @@
-"""Files of an owner (`protocol/http.md` 9.4), as they are shown."""
+"""Files of an owner (`protocol/graph.md` 9.4), as they are shown."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Memories of an owner (`protocol/http.md` 9.5), as they are asked for and shown.
+"""Memories of an owner (`protocol/graph.md` 9.5), as they are asked for and shown.
 
 Bodies are read by `graph_bodies.read_body`; `config` and `options`, which clients send everywhere, are ignored.
 """

@@ -1,4 +1,4 @@
-"""The messages of a request (`protocol/http.md` 2 and 4.1): read where the fast way gave up, and judged."""
+"""The messages of a request (`protocol/graph.md` 2 and 4.1): read where the fast way gave up, and judged."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar, get_args

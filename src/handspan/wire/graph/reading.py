@@ -1,4 +1,4 @@
-"""Bodies of the graph API (`protocol/http.md`) to values and back. No sockets, no clock.
+"""Bodies of the graph API (`protocol/graph.md`) to values and back. No sockets, no clock.
 
 Nearly every body is read in one go. One that can't be is read once more, piece by piece: then null is as good as a
 missing field, and what is wrong comes out as a `BodyError` that names each place.
@@ -60,7 +60,7 @@ class Metadata(Struct, frozen=True):
 
 
 class Success(Struct, frozen=True):
-    """A request that was done (http.md 1.1)."""
+    """A request that was done (graph.md 1.1)."""
 
     data: Json
     metadata: Metadata
@@ -75,7 +75,7 @@ class Error(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """A request that was not done (http.md 1.2)."""
+    """A request that was not done (graph.md 1.2)."""
 
     error: Error
     metadata: Metadata
@@ -105,12 +105,12 @@ def read_stop(body: bytes) -> str:
 
 
 def read_added(body: bytes) -> list[AddedMessage]:
-    """The messages that are put into a thread (http.md 8.3)."""
+    """The messages that are put into a thread (graph.md 8.3)."""
     return _added(read_object(body).get("messages"), (*BODY, "messages"))
 
 
 def read_state(body: bytes) -> list[AddedMessage]:
-    """The messages of a state that is put to a thread (http.md 8.2); none when it has none."""
+    """The messages of a state that is put to a thread (graph.md 8.2); none when it has none."""
     state = read_object(body).get("state")
     place = (*BODY, "state")
     if not isinstance(state, dict):
@@ -120,7 +120,7 @@ def read_state(body: bytes) -> list[AddedMessage]:
 
 
 def read_ws(data: bytes | str) -> Fresh | Resume | Stop:
-    """A message of the WebSocket (http.md 7.7)."""
+    """A message of the WebSocket (graph.md 7.7)."""
     value = read_object(data)
     match value.get("invoke_type"):
         case "fresh":
@@ -137,12 +137,12 @@ def read_ws(data: bytes | str) -> Fresh | Resume | Stop:
 
 
 def success(data: object, request_id: str, at: str) -> bytes:
-    """The answer to a request that was done (http.md 1.1); `data` is anything that becomes JSON."""
+    """The answer to a request that was done (graph.md 1.1); `data` is anything that becomes JSON."""
     return _ENCODER.encode(Success(data, Metadata(request_id, at)))  # type: ignore[arg-type]  # see above
 
 
 def failure(code: str, message: str, details: list[Detail], request_id: str, at: str) -> bytes:
-    """The answer to one that was not (http.md 1.2)."""
+    """The answer to one that was not (graph.md 1.2)."""
     return _ENCODER.encode(Failure(Error(code, message, details), Metadata(request_id, at, message)))
 
 

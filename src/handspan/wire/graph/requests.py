@@ -1,4 +1,4 @@
-"""What clients ask of the graph API (`protocol/http.md`), as it is after reading: one form for each thing."""
+"""What clients ask of the graph API (`protocol/graph.md`), as it is after reading: one form for each thing."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -12,14 +12,14 @@ MOST_ROUNDS: Final = 100
 Rounds: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
 
 MOST_ENTRIES: Final = 5_000
-"""Of one request, of each kind: messages, blocks, parts of results, tools (http.md 4.9)."""
+"""Of one request, of each kind: messages, blocks, parts of results, tools (graph.md 4.9)."""
 
 DEFAULT_NODE: Final = "tools"
-"""Where a tool without a node belongs (http.md 3.1)."""
+"""Where a tool without a node belongs (graph.md 3.1)."""
 
 
 class AskedMessage(Struct, frozen=True):
-    """A message of a request: of all that a client may say of it, this counts (http.md 2.1)."""
+    """A message of a request: of all that a client may say of it, this counts (graph.md 2.1)."""
 
     role: Literal["user", "tool"]
     content: list[Block]
@@ -36,7 +36,7 @@ class Config(Struct, frozen=True):
 
 
 class OfferedTool(Struct, frozen=True):
-    """A tool of the client, whichever form it came in (http.md 3.1)."""
+    """A tool of the client, whichever form it came in (graph.md 3.1)."""
 
     node_name: str
     name: str
@@ -50,7 +50,7 @@ class OfferedTool(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """A request that begins a run, or goes on with one (http.md 4.1)."""
+    """A request that begins a run, or goes on with one (graph.md 4.1)."""
 
     messages: list[AskedMessage]
     config: Config = Config()
@@ -78,19 +78,19 @@ class Asked(Struct, frozen=True):
 
     @property
     def said(self) -> list[Block]:
-        """All that the person says, as of one message (http.md 4.3)."""
+        """All that the person says, as of one message (graph.md 4.3)."""
         return [block for message in self.messages if message.role == "user" for block in message.content]
 
 
 class AddedMessage(Struct, frozen=True):
-    """A message that is put into a thread without asking anybody for an answer (http.md 8.2, 8.3)."""
+    """A message that is put into a thread without asking anybody for an answer (graph.md 8.2, 8.3)."""
 
     role: Literal["user", "assistant"]
     content: list[Block]
 
 
 class Fresh(Struct, frozen=True):
-    """Over the WebSocket: begin a run (http.md 7.7)."""
+    """Over the WebSocket: begin a run (graph.md 7.7)."""
 
     asked: Asked
 
@@ -117,7 +117,7 @@ class FunctionForm(Struct, frozen=True):
 
 
 class FunctionTool(Struct, frozen=True):
-    """A tool in the form of OpenAI (http.md 3.1)."""
+    """A tool in the form of OpenAI (graph.md 3.1)."""
 
     function: FunctionForm
     type: Literal["function"] = "function"
@@ -129,14 +129,14 @@ class FunctionTool(Struct, frozen=True):
 
 
 class ConfigBody(Struct, frozen=True):
-    """`config`; what else it holds is ignored (http.md 4.2)."""
+    """`config`; what else it holds is ignored (graph.md 4.2)."""
 
     thread_id: str | int | float | None = None
     agent: str | None = None
 
 
 class InvokeBody(Struct, frozen=True):
-    """The body of `invoke` and `stream` (http.md 4.1)."""
+    """The body of `invoke` and `stream` (graph.md 4.1)."""
 
     messages: Messages
     config: ConfigBody | None = None
@@ -148,11 +148,11 @@ class InvokeBody(Struct, frozen=True):
 
 
 class FreshBody(InvokeBody, frozen=True, tag_field="invoke_type", tag="fresh"):
-    """The WebSocket's message that begins a run (http.md 7.7)."""
+    """The WebSocket's message that begins a run (graph.md 7.7)."""
 
 
 class ResumeBody(Struct, frozen=True, tag_field="invoke_type", tag="resume"):
-    """The WebSocket's message that brings results (http.md 7.7)."""
+    """The WebSocket's message that brings results (graph.md 7.7)."""
 
     tool_result: Messages
     config: ConfigBody | None = None
@@ -164,17 +164,17 @@ class ResumeBody(Struct, frozen=True, tag_field="invoke_type", tag="resume"):
 
 
 class StopBody(Struct, frozen=True, tag_field="invoke_type", tag="stop"):
-    """The WebSocket's message that stops its run (http.md 7.7)."""
+    """The WebSocket's message that stops its run (graph.md 7.7)."""
 
 
 class SetupBody(Struct, frozen=True):
-    """The body of `setup` (http.md 3.2)."""
+    """The body of `setup` (graph.md 3.2)."""
 
     tools: list[JsonObject]
 
 
 class OneThreadBody(Struct, frozen=True):
-    """The body of `stop` and `fix` (http.md 6)."""
+    """The body of `stop` and `fix` (graph.md 6)."""
 
     thread_id: str | int | float
     config: ConfigBody | None = None
@@ -187,7 +187,7 @@ class PutState(Struct, frozen=True):
 
 
 class AddBody(Struct, frozen=True):
-    """Messages that are put into a thread (http.md 8.3)."""
+    """Messages that are put into a thread (graph.md 8.3)."""
 
     messages: Annotated[list[AddedMessage], Meta(min_length=1)]
     metadata: JsonObject | None = None
@@ -195,7 +195,7 @@ class AddBody(Struct, frozen=True):
 
 
 class StateBody(Struct, frozen=True):
-    """A state that is put to a thread: its `context` is appended, the rest ignored (http.md 8.2)."""
+    """A state that is put to a thread: its `context` is appended, the rest ignored (graph.md 8.2)."""
 
     state: PutState
     config: ConfigBody | None = None

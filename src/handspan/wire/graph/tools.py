@@ -1,4 +1,4 @@
-"""The tools that a client offers (`protocol/http.md` 3.1): two forms come, one leaves."""
+"""The tools that a client offers (`protocol/graph.md` 3.1): two forms come, one leaves."""
 
 from typing import Final
 
