@@ -12,7 +12,7 @@ _NOT_OURS: Final = {"node_modules", "dist", "results", "__pycache__"}
 
 
 def files_of(folder: Path, *endings: str) -> Iterator[Path]:
-    """Every file below the folder with one of these endings, in order. Hidden folders and build products are left out."""
+    """Every file below the folder with one of these endings, in order. Hidden and built ones are left out."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _NOT_OURS and not name.startswith("."))
         yield from (Path(place, name) for name in sorted(names) if name.endswith(endings))

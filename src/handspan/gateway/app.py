@@ -28,7 +28,7 @@ from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_a
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
 from handspan.registry.reasons import Reason
-from handspan.registry.registry import Registry, Rules
+from handspan.registry.registry import Registry, RegistryRules
 from handspan.registry.toolbox import Toolbox
 from handspan.skills.folders import skill_folders
 from handspan.skills.skills import Skills
@@ -215,6 +215,6 @@ def _tell_of_tools(bus: Bus, owner: str) -> None:
     bus.publish(ToolsChanged(owner))
 
 
-def _rules(settings: Settings) -> Rules:
+def _rules(settings: Settings) -> RegistryRules:
     tools = settings.tools
-    return Rules(timeouts=tools.timeouts, disabled=tools.disabled, allow_shadowing=tools.allow_shadowing)
+    return RegistryRules(timeouts=tools.timeouts, disabled=tools.disabled, allow_shadowing=tools.allow_shadowing)

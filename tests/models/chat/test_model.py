@@ -26,7 +26,7 @@ from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
 from handspan.models.chat.model import ChatCodec
-from handspan.models.chat.servers import ANY_SERVER, DEEPSEEK, MISTRAL, OPENAI, Server, server_at
+from handspan.models.chat.servers import ANY_SERVER, DEEPSEEK, MISTRAL, OPENAI, ChatServer, server_at
 from handspan.models.model import CallDelta, Lowered, ModelError, ModelEvent, TextDelta, ThinkingDelta
 from tests.models.openai import oracle as openai_oracle
 
@@ -34,7 +34,9 @@ NAMES = {"get_weather": "our_weather", "get_time": "our_time"}
 PNG = Attachment("image", "image/png", b"png")
 
 
-def read(*pieces: Json, server: Server = ANY_SERVER, done: bool = True) -> tuple[AssistantMessage, list[ModelEvent]]:
+def read(
+    *pieces: Json, server: ChatServer = ANY_SERVER, done: bool = True
+) -> tuple[AssistantMessage, list[ModelEvent]]:
     """The answer that these chunks make, and what was told on the way."""
     decoder = ChatCodec(server).decoder(NAMES, "m")
     events: list[ModelEvent] = []
@@ -569,7 +571,9 @@ def test_request_without_prompt_tools_and_stream_has_no_field_for_them() -> None
 
 
 @pytest.mark.parametrize(("server", "options"), [(MISTRAL, {}), (ANY_SERVER, {"stream_options": None})])
-def test_usage_is_not_asked_for_where_the_server_or_the_settings_forbid_it(server: Server, options: JsonObject) -> None:
+def test_usage_is_not_asked_for_where_the_server_or_the_settings_forbid_it(
+    server: ChatServer, options: JsonObject
+) -> None:
     body = msgspec.json.decode(ChatCodec(server).request("m", "", [], [], stream=True, options=options))
     assert "stream_options" not in body
 
@@ -660,7 +664,7 @@ def test_three_parallel_calls_with_an_error_and_an_image_get_three_tool_messages
 @pytest.mark.parametrize("wire_id", ["call_1", "functions.get_weather:0", "", "x" * 41, "with blank", "toolu_ü"])
 @pytest.mark.parametrize("server", [ANY_SERVER, OPENAI, MISTRAL])
 def test_result_has_the_id_of_its_call_whatever_the_model_called_it(
-    server: Server, wire_id: str, with_before: bool
+    server: ChatServer, wire_id: str, with_before: bool
 ) -> None:
     call = CallPart("our-id", "get_weather", "{}", wire_id)
     messages = sent(ChatCodec(server), said(call), ResultsMessage((result(call),)), with_before=with_before)
@@ -747,5 +751,5 @@ def test_mistral_gets_an_answer_between_results_and_user() -> None:
         ("nonsense", ANY_SERVER),
     ],
 )
-def test_server_is_known_by_its_host(url: str, server: Server) -> None:
+def test_server_is_known_by_its_host(url: str, server: ChatServer) -> None:
     assert server_at(url) is server

@@ -9,14 +9,14 @@ from handspan.core.messages import AssistantMessage, CallResult, Message, Result
 from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.models.chat.model import ChatCodec
-from handspan.models.chat.servers import DEEPSEEK, MISTRAL, OPENAI, Server
+from handspan.models.chat.servers import DEEPSEEK, MISTRAL, OPENAI, ChatServer
 from handspan.models.model import Codec, Lowered, ModelEvent
 from handspan.models.responses.model import ResponsesCodec
 from tests.recorded import conversations, events_of
 
 Exchange = dict[str, Any]
 
-SERVERS: dict[str, Server] = {"openai-chat": OPENAI, "mistral-chat": MISTRAL, "deepseek-chat": DEEPSEEK}
+SERVERS: dict[str, ChatServer] = {"openai-chat": OPENAI, "mistral-chat": MISTRAL, "deepseek-chat": DEEPSEEK}
 CHATS = (
     "openai-chat",
     "cerebras-chat",
@@ -62,7 +62,7 @@ def cases(exchanges: list[Exchange]) -> list[Any]:
 
 def codec_of(exchange: Exchange) -> Codec:
     provider = exchange["case"].partition("/")[0]
-    return ResponsesCodec() if provider == "openai-responses" else ChatCodec(SERVERS.get(provider, Server()))
+    return ResponsesCodec() if provider == "openai-responses" else ChatCodec(SERVERS.get(provider, ChatServer()))
 
 
 def names_of(exchange: Exchange) -> dict[str, str]:

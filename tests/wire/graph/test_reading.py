@@ -13,12 +13,12 @@ from handspan.wire.graph.blocks import (
     DataBlock,
     DocumentBlock,
     ImageBlock,
-    Media,
+    MediaLocation,
     TextBlock,
     ToolResultBlock,
 )
 from handspan.wire.graph.faults import MOST_DETAILS, Detail, code_of
-from handspan.wire.graph.reading import BodyError, Config, Fresh, Resume, Stop, read_asked, read_ws
+from handspan.wire.graph.reading import BodyError, Fresh, Resume, RunConfig, Stop, read_asked, read_ws
 from handspan.wire.graph.requests import MOST_ENTRIES, AddedMessage
 from handspan.wire.json_size import MOST_VALUES
 from handspan.wire.ws_frames import Part
@@ -206,8 +206,8 @@ def test_null_is_as_good_as_a_missing_field() -> None:
     asked = read_asked(
         said(block, text, config=None, recursion_limit=None, response_granularity=None, tools=None, initial_state=None)
     )
-    assert asked.said == [ImageBlock(Media("url", "u")), TextBlock("hello")]
-    assert (asked.config, asked.recursion_limit, asked.response_granularity) == (Config(), 25, "low")
+    assert asked.said == [ImageBlock(MediaLocation("url", "u")), TextBlock("hello")]
+    assert (asked.config, asked.recursion_limit, asked.response_granularity) == (RunConfig(), 25, "low")
     asked = read_asked(said(block, config=None, recursion_limit=7, response_granularity="full", tools=[]))
     assert (asked.recursion_limit, asked.response_granularity, asked.tools) == (7, "full", [])
     result = {"type": "tool_result", "call_id": "c1", "output": None, "is_error": None, "status": None}
@@ -217,15 +217,15 @@ def test_null_is_as_good_as_a_missing_field() -> None:
 @pytest.mark.parametrize(
     ("config", "read"),
     [
-        ({"thread_id": "t"}, Config("t")),
-        ({"thread_id": 12, "user": {"a": 1}, "authz": []}, Config("12")),
-        ({"thread_id": 1.5}, Config("1.5")),
-        ({"thread_id": None, "agent": None}, Config()),
-        ({"agent": "writer"}, Config("", "writer")),
-        ({}, Config()),
+        ({"thread_id": "t"}, RunConfig("t")),
+        ({"thread_id": 12, "user": {"a": 1}, "authz": []}, RunConfig("12")),
+        ({"thread_id": 1.5}, RunConfig("1.5")),
+        ({"thread_id": None, "agent": None}, RunConfig()),
+        ({"agent": "writer"}, RunConfig("", "writer")),
+        ({}, RunConfig()),
     ],
 )
-def test_a_config_is_read_by_the_keys_that_are_known(config: Any, read: Config) -> None:
+def test_a_config_is_read_by_the_keys_that_are_known(config: Any, read: RunConfig) -> None:
     assert read_asked(body(HELLO, config=config)).config == read
     assert read_asked(body(HELLO, config=config, recursion_limit=None)).config == read
 
@@ -484,7 +484,7 @@ def test_thousands_of_blocks_are_taken() -> None:
         graph.read_added,
         graph.read_state,
         graph.read_ws,
-        lambda data: graph_bodies.read_body(data, Config),
+        lambda data: graph_bodies.read_body(data, RunConfig),
     ],
 )
 def test_a_body_of_very_many_values_is_refused_by_all_who_read_one(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,7 +497,9 @@ def test_a_body_of_very_many_values_is_refused_by_all_who_read_one(read: Any, mo
 def test_a_picture_is_one_value_however_large_it_is() -> None:
     data = "iVBORw0KGgo9" * 700_000
     picture = {"type": "image", "media": {"kind": "data", "data_base64": data, "mime_type": "image/png"}}
-    assert read_asked(said(picture)).said == [ImageBlock(Media("data", data_base64=data, mime_type="image/png"))]
+    assert read_asked(said(picture)).said == [
+        ImageBlock(MediaLocation("data", data_base64=data, mime_type="image/png"))
+    ]
 
 
 @pytest.mark.parametrize(

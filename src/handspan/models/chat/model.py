@@ -21,7 +21,7 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
 from handspan.models.chat.reading import ChatDecoder
-from handspan.models.chat.servers import ANY_SERVER, Server
+from handspan.models.chat.servers import ANY_SERVER, ChatServer
 from handspan.models.model import Decoder, Lowered, ModelError
 from handspan.models.openai.faults import fault_of_answer
 from handspan.models.openai.media import (
@@ -57,7 +57,7 @@ class ChatCodec:
 
     api: Api = "openai-chat"
 
-    def __init__(self, server: Server = ANY_SERVER, model: str = "") -> None:
+    def __init__(self, server: ChatServer = ANY_SERVER, model: str = "") -> None:
         self._server = server
         self._model = model
         self._id_pattern = re.compile(server.id_pattern)

@@ -10,7 +10,7 @@ from handspan.core.messages import AssistantMessage, CallPart, Media, Native, Pa
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
 from handspan.models.chat.calls import CallsInPieces
-from handspan.models.chat.servers import ANY_SERVER, Server
+from handspan.models.chat.servers import ANY_SERVER, ChatServer
 from handspan.models.chat.text_calls import TextGate, split_calls
 from handspan.models.model import ModelError, ModelEvent, TextDelta, ThinkingDelta
 from handspan.models.openai.faults import fault_in_stream
@@ -48,7 +48,7 @@ _BROKEN_OFF: Final = frozenset({"error", "insufficient_system_resource"})
 class ChatDecoder:
     """Reads one answer, piece by piece."""
 
-    def __init__(self, names: dict[str, str], model: str, server: Server = ANY_SERVER) -> None:
+    def __init__(self, names: dict[str, str], model: str, server: ChatServer = ANY_SERVER) -> None:
         self._names = names
         self._model = model
         self._calls = CallsInPieces(names)

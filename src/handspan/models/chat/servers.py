@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 
-class Server(Struct, frozen=True):
+class ChatServer(Struct, frozen=True):
     """What one server wants otherwise. As it stands here: any server that we know nothing about."""
 
     prints_calls: bool = True
@@ -22,10 +22,10 @@ class Server(Struct, frozen=True):
     """It wants this field in every assistant message with calls, even an empty one."""
 
 
-ANY_SERVER: Final = Server()
-OPENAI: Final = Server(prints_calls=False)
-MISTRAL: Final = Server(sends_usage_unasked=True, answers_before_user=True, id_pattern=r"[A-Za-z0-9]{9}")
-DEEPSEEK: Final = Server(reasoning_field="reasoning_content")
+ANY_SERVER: Final = ChatServer()
+OPENAI: Final = ChatServer(prints_calls=False)
+MISTRAL: Final = ChatServer(sends_usage_unasked=True, answers_before_user=True, id_pattern=r"[A-Za-z0-9]{9}")
+DEEPSEEK: Final = ChatServer(reasoning_field="reasoning_content")
 
 _BY_HOST: Final = (
     (re.compile(r"(.*\.)?(openai\.com|openai\.azure\.com)"), OPENAI),
@@ -34,7 +34,7 @@ _BY_HOST: Final = (
 )
 
 
-def server_at(base_url: str) -> Server:
+def server_at(base_url: str) -> ChatServer:
     """What is known of the server at this URL."""
     host = urlsplit(base_url).hostname or ""
     return next((server for pattern, server in _BY_HOST if pattern.fullmatch(host)), ANY_SERVER)

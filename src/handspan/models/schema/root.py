@@ -19,7 +19,7 @@ _MAX_FORMS: Final = 1000
 _RULES: Final = frozenset(("required", "not", "dependentRequired", "type", "title", "description", "$comment"))
 
 
-class Root(Struct, frozen=True):
+class RootObject(Struct, frozen=True):
     """The arguments as one plain object."""
 
     keywords: JsonObject
@@ -28,7 +28,7 @@ class Root(Struct, frozen=True):
     trail: tuple[int, ...]
 
 
-def plain_root(references: References, root: JsonObject, report: Report) -> Root:
+def plain_root(references: References, root: JsonObject, report: Report) -> RootObject:
     """The root as one object without choices; what that loses is told."""
     try:
         flat = flatten(root, references, (), 0)
@@ -40,7 +40,7 @@ def plain_root(references: References, root: JsonObject, report: Report) -> Root
     trail = (*flat.trail, id(root))
     words += [_add_forms(choice, keywords, references, report, trail) for choice in flat.choices]
     keywords["type"] = "object"
-    return Root(keywords, words, trail)
+    return RootObject(keywords, words, trail)
 
 
 def is_rule(branch: Json) -> bool:

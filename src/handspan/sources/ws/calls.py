@@ -39,7 +39,7 @@ class Silent(Struct, frozen=True):
 Outcome: TypeAlias = Result | Fault | Lost | Silent
 
 
-class OpenCall(Struct, eq=False):
+class RemoteCall(Struct, eq=False):
     """One request and the answer that it waits for."""
 
     id: str
@@ -87,7 +87,7 @@ class RemoteCalls:
         """Results that nobody had asked for, or not any more."""
         self.new_outcome: Callable[[], asyncio.Future[Outcome]] = asyncio.get_running_loop().create_future
         """An outcome to wait for. A future that looks for its loop itself makes a system call."""
-        self._open: dict[str, OpenCall] = {}
+        self._open: dict[str, RemoteCall] = {}
         self._send: Send | None = None
         self._is_over = ""
         """Why the peer will not come back."""
@@ -98,11 +98,11 @@ class RemoteCalls:
         self._idle_timer: asyncio.TimerHandle | None = None
 
     @property
-    def open(self) -> Mapping[str, OpenCall]:
+    def open(self) -> Mapping[str, RemoteCall]:
         """The calls that wait, by id."""
         return self._open
 
-    def ask(self, call: OpenCall) -> None:
+    def ask(self, call: RemoteCall) -> None:
         """Send the request, now or as soon as the link is there."""
         if self._is_over:  # it left between the look for its tool and now
             call.end(Lost(False, self._is_over))
@@ -113,11 +113,11 @@ class RemoteCalls:
         if self._send is not None and call.name:
             self._request(call, self._send)
 
-    def forget(self, call: OpenCall) -> None:
+    def forget(self, call: RemoteCall) -> None:
         """This call is over."""
         self._open.pop(call.id, None)
 
-    def cancel(self, call: OpenCall, reason: str) -> None:
+    def cancel(self, call: RemoteCall, reason: str) -> None:
         """Tell the client that nobody waits any more."""
         if call.was_sent and self._send is not None and "cancel" in self.can:
             self._send(encode(Cancel(call.id, reason)))
@@ -200,12 +200,12 @@ class RemoteCalls:
             self._idle_timer.cancel()
             self._idle_timer = None
 
-    def _request(self, call: OpenCall, send: Send) -> None:
+    def _request(self, call: RemoteCall, send: Send) -> None:
         left = self._left(call) if "deadline" in self.can else None
         send(encode(Request(call.id, call.name, call.arguments, left, call.was_sent)))
         call.was_sent = True
 
-    def _left(self, call: OpenCall) -> int | None:
+    def _left(self, call: RemoteCall) -> int | None:
         """Milliseconds until nobody waits any more."""
         end = None if call.deadline is None else call.deadline.at
         if call.idle is not None:
@@ -222,7 +222,7 @@ class RemoteCalls:
 
     # One timer for all of them: most calls are long over before it is looked at.
 
-    def _keep_time(self, call: OpenCall) -> None:
+    def _keep_time(self, call: RemoteCall) -> None:
         assert call.idle is not None
         call.idle_until = time.monotonic() + call.idle
         if self._idle_timer is None:

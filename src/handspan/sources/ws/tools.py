@@ -21,7 +21,7 @@ from handspan.core.tool import DEFAULT_TIMEOUT, Handling, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.registry.registry import Registry
 from handspan.sources.offers import Interned, OfferRules, Schema, annotations_of
-from handspan.sources.ws.calls import OpenCall, RemoteCalls
+from handspan.sources.ws.calls import RemoteCall, RemoteCalls
 from handspan.sources.ws.outcome import read_outcome
 from handspan.wire.ws import name_of, read_offer
 from handspan.wire.ws_frames import Offer, Rejected, Result, ToolsRegistered
@@ -43,7 +43,7 @@ class RemoteTool:
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
         """What the client answers."""
         calls = self._calls
-        call = OpenCall(
+        call = RemoteCall(
             ctx.call_id, self.own_name, arguments, ctx.deadline, ctx.progress, self.idle, calls.new_outcome()
         )
         try:

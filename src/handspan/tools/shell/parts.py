@@ -26,7 +26,7 @@ class Word(Struct, frozen=True):
     """The variable that it sets when it stands before a command."""
 
 
-class Part(Struct, frozen=True):
+class SimpleCommand(Struct, frozen=True):
     """One simple command."""
 
     words: tuple[Word, ...]
@@ -39,7 +39,7 @@ class Part(Struct, frozen=True):
 class Script(Struct, frozen=True):
     """All simple commands of a text, those inside substitutions included."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SimpleCommand, ...]
     is_plain: bool
     """One command of literal words: no shell is needed to run it."""
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
-from handspan.tools.shell.parts import Part, Script, Unreadable, Word, literal_words
+from handspan.tools.shell.parts import Script, SimpleCommand, Unreadable, Word, literal_words
 from handspan.tools.shell.words import read_script
 from handspan.tools.shell.wrappers import Computed, what_it_runs
 
@@ -88,7 +88,7 @@ class CommandPolicy(Struct, frozen=True):
             self._judge_part(part, nesting)
         return script
 
-    def _judge_part(self, part: Part, nesting: int) -> None:
+    def _judge_part(self, part: SimpleCommand, nesting: int) -> None:
         start = 0
         while start < len(part.words) and part.words[start].assigns:
             self._judge_assignment(part.words[start])

@@ -8,7 +8,7 @@ judges a command must not guess.
 import re
 from typing import Final
 
-from handspan.tools.shell.parts import Part, Script, Unreadable, Word, assigned, without_reserved
+from handspan.tools.shell.parts import Script, SimpleCommand, Unreadable, Word, assigned, without_reserved
 
 MOST_PARTS: Final = 64
 MOST_NESTING: Final = 16
@@ -59,7 +59,7 @@ class _Spelling:
 class _Reader:
     """Reads one text from left to right. Substitutions are read in place, and their commands are parts like others."""
 
-    def __init__(self, text: str, parts: list[Part], nesting: int) -> None:
+    def __init__(self, text: str, parts: list[SimpleCommand], nesting: int) -> None:
         self.text = text
         self.at = 0
         self.parts = parts
@@ -145,7 +145,7 @@ class _Reader:
         words = without_reserved(self._words)
         self.plain = self.plain and len(words) == len(self._words)
         if words or self._redirections:
-            self.parts.append(Part(tuple(words), tuple(self._redirections)))
+            self.parts.append(SimpleCommand(tuple(words), tuple(self._redirections)))
         if len(self.parts) > MOST_PARTS:
             raise Unreadable(f"it has more than {MOST_PARTS} commands")
         self._words, self._redirections = [], []

@@ -12,7 +12,7 @@ class Computed(ValueError):
     """What would run is decided only when it runs, or by options that are not known here."""
 
 
-class Runs(Struct, frozen=True):
+class WrappedCommand(Struct, frozen=True):
     """What a command would run in turn."""
 
     commands: tuple[Sequence[Word], ...] = ()
@@ -67,26 +67,26 @@ _SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 _FIND_RUNS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
-def what_it_runs(name: str, words: Sequence[Word]) -> Runs:
+def what_it_runs(name: str, words: Sequence[Word]) -> WrappedCommand:
     """What the program `name` would run with these words; raises `Computed` where that can't be told."""
     if name in _SHELLS:
         return _of_shell(words)
     if name == "eval":
-        return Runs(texts=(" ".join(_literal(word) for word in words),))
+        return WrappedCommand(texts=(" ".join(_literal(word) for word in words),))
     if name == "find":
         return _of_find(words)
     if name == "export":
-        return Runs(assignments=tuple(word for word in words if word.assigns))
+        return WrappedCommand(assignments=tuple(word for word in words if word.assigns))
     wrapper = _WRAPPERS.get(name)
     if wrapper is None:
-        return Runs()
+        return WrappedCommand()
     return _of_wrapper(name, wrapper, words)
 
 
-def _of_wrapper(name: str, wrapper: _Wrapper, words: Sequence[Word]) -> Runs:
+def _of_wrapper(name: str, wrapper: _Wrapper, words: Sequence[Word]) -> WrappedCommand:
     at, values = _after_options(wrapper, words)
     if at is None:
-        return Runs()
+        return WrappedCommand()
     at += wrapper.operands
     assignments = []
     while wrapper.assigns and at < len(words) and words[at].assigns:
@@ -95,7 +95,7 @@ def _of_wrapper(name: str, wrapper: _Wrapper, words: Sequence[Word]) -> Runs:
     inner = words[at:]
     if name == "xargs" and inner and any(mark and mark in inner[0].text for mark in values):
         raise Computed("its input would name the program")
-    return Runs(commands=(inner,) if inner else (), assignments=tuple(assignments))
+    return WrappedCommand(commands=(inner,) if inner else (), assignments=tuple(assignments))
 
 
 def _after_options(wrapper: _Wrapper, words: Sequence[Word]) -> tuple[int | None, list[str]]:
@@ -136,7 +136,7 @@ def _option(wrapper: _Wrapper, text: str) -> tuple[str, bool]:
     return "", True
 
 
-def _of_shell(words: Sequence[Word]) -> Runs:
+def _of_shell(words: Sequence[Word]) -> WrappedCommand:
     """The text after `-c`. A script from a file or from standard input is not visible here."""
     reads_text = False
     at = 0
@@ -149,11 +149,11 @@ def _of_shell(words: Sequence[Word]) -> Runs:
     if at < len(words) and words[at].text in ("-", "--"):
         at += 1
     if not reads_text or at >= len(words):
-        return Runs()
-    return Runs(texts=(_literal(words[at]),))
+        return WrappedCommand()
+    return WrappedCommand(texts=(_literal(words[at]),))
 
 
-def _of_find(words: Sequence[Word]) -> Runs:
+def _of_find(words: Sequence[Word]) -> WrappedCommand:
     commands: list[Sequence[Word]] = []
     at = 0
     while at < len(words):
@@ -167,7 +167,7 @@ def _of_find(words: Sequence[Word]) -> Runs:
                 end += 1
             commands.append(words[at:end])
             at = end
-    return Runs(commands=tuple(commands))
+    return WrappedCommand(commands=tuple(commands))
 
 
 def _literal(word: Word) -> str:

@@ -8,7 +8,7 @@ from handspan.core.values import Json, JsonObject
 from handspan.wire.ws_frames import Part
 
 
-class Media(Struct, frozen=True, omit_defaults=True):
+class MediaLocation(Struct, frozen=True, omit_defaults=True):
     """Where the bytes of a medium are: at an address, in a file that was uploaded, or here."""
 
     kind: Literal["url", "file_id", "data"]
@@ -30,27 +30,27 @@ class TextBlock(Struct, frozen=True, tag_field="type", tag="text"):
 class ImageBlock(Struct, frozen=True, tag_field="type", tag="image", omit_defaults=True):
     """A picture."""
 
-    media: Media
+    media: MediaLocation
     alt_text: str | None = None
 
 
 class AudioBlock(Struct, frozen=True, tag_field="type", tag="audio", omit_defaults=True):
     """A sound."""
 
-    media: Media
+    media: MediaLocation
     transcript: str | None = None
 
 
 class VideoBlock(Struct, frozen=True, tag_field="type", tag="video", omit_defaults=True):
     """A film."""
 
-    media: Media
+    media: MediaLocation
 
 
 class DocumentBlock(Struct, frozen=True, tag_field="type", tag="document", omit_defaults=True):
     """A document: its file, its text, or both."""
 
-    media: Media | None = None
+    media: MediaLocation | None = None
     text: str | None = None
 
 
@@ -59,7 +59,7 @@ class DataBlock(Struct, frozen=True, tag_field="type", tag="data", omit_defaults
 
     mime_type: str
     data_base64: str | None = None
-    media: Media | None = None
+    media: MediaLocation | None = None
 
 
 class ToolCallBlock(Struct, frozen=True, tag_field="type", tag="tool_call"):

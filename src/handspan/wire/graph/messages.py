@@ -11,7 +11,7 @@ from handspan.wire.graph.blocks import (
     DataBlock,
     DocumentBlock,
     ImageBlock,
-    Media,
+    MediaLocation,
     ReasoningBlock,
     RemoteToolCallBlock,
     TextBlock,
@@ -167,7 +167,7 @@ def _judge_media(block: Block, place: Place, faults: Faults) -> None:
     match block:
         case ImageBlock(media=media) | AudioBlock(media=media) | VideoBlock(media=media):
             _judge_medium(media, (*place, "media"), faults)
-        case DocumentBlock(media=Media() as media) | DataBlock(media=Media() as media):
+        case DocumentBlock(media=MediaLocation() as media) | DataBlock(media=MediaLocation() as media):
             _judge_medium(media, (*place, "media"), faults)
         case DocumentBlock(text=None):
             faults.add((*place, "media"), "A document has a 'media' or a 'text': send one of them.", "missing")
@@ -177,7 +177,7 @@ def _judge_media(block: Block, place: Place, faults: Faults) -> None:
             return
 
 
-def _judge_medium(media: Media, place: Place, faults: Faults) -> None:
+def _judge_medium(media: MediaLocation, place: Place, faults: Faults) -> None:
     field = "data_base64" if media.kind == "data" else media.kind
     if not getattr(media, field):
         faults.add((*place, field), f"A medium of the kind {media.kind!r} needs {field!r}: send it.", "missing")

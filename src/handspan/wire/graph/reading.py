@@ -18,13 +18,13 @@ from handspan.wire.graph.requests import (
     AddedMessage,
     Asked,
     AskedMessage,
-    Config,
     Fresh,
     Granularity,
     InvokeBody,
     OfferedTool,
     Resume,
     ResumeBody,
+    RunConfig,
     Stop,
 )
 from handspan.wire.graph.tools import read_tools
@@ -33,11 +33,11 @@ __all__ = [
     "Asked",
     "AskedMessage",
     "BodyError",
-    "Config",
     "Detail",
     "Fresh",
     "OfferedTool",
     "Resume",
+    "RunConfig",
     "Stop",
     "failure",
     "read_added",
@@ -59,14 +59,14 @@ class Metadata(Struct, frozen=True):
     message: str = "OK"
 
 
-class Success(Struct, frozen=True):
+class SuccessBody(Struct, frozen=True):
     """A request that was done (graph.md 1.1)."""
 
     data: Json
     metadata: Metadata
 
 
-class Error(Struct, frozen=True):
+class ErrorBody(Struct, frozen=True):
     """What is wrong."""
 
     code: str
@@ -74,10 +74,10 @@ class Error(Struct, frozen=True):
     details: list[Detail]
 
 
-class Failure(Struct, frozen=True):
+class FailureBody(Struct, frozen=True):
     """A request that was not done (graph.md 1.2)."""
 
-    error: Error
+    error: ErrorBody
     metadata: Metadata
 
 
@@ -138,12 +138,12 @@ def read_ws(data: bytes | str) -> Fresh | Resume | Stop:
 
 def success(data: object, request_id: str, at: str) -> bytes:
     """The answer to a request that was done (graph.md 1.1); `data` is anything that becomes JSON."""
-    return _ENCODER.encode(Success(data, Metadata(request_id, at)))  # type: ignore[arg-type]  # see above
+    return _ENCODER.encode(SuccessBody(data, Metadata(request_id, at)))  # type: ignore[arg-type]  # see above
 
 
 def failure(code: str, message: str, details: list[Detail], request_id: str, at: str) -> bytes:
     """The answer to one that was not (graph.md 1.2)."""
-    return _ENCODER.encode(Failure(Error(code, message, details), Metadata(request_id, at, message)))
+    return _ENCODER.encode(FailureBody(ErrorBody(code, message, details), Metadata(request_id, at, message)))
 
 
 def _asked(value: JsonObject, key: str) -> Asked:
@@ -175,7 +175,7 @@ def _asked_slowly(value: JsonObject, key: str, faults: Faults) -> Asked:
     return Asked(messages, config, limit, granularity, offered, key)
 
 
-def _config(value: Json, faults: Faults) -> Config:
+def _config(value: Json, faults: Faults) -> RunConfig:
     if value is None:
         return _NO_CONFIG
     place = (*BODY, "config")
@@ -183,7 +183,7 @@ def _config(value: Json, faults: Faults) -> Config:
         faults.add(place, f'Send an object such as {{"thread_id": "…"}}, not {kind_of(value)}.', "type_error")
         return _NO_CONFIG
     thread_id = _text_of(value.get("thread_id"), (*place, "thread_id"), faults)
-    return Config(thread_id, _text_of(value.get("agent"), (*place, "agent"), faults))
+    return RunConfig(thread_id, _text_of(value.get("agent"), (*place, "agent"), faults))
 
 
 def _text_of(value: Json, place: Place, faults: Faults) -> str:
@@ -232,6 +232,6 @@ def _added(value: Json, place: Place) -> list[AddedMessage]:
 
 _BODIES: Final[dict[str, type[InvokeBody | ResumeBody]]] = {"messages": InvokeBody, "tool_result": ResumeBody}
 _GRANULARITIES: Final[dict[str, Granularity]] = {word: word for word in get_args(Granularity)}
-_NO_CONFIG: Final = Config()
+_NO_CONFIG: Final = RunConfig()
 _ROUNDS: Final = 25
 _ENCODER: Final = msgspec.json.Encoder()

@@ -28,7 +28,7 @@ class AskedMessage(Struct, frozen=True):
 Messages: TypeAlias = Annotated[list[AskedMessage], Meta(min_length=1)]
 
 
-class Config(Struct, frozen=True):
+class RunConfig(Struct, frozen=True):
     """Which thread and agent a request is for; empty where it does not say."""
 
     thread_id: str = ""
@@ -53,7 +53,7 @@ class Asked(Struct, frozen=True):
     """A request that begins a run, or goes on with one (graph.md 4.1)."""
 
     messages: list[AskedMessage]
-    config: Config = Config()
+    config: RunConfig = RunConfig()
     recursion_limit: int = 25
     response_granularity: Granularity = "low"
     tools: list[OfferedTool] | None = None
@@ -116,7 +116,7 @@ class FunctionForm(Struct, frozen=True):
     parameters: JsonObject | None = None
 
 
-class FunctionTool(Struct, frozen=True):
+class OpenAiTool(Struct, frozen=True):
     """A tool in the form of OpenAI (graph.md 3.1)."""
 
     function: FunctionForm

@@ -6,7 +6,7 @@ import msgspec
 
 from handspan.core.values import Json
 from handspan.wire.graph.faults import Faults, Place
-from handspan.wire.graph.requests import DEFAULT_NODE, MOST_ENTRIES, FunctionTool, OfferedTool
+from handspan.wire.graph.requests import DEFAULT_NODE, MOST_ENTRIES, OfferedTool, OpenAiTool
 
 EXAMPLE: Final = '[{"node_name": "tools", "name": "read_clipboard", "description": "…", "parameters": {}}]'
 
@@ -28,7 +28,7 @@ def _read_tool(entry: Json, place: Place, faults: Faults) -> OfferedTool | None:
 
 
 def _read_function(entry: Json, place: Place, faults: Faults) -> OfferedTool | None:
-    form = faults.read(entry, FunctionTool, place)
+    form = faults.read(entry, OpenAiTool, place)
     if form is None:
         return None
     tool = OfferedTool(
