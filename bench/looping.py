@@ -21,8 +21,8 @@ from handspan.core.events import Event
 from handspan.core.messages import Api, AssistantMessage, CallPart, Message, Text, UserMessage
 from handspan.core.tool import ToolSpec
 from handspan.models.choice import codec_for
+from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import ModelEvent, Projection, Replied
-from handspan.models.plain import KeptMessages
 from handspan.models.projection import EncodedProjection
 
 FEW, SOME, MANY = 10, 50, 200

@@ -19,8 +19,8 @@ from handspan.core.store import Store
 from handspan.core.tool import ToolSpec
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
+from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import ModelEvent, Projection
-from handspan.models.plain import KeptMessages
 from handspan.models.scripted import Scripted, ScriptTurn, call
 from handspan.registry.registry import Registry
 from tests.stores import open_artifacts, open_store

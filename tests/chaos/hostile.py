@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from websockets.exceptions import WebSocketException
 
-from handspan.testing import Answering, Asked, FakeDevice, FaultProxy, GatewayProcess, NotSaid, offer
+from handspan.testing import DeviceLogic, DeviceRequest, FakeDevice, FaultProxy, GatewayProcess, NotSaid, offer
 from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.hostile_frames import FORBIDDEN_FRAMES, HOSTILE_REQUESTS, hostile_text
 from tests.chaos.kills import PLAIN_PROCESS
@@ -46,12 +46,12 @@ class Good:
 
     def __init__(self, gateway: GatewayProcess) -> None:
         self._caller = RestCaller(gateway.url, gateway.token)
-        self.device = Answering(gateway.url, gateway.token, self._echo, tools=[offer("echo")], label="good")
+        self.device = DeviceLogic(gateway.url, gateway.token, self._echo, tools=[offer("echo")], label="good")
         self.lost: list[str] = []
         self.took: list[float] = []
         self.is_over = asyncio.Event()
 
-    async def _echo(self, asked: Asked) -> str:
+    async def _echo(self, asked: DeviceRequest) -> str:
         await asyncio.sleep(0.002)
         return f"echo {asked.args['number']}"
 

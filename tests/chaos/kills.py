@@ -14,7 +14,7 @@ from typing import Final, cast
 from msgspec import Struct
 
 from handspan.core.values import Json, JsonObject
-from handspan.testing import Answering, Asked, GatewayProcess, offer
+from handspan.testing import DeviceLogic, DeviceRequest, GatewayProcess, offer
 from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.rest import RestCaller
 from tests.chaos.talks import PARCEL, WEIGH, Talk
@@ -54,10 +54,10 @@ class Load:
         self.talks = [Talk(f"talk-{number}") for number in range(scale.chats)]
         self.codes: list[str] = []
 
-    def _device(self, label: str, tool: JsonObject) -> Answering:
-        return Answering(self._gateway.url, self._gateway.token, self._answer, tools=[tool], label=label)
+    def _device(self, label: str, tool: JsonObject) -> DeviceLogic:
+        return DeviceLogic(self._gateway.url, self._gateway.token, self._answer, tools=[tool], label=label)
 
-    async def _answer(self, asked: Asked) -> Json:
+    async def _answer(self, asked: DeviceRequest) -> Json:
         await asyncio.sleep(self._chance.random() * 0.1)
         return f"done with {asked.args['parcel']}"
 
@@ -70,7 +70,7 @@ class Load:
                 done = sum(len(device.acknowledged) for device in self.devices)
                 ran = sum(len(device.ran) for device in self.devices)
 
-    async def call(self, device: Answering, place: int) -> None:
+    async def call(self, device: DeviceLogic, place: int) -> None:
         """Make calls over this device, one after another."""
         number = 0
         while not self.is_over.is_set():

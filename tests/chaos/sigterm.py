@@ -13,7 +13,7 @@ import httpx2
 from msgspec import Struct
 
 from handspan.core.values import Json, JsonObject
-from handspan.testing import Answering, Asked, FakeDevice, GatewayProcess, NotSaid, Silence, offer
+from handspan.testing import DeviceLogic, DeviceRequest, FakeDevice, GatewayProcess, NotSaid, Silence, offer
 from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.kills import PLAIN_PROCESS
 from tests.chaos.talks import WEIGH, Talk
@@ -54,15 +54,15 @@ class Round:
         self.code = -1
         self.close_code = 0
 
-    async def _answer(self, asked: Asked) -> Json | Silence:
+    async def _answer(self, asked: DeviceRequest) -> Json | Silence:
         if self.is_silent and self._chance.random() < 0.1:
             return Silence()
         await asyncio.sleep(self._chance.random() * 0.5)
         return asked.args.get("key") or f"done with {asked.args['parcel']}"
 
-    def _device(self, number: int) -> Answering:
+    def _device(self, number: int) -> DeviceLogic:
         resumes = number % 2 == 0
-        return Answering(
+        return DeviceLogic(
             self._gateway.url,
             self._gateway.token,
             self._answer,
@@ -75,7 +75,7 @@ class Round:
         """Start, work, end."""
         await self._gateway.start()
         async with AsyncExitStack() as stack:
-            scales = Answering(self._gateway.url, self._gateway.token, self._answer, tools=[WEIGH], label="scales")
+            scales = DeviceLogic(self._gateway.url, self._gateway.token, self._answer, tools=[WEIGH], label="scales")
             devices = [scales, *(self._device(number) for number in range(self._scale.devices))]
             for device in devices:
                 await stack.enter_async_context(device)

@@ -17,7 +17,16 @@ from msgspec import Struct
 from handspan.core.calls import new_call_id
 from handspan.core.results import Failure, Success, ToolResult, envelope
 from handspan.core.values import Json
-from handspan.testing import Answering, Asked, FaultProxy, Repeated, RunningGateway, Silence, offer, running_gateway
+from handspan.testing import (
+    DeviceLogic,
+    DeviceRequest,
+    FaultProxy,
+    Repeated,
+    RunningGateway,
+    Silence,
+    offer,
+    running_gateway,
+)
 from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.witness import Witness, kept
 
@@ -65,7 +74,7 @@ class Stormed:
 
     def __init__(self, url: str, token: str, number: int) -> None:
         self.resumes = number % 2 == 0
-        self.device = Answering(
+        self.device = DeviceLogic(
             url,
             token,
             self.answer,
@@ -76,7 +85,7 @@ class Stormed:
         self.dropped_at = 0.0
         self._dropping: asyncio.Task[None] | None = None
 
-    async def answer(self, asked: Asked) -> Json | Silence | Repeated:
+    async def answer(self, asked: DeviceRequest) -> Json | Silence | Repeated:
         await asyncio.sleep(float(str(asked.args["pause"])))
         marker: Json = {"call": asked.id, "number": asked.args["number"]}
         match asked.args["kind"]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from handspan.core.results import Failure
-from handspan.gateway.clients.chat import Chat
-from handspan.sources.ws_calls import Lost, OpenCall, RemoteCalls
+from handspan.gateway.clients.chat import ChatConnection
+from handspan.sources.ws.calls import Lost, RemoteCall, RemoteCalls
 from handspan.testing import FakeDevice, RunningGateway, offer, running_gateway
 from handspan.wire.ws import decode_server
 from handspan.wire.ws_frames import Acknowledged, Answer, Result
@@ -26,7 +26,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
 async def test_a_call_that_is_asked_for_when_its_device_has_just_left_ends_at_once() -> None:
     calls = RemoteCalls(frozenset())
     calls.end("The client disconnected")
-    call = OpenCall("a", "work", {}, None)
+    call = RemoteCall("a", "work", {}, None)
     calls.ask(call)  # the engine had found the tool before it left
     assert call.outcome.done() and call.outcome.result() == Lost(False, "The client disconnected")
     assert not calls.open
@@ -35,7 +35,7 @@ async def test_a_call_that_is_asked_for_when_its_device_has_just_left_ends_at_on
 async def test_a_second_copy_of_an_answer_is_not_acknowledged_before_the_first_is_kept() -> None:
     calls, sent = RemoteCalls(frozenset()), list[bytes]()
     calls.up(sent.append)
-    calls.ask(OpenCall("a", "work", {}, None))
+    calls.ask(RemoteCall("a", "work", {}, None))
     sent.clear()
     assert calls.answered(Result("a"))
     assert not calls.answered(Result("a"))
@@ -49,7 +49,7 @@ async def test_a_frame_whose_link_drops_at_once_leaves_nothing_behind(gateway: R
     async with FakeDevice(gateway.url, gateway.token) as chat:
         await chat.connect(role="chat")
         front = next(iter(gateway.gateway.peers)).front
-        assert isinstance(front, Chat)
+        assert isinstance(front, ChatConnection)
         front.take(Answer("q", "allow"))
         front.down()
         await asyncio.sleep(0)

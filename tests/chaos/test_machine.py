@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from handspan.gateway.clients.ws import Connection
-from handspan.sources.ws_calls import RemoteCalls
+from handspan.sources.ws.calls import RemoteCalls
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import Acknowledged, Request
 from tests.chaos.machine import Wire

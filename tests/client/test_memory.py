@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from handspan.client.kept import Kept
-from handspan.client.memory import LONGEST, MOST_IDS, Memory
+from handspan.client.memory import LONGEST, MOST_IDS, CallMemory
 from handspan.core.errors import ConfigError, WireError
 from handspan.wire.ws_frames import Fault, Part, Result
 
 NOW = 1_700_000_000.0
 
 
-def full() -> Memory:
-    memory = Memory()
+def full() -> CallMemory:
+    memory = CallMemory()
     memory.resume_token = "t1"
     memory.start("started", NOW)
     memory.answer(Result(id="answered", output={"a": 1}, parts=[Part("image", "image/png", "aGk=")]), NOW)
@@ -39,11 +39,11 @@ def full() -> Memory:
 )
 def test_what_is_something_else_is_refused(data: bytes) -> None:
     with pytest.raises(WireError):
-        Memory.decode(data, NOW)
+        CallMemory.decode(data, NOW)
 
 
 def test_everything_outlives_the_process() -> None:
-    again = Memory.decode(full().encode(), NOW + 1)
+    again = CallMemory.decode(full().encode(), NOW + 1)
     assert again.resume_token == "t1"
     assert [again.stage(one) for one in ("started", "answered", "failed", "over", "never")] == [
         "started",
@@ -56,7 +56,7 @@ def test_everything_outlives_the_process() -> None:
 
 
 def test_what_is_too_old_is_forgotten() -> None:
-    assert Memory.decode(full().encode(), NOW + LONGEST).unacknowledged() == []
+    assert CallMemory.decode(full().encode(), NOW + LONGEST).unacknowledged() == []
     memory = full()
     memory.start("new", NOW + LONGEST + 1)
     assert memory.stage("started") is None
@@ -65,7 +65,7 @@ def test_what_is_too_old_is_forgotten() -> None:
 
 
 def test_only_so_many_are_remembered_the_newest_ones() -> None:
-    memory = Memory()
+    memory = CallMemory()
     for number in range(MOST_IDS + 10):
         memory.answer(Result(id=f"c{number}"), NOW + number / 1000)
     assert len(memory.unacknowledged()) == MOST_IDS
@@ -82,7 +82,7 @@ def test_an_acknowledged_answer_is_gone_and_its_id_stays() -> None:
 
 
 def test_every_change_makes_a_new_version() -> None:
-    memory = Memory()
+    memory = CallMemory()
     versions = [memory.version]
     memory.resume_token = "t1"
     versions.append(memory.version)
@@ -94,7 +94,7 @@ def test_every_change_makes_a_new_version() -> None:
 
 
 def test_what_nobody_keeps_does_not_note_what_runs_but_all_that_has_ended() -> None:
-    memory = Memory(is_kept=False)
+    memory = CallMemory(is_kept=False)
     memory.start("a", NOW)
     assert memory.stage("a") is None
     memory.answer(Result(id="a", output="x"), NOW)

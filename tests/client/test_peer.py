@@ -2,10 +2,10 @@
 
 import pytest
 
-from handspan.client.actions import Action, Ask, Happened, Keep, Run, Send, Stop, Tell, Watch
-from handspan.client.memory import MOST_IDS, Memory
-from handspan.client.peer import Peer
-from handspan.client.talk import Talk
+from handspan.client.actions import Action, AskPerson, Happened, Keep, RunCall, Send, StopCall, Tell, Watch
+from handspan.client.memory import MOST_IDS, CallMemory
+from handspan.client.peer import ClientState
+from handspan.client.talk import ChatState
 from handspan.client.tools import Tools
 from handspan.core.events import Ended
 from handspan.core.values import Json
@@ -37,9 +37,9 @@ NOW = 1_700_000_000.0
 CAN = ["resume", "progress", "cancel", "deadline", "parts", "permissions", "unregister", "ack_batch"]
 
 
-def peer(tools: Tools | None = None, concurrency: int = 1, can: list[str] = CAN, label: str = "") -> Peer:
+def peer(tools: Tools | None = None, concurrency: int = 1, can: list[str] = CAN, label: str = "") -> ClientState:
     """A peer that is connected."""
-    made = Peer(Connect(capabilities=CAN, role="device"), tools or two_tools(), Memory(), concurrency)
+    made = ClientState(Connect(capabilities=CAN, role="device"), tools or two_tools(), CallMemory(), concurrency)
     made.opened()
     made.heard(Connected(1, "hello", can, None, label, "t1", 60000, False), NOW)
     return made
@@ -81,11 +81,11 @@ def test_a_call_that_takes_too_long_is_stopped_answered_once_and_keeps_its_place
     one = peer()
     one.heard(Request("c1", "pay", {}, 500), NOW)
     stop, keep, send = one.expired("c1", NOW)
-    assert (stop, keep) == (Stop("c1", "timeout"), Keep())
+    assert (stop, keep) == (StopCall("c1", "timeout"), Keep())
     assert send == Send(Fault(id="c1", error="Tool 'pay' did not finish within 0.5 s.", code="timeout"))
     assert one.heard(Request("c2", "pay", {}), NOW) == [Watch("c2", 20.0)]
     actions = one.finished("c1", Result(id="c1", output="late"), NOW)
-    assert [type(action) for action in actions] == [Run]
+    assert [type(action) for action in actions] == [RunCall]
 
 
 def test_progress_lets_the_time_begin_anew() -> None:
@@ -100,7 +100,7 @@ def test_progress_lets_the_time_begin_anew() -> None:
 def test_what_must_not_run_twice_is_recorded_first() -> None:
     one = peer(concurrency=2)
     runs = [one.heard(Request(name, name, {}), NOW)[-1] for name in ("pay", "look")]
-    assert [run.is_recorded for run in runs if isinstance(run, Run)] == [True, False]
+    assert [run.is_recorded for run in runs if isinstance(run, RunCall)] == [True, False]
 
 
 def test_an_answer_is_kept_before_it_is_sent() -> None:
@@ -125,7 +125,7 @@ def test_many_large_tools_are_offered_in_several_frames() -> None:
     tools = Tools()
     for number in range(40):
         tools.register({"name": f"t{number}", "description": "x" * 20_000, "parameters": {"type": "object"}})
-    one = Peer(Connect(), tools, Memory())
+    one = ClientState(Connect(), tools, CallMemory())
     hello, *offers = frames(one.opened())
     assert isinstance(hello, Connect)
     assert len(offers) > 1
@@ -146,8 +146,8 @@ def test_a_question_names_the_tool_as_the_program_does() -> None:
     one = peer(label="phone")
     (asked,) = one.heard(PermissionRequest("q1", "c1", "phone__pay", "money", 1000), NOW)
     (other,) = one.heard(PermissionRequest("q2", "c1", "phone__other", "money", 1000), NOW)
-    assert isinstance(asked, Ask)
-    assert isinstance(other, Ask)
+    assert isinstance(asked, AskPerson)
+    assert isinstance(other, AskPerson)
     assert (asked.request.tool, other.request.tool) == ("pay", "phone__other")
 
 
@@ -178,7 +178,7 @@ def test_a_tool_without_a_limit_of_time_is_not_watched() -> None:
         """Wait."""
 
     one = peer(tools)
-    assert [type(action) for action in one.heard(Request("c1", "wait", {}), NOW)] == [Run]
+    assert [type(action) for action in one.heard(Request("c1", "wait", {}), NOW)] == [RunCall]
     assert one.progressed("c1", 1) == [Send(Progress(id="c1", value=1))]
 
 
@@ -207,14 +207,14 @@ def test_an_unanswered_link_has_no_turn_to_give_up() -> None:
 # A chat.
 
 
-def chat() -> Peer:
-    made = Peer(Connect(capabilities=[*CAN, "events"]), Tools(), Memory(), 1, Talk())
+def chat() -> ClientState:
+    made = ClientState(Connect(capabilities=[*CAN, "events"]), Tools(), CallMemory(), 1, ChatState())
     made.opened()
     made.heard(Connected(1, "hello", [*CAN, "events"], None, "", "t1", 60000, False), NOW)
     return made
 
 
-def back(one: Peer, resumed: bool = True) -> list[Action]:
+def back(one: ClientState, resumed: bool = True) -> list[Action]:
     """The link is there again, and greeted."""
     one.opened()
     return one.heard(Connected(1, "hello", [*CAN, "events"], None, "", "t1", 60000, resumed), NOW)

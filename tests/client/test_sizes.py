@@ -12,10 +12,10 @@ import pytest
 from handspan.client import Backoff, CallContext, Client, Image, MessageTooLarge, ToolCallResult
 from handspan.client.answers import Answers
 from handspan.client.callbacks import Callbacks
-from handspan.client.memory import Memory
-from handspan.client.running import Running
+from handspan.client.memory import CallMemory
+from handspan.client.running import CallRunner
 from handspan.client.sizes import LONGEST_TEXT, cut, fits, short
-from handspan.client.threads import Threads
+from handspan.client.threads import CallThreads
 from handspan.client.tools import Tools
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event
@@ -222,7 +222,7 @@ async def test_a_tool_that_no_message_can_hold_is_not_offered_and_the_others_are
 
 def kept(folder: Path, *answers: Result | Fault) -> Path:
     """The state file of a life that had given these answers, and heard nothing."""
-    memory = Memory()
+    memory = CallMemory()
     memory.resume_token = "t1"
     for answer in answers:
         memory.answer(answer, 9e9)
@@ -277,7 +277,7 @@ async def test_an_answer_of_an_earlier_life_that_does_not_fit_is_uploaded(tmp_pa
             calling = asyncio.create_task(gateway.call("phone__look"))
             await asyncio.wait_for(began.wait(), 60)
             (call_id,) = [call for peer in gateway.gateway.peers for call in peer.calls.open]
-        kept_by_it = Memory.decode((tmp_path / "state.json").read_bytes(), 0.0)
+        kept_by_it = CallMemory.decode((tmp_path / "state.json").read_bytes(), 0.0)
         parts = [Part("image", "image/png", "eHh4" * 2000, name="a.png"), Part("file", "text/plain", "eHh4")]
         kept_by_it.answer(Result(id=call_id, output="x" * 5000, parts=parts), 9e9)
         (tmp_path / "state.json").write_bytes(kept_by_it.encode())
@@ -321,8 +321,8 @@ async def test_links_that_come_and_go_during_an_upload_do_not_begin_it_anew() ->
         await may_end.wait()
         return "a1"
 
-    boss, threads = _Boss(), Threads()
-    running = Running(Tools(), Answers(upload), threads, None, boss)
+    boss, threads = _Boss(), CallThreads()
+    running = CallRunner(Tools(), Answers(upload), threads, None, boss)
     running.open()
     for _ in range(3):
         running.shrink(Result(id="c1", output="x" * 5000))

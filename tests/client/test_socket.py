@@ -12,7 +12,7 @@ import pytest
 from websockets.frames import Opcode
 
 from handspan.client.faults import NotOpened
-from handspan.client.socket import Socket, open_socket
+from handspan.client.socket import ClientSocket, open_socket
 from tests.client.raw import SECONDS, RawLink, RawServer, frame, raw_server
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,7 @@ class Listener:
         return self.heard
 
 
-async def opened(there: RawServer, *more: bytes) -> tuple[Socket, RawLink]:
+async def opened(there: RawServer, *more: bytes) -> tuple[ClientSocket, RawLink]:
     opening = asyncio.create_task(open_socket(there.url, "secret", True, None))
     link = await there.link()
     await link.accept(*more)
@@ -48,7 +48,7 @@ async def opened(there: RawServer, *more: bytes) -> tuple[Socket, RawLink]:
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[Socket, RawLink, Listener]]:
+async def connected() -> AsyncIterator[tuple[ClientSocket, RawLink, Listener]]:
     """A connection with somebody who listens, and its other end."""
     async with raw_server() as there:
         socket, link = await opened(there)
@@ -61,7 +61,7 @@ async def connected() -> AsyncIterator[tuple[Socket, RawLink, Listener]]:
             await asyncio.wait_for(socket.wait_closed(), SECONDS)
 
 
-async def over(socket: Socket) -> None:
+async def over(socket: ClientSocket) -> None:
     await asyncio.wait_for(asyncio.shield(socket.over), SECONDS)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from handspan.client.talk import Talk
+from handspan.client.talk import ChatState
 from handspan.core.events import Ended, Event
 from handspan.wire.ws_frames import Error, EventFrame, MessageAccepted, Regenerate, Say
 from handspan.wire.ws_frames import Question as QuestionFrame
@@ -14,7 +14,7 @@ class Front:
     """A talk, and what happens in it."""
 
     def __init__(self) -> None:
-        self.talk = Talk()
+        self.talk = ChatState()
         self._seq = 0
 
     def happens(self, kind: str, turn: str = "", **fields: Any) -> list[tuple[Event, bool]]:
@@ -135,7 +135,7 @@ def test_without_an_id_the_first_round_is_where_ours_begins() -> None:
 
 
 def test_a_gateway_that_does_not_resume_says_nothing_of_turns() -> None:
-    talk = Talk()
+    talk = ChatState()
     talk.begin(Say("mine", id="m1"))
     (heard,) = talk.heard(EventFrame(1, {"type": "text", "text": "hi"}, "t1"), frozenset(("events",)))
     assert heard.is_own

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from handspan.client.threads import Threads
+from handspan.client.threads import CallThreads
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ def here() -> threading.Thread:
 
 
 async def test_whatever_a_function_raises_comes_back_and_its_thread_goes_on() -> None:
-    threads = Threads()
+    threads = CallThreads()
     first = await threads.run(here)
 
     def leaves() -> None:
@@ -39,7 +39,7 @@ async def test_whatever_a_function_raises_comes_back_and_its_thread_goes_on() ->
 
 
 async def test_a_thread_that_hangs_holds_up_no_other_and_ends_when_it_can() -> None:
-    threads, begun, free = Threads(), threading.Event(), threading.Event()
+    threads, begun, free = CallThreads(), threading.Event(), threading.Event()
     stuck: list[threading.Thread] = []
 
     def hang() -> None:
@@ -73,7 +73,7 @@ def test_a_thread_that_outlives_its_loop_ends() -> None:
         free.wait(SECONDS)
 
     async def leave() -> None:
-        waiting = asyncio.create_task(Threads().run(hang))
+        waiting = asyncio.create_task(CallThreads().run(hang))
         await asyncio.to_thread(begun.wait, SECONDS)
         waiting.cancel()
 
@@ -84,7 +84,7 @@ def test_a_thread_that_outlives_its_loop_ends() -> None:
 
 
 async def test_a_function_sees_what_its_caller_has_set_and_leaves_nothing_to_the_next() -> None:
-    threads = Threads()
+    threads = CallThreads()
 
     def change() -> str:
         seen = word.get()
@@ -97,6 +97,6 @@ async def test_a_function_sees_what_its_caller_has_set_and_leaves_nothing_to_the
 
 
 async def test_as_many_run_at_once_as_are_asked_for() -> None:
-    threads, all_there = Threads(), threading.Barrier(5)
+    threads, all_there = CallThreads(), threading.Barrier(5)
     await asyncio.wait_for(asyncio.gather(*(threads.run(all_there.wait, SECONDS) for _ in range(5))), SECONDS)
     threads.close()

@@ -19,7 +19,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
 from handspan.registry.entry import Entry
-from handspan.registry.registry import Registry, Rules
+from handspan.registry.registry import Registry, RegistryRules
 from tests.stores import open_artifacts
 
 WAIT = 60.0
@@ -29,7 +29,7 @@ WAIT = 60.0
 class House:
     """Registry, ledger and engine, and short words for what tests do with them."""
 
-    def __init__(self, folder: Path, rules: Rules | None = None, **engine: Any) -> None:
+    def __init__(self, folder: Path, rules: RegistryRules | None = None, **engine: Any) -> None:
         self.registry = Registry(rules)
         self.ledger = MemoryLedger()
         self.artifacts = open_artifacts(folder / "artifacts")

@@ -9,7 +9,7 @@ from handspan.config.settings import HookSettings
 from handspan.core.errors import ConfigError
 from handspan.core.results import Failure, succeed
 from handspan.core.values import JsonObject
-from handspan.engine.builtin_hooks import AuditLog, PathPrefix, RateLimit, make_hooks
+from handspan.engine.builtin_hooks import AuditLog, PathPrefixHook, RateLimit, make_hooks
 from handspan.engine.hooks import Cancel, HookedCall, Modify
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ async def test_a_rate_limit_of_nought_lets_nothing_through() -> None:
 
 
 async def test_the_path_prefix_changes_paths_of_its_tools_only() -> None:
-    hook = PathPrefix(PathPrefix.Config(prefix="/home/"))
+    hook = PathPrefixHook(PathPrefixHook.Config(prefix="/home/"))
     assert await hook.before(call(arguments={"path": "a"})) == Modify("read_file", {"path": "home/a"})
     assert await hook.before(call("exec_shell", {"path": "a"})) is None
     assert await hook.before(call(arguments={"path": 3})) is None
@@ -64,7 +64,9 @@ async def test_the_path_prefix_changes_paths_of_its_tools_only() -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x"])
 async def test_the_path_prefix_lets_no_path_out(path: str) -> None:
-    assert isinstance(await PathPrefix(PathPrefix.Config(prefix="p")).before(call(arguments={"path": path})), Cancel)
+    assert isinstance(
+        await PathPrefixHook(PathPrefixHook.Config(prefix="p")).before(call(arguments={"path": path})), Cancel
+    )
 
 
 def test_hooks_are_made_in_order_with_their_time_limits() -> None:

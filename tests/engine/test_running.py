@@ -17,7 +17,7 @@ from handspan.core.results import Attachment, Failure, Pending, Success, encode_
 from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.engine.gates import Gates
-from handspan.registry.registry import Rules
+from handspan.registry.registry import RegistryRules
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import WAIT, House, outcome_of, soon, until
 
@@ -194,7 +194,7 @@ async def test_a_failure_may_be_returned_too(house: House) -> None:
 
 
 async def test_the_error_says_which_clock_fired_and_after_how_long(make_house: MakeHouse) -> None:
-    house = make_house(rules=Rules(timeouts={"configured": 0.03, "glob_*": 0.03, "glob_free": None}))
+    house = make_house(rules=RegistryRules(timeouts={"configured": 0.03, "glob_*": 0.03, "glob_free": None}))
 
     async def hang() -> None:
         await asyncio.Event().wait()

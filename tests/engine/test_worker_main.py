@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from handspan.core.principals import OPERATOR
-from handspan.engine.worker_words import Failed, Job, Location, Succeeded, decode_reply
+from handspan.engine.worker_words import Job, JobFailed, JobSucceeded, Location, decode_reply
 
 ADD = Location("tests.engine.isolated_tools", "", "add")
 
@@ -38,14 +38,14 @@ def test_a_worker_answers_one_job_after_the_other_and_ends_when_there_are_no_mor
     ended = speak(job(ADD, a=1, b=2), job(ADD, a=3, b=4))
     assert ended.returncode == 0
     first, second = answers(ended.stdout)
-    assert isinstance(first, Succeeded) and first.result.value == 3
-    assert isinstance(second, Succeeded) and second.result.value == 7
+    assert isinstance(first, JobSucceeded) and first.result.value == 3
+    assert isinstance(second, JobSucceeded) and second.result.value == 7
 
 
 def test_what_can_not_be_found_or_is_no_function_is_a_failure_and_the_worker_goes_on() -> None:
     missing = Location("tests.engine.isolated_tools", "", "missing")
     number = Location("tests.engine.isolated_tools", "", "not_a_tool")
     first, second, third = answers(speak(job(missing), job(number), job(ADD, a=1, b=1)).stdout)
-    assert isinstance(first, Failed) and "has no attribute 'missing'" in first.result.message
-    assert isinstance(second, Failed) and second.result.code == "execution_failed"
-    assert isinstance(third, Succeeded)
+    assert isinstance(first, JobFailed) and "has no attribute 'missing'" in first.result.message
+    assert isinstance(second, JobFailed) and second.result.code == "execution_failed"
+    assert isinstance(third, JobSucceeded)

@@ -132,7 +132,7 @@ REQUIREMENTS: Final = {
         "Every tool has a time limit, overridden by settings; on timeout the work is really stopped.",
         (
             "registry/test_entry.py::test_settings_win_over_the_tools_own_limit_by_exact_name_then_by_the_longest_glob",
-            "tools/test_shell.py::test_a_late_command_is_killed_with_all_it_started_and_its_output_is_told",
+            "tools/shell/test_shell.py::test_a_late_command_is_killed_with_all_it_started_and_its_output_is_told",
             "engine/test_workers.py::test_a_stopped_call_takes_its_worker_and_everything_it_started_with_it",
         ),
     ),
@@ -191,7 +191,7 @@ REQUIREMENTS: Final = {
         "Progress reaches the caller while the tool runs.",
         (
             "engine/test_running.py::test_progress_reaches_the_caller_from_loop_and_thread",
-            "tools/test_shell.py::test_output_is_streamed_as_progress",
+            "tools/shell/test_shell.py::test_output_is_streamed_as_progress",
         ),
     ),
     "P1": Requirement(
@@ -263,10 +263,10 @@ REQUIREMENTS: Final = {
     "S3": Requirement(
         "Commands are judged and run in the sandbox, or as little as possible without one.",
         (
-            "tools/test_shell_policy.py::test_what_is_not_listed_is_refused_wherever_it_stands",
+            "tools/shell/test_policy.py::test_what_is_not_listed_is_refused_wherever_it_stands",
             "tools/test_sandbox.py::test_the_network_can_not_be_reached",
             "tools/test_sandbox.py::test_nothing_of_the_machine_but_usr_is_visible",
-            "tools/test_shell.py::test_without_a_sandbox_only_the_short_list_runs",
+            "tools/shell/test_shell.py::test_without_a_sandbox_only_the_short_list_runs",
         ),
     ),
     "S5": Requirement(
@@ -293,9 +293,9 @@ REQUIREMENTS: Final = {
     "M1": Requirement(
         "Adapters for four APIs, at any base URL.",
         (
-            "models/test_openai_recorded.py::test_recorded_error_is_an_error_that_names_a_remedy",
-            "models/test_anthropic_recorded.py::test_a_recorded_answer_is_read_to_the_same_calls",
-            "models/test_gemini_recorded.py::test_recorded_answer_has_the_same_calls_words_and_usage_in_our_reading",
+            "models/openai/test_recorded.py::test_recorded_error_is_an_error_that_names_a_remedy",
+            "models/anthropic/test_recorded.py::test_a_recorded_answer_is_read_to_the_same_calls",
+            "models/gemini/test_recorded.py::test_recorded_answer_has_the_same_calls_words_and_usage_in_our_reading",
             "models/test_choice.py::test_a_model_may_be_named_by_its_api",
         ),
     ),
@@ -312,7 +312,7 @@ REQUIREMENTS: Final = {
         (
             "core/test_schema.py::test_the_schemas_of_real_mcp_servers_are_all_taken_and_refuse_nonsense",
             "core/test_schema.py::test_every_error_is_told_at_once_with_its_path",
-            "models/test_lowering.py::test_a_quarantined_tool_leaves_the_others_alone",
+            "models/schema/test_lowering.py::test_a_quarantined_tool_leaves_the_others_alone",
         ),
     ),
     "M4": Requirement(

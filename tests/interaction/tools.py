@@ -8,7 +8,7 @@ from handspan.core.function_tool import FunctionTool, tool
 from handspan.core.results import Attachment, Success
 from handspan.core.tool import READ_ONLY
 from handspan.core.values import Json
-from handspan.testing import Answering, Asked, RunningGateway, offer
+from handspan.testing import DeviceLogic, DeviceRequest, RunningGateway, offer
 
 TOGETHER = 3
 """How many calls meet in `meet`."""
@@ -90,17 +90,17 @@ def meeting() -> FunctionTool:
     return meet
 
 
-async def answer_as_phone(asked: Asked) -> Json:
+async def answer_as_phone(asked: DeviceRequest) -> Json:
     """What the phone does when it is asked."""
     if asked.name == "refuse":
         raise ToolError("rate_limited", "Not so often.")
     return asked.args
 
 
-def phone(gateway: RunningGateway) -> Answering:
+def phone(gateway: RunningGateway) -> DeviceLogic:
     """A device with tools of its own."""
     tools = [offer("give_back"), offer("refuse")]
-    return Answering(gateway.url, gateway.token, answer_as_phone, tools=tools, label="phone")
+    return DeviceLogic(gateway.url, gateway.token, answer_as_phone, tools=tools, label="phone")
 
 
 def holding(runs: asyncio.Event) -> FunctionTool:

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from handspan.core.messages import Api
 from tests.models.fake_words import Call, Fault, SseLine, Turn, Words
-from tests.models.validators import VALIDATORS, Issued, Refused
+from tests.models.schema.validators import VALIDATORS, Issued, Refused
 
 __all__ = ["KEY", "Asked", "Call", "FakeModelServer", "Fault", "Turn"]
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.messages import Api
-from tests.models.validators import Issued
+from tests.models.schema.validators import Issued
 
 Fault: TypeAlias = Literal[
     "rate_limited",

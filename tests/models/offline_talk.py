@@ -18,7 +18,7 @@ from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import EditFile, ListDirectory, ReadFile, WriteFile
 from handspan.tools.memory import MemoryRead, MemoryWrite
 from handspan.tools.message import SendMessage
-from handspan.tools.shell import ExecShell, Spawn
+from handspan.tools.shell.shell import ExecShell, Spawn
 from handspan.tools.web import HttpRequest, WebFetch, WebSearch
 from tests import recorded
 

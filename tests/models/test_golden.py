@@ -32,12 +32,12 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.values import Json
 from handspan.models.choice import codec_for, target_for
-from handspan.models.lowering import lower_all
 from handspan.models.projection import EncodedProjection
+from handspan.models.schema.lowering import lower_all
 from tests.models.fake_server import Asked, Call, FakeModelServer, Turn
 from tests.models.fake_words import Words
+from tests.models.schema.validators import VALIDATORS, Issued, check_gemini
 from tests.models.talks import APIS, MODELS, PIXEL, TOOLS, answers, failure, model_at, replied, success, talking, user
-from tests.models.validators import VALIDATORS, Issued, check_gemini
 from tests.thoroughness import examples
 
 PICTURE = Attachment("image", "image/png", PIXEL, name="photo.png")

@@ -16,7 +16,7 @@ from handspan.core.messages import (
     UnpairedCalls,
 )
 from handspan.models.choice import codec_for
-from handspan.models.plain import KeptMessages
+from handspan.models.kept_messages import KeptMessages
 from handspan.models.projection import EncodedProjection
 from tests.models.talks import APIS, user
 

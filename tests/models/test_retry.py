@@ -7,57 +7,57 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handspan.models.model import ModelFault
-from handspan.models.retry import Failure, RetryPolicy, pause_before_retry
+from handspan.models.retry import FailedTry, RetryPolicy, pause_before_retry
 
 NOW = 1_800_000_000.0
 
 
-def pause(failure: Failure, *, tried: int = 1, elapsed: float = 0.0, roll: float = 0.0) -> float | None:
+def pause(failure: FailedTry, *, tried: int = 1, elapsed: float = 0.0, roll: float = 0.0) -> float | None:
     return pause_before_retry(failure, RetryPolicy(), tried=tried, elapsed=elapsed, now=NOW, roll=roll)
 
 
 @pytest.mark.parametrize(
     "failure",
     [
-        pytest.param(Failure("overloaded", 500, delivered=True), id="after the first delta"),
-        pytest.param(Failure("cut", delivered=True), id="cut in the middle"),
-        pytest.param(Failure("network", dialled=False), id="a host that is not allowed"),
-        pytest.param(Failure("quota", 429, {"retry-after": "1"}), id="an empty account"),
+        pytest.param(FailedTry("overloaded", 500, delivered=True), id="after the first delta"),
+        pytest.param(FailedTry("cut", delivered=True), id="cut in the middle"),
+        pytest.param(FailedTry("network", dialled=False), id="a host that is not allowed"),
+        pytest.param(FailedTry("quota", 429, {"retry-after": "1"}), id="an empty account"),
         pytest.param(
-            Failure("quota", 429, {"x-should-retry": "true"}), id="an empty account, whatever the server says"
+            FailedTry("quota", 429, {"x-should-retry": "true"}), id="an empty account, whatever the server says"
         ),
-        pytest.param(Failure("auth", 401), id="a bad key"),
-        pytest.param(Failure("auth", 500), id="a bad key behind a bad server"),
-        pytest.param(Failure("rejected", 400), id="a bad request"),
-        pytest.param(Failure("unknown_model", 404), id="an unknown model"),
-        pytest.param(Failure("too_long", 413), id="too long"),
-        pytest.param(Failure("too_long", 500), id="too long, as llama.cpp says it"),
-        pytest.param(Failure("rejected", 307), id="a redirect"),
-        pytest.param(Failure("unreadable", 200), id="not the API at all"),
-        pytest.param(Failure("refused", 200), id="a refusal"),
-        pytest.param(Failure("overloaded", 503, {"x-should-retry": "false"}), id="the server says no"),
+        pytest.param(FailedTry("auth", 401), id="a bad key"),
+        pytest.param(FailedTry("auth", 500), id="a bad key behind a bad server"),
+        pytest.param(FailedTry("rejected", 400), id="a bad request"),
+        pytest.param(FailedTry("unknown_model", 404), id="an unknown model"),
+        pytest.param(FailedTry("too_long", 413), id="too long"),
+        pytest.param(FailedTry("too_long", 500), id="too long, as llama.cpp says it"),
+        pytest.param(FailedTry("rejected", 307), id="a redirect"),
+        pytest.param(FailedTry("unreadable", 200), id="not the API at all"),
+        pytest.param(FailedTry("refused", 200), id="a refusal"),
+        pytest.param(FailedTry("overloaded", 503, {"x-should-retry": "false"}), id="the server says no"),
     ],
 )
-def test_never(failure: Failure) -> None:
+def test_never(failure: FailedTry) -> None:
     assert pause(failure) is None
 
 
 @pytest.mark.parametrize(
     "failure",
     [
-        *(Failure("overloaded", status) for status in (408, 409, 429, 500, 502, 503, 504, 529)),
-        Failure("network"),
-        Failure("cut", 200),
-        Failure("overloaded", 200),
-        Failure("rejected", 400, {"x-should-retry": "true"}),
+        *(FailedTry("overloaded", status) for status in (408, 409, 429, 500, 502, 503, 504, 529)),
+        FailedTry("network"),
+        FailedTry("cut", 200),
+        FailedTry("overloaded", 200),
+        FailedTry("rejected", 400, {"x-should-retry": "true"}),
     ],
 )
-def test_worth_a_try(failure: Failure) -> None:
+def test_worth_a_try(failure: FailedTry) -> None:
     assert pause(failure) == 0.25
 
 
 def test_the_pauses_grow_and_are_never_the_same_for_everybody() -> None:
-    failure = Failure("overloaded", 500)
+    failure = FailedTry("overloaded", 500)
     policy = RetryPolicy(tries=99, seconds=1e9)
     pauses = [pause_before_retry(failure, policy, tried=tried, elapsed=0, now=NOW, roll=1.0) for tried in range(1, 9)]
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 20.0, 20.0]
@@ -65,11 +65,11 @@ def test_the_pauses_grow_and_are_never_the_same_for_everybody() -> None:
 
 
 def test_tries_and_time_are_bounded() -> None:
-    failure = Failure("overloaded", 500)
+    failure = FailedTry("overloaded", 500)
     assert pause(failure, tried=3) is not None
     assert pause(failure, tried=4) is None
     assert pause(failure, elapsed=119.9) is None
-    assert pause(Failure("overloaded", 429, {"retry-after": "121"})) is None
+    assert pause(FailedTry("overloaded", 429, {"retry-after": "121"})) is None
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_tries_and_time_are_bounded() -> None:
     ],
 )
 def test_the_server_may_say_how_long(headers: dict[str, str], seconds: float) -> None:
-    assert pause(Failure("overloaded", 429, headers)) == seconds
+    assert pause(FailedTry("overloaded", 429, headers)) == seconds
 
 
 def test_the_answer_may_say_it_in_its_own_words_where_no_header_does() -> None:
-    assert pause(Failure("overloaded", 429, asked=4.0)) == 4.0
-    assert pause(Failure("overloaded", 429, {"retry-after": "2"}, asked=4.0)) == 2.0
+    assert pause(FailedTry("overloaded", 429, asked=4.0)) == 4.0
+    assert pause(FailedTry("overloaded", 429, {"retry-after": "2"}, asked=4.0)) == 2.0
 
 
 faults: st.SearchStrategy[ModelFault] = st.sampled_from(["auth", "quota", "overloaded", "network", "cut", "rejected"])
@@ -102,7 +102,7 @@ faults: st.SearchStrategy[ModelFault] = st.sampled_from(["auth", "quota", "overl
 
 @given(
     st.builds(
-        Failure,
+        FailedTry,
         faults,
         st.sampled_from([None, 200, 400, 401, 429, 500, 529]),
         st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms", "x-should-retry"]), st.text(max_size=30)),
@@ -112,6 +112,6 @@ faults: st.SearchStrategy[ModelFault] = st.sampled_from(["auth", "quota", "overl
     st.floats(0, 500),
     st.floats(0, 1),
 )
-def test_every_pause_ends_in_time(failure: Failure, tried: int, elapsed: float, roll: float) -> None:
+def test_every_pause_ends_in_time(failure: FailedTry, tried: int, elapsed: float, roll: float) -> None:
     seconds = pause(failure, tried=tried, elapsed=elapsed, roll=roll)
     assert seconds is None or (seconds >= 0 and elapsed + seconds <= 120 and tried < 4 and not failure.delivered)

@@ -17,8 +17,8 @@ from handspan.core.messages import (
     UserMessage,
 )
 from handspan.core.results import Attachment
+from handspan.models.kept_messages import KeptMessages, played
 from handspan.models.model import CallDelta, Model, ModelError, ModelEvent, Replied, TextDelta, ThinkingDelta
-from handspan.models.plain import KeptMessages, played
 from handspan.models.scripted import Call, Scripted, ScriptedReply, ScriptOver, ScriptTurn, call
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import ReadFile

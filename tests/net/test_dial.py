@@ -9,7 +9,7 @@ import pytest
 
 from handspan.core.errors import ToolError
 from handspan.net.dial import Dialer, resolve_by_system
-from handspan.net.policy import Rules, UrlPolicy
+from handspan.net.policy import UrlPolicy, UrlRules
 from tests.net.site import Site
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ class Names:
 
 
 def dialer(names: Names, **policy: object) -> Dialer:
-    return Dialer(Rules(UrlPolicy(**policy)), names)  # type: ignore[arg-type] # keywords of the struct, spelt in tests
+    return Dialer(UrlRules(UrlPolicy(**policy)), names)  # type: ignore[arg-type] # keywords of the struct, spelt in tests
 
 
 async def refusal(made: Dialer, host: str, port: int = 80) -> ToolError:
@@ -93,7 +93,7 @@ async def test_a_name_server_that_never_answers_is_given_up() -> None:
         return []
 
     with pytest.raises(ToolError, match=r"DNS: .*timeout") as raised:
-        await Dialer(Rules(UrlPolicy()), never).connect_tcp("slow.test", 80, timeout=0.05)
+        await Dialer(UrlRules(UrlPolicy()), never).connect_tcp("slow.test", 80, timeout=0.05)
     assert raised.value.code == "network_error"
 
 

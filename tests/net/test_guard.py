@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from handspan.core.errors import ErrorCode, ToolError
-from handspan.net.exchange import Fetched, Limits, OutgoingRequest
+from handspan.net.exchange import Fetched, OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 from handspan.net.policy import UrlPolicy
 from tests.net.site import Site, redirect, response
@@ -30,11 +30,16 @@ def open_guard(*allowed: str) -> NetGuard:
     return NetGuard(UrlPolicy(allowed_domains=allowed or ("127.0.0.1", "site.test")), resolve=all_at_home)
 
 
-async def fetch(url: str, limits: Limits = Limits(seconds=20), **request: object) -> Fetched:  # noqa: B008 - frozen
+async def fetch(url: str, limits: RequestLimits = RequestLimits(seconds=20), **request: object) -> Fetched:  # noqa: B008 - frozen
     return await open_guard().fetch(OutgoingRequest(url, **request), limits)  # type: ignore[arg-type] # struct fields
 
 
-async def refused(code: ErrorCode, url: str, guard: NetGuard | None = None, limits: Limits = Limits(seconds=20)) -> str:  # noqa: B008
+async def refused(
+    code: ErrorCode,
+    url: str,
+    guard: NetGuard | None = None,
+    limits: RequestLimits = RequestLimits(seconds=20),  # noqa: B008
+) -> str:
     with pytest.raises(ToolError) as raised:
         await (guard or open_guard()).fetch(OutgoingRequest(url), limits)
     assert raised.value.code == code, raised.value.message
@@ -269,22 +274,22 @@ def bomb() -> bytes:
 
 async def test_an_endless_answer_stops_at_the_limit() -> None:
     async with Site({"/": endless}) as site:
-        fetched = await fetch(site.url(), Limits(seconds=20, body_bytes=100_000))
+        fetched = await fetch(site.url(), RequestLimits(seconds=20, body_bytes=100_000))
         assert fetched.truncated
         assert fetched.body == b"x" * 100_000
 
 
 async def test_an_inflating_answer_stops_at_the_limit() -> None:
     async with Site({"/": bomb()}) as site:
-        fetched = await fetch(site.url(), Limits(seconds=20, body_bytes=1_000_000))
+        fetched = await fetch(site.url(), RequestLimits(seconds=20, body_bytes=1_000_000))
         assert fetched.truncated
         assert len(fetched.body) == 1_000_000
 
 
 async def test_an_answer_of_exactly_the_limit_is_whole() -> None:
     async with Site({"/": response(b"x" * 1000)}) as site:
-        assert not (await fetch(site.url(), Limits(body_bytes=1000))).truncated
-        assert (await fetch(site.url(), Limits(body_bytes=999))).truncated
+        assert not (await fetch(site.url(), RequestLimits(body_bytes=1000))).truncated
+        assert (await fetch(site.url(), RequestLimits(body_bytes=999))).truncated
 
 
 async def test_codings_stacked_on_each_other_are_refused_unread() -> None:
@@ -297,7 +302,7 @@ async def test_codings_stacked_on_each_other_are_refused_unread() -> None:
 @pytest.mark.parametrize("answer", [silent, dripping, endless_early_hints])
 async def test_the_deadline_covers_everything(answer: Callable[[Writer], object]) -> None:
     async with Site({"/": answer}) as site:  # type: ignore[dict-item] # a coroutine function of this module
-        assert "within 0.2 s" in await refused("timeout", site.url(), limits=Limits(seconds=0.2))
+        assert "within 0.2 s" in await refused("timeout", site.url(), limits=RequestLimits(seconds=0.2))
 
 
 async def test_the_deadline_covers_the_look_up_and_the_redirects() -> None:
@@ -305,9 +310,9 @@ async def test_the_deadline_covers_the_look_up_and_the_redirects() -> None:
         await asyncio.Event().wait()
         return []
 
-    await refused("timeout", "http://slow.test/", NetGuard(resolve=never), Limits(seconds=0.1))
+    await refused("timeout", "http://slow.test/", NetGuard(resolve=never), RequestLimits(seconds=0.1))
     async with Site({"/": redirect("/slow"), "/slow": silent}) as site:
-        await refused("timeout", site.url(), limits=Limits(seconds=0.2))
+        await refused("timeout", site.url(), limits=RequestLimits(seconds=0.2))
 
 
 @pytest.mark.parametrize(
@@ -375,7 +380,7 @@ async def test_a_connection_that_is_never_answered_is_a_network_error_with_its_c
 async def test_without_a_total_limit_a_silence_still_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handspan.net.guard.SILENCE_SECONDS", 0.1)
     async with Site({"/": silent}) as site:
-        assert "Timeout" in await refused("network_error", site.url(), limits=Limits(seconds=None))
+        assert "Timeout" in await refused("network_error", site.url(), limits=RequestLimits(seconds=None))
 
 
 async def test_a_cancelled_request_leaves_no_connection_behind() -> None:
@@ -390,7 +395,7 @@ async def test_a_cancelled_request_leaves_no_connection_behind() -> None:
         gone.set()
 
     async with Site({"/": watch}) as site:
-        task = asyncio.create_task(fetch(site.url(), Limits(seconds=None, body_bytes=10**12)))
+        task = asyncio.create_task(fetch(site.url(), RequestLimits(seconds=None, body_bytes=10**12)))
         async with asyncio.timeout(60):
             await arrived.wait()
             task.cancel()

@@ -7,7 +7,7 @@ import pytest
 from handspan.core.agents import GENERAL
 from handspan.core.errors import DefinitionError, NameTaken
 from handspan.core.principals import BUILTIN, GLOBAL, Origin, Scope
-from handspan.registry.registry import Registry, Rules
+from handspan.registry.registry import Registry, RegistryRules
 from tests.registry.things import (
     ADA,
     CHAT,
@@ -65,7 +65,7 @@ def test_a_switched_off_builtin_keeps_its_name(registry: Registry) -> None:
 
 
 def test_the_configuration_can_let_a_name_be_shadowed_and_only_that_one() -> None:
-    registry = Registry(Rules(allow_shadowing=("read_file",)))
+    registry = Registry(RegistryRules(allow_shadowing=("read_file",)))
     registry.register(Thing("read_file"))
     registry.register(Thing("write_file"))
     shadow = registry.register(Thing("read_file"), CHAT, IN_ONE)
@@ -267,7 +267,7 @@ def test_enable_takes_back_exactly_that_pattern(registry: Registry) -> None:
 
 
 def test_what_the_settings_switch_off_is_off_from_the_start_and_so_is_what_comes_later() -> None:
-    registry = Registry(Rules(disabled=("origin:mcp(git)",)))
+    registry = Registry(RegistryRules(disabled=("origin:mcp(git)",)))
     box = registry.toolbox(GENERAL, ADA)
     registry.register(Thing("git__log"), GIT)
     assert box.find("git__log") is None and box.specs() == ()
@@ -281,7 +281,7 @@ def test_the_rules_of_one_registry_are_not_those_of_another() -> None:
 
 
 def test_settings_limit_the_time_of_every_tool() -> None:
-    registry = Registry(Rules(timeouts={"git__*": 5.0}))
+    registry = Registry(RegistryRules(timeouts={"git__*": 5.0}))
     assert registry.register(Thing("git__log"), GIT).timeout == 5.0
     assert registry.register_or_replace(Thing("git__log", timeout=1.0), GIT).timeout == 5.0
     assert registry.register(Thing("read_file")).timeout == 30.0

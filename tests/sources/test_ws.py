@@ -18,9 +18,9 @@ from handspan.core.tool import UNKNOWN_EFFECTS
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.sources.offers import Interned, OfferRules
-from handspan.sources.ws import RemoteTools
-from handspan.sources.ws_calls import RemoteCalls
-from handspan.sources.ws_questions import RemoteQuestions
+from handspan.sources.ws.calls import RemoteCalls
+from handspan.sources.ws.questions import RemoteQuestions
+from handspan.sources.ws.tools import RemoteTools
 from handspan.wire.ws import decode_client, encode
 from handspan.wire.ws_frames import Fault, Limits, PermissionAnswer, Progress, Result
 from tests.engine.house import WAIT, House

@@ -9,7 +9,7 @@ import pytest
 
 from handspan.core.results import Failure
 from handspan.models.scripted import Scripted, call
-from handspan.testing import Answering, FakeDevice, RunningGateway, offer, running_gateway
+from handspan.testing import DeviceLogic, FakeDevice, RunningGateway, offer, running_gateway
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ async def test_a_script_plays_the_model_and_a_device_its_tools(tmp_path: Path) -
     script = Scripted([call("phone__add", a=2, b=3), "It is 5."])
     async with (
         running_gateway(tmp_path, model=script) as gateway,
-        Answering(gateway.url, gateway.token, lambda _: 5, tools=[offer("add")], label="phone"),
+        DeviceLogic(gateway.url, gateway.token, lambda _: 5, tools=[offer("add")], label="phone"),
         FakeDevice(gateway.url, gateway.token) as chat,
     ):
         await chat.connect(role="chat")
@@ -72,7 +72,7 @@ async def test_work_that_runs_may_end_before_the_gateway_does(tmp_path: Path) ->
 
     async with (
         running_gateway(tmp_path, model=Scripted([call("phone__work"), "It was."])) as gateway,
-        Answering(gateway.url, gateway.token, answer, tools=[offer("work")], label="phone"),
+        DeviceLogic(gateway.url, gateway.token, answer, tools=[offer("work")], label="phone"),
         FakeDevice(gateway.url, gateway.token) as chat,
     ):
         await chat.connect(role="chat")

@@ -11,7 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
-from handspan.testing.link import Link, reset
+from handspan.testing.link import ProxiedLink, reset
 from handspan.testing.proxy import FaultProxy
 
 pytestmark = pytest.mark.anyio
@@ -147,7 +147,7 @@ async def test_one_connection_can_be_cut_alone(proxy: FaultProxy) -> None:
 async def test_what_is_over_is_not_cut_again(proxy: FaultProxy) -> None:
     async with client_of(proxy) as client:
         await echoed(client, "hello")
-        link: Link = proxy.links[0]
+        link: ProxiedLink = proxy.links[0]
         proxy.cut(link)
         proxy.close(link)
         proxy.cut(link)

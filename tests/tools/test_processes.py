@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from handspan.core.errors import ToolError
 from handspan.core.values import Json
-from handspan.tools.processes import Kept, Launch, Shown, run
+from handspan.tools.processes import HeadAndTail, Launch, OutputProgress, run
 from tests.tools.leftovers import LIMIT, Reports, all_end, is_gone, new_mark, pid_of, processes_with, states_of_children
 
 pytestmark = pytest.mark.anyio
@@ -133,7 +133,7 @@ async def test_standard_input_is_empty(tmp_path: Path) -> None:
 
 
 async def test_a_slow_stream_is_shown_at_once_and_a_quick_one_is_gathered(progress: list[Json]) -> None:
-    shown = Shown("stdout", progress.append, asyncio.get_running_loop())
+    shown = OutputProgress("stdout", progress.append, asyncio.get_running_loop())
     for _ in range(1000):
         shown.add(b"word ")
     assert progress == [{"stream": "stdout", "text": "word "}]
@@ -145,7 +145,7 @@ async def test_a_slow_stream_is_shown_at_once_and_a_quick_one_is_gathered(progre
 
 async def test_what_was_gathered_is_shown_even_when_nothing_more_comes() -> None:
     reports = Reports()
-    shown = Shown("stdout", reports, asyncio.get_running_loop())
+    shown = OutputProgress("stdout", reports, asyncio.get_running_loop())
     shown.add(b"one ")
     shown.add(b"two")
     await reports.until("two")
@@ -154,7 +154,7 @@ async def test_what_was_gathered_is_shown_even_when_nothing_more_comes() -> None
 
 
 async def test_a_character_that_comes_in_two_pieces_is_shown_whole(progress: list[Json]) -> None:
-    shown = Shown("stdout", progress.append, asyncio.get_running_loop())
+    shown = OutputProgress("stdout", progress.append, asyncio.get_running_loop())
     shown.add("€".encode()[:2])
     assert progress == []
     shown.add("€".encode()[2:])
@@ -163,7 +163,7 @@ async def test_a_character_that_comes_in_two_pieces_is_shown_whole(progress: lis
 
 
 async def test_half_a_character_at_the_end_is_shown_as_a_replacement(progress: list[Json]) -> None:
-    shown = Shown("stdout", progress.append, asyncio.get_running_loop())
+    shown = OutputProgress("stdout", progress.append, asyncio.get_running_loop())
     shown.add("€".encode()[:2])
     shown.close()
     assert progress == [{"stream": "stdout", "text": "\ufffd"}]
@@ -172,7 +172,7 @@ async def test_half_a_character_at_the_end_is_shown_as_a_replacement(progress: l
 @given(st.lists(st.text(alphabet="aé€😀", max_size=40)), st.integers(min_value=2, max_value=64))
 def test_what_is_kept_and_what_is_left_out_add_up(chunks: list[str], limit: int) -> None:
     whole = "".join(chunks).encode()
-    kept = Kept(limit)
+    kept = HeadAndTail(limit)
     for chunk in chunks:
         kept.add(chunk.encode())
     if len(whole) <= limit // 2 * 2:
@@ -185,6 +185,6 @@ def test_what_is_kept_and_what_is_left_out_add_up(chunks: list[str], limit: int)
 
 
 def test_a_cut_through_bytes_that_are_no_text_loses_at_most_a_few_of_them() -> None:
-    kept = Kept(8)
+    kept = HeadAndTail(8)
     kept.add(b"\x80" * 100)
     assert kept.text().count("\ufffd") >= 5

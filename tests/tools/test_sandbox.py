@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from handspan.tools.processes import Finished, Launch, run
-from handspan.tools.sandbox import SANDBOX_UID, Limits, Sandbox, SandboxReport, create_workspace
+from handspan.tools.sandbox import SANDBOX_UID, CommandLimits, Sandbox, SandboxReport, create_workspace
 from handspan.tools.seccomp import system_call_filter
 from tests.tools.leftovers import LIMIT, Reports, all_end, is_gone, new_mark, processes_with, states_of_children
 
@@ -36,7 +36,7 @@ async def sandbox(folder: Path) -> Sandbox:
     return await probed(folder)
 
 
-async def probed(folder: Path, *hidden: Path, limits: Limits | None = None, uid: int = SANDBOX_UID) -> Sandbox:
+async def probed(folder: Path, *hidden: Path, limits: CommandLimits | None = None, uid: int = SANDBOX_UID) -> Sandbox:
     sandbox = await Sandbox.probe(folder, hidden=hidden, limits=limits, uid=uid)
     if shutil.which("bwrap") is None or "namespace" in sandbox.report.reason:
         pytest.skip(str(sandbox.report))
@@ -403,7 +403,9 @@ async def test_memory_is_bounded(sandbox: Sandbox) -> None:
 
 
 async def test_file_size_scratch_space_open_files_and_cpu_time_are_bounded(folder: Path) -> None:
-    sandbox = await probed(folder, limits=Limits(cpu_seconds=1, file_size=1_000_000, open_files=20, scratch=500_000))
+    sandbox = await probed(
+        folder, limits=CommandLimits(cpu_seconds=1, file_size=1_000_000, open_files=20, scratch=500_000)
+    )
     assert (await within(sandbox, "head -c 2000000 /dev/zero >big")).exit_code != 0
     assert (folder / "big").stat().st_size <= 1_000_000
     assert "No space" in (await within(sandbox, "head -c 600000 /dev/zero >/tmp/big")).stderr

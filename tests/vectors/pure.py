@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import msgspec
 
-from handspan.client.actions import Action, Ask, Happened, Keep, Run, Send, Shrink, Stop
+from handspan.client.actions import Action, AskPerson, Happened, Keep, RunCall, Send, Shrink, StopCall
 from handspan.client.answers import Answers
 from handspan.client.client import CAN
-from handspan.client.memory import Memory
-from handspan.client.peer import Peer
+from handspan.client.memory import CallMemory
+from handspan.client.peer import ClientState
 from handspan.client.results import Image
-from handspan.client.talk import Talk
+from handspan.client.talk import ChatState
 from handspan.client.tools import Tools
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ToolError
@@ -57,19 +57,21 @@ class PureClient:
         self._begin()
 
     def _begin(self) -> None:
-        memory = Memory() if self._file is None else Memory.decode(self._file, NOW)
+        memory = CallMemory() if self._file is None else CallMemory.decode(self._file, NOW)
         given = self._case.client
         is_chat = given.get("role") == "chat"
         can: list[str] = [*CAN, "events", "questions", "question_kinds"] if is_chat else list(CAN)
         hello = Connect(
             device_name="test", capabilities=can, role="chat" if is_chat else "device", label=given.get("label")
         )
-        self._peer = Peer(hello, self._tools, memory, given.get("concurrency", 1), Talk() if is_chat else None)
+        self._peer = ClientState(
+            hello, self._tools, memory, given.get("concurrency", 1), ChatState() if is_chat else None
+        )
         self._events: list[Any] = []
         self._sent: deque[dict[str, Any]] = deque()
         self._running: dict[str, str] = {}
         self._stopped: set[str] = set()
-        self._asking: dict[str, str | Run] = {}
+        self._asking: dict[str, str | RunCall] = {}
         self._large: list[Result] = []
         self._questions: dict[str, Question] = {}
 
@@ -169,7 +171,7 @@ class PureClient:
         del self._running[call_id]
         self._do(self._peer.finished(call_id, answer, NOW))
 
-    def _run(self, run: Run) -> None:
+    def _run(self, run: RunCall) -> None:
         if run.is_recorded:
             self._file = self._peer.memory.encode()
         self._running[run.request.id] = run.request.name
@@ -184,13 +186,13 @@ class PureClient:
                     self._file = self._peer.memory.encode()
                 case Shrink(answer=answer):
                     self._large.append(answer)
-                case Run(asks=True, request=request):
+                case RunCall(asks=True, request=request):
                     tool = self._tools.find(request.name)
                     assert tool is not None
                     self._asking[tool.spec.permissions[0]] = action
-                case Run():
+                case RunCall():
                     self._run(action)
-                case Stop(call_id=call_id):
+                case StopCall(call_id=call_id):
                     self._stopped.add(call_id)
                 case Happened(event=event, is_own=is_own):
                     if isinstance(event, QuestionAsked):
@@ -198,5 +200,5 @@ class PureClient:
                         self._questions[event.question.id] = event.question
                     if is_own:
                         self._events.append(msgspec.to_builtins(event))
-                case Ask(request=asked):
+                case AskPerson(request=asked):
                     self._asking[asked.permission] = asked.id

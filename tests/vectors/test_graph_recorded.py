@@ -18,8 +18,8 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.messages import Message, Text, UserMessage
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json
+from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import ModelEvent, Projection
-from handspan.models.plain import KeptMessages
 from handspan.testing import running_gateway
 from handspan.testing.spoken import Spoken
 from tests.recorded import FOLDER

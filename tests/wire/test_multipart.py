@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handspan.core.errors import WireError
-from handspan.wire.multipart import Began, Data, Ended, Multipart
+from handspan.wire.multipart import Began, Data, Multipart, PartEnd
 
 KIND = "multipart/form-data; boundary=XX"
 
@@ -28,7 +28,7 @@ def read(body: bytes, kind: str = KIND, step: int = 0) -> list[tuple[Began, byte
                     assert began is not None
                     assert more
                     data += more
-                case Ended():
+                case PartEnd():
                     assert began is not None
                     parts.append((began, bytes(data)))
                     began = None

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from handspan.agent.limits import TurnCounts, TurnLimits
-from handspan.agent.skill_file import Skill
 from handspan.core.messages import AssistantMessage, Message, UserMessage, check_all, check_next
 from handspan.engine.caller import Caller
 from handspan.models.model import Model, Projection
+from handspan.skills.file import Skill
 
 
 class Log(Protocol):

@@ -12,11 +12,8 @@ from handspan.agent.log import StoredLog
 from handspan.agent.loop import Loop
 from handspan.agent.queue import PATIENCE
 from handspan.agent.session import Session
-from handspan.agent.skill_file import Skill
-from handspan.agent.skills import Skills, allowed_globs, instructions_with
 from handspan.agent.stored_turns import StoredTurns
 from handspan.agent.tasks import Tasks
-from handspan.agent.use_skill import UseSkill
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
@@ -29,6 +26,9 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.models.choice import Choice
 from handspan.registry.registry import Registry
+from handspan.skills.file import Skill
+from handspan.skills.skills import Skills, allowed_globs, instructions_with
+from handspan.skills.use_skill import UseSkill
 
 LAST: Final = "last"
 """In place of an id: the session that was active last."""

@@ -12,7 +12,7 @@ from msgspec import structs
 from handspan.agent.conversation import Conversation
 from handspan.agent.past_turns import how_answered
 from handspan.agent.refusals import IdTaken, SessionBusy
-from handspan.agent.turn_events import Accepted, Happening
+from handspan.agent.turn_events import Happening, MessageStored
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended
@@ -96,7 +96,7 @@ class Turn:
         if listener not in self.listeners:
             self.listeners.append(listener)
         if before is not None:
-            tell_one(listener, Accepted(message.id), before.turn)
+            tell_one(listener, MessageStored(message.id), before.turn)
         elif listener not in listeners:
             listeners.append(listener)
 
@@ -117,7 +117,7 @@ class Turn:
         _refuse_other(before, message)
         answered = how_answered(before, conversation.messages)
         for listener in listeners:
-            tell_one(listener, Accepted(before.id), before.turn if answered else self.id)
+            tell_one(listener, MessageStored(before.id), before.turn if answered else self.id)
             if answered is not None:
                 tell_one(listener, answered, before.turn)
             elif listener not in self.listeners:
@@ -135,7 +135,7 @@ class Turn:
     def _tell_stored(self, message: Message) -> None:
         if type(message) is UserMessage and message.id in self._said:
             for listener in self._said[message.id][1]:
-                tell_one(listener, Accepted(message.id), message.turn)
+                tell_one(listener, MessageStored(message.id), message.turn)
 
     # The end.
 

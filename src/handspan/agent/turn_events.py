@@ -28,7 +28,7 @@ class QuestionOver(Struct, frozen=True, tag="question_over"):
 
 
 @final
-class Accepted(Struct, frozen=True, tag="accepted"):
+class MessageStored(Struct, frozen=True, tag="accepted"):
     """What somebody said is kept; for who said it (ws.md 3.1)."""
 
     id: str
@@ -43,4 +43,4 @@ class AnsweredBefore(Struct, frozen=True, tag="answered_before"):
     """All words of the answer."""
 
 
-Happening: TypeAlias = Event | Prompted | Titled | QuestionOver | Accepted | AnsweredBefore
+Happening: TypeAlias = Event | Prompted | Titled | QuestionOver | MessageStored | AnsweredBefore

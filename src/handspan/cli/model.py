@@ -13,8 +13,8 @@ from handspan.core.messages import Api, UnpairedCalls
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.app import App
 from handspan.models.choice import CODECS, Choice, codec_for, target_for
-from handspan.models.lowering import lower_all
 from handspan.models.projection import EncodedProjection
+from handspan.models.schema.lowering import lower_all
 from handspan.wire import strict_json
 
 _API = click.Choice(list(CODECS))

@@ -11,8 +11,8 @@ from handspan.cli.files import as_specs, read_json
 from handspan.core.errors import DefinitionError, WireError
 from handspan.core.schema import Validator
 from handspan.core.values import Json, JsonObject
-from handspan.models.lowering import Target, lower
 from handspan.models.model import Lowered, Quarantined
+from handspan.models.schema.lowering import Target, lower
 from handspan.wire import strict_json
 
 

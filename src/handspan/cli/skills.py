@@ -4,11 +4,11 @@ import asyncio
 
 import click
 
-from handspan.agent.skills import Skills
 from handspan.cli.as_json import print_json
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.core.errors import ConfigError
 from handspan.gateway.app import skills_of
+from handspan.skills.skills import Skills
 
 
 @click.group("skills", invoke_without_command=True)

@@ -24,7 +24,7 @@ class Shrink(Struct, frozen=True):
     answer: Result
 
 
-class Run(Struct, frozen=True):
+class RunCall(Struct, frozen=True):
     """Run this call's code."""
 
     request: Request
@@ -41,14 +41,14 @@ class Watch(Struct, frozen=True):
     seconds: float
 
 
-class Stop(Struct, frozen=True):
+class StopCall(Struct, frozen=True):
     """Nobody waits for this call any more: stop its code."""
 
     call_id: str
     reason: str
 
 
-class Ask(Struct, frozen=True):
+class AskPerson(Struct, frozen=True):
     """Ask the person at this device."""
 
     request: PermissionRequest
@@ -68,4 +68,4 @@ class Happened(Struct, frozen=True):
     """It belongs to the turn that this client began, or joined; others are of whoever else talks in the session."""
 
 
-Action: TypeAlias = Send | Keep | Shrink | Run | Watch | Stop | Ask | Tell | Happened
+Action: TypeAlias = Send | Keep | Shrink | RunCall | Watch | StopCall | AskPerson | Tell | Happened

@@ -4,11 +4,11 @@ import asyncio
 from types import TracebackType
 from typing import Final
 
-from handspan.client.connection import Connection, Options, State
+from handspan.client.connection import ClientConnection, Options, State
 from handspan.client.faults import GatewayUnreachable
-from handspan.client.memory import Memory
-from handspan.client.peer import Peer
-from handspan.client.talk import Opening, Talk
+from handspan.client.memory import CallMemory
+from handspan.client.peer import ClientState
+from handspan.client.talk import ChatState, Opening
 from handspan.client.tools import Tools
 from handspan.core.asking import check_answer
 from handspan.core.calls import new_call_id
@@ -79,13 +79,13 @@ class Chat:
         self, options: Options, capabilities: list[str], tools: Tools, session: str, agent: str, name: str
     ) -> None:
         self._options = options
-        self._talk = Talk()
+        self._talk = ChatState()
         self._talk.session_id = session
         self._agent = agent
         self._name = name
         hello = Connect(device_name=options.device_name, capabilities=capabilities)
-        self._peer = Peer(hello, tools, Memory(is_kept=False), options.concurrency, self._talk)
-        self._connection = Connection(options, self._peer, tools, None, self)
+        self._peer = ClientState(hello, tools, CallMemory(is_kept=False), options.concurrency, self._talk)
+        self._connection = ClientConnection(options, self._peer, tools, None, self)
         self._state: State = "disconnected"
         self._listeners: list[Events] = []
         self._idle = asyncio.Event()

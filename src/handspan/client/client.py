@@ -12,10 +12,10 @@ from handspan.client.address import Address
 from handspan.client.builder import ClientBuilder
 from handspan.client.callbacks import Callbacks
 from handspan.client.chat import Chat
-from handspan.client.connection import Connection, Options, State
+from handspan.client.connection import ClientConnection, Options, State
 from handspan.client.kept import Kept
-from handspan.client.memory import Memory
-from handspan.client.peer import Peer
+from handspan.client.memory import CallMemory
+from handspan.client.peer import ClientState
 from handspan.client.running import AskPermission
 from handspan.client.tools import Tools
 from handspan.client.ws import Backoff
@@ -91,8 +91,8 @@ class Client:
         self._callbacks = callbacks or Callbacks()
         self._state: State = "disconnected"
         self._changed = asyncio.Event()
-        self._connection: Connection | None = None
-        self._peer: Peer | None = None
+        self._connection: ClientConnection | None = None
+        self._peer: ClientState | None = None
         self._serving: asyncio.Task[None]
         self._end: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -137,10 +137,10 @@ class Client:
             raise RuntimeError("this client runs already: one `run` at a time")
         self._loop = asyncio.get_running_loop()
         self._end = None
-        memory = Memory(is_kept=False) if self._kept is None else self._kept.open(time.time())
+        memory = CallMemory(is_kept=False) if self._kept is None else self._kept.open(time.time())
         try:
-            self._peer = Peer(self._introduction, self._tools, memory, self._options.concurrency)
-            self._connection = Connection(self._options, self._peer, self._tools, self._kept, self)
+            self._peer = ClientState(self._introduction, self._tools, memory, self._options.concurrency)
+            self._connection = ClientConnection(self._options, self._peer, self._tools, self._kept, self)
             await self._connection.serve()
             self._end = RuntimeError("this client was closed before it was connected")
         except BaseException as error:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from handspan.client.actions import Action, Ask, Happened, Keep, Run, Send, Shrink, Stop, Tell, Watch
+from handspan.client.actions import Action, AskPerson, Happened, Keep, RunCall, Send, Shrink, StopCall, Tell, Watch
 from handspan.client.address import Address
 from handspan.client.answers import Answers
 from handspan.client.faults import GatewayRefused
 from handspan.client.functions import is_async
 from handspan.client.kept import Kept
-from handspan.client.peer import Peer
-from handspan.client.running import AskPermission, Running
+from handspan.client.peer import ClientState
+from handspan.client.running import AskPermission, CallRunner
 from handspan.client.sizes import check
-from handspan.client.threads import Threads
+from handspan.client.threads import CallThreads
 from handspan.client.tools import Tools
 from handspan.client.upload import upload
 from handspan.client.ws import Backoff, Link
@@ -92,18 +92,18 @@ class Owner(Protocol):
         ...
 
 
-class Connection:
+class ClientConnection:
     """A peer with everything that it needs, for as long as `serve` runs."""
 
-    def __init__(self, options: Options, peer: Peer, tools: Tools, kept: Kept | None, owner: Owner) -> None:
+    def __init__(self, options: Options, peer: ClientState, tools: Tools, kept: Kept | None, owner: Owner) -> None:
         self._options = options
         self._peer = peer
         self._tools = tools
         self._kept = kept
         self._owner = owner
         self._written = self._synced = peer.memory.version
-        self._threads = Threads()
-        self._running = Running(tools, Answers(self._upload), self._threads, options.ask_permission, self)
+        self._threads = CallThreads()
+        self._running = CallRunner(tools, Answers(self._upload), self._threads, options.ask_permission, self)
         self._link = Link(owner.url, options.token, options.address.is_local, options.backoff, self, options.tls)
         self._state: State = "disconnected"
         self._flushing: asyncio.TimerHandle | None = None
@@ -313,7 +313,7 @@ class Connection:
                 self._send(frame)
             case Keep():
                 return self._kept is None
-            case Run(is_recorded=is_recorded):
+            case RunCall(is_recorded=is_recorded):
                 if is_recorded and self._kept is not None:
                     return False
                 self._running.start(step)
@@ -321,9 +321,9 @@ class Connection:
                 self._running.shrink(answer)
             case Watch(call_id=call_id, seconds=seconds):
                 self._running.watch(call_id, seconds)
-            case Stop(call_id=call_id):
+            case StopCall(call_id=call_id):
                 self._running.stop(call_id)
-            case Ask(request=request):
+            case AskPerson(request=request):
                 self._running.ask(request)
             case Tell(frame=told):
                 if self._hears_slowly:
@@ -344,7 +344,7 @@ class Connection:
                 self._send(frame)
             case Keep():
                 await self._keep_if_possible()
-            case Run():
+            case RunCall():
                 await self._run(step)
             case Tell(frame=told):
                 heard = self._owner.hear(told)
@@ -357,7 +357,7 @@ class Connection:
         if not self._link.send(encode(frame)):
             self._unsent.append(frame)
 
-    async def _run(self, run: Run) -> None:
+    async def _run(self, run: RunCall) -> None:
         """Run it when it is written down that it was begun."""
         try:
             await self._keep(is_synced=True)

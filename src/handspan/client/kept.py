@@ -5,7 +5,7 @@ import os
 import threading
 from pathlib import Path
 
-from handspan.client.memory import Memory
+from handspan.client.memory import CallMemory
 from handspan.core.errors import ConfigError, WireError
 
 
@@ -18,15 +18,15 @@ class Kept:
         self._writing = threading.Lock()
         self._written = -1
 
-    def open(self, now: float) -> Memory:
+    def open(self, now: float) -> CallMemory:
         """What an earlier life kept, or nothing; `ConfigError` when somebody else uses the file or it is broken."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return Memory.decode(self._path.read_bytes(), now)
+            return CallMemory.decode(self._path.read_bytes(), now)
         except FileNotFoundError:
-            return Memory()
+            return CallMemory()
         except BlockingIOError:
             self.close()
             raise ConfigError(

@@ -37,7 +37,7 @@ class _Kept(Struct):
     seen: list[Seen] = []
 
 
-class Memory:
+class CallMemory:
     """What a client must not forget, at most 1,000 calls of the last hour."""
 
     def __init__(self, *, is_kept: bool = True) -> None:
@@ -51,7 +51,7 @@ class Memory:
         self._unacknowledged: dict[str, Result | Fault] = {}
 
     @classmethod
-    def decode(cls, data: bytes, now: float) -> "Memory":
+    def decode(cls, data: bytes, now: float) -> "CallMemory":
         """What an earlier life wrote, without what is too old; `WireError` when it is something else."""
         try:
             kept = msgspec.json.decode(data, type=_Kept)

@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from handspan.client.actions import Action, Ask, Keep, Run, Send, Shrink, Stop, Tell, Watch
+from handspan.client.actions import Action, AskPerson, Keep, RunCall, Send, Shrink, StopCall, Tell, Watch
 from handspan.client.faults import MessageTooLarge
-from handspan.client.memory import MOST_IDS, Memory
+from handspan.client.memory import MOST_IDS, CallMemory
 from handspan.client.sizes import AROUND, check, cut, fits, longest_text, short
-from handspan.client.talk import Opening, Talk
+from handspan.client.talk import ChatState, Opening
 from handspan.client.tools import ClientTool, Tools
 from handspan.core.errors import ErrorCode
 from handspan.core.names import SEPARATOR
@@ -65,11 +65,16 @@ class _Call:
         self.seconds = own if request.timeout_ms is None else request.timeout_ms / 1000
 
 
-class Peer:
+class ClientState:
     """The state of one client."""
 
     def __init__(
-        self, introduction: Connect, tools: Tools, memory: Memory, concurrency: int = 1, talk: Talk | None = None
+        self,
+        introduction: Connect,
+        tools: Tools,
+        memory: CallMemory,
+        concurrency: int = 1,
+        talk: ChatState | None = None,
     ) -> None:
         self._introduction = introduction
         self._tools = tools
@@ -217,7 +222,7 @@ class Peer:
             text = f"Tool {name!r} could not begin within {limit}: this device is still busy with {running}."
             return self._answer(_fault(call_id, text, "busy"), now)
         text = f"Tool {name!r} did not finish within {limit}."
-        return [Stop(call_id, "timeout"), *self._answer(_fault(call_id, text, "timeout"), now)]
+        return [StopCall(call_id, "timeout"), *self._answer(_fault(call_id, text, "timeout"), now)]
 
     def permitted(self, question_id: str, decision: Decision, how_to_enable: str) -> list[Action]:
         """The person has answered."""
@@ -312,7 +317,7 @@ class Peer:
         call.is_settled = True
         self.memory.close(frame.id, now)
         if call.is_running:
-            return [Stop(frame.id, frame.reason)]
+            return [StopCall(frame.id, frame.reason)]
         self._queue.remove(call)
         del self._calls[frame.id]
         return []
@@ -324,7 +329,7 @@ class Peer:
         while len(self._permissions) >= MOST_IDS:
             del self._permissions[next(iter(self._permissions))]
         self._permissions[frame.id] = None
-        return [Ask(msgspec.structs.replace(frame, tool=self._own_name(frame.tool)))]
+        return [AskPerson(msgspec.structs.replace(frame, tool=self._own_name(frame.tool)))]
 
     # Steps.
 
@@ -345,7 +350,7 @@ class Peer:
             call.is_running = True
             self.memory.start(call.request.id, now)
             asks = bool(call.tool.spec.permissions) and "permissions" not in self.agreed
-            actions.append(Run(call.request, not call.tool.may_repeat, asks))
+            actions.append(RunCall(call.request, not call.tool.may_repeat, asks))
         return actions
 
     def _answer(self, frame: Result | Fault, now: float) -> list[Action]:

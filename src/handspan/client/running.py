@@ -7,14 +7,14 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol, TypeAlias
 
-from handspan.client.actions import Run
+from handspan.client.actions import RunCall
 from handspan.client.alarm import Alarm
 from handspan.client.answers import Answers, plain_answer
 from handspan.client.carriers import Carriers
 from handspan.client.context import CallContext
 from handspan.client.functions import Code, is_async
 from handspan.client.sizes import plain_progress
-from handspan.client.threads import Threads
+from handspan.client.threads import CallThreads
 from handspan.client.tools import Tools
 from handspan.core.deadlines import Deadline
 from handspan.core.errors import ToolError
@@ -53,7 +53,7 @@ class _Call:
 
     __slots__ = ("_room", "context", "has_begun", "is_on_loop", "is_stopped", "request", "task")
 
-    def __init__(self, room: "Running", request: Request, is_on_loop: bool) -> None:
+    def __init__(self, room: "CallRunner", request: Request, is_on_loop: bool) -> None:
         self._room = room
         self.request = request
         self.is_on_loop = is_on_loop
@@ -73,11 +73,11 @@ class _Call:
         return self._room.deadline(self.request.id)
 
 
-class Running:
+class CallRunner:
     """Runs what the peer says."""
 
     def __init__(
-        self, tools: Tools, answers: Answers, threads: Threads, ask_permission: AskPermission | None, boss: Boss
+        self, tools: Tools, answers: Answers, threads: CallThreads, ask_permission: AskPermission | None, boss: Boss
     ) -> None:
         self._tools = tools
         self._answers = answers
@@ -101,7 +101,7 @@ class Running:
         self._alarm.open(self._loop)
         self._carriers.open(self._loop)
 
-    def start(self, run: Run) -> None:
+    def start(self, run: RunCall) -> None:
         """Run the code of this call."""
         request = run.request
         tool = self._tools.find(request.name)

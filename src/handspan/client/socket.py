@@ -37,7 +37,7 @@ class Listener(Protocol):
         ...
 
 
-class Socket(ClientConnection, asyncio.BufferedProtocol):
+class ClientSocket(ClientConnection, asyncio.BufferedProtocol):
     """The library's connection, whose messages go to one listener at once."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -170,7 +170,7 @@ class _Direct(connect):
         return exc
 
 
-async def open_socket(url: str, token: str, is_local: bool, tls: "ssl.SSLContext | None") -> Socket:
+async def open_socket(url: str, token: str, is_local: bool, tls: "ssl.SSLContext | None") -> ClientSocket:
     """A connection that is open; `NotOpened` says why there is none."""
     options: dict[str, Any] = {"proxy": None} if is_local else {}
     if tls is not None and url.startswith("wss:"):
@@ -183,7 +183,7 @@ async def open_socket(url: str, token: str, is_local: bool, tls: "ssl.SSLContext
             compression=None,
             max_size=_LARGEST,
             close_timeout=_SECONDS_TO_CLOSE,
-            create_connection=Socket,
+            create_connection=ClientSocket,
             **options,
         )
     except InvalidStatus as error:
@@ -191,7 +191,7 @@ async def open_socket(url: str, token: str, is_local: bool, tls: "ssl.SSLContext
         raise NotOpened(f"HTTP {status}", status, bytes(error.response.body or b"")) from None
     except (OSError, InvalidHandshake, ConnectionClosed) as error:
         raise NotOpened(str(error) or type(error).__name__) from None
-    assert isinstance(socket, Socket)
+    assert isinstance(socket, ClientSocket)
     return socket
 
 

@@ -60,7 +60,7 @@ _CUT: Final = "The link dropped, and this gateway ends a turn with its link: say
 _KINDS: Final[dict[str, QuestionKind]] = {kind: kind for kind in get_args(QuestionKind)}
 
 
-class Talk:
+class ChatState:
     """One chat, across all its connections."""
 
     def __init__(self) -> None:

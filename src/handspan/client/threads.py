@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 _Job: TypeAlias = Callable[[], None]
 
 
-class Threads:
+class CallThreads:
     """Runs functions aside, each on a thread that has nothing else to do. One that hangs holds up no other."""
 
     def __init__(self) -> None:

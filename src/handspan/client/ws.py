@@ -14,7 +14,7 @@ from handspan.core.clean import visible
 if TYPE_CHECKING:
     import ssl
 
-    from handspan.client.socket import Socket
+    from handspan.client.socket import ClientSocket
 
 _DELIBERATE: Final = 1000
 _SENT_AWAY: Final = 1008
@@ -66,7 +66,7 @@ class Link:
         self._backoff = backoff
         self._ears = ears
         self._tls = tls
-        self._socket: Socket | None = None
+        self._socket: ClientSocket | None = None
         self._scope: asyncio.Timeout | None = None
         self._is_closed = False
         self._close_code = 1001

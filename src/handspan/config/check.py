@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from handspan.config.formats import toml_values
-from handspan.config.forms import Form, build, fields_of, form_of, section_of
+from handspan.config.forms import SettingForm, build, fields_of, form_of, section_of
 from handspan.config.words import given_words, nearest_choice, nearest_key, snake_case, wanted
 
 Key: TypeAlias = tuple[str, ...]
@@ -23,7 +23,7 @@ class RawText(str):
     """A value that came as text only, so that its type is still to be found."""
 
 
-class Place(Struct, frozen=True):
+class SettingPlace(Struct, frozen=True):
     """Where values come from."""
 
     source: str
@@ -38,7 +38,7 @@ class Place(Struct, frozen=True):
 class Reading:
     """Reads one source; what is wrong with it collects in `errors`."""
 
-    def __init__(self, place: Place, errors: list[str]) -> None:
+    def __init__(self, place: SettingPlace, errors: list[str]) -> None:
         self._place = place
         self._errors = errors
 
@@ -89,7 +89,7 @@ class Reading:
             return given.lower()
         return given if given in fields else snake_case(given)
 
-    def _map(self, form: Form, value: object, key: Key, below: object) -> Any:
+    def _map(self, form: SettingForm, value: object, key: Key, below: object) -> Any:
         if not isinstance(value, Mapping):
             return self._wrong(key, f"must be a table (in JSON an object), not {given_words(value)}")
         name_kind, item_kind = form.parts
@@ -112,7 +112,7 @@ class Reading:
         alike = [name for name in known if name.casefold() == given.casefold()]
         return alike[0] if alike else given.lower()
 
-    def _list(self, form: Form, value: object, key: Key) -> Any:
+    def _list(self, form: SettingForm, value: object, key: Key) -> Any:
         if not isinstance(value, list | tuple):
             return self._wrong(key, f"must be a list, not {given_words(value)}")
         kind = form.parts[0]
@@ -129,7 +129,7 @@ class Reading:
             self._wrong((*key, field.name), f"is missing. It has to be {wanted(form_of(field.type))}")
         return _INVALID if missing else build(kind, read)
 
-    def _scalar(self, form: Form, value: object, key: Key) -> Any:
+    def _scalar(self, form: SettingForm, value: object, key: Key) -> Any:
         if form.base is Path:
             return self._path(value, key)
         if isinstance(value, float) and not math.isfinite(value):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 
-class Form(Struct, frozen=True):
+class SettingForm(Struct, frozen=True):
     """A type of the settings, taken apart."""
 
     base: Any
@@ -20,7 +20,7 @@ class Form(Struct, frozen=True):
 
 
 @cache
-def form_of(kind: Any) -> Form:
+def form_of(kind: Any) -> SettingForm:
     """What a type of the settings asks for."""
     whole, meta, optional = kind, None, False
     if get_origin(kind) is Annotated:
@@ -31,7 +31,7 @@ def form_of(kind: Any) -> Form:
     if get_origin(kind) is Annotated:
         kind, inner = get_args(kind)[:2]
         meta = meta or inner
-    return Form(get_origin(kind) or kind, get_args(kind), optional, meta, whole)
+    return SettingForm(get_origin(kind) or kind, get_args(kind), optional, meta, whole)
 
 
 def section_of(kind: Any) -> type[Struct] | None:

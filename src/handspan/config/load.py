@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from handspan.config.check import Key, Place, RawText, Reading, Values
+from handspan.config.check import Key, RawText, Reading, SettingPlace, Values
 from handspan.config.formats import read_file
 from handspan.config.forms import build
 from handspan.config.settings import Settings
@@ -57,7 +57,7 @@ def folder_of(path: Path | None, environ: Mapping[str, str]) -> Path:
 
 
 class _Layer(NamedTuple):
-    place: Place
+    place: SettingPlace
     values: Mapping[str, Any]
 
 
@@ -74,16 +74,16 @@ def _layers(
     file: Path | None, content: Mapping[str, Any], environ: Mapping[str, str], overrides: Mapping[str, Json]
 ) -> Iterator[_Layer]:
     home, here = _home(environ), Path()
-    yield _Layer(Place("default", here, home), _defaults(environ))
+    yield _Layer(SettingPlace("default", here, home), _defaults(environ))
     if file is not None:
-        yield _Layer(Place(str(file), file.parent, home), content)
+        yield _Layer(SettingPlace(str(file), file.parent, home), content)
     for name in sorted(environ):
         if name.startswith(PREFIX) and name != FILE_VARIABLE:
-            place = Place(f"environment variable {name}", here, home, capitals=True)
+            place = SettingPlace(f"environment variable {name}", here, home, capitals=True)
             yield _Layer(place, _nested(name.removeprefix(PREFIX).split("__"), RawText(environ[name])))
     for dotted, value in overrides.items():
         if value is not None:
-            yield _Layer(Place("command line", here, home), _nested(dotted.split("."), value))
+            yield _Layer(SettingPlace("command line", here, home), _nested(dotted.split("."), value))
 
 
 def _defaults(environ: Mapping[str, str]) -> Values:

@@ -79,7 +79,7 @@ KnownOrigin: TypeAlias = Annotated[
 ]
 
 
-class CommandPolicy(Struct, frozen=True):
+class CommandSettings(Struct, frozen=True):
     """Which commands `exec_shell` and `spawn` may run (SPEC S3)."""
 
     mode: Literal["allowlist", "denylist"] = "allowlist"
@@ -90,7 +90,7 @@ class CommandPolicy(Struct, frozen=True):
     """Patterns that refuse a command, in place of the built-in list; empty: the built-in list."""
 
 
-class Sandbox(Struct, frozen=True):
+class SandboxSettings(Struct, frozen=True):
     """The sandbox (bubblewrap) that commands run in."""
 
     enabled: Switch = "auto"
@@ -112,14 +112,14 @@ class UrlPolicy(Struct, frozen=True):
     """Hosts that may never be asked."""
 
 
-class HttpRequest(Struct, frozen=True):
+class HttpRequestSettings(Struct, frozen=True):
     """The tool `http_request`."""
 
     allowed_hosts: tuple[Text, ...] | None = None
     """The only hosts that it may ask; unset: every host that `url_policy` lets through."""
 
 
-class WebSearch(Struct, frozen=True):
+class WebSearchSettings(Struct, frozen=True):
     """The tool `web_search`."""
 
     endpoint: WebAddress = ""
@@ -168,13 +168,13 @@ class ToolSettings(Struct, frozen=True):
     """How many calls may run at once, by kind of origin."""
     question_timeout: Seconds = 300.0
     """How long a question to a person stays open (SPEC P3)."""
-    command_policy: CommandPolicy = CommandPolicy()
+    command_policy: CommandSettings = CommandSettings()
     unsafe_shell_without_sandbox: bool = False
     """Without a sandbox run the whole allow list, interpreters too. They can do whatever the gateway's user can."""
-    sandbox: Sandbox = Sandbox()
+    sandbox: SandboxSettings = SandboxSettings()
     url_policy: UrlPolicy = UrlPolicy()
-    http_request: HttpRequest = HttpRequest()
-    web_search: WebSearch = WebSearch()
+    http_request: HttpRequestSettings = HttpRequestSettings()
+    web_search: WebSearchSettings = WebSearchSettings()
     mcp_servers: dict[ServerName, McpServer] = {}
     """MCP servers by name; their tools are called `NAME__TOOL`."""
 

@@ -7,11 +7,11 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from handspan.config.forms import Form, fields_of, section_of
+from handspan.config.forms import SettingForm, fields_of, section_of
 from handspan.config.settings import Settings
 
 
-def wanted(form: Form) -> str:
+def wanted(form: SettingForm) -> str:
     """What a value has to be."""
     if form.meta and form.meta.description:
         return form.meta.description
@@ -20,7 +20,7 @@ def wanted(form: Form) -> str:
     return _WANTED.get(form.base, "a plain value")
 
 
-def given_words(value: object, form: Form | None = None) -> str:
+def given_words(value: object, form: SettingForm | None = None) -> str:
     """What was given, in words. Where a text was wanted, a number is not repeated: it may be a key."""
     match value:
         case str():
@@ -39,7 +39,7 @@ def given_words(value: object, form: Form | None = None) -> str:
             return "a date or time"
 
 
-def nearest_choice(value: object, form: Form) -> str:
+def nearest_choice(value: object, form: SettingForm) -> str:
     """The choice that was probably meant, as the end of a sentence."""
     if form.base is not Literal or not isinstance(value, str):
         return ""

@@ -94,7 +94,7 @@ class RateLimit:
         """Nothing to do."""
 
 
-class PathPrefix:
+class PathPrefixHook:
     """Puts a folder before the path of file tools, so that an agent works below it without knowing."""
 
     class Config(Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,7 +119,11 @@ class PathPrefix:
         """Nothing to do."""
 
 
-BUILTIN_HOOKS: Final[Mapping[str, Any]] = {"audit_log": AuditLog, "rate_limit": RateLimit, "path_prefix": PathPrefix}
+BUILTIN_HOOKS: Final[Mapping[str, Any]] = {
+    "audit_log": AuditLog,
+    "rate_limit": RateLimit,
+    "path_prefix": PathPrefixHook,
+}
 
 
 def make_hooks(chain: Iterable[HookSettings], found: "Iterable[EntryPoint] | None" = None) -> list[NamedHook]:

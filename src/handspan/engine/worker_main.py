@@ -24,7 +24,7 @@ from handspan.core.results import Failure, Pending, Success, ToolResult
 from handspan.core.values import Json
 from handspan.engine.crash import failure, said
 from handspan.engine.outcome import outcome
-from handspan.engine.worker_words import Failed, Job, Reply, Said, Succeeded, Suspended, decode_job
+from handspan.engine.worker_words import Job, JobFailed, JobSucceeded, Reply, Said, Suspended, decode_job
 
 _LENGTH: Final = struct.Struct("!I")
 _PR_SET_PDEATHSIG: Final = 1
@@ -80,14 +80,14 @@ class _Answers:
         try:
             match result:
                 case Success():
-                    self.send(Succeeded(result))
+                    self.send(JobSucceeded(result))
                 case Failure():
-                    self.send(Failed(result))
+                    self.send(JobFailed(result))
                 case Pending():
                     self.send(Suspended(result))
         except (OverflowError, ValueError, struct.error) as error:
             text = f"The tool ran, but its result can't be handed over: {error}. It has to return smaller numbers."
-            self.send(Failed(Failure("execution_failed", text)))
+            self.send(JobFailed(Failure("execution_failed", text)))
 
     def send(self, reply: Reply) -> None:
         payload = msgspec.msgpack.encode(reply)

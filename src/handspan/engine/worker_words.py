@@ -77,13 +77,13 @@ class Said(Struct, frozen=True, tag="progress"):
     progress: Json
 
 
-class Succeeded(Struct, frozen=True, tag="success"):
+class JobSucceeded(Struct, frozen=True, tag="success"):
     """The tool is done."""
 
     result: Success
 
 
-class Failed(Struct, frozen=True, tag="failure"):
+class JobFailed(Struct, frozen=True, tag="failure"):
     """The tool failed."""
 
     result: Failure
@@ -95,7 +95,7 @@ class Suspended(Struct, frozen=True, tag="pending"):
     result: Pending
 
 
-Reply: TypeAlias = Said | Succeeded | Failed | Suspended
+Reply: TypeAlias = Said | JobSucceeded | JobFailed | Suspended
 
 
 def decode_job(payload: bytes) -> Job:

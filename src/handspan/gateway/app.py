@@ -9,8 +9,6 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.agents import Agents
 from handspan.agent.loading import ConversationLoader
-from handspan.agent.skill_folders import skill_folders
-from handspan.agent.skills import Skills
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, ToolsChanged
@@ -30,8 +28,10 @@ from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_a
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
 from handspan.registry.reasons import Reason
-from handspan.registry.registry import Registry, Rules
+from handspan.registry.registry import Registry, RegistryRules
 from handspan.registry.toolbox import Toolbox
+from handspan.skills.folders import skill_folders
+from handspan.skills.skills import Skills
 from handspan.sources.builtin import BuiltinTools
 from handspan.sources.plugins import FolderTools, PluginTools
 from handspan.store.artifacts import FolderArtifacts
@@ -215,6 +215,6 @@ def _tell_of_tools(bus: Bus, owner: str) -> None:
     bus.publish(ToolsChanged(owner))
 
 
-def _rules(settings: Settings) -> Rules:
+def _rules(settings: Settings) -> RegistryRules:
     tools = settings.tools
-    return Rules(timeouts=tools.timeouts, disabled=tools.disabled, allow_shadowing=tools.allow_shadowing)
+    return RegistryRules(timeouts=tools.timeouts, disabled=tools.disabled, allow_shadowing=tools.allow_shadowing)

@@ -28,21 +28,21 @@ from handspan.models.vendors import (
 from handspan.net.guard import NetGuard
 
 if TYPE_CHECKING:
-    from handspan.models.lowering import Target
+    from handspan.models.schema.lowering import Target
 
 OFFLINE: Final = "offline"
 OLLAMA: Final = "ollama"
 
 # Loaded when a model is chosen: nobody pays for the other adapters.
 CODECS: Final[dict[Api, str]] = {
-    "openai-chat": "handspan.models.chat:ChatCodec",
-    "openai-responses": "handspan.models.responses:ResponsesCodec",
-    "anthropic": "handspan.models.anthropic:AnthropicCodec",
-    "gemini": "handspan.models.gemini:GeminiCodec",
+    "openai-chat": "handspan.models.chat.model:ChatCodec",
+    "openai-responses": "handspan.models.responses.model:ResponsesCodec",
+    "anthropic": "handspan.models.anthropic.model:AnthropicCodec",
+    "gemini": "handspan.models.gemini.model:GeminiCodec",
 }
 _OFFLINE_MODEL: Final = "handspan.models.offline:Offline"
 _HTTP_MODEL: Final = "handspan.models.http:HttpModel"
-_SERVER_AT: Final = "handspan.models.chat_servers:server_at"
+_SERVER_AT: Final = "handspan.models.chat.servers:server_at"
 
 _BY_API: Final[dict[Api, Vendor]] = {
     "anthropic": ANTHROPIC,

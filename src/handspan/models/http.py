@@ -18,11 +18,11 @@ from handspan.core.errors import ToolError, WireError
 from handspan.core.messages import AssistantMessage, CallPart
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
-from handspan.models.lowering import Target, Toolset, drop_nulls, lower_all
+from handspan.models.kept_messages import played
 from handspan.models.model import Codec, Decoder, ModelError, ModelEvent, NoModel, Projection, Replied, Retrying
-from handspan.models.plain import played
 from handspan.models.projection import EncodedProjection
-from handspan.models.retry import Failure, RetryPolicy, pause_before_retry, wait_asked_for
+from handspan.models.retry import FailedTry, RetryPolicy, pause_before_retry, wait_asked_for
+from handspan.models.schema.lowering import Target, Toolset, drop_nulls, lower_all
 from handspan.models.sse import SseReader
 from handspan.net.faults import network_error
 from handspan.net.guard import NetGuard
@@ -162,9 +162,9 @@ class HttpModel:
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as cause:
             text = network_error(parse_url(url), cause).message
             error = ModelError("cut", f"The answer broke off. {text}") if answered else ModelError("network", text)
-            raise _AttemptFailed(error, Failure(error.fault)) from None
+            raise _AttemptFailed(error, FailedTry(error.fault)) from None
         except ToolError as cause:  # of the network guard: DNS, or a host that is not allowed
-            failure = Failure("network", dialled=cause.code == "network_error")
+            failure = FailedTry("network", dialled=cause.code == "network_error")
             raise _AttemptFailed(ModelError("network", cause.message), failure) from None
 
     async def _events(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
@@ -180,7 +180,7 @@ class HttpModel:
                     yield event
         except ModelError as error:
             headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-            raise _AttemptFailed(error, Failure(error.fault, response.status_code, headers, asked=asked)) from None
+            raise _AttemptFailed(error, FailedTry(error.fault, response.status_code, headers, asked=asked)) from None
 
     async def _read(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
         """A stream, or an answer as a whole."""
@@ -246,7 +246,7 @@ class HttpModel:
 class _AttemptFailed(Exception):
     """One try failed: the error for the caller, and the facts for the decision whether to try again."""
 
-    def __init__(self, error: ModelError, failure: Failure) -> None:
+    def __init__(self, error: ModelError, failure: FailedTry) -> None:
         super().__init__()
         self.error = error
         self.failure = failure

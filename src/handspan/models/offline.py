@@ -18,6 +18,7 @@ from handspan.core.calls import new_call_id
 from handspan.core.messages import AssistantMessage, CallPart, Media, Message, ResultsMessage, Text, UserMessage
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
+from handspan.models.kept_messages import KeptMessages, played
 from handspan.models.model import ModelEvent, Projection
 from handspan.models.offline_answers import answer_of, code_of, plain_text
 from handspan.models.offline_arguments import Before
@@ -25,7 +26,6 @@ from handspan.models.offline_places import known_places
 from handspan.models.offline_remarks import ASKING, about_a_tool, nothing_fits, remark_on, small_talk
 from handspan.models.offline_steps import Reader, Step
 from handspan.models.offline_tools import KnownTool
-from handspan.models.plain import KeptMessages, played
 
 STAND_IN: Final = "I am the offline stand-in: rules that match words to tools, not a language model."
 """Said once in a conversation."""

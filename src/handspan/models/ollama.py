@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.core.values import Json, JsonObject
-from handspan.net.exchange import Limits, OutgoingRequest
+from handspan.net.exchange import OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 
 _MOST_ASKED: Final = 8
 _DEFAULT: Final = "http://127.0.0.1:11434"
 
 
-class Found(Struct, frozen=True):
+class OllamaModel(Struct, frozen=True):
     """A model of a local Ollama."""
 
     model: str
@@ -37,7 +37,7 @@ def address_of_ollama(environ: Mapping[str, str]) -> str:
     return f"{scheme or 'http'}://{'127.0.0.1' if name in ('', '0.0.0.0') else name}:{port}"
 
 
-async def look_for_ollama(guard: NetGuard, environ: Mapping[str, str], seconds: float) -> Found | None:
+async def look_for_ollama(guard: NetGuard, environ: Mapping[str, str], seconds: float) -> OllamaModel | None:
     """The model that OLLAMA_MODEL names, else the first that can call tools, else the first that can talk.
 
     None when there is none, or when nobody answers within these seconds.
@@ -53,21 +53,21 @@ async def look_for_ollama(guard: NetGuard, environ: Mapping[str, str], seconds: 
         return None
 
 
-async def _best(near: NetGuard, address: str, names: list[str], seconds: float) -> Found | None:
-    talking: Found | None = None
+async def _best(near: NetGuard, address: str, names: list[str], seconds: float) -> OllamaModel | None:
+    talking: OllamaModel | None = None
     for name in names[:_MOST_ASKED]:
         request = OutgoingRequest(f"{address}/api/show", "POST", body=msgspec.json.encode({"model": name}))
         abilities = _list((await _ask(near, request, seconds)).get("capabilities"))
         if "tools" in abilities:
-            return Found(name, address, can_call=True)
+            return OllamaModel(name, address, can_call=True)
         if talking is None and (not abilities or "completion" in abilities):  # one that only embeds can't talk
-            talking = Found(name, address, can_call=False)
+            talking = OllamaModel(name, address, can_call=False)
     return talking
 
 
 async def _ask(near: NetGuard, request: OutgoingRequest, seconds: float) -> JsonObject:
     """What it says; nothing where that is no JSON object."""
-    answer = await near.fetch(request, Limits(seconds, redirects=0))
+    answer = await near.fetch(request, RequestLimits(seconds, redirects=0))
     try:
         value: Json = msgspec.json.decode(answer.body) if answer.status == 200 else None
     except (ValueError, RecursionError):

@@ -29,7 +29,7 @@ class RetryPolicy(Struct, frozen=True):
 
 
 @final
-class Failure(Struct, frozen=True):
+class FailedTry(Struct, frozen=True):
     """A try that failed."""
 
     fault: ModelFault
@@ -45,7 +45,7 @@ class Failure(Struct, frozen=True):
     """False: it was not even tried, such as for a host that the operator does not allow."""
 
 
-def is_passing(failure: Failure) -> bool:
+def is_passing(failure: FailedTry) -> bool:
     """Whether the same request may succeed later, and repeating it does no harm."""
     if failure.delivered or not failure.dialled:
         return False
@@ -60,7 +60,7 @@ def is_passing(failure: Failure) -> bool:
 
 
 def pause_before_retry(
-    failure: Failure, policy: RetryPolicy, *, tried: int, elapsed: float, now: float, roll: float
+    failure: FailedTry, policy: RetryPolicy, *, tried: int, elapsed: float, now: float, roll: float
 ) -> float | None:
     """Seconds to wait before the next try; None when there shall be none.
 
@@ -76,7 +76,7 @@ def pause_before_retry(
     return pause if elapsed + pause <= policy.seconds else None
 
 
-def wait_asked_for(failure: Failure, now: float) -> float | None:
+def wait_asked_for(failure: FailedTry, now: float) -> float | None:
     """The seconds that the server asks us to wait, however it says so; None when it does not."""
     milliseconds = _number(failure.headers.get("retry-after-ms", ""))
     if milliseconds is not None:

@@ -26,8 +26,8 @@ from handspan.core.errors import HandspanError
 from handspan.core.messages import AssistantMessage, CallPart, Message, Part, StopReason, Text, Thinking, Usage
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
+from handspan.models.kept_messages import KeptMessages, played
 from handspan.models.model import ModelEvent, Projection
-from handspan.models.plain import KeptMessages, played
 
 
 @final
@@ -61,7 +61,7 @@ ScriptTurn: TypeAlias = PlainTurn | Callable[[Sequence[Message]], PlainTurn]
 
 
 @final
-class Request:
+class ModelRequest:
     """What the model was sent."""
 
     def __init__(self, projection: KeptMessages, tools: tuple[str, ...]) -> None:
@@ -89,7 +89,7 @@ class Scripted:
         self._turns = tuple(turns)
         self._loops = loop and bool(turns)
         self._name = name
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class Scripted:
     ) -> AsyncIterator[ModelEvent]:
         """Play the next turn; raises it when it is an exception."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
-        self.requests.append(Request(projection, tuple(spec.name for spec in specs)))
+        self.requests.append(ModelRequest(projection, tuple(spec.name for spec in specs)))
         for event in played(_message(self._next_turn(projection.messages), self._name)):
             yield event
 

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from handspan.core.errors import ToolError
-from handspan.net.policy import Rules
+from handspan.net.policy import UrlRules
 from handspan.net.urls import address_of, parse_host
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Dialer:
     The pool above still knows the host by its name, so the Host header, SNI and the certificate check stay on it.
     """
 
-    def __init__(self, rules: Rules, resolve: Resolve) -> None:
+    def __init__(self, rules: UrlRules, resolve: Resolve) -> None:
         self._rules = rules
         self._resolve = resolve
 

@@ -35,7 +35,7 @@ class OutgoingRequest(Struct, frozen=True):
     body: bytes = b""
 
 
-class Limits(Struct, frozen=True):
+class RequestLimits(Struct, frozen=True):
     """How much one request may cost, redirects included."""
 
     seconds: float | None = 30.0

@@ -15,13 +15,13 @@ from handspan.net.exchange import (
     REDIRECT_STATUSES,
     Fetched,
     Hop,
-    Limits,
     OutgoingRequest,
+    RequestLimits,
     checked_headers,
     checked_method,
 )
 from handspan.net.faults import network_error
-from handspan.net.policy import HostList, Rules, UrlPolicy
+from handspan.net.policy import HostList, UrlPolicy, UrlRules
 from handspan.net.urls import Url, parse_url
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class NetGuard:
         self._resolve = resolve
         self._only = only
         self._given_tls = tls
-        self._rules = Rules(policy, only)
+        self._rules = UrlRules(policy, only)
 
     def trusting(self, url: str) -> "NetGuard":
         """A guard that lets the host and port of this URL of the operator's be private, and nothing else more."""
@@ -88,7 +88,7 @@ class NetGuard:
             event_hooks={"response": [_refuse_stacked_codings]},
         )
 
-    async def fetch(self, request: OutgoingRequest, limits: Limits = Limits()) -> Fetched:  # noqa: B008 - frozen
+    async def fetch(self, request: OutgoingRequest, limits: RequestLimits = RequestLimits()) -> Fetched:  # noqa: B008 - frozen
         """The answer after at most `limits.redirects` redirects, each of them judged like the first request."""
         hop = Hop(
             parse_url(request.url), checked_method(request.method), checked_headers(request.headers), request.body
@@ -137,7 +137,7 @@ class NetGuard:
         return self._given_tls or httpx2.create_ssl_context(trust_env=False)
 
 
-async def _follow(client: "httpx2.AsyncClient", first: Hop, limits: Limits) -> Fetched:
+async def _follow(client: "httpx2.AsyncClient", first: Hop, limits: RequestLimits) -> Fetched:
     hop = first
     for _ in range(limits.redirects + 1):
         try:
@@ -155,7 +155,7 @@ async def _follow(client: "httpx2.AsyncClient", first: Hop, limits: Limits) -> F
     )
 
 
-async def _send(client: "httpx2.AsyncClient", hop: Hop, limits: Limits) -> Fetched | Hop:
+async def _send(client: "httpx2.AsyncClient", hop: Hop, limits: RequestLimits) -> Fetched | Hop:
     """The answer, or the next hop where it is a redirect."""
     import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 

@@ -15,7 +15,7 @@ from handspan.core.errors import ConfigError, ToolError
 from handspan.net.addresses import METADATA_NAMES, PRIVATE_KINDS, is_metadata, special_kind
 from handspan.net.urls import IpAddress, address_of, parse_host, parse_port
 
-__all__ = ["HostList", "Rules", "UrlPolicy"]
+__all__ = ["HostList", "UrlPolicy", "UrlRules"]
 
 ALLOWED_SETTING: Final = "tools.url_policy.allowed_domains"
 BLOCKED_SETTING: Final = "tools.url_policy.blocked_domains"
@@ -46,7 +46,7 @@ class HostList:
         return any(address in network for network in self._networks)
 
 
-class Rules:
+class UrlRules:
     """The judge of every connection: first of the name, then of each address that it stands for."""
 
     def __init__(self, policy: UrlPolicy, only: HostList | None = None) -> None:

@@ -22,7 +22,7 @@ _BoxKey: TypeAlias = tuple[Agent, str, str, bool, tuple[str, ...] | None]
 _SelectionKey: TypeAlias = tuple[Agent, str, tuple[str, ...] | None]
 
 
-class Rules(Struct, frozen=True):
+class RegistryRules(Struct, frozen=True):
     """What the settings say about all tools."""
 
     timeouts: Mapping[str, float | None] = {}
@@ -37,7 +37,7 @@ class Registry:
 
     def __init__(
         self,
-        rules: Rules | None = None,
+        rules: RegistryRules | None = None,
         pinned: PinnedSpecs | None = None,
         changed: Callable[[str], None] | None = None,
     ) -> None:
@@ -47,7 +47,7 @@ class Registry:
         """
         self._pins = pinned or PinnedSpecs()
         self._changed = changed
-        self._rules = rules or Rules()
+        self._rules = rules or RegistryRules()
         self._disabled = set(self._rules.disabled)
         self._shelves: WeakValueDictionary[Scope, Shelf] = WeakValueDictionary()
         self._global = self._shelf(GLOBAL)

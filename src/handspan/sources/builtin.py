@@ -14,8 +14,8 @@ from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
 from handspan.tools.message import MessageOutlet, SendMessage
 from handspan.tools.sandbox import Sandbox
-from handspan.tools.shell import shell_tools
-from handspan.tools.shell_policy import CommandPolicy
+from handspan.tools.shell.policy import CommandPolicy
+from handspan.tools.shell.shell import shell_tools
 from handspan.tools.web import web_tools
 from handspan.tools.workspace import Workspace
 

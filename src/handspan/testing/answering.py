@@ -28,7 +28,7 @@ from handspan.testing.device import PATIENCE, FakeDevice, NotSaid
 _EVERYTHING: Final = ("resume", "cancel", "deadline", "progress")
 
 
-class Asked(Struct, frozen=True):
+class DeviceRequest(Struct, frozen=True):
     """A request."""
 
     id: str
@@ -50,11 +50,11 @@ class Repeated(Struct, frozen=True):
 
 
 Reply: TypeAlias = Json | Silence | Repeated
-Answer: TypeAlias = Callable[[Asked], Reply | Awaitable[Reply]]
+Answer: TypeAlias = Callable[[DeviceRequest], Reply | Awaitable[Reply]]
 """What to answer. A `ToolError` that it raises becomes a `tool_error` with the same code."""
 
 
-class Memory(Struct):
+class DeviceMemory(Struct):
     """What a device must not forget, even when it dies. Hand it to its successor."""
 
     resume: str | None = None
@@ -64,7 +64,7 @@ class Memory(Struct):
     """Answers that the gateway has not confirmed, by call."""
 
 
-class Answering:
+class DeviceLogic:
     """A device at work. Without the capability `resume` it forgets everything when its link drops."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Answering:
         tools: Sequence[JsonObject],
         label: str = "device",
         capabilities: Sequence[str] = _EVERYTHING,
-        memory: Memory | None = None,
+        memory: DeviceMemory | None = None,
         back_after: float = 0.02,
     ) -> None:
         """`back_after`: seconds between a lost link and the next try."""
@@ -92,7 +92,7 @@ class Answering:
         self._is_met = False
         """The gateway knows who it is: answers may be sent."""
         self._ready = asyncio.Event()
-        self.memory = memory or Memory()
+        self.memory = memory or DeviceMemory()
         self.ran: Counter[str] = Counter()
         """How often each call was run here."""
         self.acknowledged: dict[str, JsonObject] = {}
@@ -206,7 +206,7 @@ class Answering:
                 pass
 
     async def _asked(self, frame: JsonObject) -> None:
-        asked = Asked(
+        asked = DeviceRequest(
             cast(str, frame["id"]),
             cast(str, frame["name"]),
             cast(JsonObject, frame["args"]),
@@ -229,7 +229,7 @@ class Answering:
         said = cast(JsonObject, found.get("annotations") or {})
         return bool(said.get("read_only") or said.get("idempotent"))
 
-    async def _work(self, asked: Asked) -> None:
+    async def _work(self, asked: DeviceRequest) -> None:
         self.ran[asked.id] += 1
         try:
             reply = self._answer(asked)

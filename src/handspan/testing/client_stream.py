@@ -14,7 +14,7 @@ _UPGRADES: Final = re.compile(rb"(?im)^upgrade:[ \t]*websocket")
 _WHOLE_TEXT: Final = 0x81
 
 
-class Piece(Struct, frozen=True):
+class StreamPiece(Struct, frozen=True):
     """Bytes to pass on. `text` is what a whole text frame says; None for everything else."""
 
     data: bytes
@@ -32,17 +32,17 @@ class ClientStream:
         self._left = 0
         """Bytes to come of a frame that is too large to be kept."""
 
-    def feed(self, data: bytes) -> list[Piece]:
+    def feed(self, data: bytes) -> list[StreamPiece]:
         """What can be passed on now."""
         self._kept += data
-        pieces: list[Piece] = []
+        pieces: list[StreamPiece] = []
         if not self._is_past_head:
             pieces += self._head()
         if self._is_past_head:
             pieces += self._frames() if self._has_frames else self._rest()
         return pieces
 
-    def _head(self) -> list[Piece]:
+    def _head(self) -> list[StreamPiece]:
         end = self._kept.find(_HEAD_ENDS)
         if end < 0 and len(self._kept) <= _LARGEST_HEAD:
             return []
@@ -55,14 +55,14 @@ class ClientStream:
         if not self._has_frames:  # a second request would come with its own Host
             head = _CONNECTION.sub(b"", head) + b"Connection: close\r\n"
         blank, self._kept = self._kept[:2], self._kept[2:]
-        return [Piece(head + blank)]
+        return [StreamPiece(head + blank)]
 
-    def _rest(self) -> list[Piece]:
+    def _rest(self) -> list[StreamPiece]:
         rest, self._kept = self._kept, b""
-        return [Piece(rest)] if rest else []
+        return [StreamPiece(rest)] if rest else []
 
-    def _frames(self) -> list[Piece]:
-        pieces: list[Piece] = []
+    def _frames(self) -> list[StreamPiece]:
+        pieces: list[StreamPiece] = []
         while self._kept:
             if self._left:
                 part = self._kept[: self._left]
@@ -77,7 +77,7 @@ class ClientStream:
             else:
                 part = self._kept[:size]
             is_frame = not self._left and part[0] == _WHOLE_TEXT and len(part) == frame_size(part)
-            pieces.append(Piece(part, frame_text(part) if is_frame else None))
+            pieces.append(StreamPiece(part, frame_text(part) if is_frame else None))
             self._kept = self._kept[len(part) :]
         return pieces
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, Literal, TypeAlias
 
-from handspan.testing.client_stream import ClientStream, Piece
+from handspan.testing.client_stream import ClientStream, StreamPiece
 
 Direction: TypeAlias = Literal["up", "down", "both"]
 """`up`: from the client to the target."""
@@ -19,7 +19,7 @@ _MOST_WAITING: Final = 64
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
-class Faults:
+class LinkFaults:
     """What is done to everything that passes."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Flow:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self.writer = writer
-        self.faults = Faults()
+        self.faults = LinkFaults()
         self.chance = Random(0)
         self.stream: ClientStream | None = None
         """Reads along where frames may have to be repeated."""
@@ -77,10 +77,10 @@ class Flow:
             await self.may_pass.wait()  # that one end is gone is news, too
             raise
 
-    def _pieces(self, data: bytes) -> list[Piece]:
-        return [Piece(data)] if self.stream is None else self.stream.feed(data)
+    def _pieces(self, data: bytes) -> list[StreamPiece]:
+        return [StreamPiece(data)] if self.stream is None else self.stream.feed(data)
 
-    def _repeated(self, piece: Piece) -> bytes:
+    def _repeated(self, piece: StreamPiece) -> bytes:
         faults = self.faults
         if piece.text is None or not faults.share or (faults.only is not None and not faults.only(piece.text)):
             return piece.data
@@ -113,7 +113,7 @@ class Flow:
         self.passed(len(data), 0)
 
 
-class Link:
+class ProxiedLink:
     """One connection, in the middle."""
 
     def __init__(self, up: Flow, down: Flow) -> None:

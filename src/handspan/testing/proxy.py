@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from handspan.testing.client_stream import ClientStream
-from handspan.testing.link import Direction, Faults, Flow, Link, reset
+from handspan.testing.link import Direction, Flow, LinkFaults, ProxiedLink, reset
 
 _SECONDS_TO_REACH: Final = 5.0
 _PORTS: Final = {"http": 80, "ws": 80, "tcp": None}
@@ -57,9 +57,9 @@ class FaultProxy:
         self._target = target
         self._address = (target.hostname, port)
         self._seed = seed
-        self._faults = Faults()
+        self._faults = LinkFaults()
         self._refuses = False
-        self._links: dict[Link, asyncio.Task[None]] = {}
+        self._links: dict[ProxiedLink, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
         self.statistics = Statistics()
 
@@ -71,7 +71,7 @@ class FaultProxy:
         return self._target._replace(netloc=f"127.0.0.1:{port}").geturl()
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[ProxiedLink, ...]:
         """The connections that there are, the oldest first."""
         return tuple(self._links)
 
@@ -103,7 +103,7 @@ class FaultProxy:
         """Send this share of the clients' whole text frames twice; of those only whose text `only` picks."""
         self._faults.share, self._faults.only = share, only
 
-    def half_open(self, direction: Direction = "both", link: Link | None = None) -> None:
+    def half_open(self, direction: Direction = "both", link: ProxiedLink | None = None) -> None:
         """Pass nothing on, of one connection or of all, nor that one end is gone. What is said meanwhile waits."""
         if link is None:
             self._faults.stopped = direction
@@ -123,17 +123,17 @@ class FaultProxy:
 
     # Commands that happen once.
 
-    def cut(self, link: Link | None = None) -> None:
+    def cut(self, link: ProxiedLink | None = None) -> None:
         """Reset one connection, or all: what is on its way is lost, and both ends get an error (RST)."""
         for one in self._which(link):
             self.statistics.cut += one.cut()
 
-    def close(self, link: Link | None = None) -> None:
+    def close(self, link: ProxiedLink | None = None) -> None:
         """End one connection, or all, as if each end had closed it (FIN)."""
         for one in self._which(link):
             self.statistics.closed += one.close()
 
-    def _which(self, link: Link | None) -> Iterator[Link]:
+    def _which(self, link: ProxiedLink | None) -> Iterator[ProxiedLink]:
         return iter(self.links if link is None else (link,))
 
     # Connections.
@@ -158,13 +158,13 @@ class FaultProxy:
         finally:
             self._links.pop(link, None)
 
-    def _link(self, number: int, up: Flow, down: Flow) -> Link:
+    def _link(self, number: int, up: Flow, down: Flow) -> ProxiedLink:
         up.chance, down.chance = (random.Random(f"{self._seed}/{number}/{way}") for way in ("up", "down"))
         up.faults = down.faults = self._faults
         up.passed, down.passed = self._passed_up, self._passed_down
         if self._target.scheme != "tcp":
             up.stream = ClientStream(self._target.netloc.rpartition("@")[2])
-        link = Link(up, down)
+        link = ProxiedLink(up, down)
         if self._faults.stopped is not None:
             link.stop(self._faults.stopped)
         return link

@@ -32,8 +32,8 @@ from handspan.core.messages import (
     UserMessage,
 )
 from handspan.core.tool import ToolSpec
+from handspan.models.kept_messages import KeptMessages, played
 from handspan.models.model import ModelEvent, Projection
-from handspan.models.plain import KeptMessages, played
 
 _CALL: Final = re.compile(r"call\s+(\S+)\s*(.*)")
 

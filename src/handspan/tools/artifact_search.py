@@ -26,7 +26,7 @@ class Match(Struct, frozen=True):
     text: str
 
 
-class Found(Struct, frozen=True):
+class SearchMatches(Struct, frozen=True):
     """What a search gave."""
 
     matches: list[Match]
@@ -36,7 +36,7 @@ class Found(Struct, frozen=True):
     """Where to search on for them."""
 
 
-def search(data: bytes, query: str, offset: int = 0, *, room: int) -> Found:
+def search(data: bytes, query: str, offset: int = 0, *, room: int) -> SearchMatches:
     """The first matches from `offset` on, as many as fit into `room` bytes, and how many more there are."""
     pattern = re.compile(re.escape(query), re.IGNORECASE)
     matches = _matches(data, pattern, len(query), offset)
@@ -44,9 +44,9 @@ def search(data: bytes, query: str, offset: int = 0, *, room: int) -> Found:
     for match in matches:
         room -= _written_size(match)
         if len(shown) == _MAX_MATCHES or (shown and room < 0):
-            return Found(shown, 1 + sum(1 for _ in matches), match.offset)
+            return SearchMatches(shown, 1 + sum(1 for _ in matches), match.offset)
         shown.append(match)
-    return Found(shown, 0, None)
+    return SearchMatches(shown, 0, None)
 
 
 def _written_size(match: Match) -> int:

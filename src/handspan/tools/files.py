@@ -7,7 +7,7 @@ from handspan.core.errors import ToolError
 from handspan.core.tool import READ_ONLY, Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.tools.decoding import HEAD, decode_part, encoding_of, known_encoding, with_extra
-from handspan.tools.listings import Entry
+from handspan.tools.listings import DirectoryEntry
 from handspan.tools.paths import shown
 from handspan.tools.workspace import OpenedFile, Workspace
 
@@ -257,7 +257,7 @@ class ListDirectory:
         return answer
 
 
-def _shown_entry(entry: Entry) -> JsonObject:
+def _shown_entry(entry: DirectoryEntry) -> JsonObject:
     # A name that is not UTF-8 has no form in JSON: its strange bytes are shown as \xNN.
     name = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return {"name": name, "kind": entry.kind, "is_dir": entry.kind == "directory", "size": entry.size}

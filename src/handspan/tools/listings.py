@@ -18,7 +18,7 @@ Kind: TypeAlias = Literal["file", "directory", "link", "other"]
 _LOOK_AT_CLOCK_EVERY: Final = 4096
 
 
-class Entry(Struct, frozen=True):
+class DirectoryEntry(Struct, frozen=True):
     """One child of a directory. The size is that of a file, 0 for the rest."""
 
     name: str
@@ -29,7 +29,7 @@ class Entry(Struct, frozen=True):
 class Listing(Struct, frozen=True):
     """The children of a directory, the first ones by name, and how many there are."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[DirectoryEntry, ...]
     total: int
 
 
@@ -59,7 +59,7 @@ def _names(descriptor: int, until: Deadline | None) -> Iterator[str]:
             yield entry.name
 
 
-def _entry(descriptor: int, name: str, out_of_reach: frozenset[Identity]) -> Entry | None:
+def _entry(descriptor: int, name: str, out_of_reach: frozenset[Identity]) -> DirectoryEntry | None:
     """None for what is hidden, or gone since its name was read."""
     try:
         there = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
@@ -68,7 +68,7 @@ def _entry(descriptor: int, name: str, out_of_reach: frozenset[Identity]) -> Ent
     if identity(there) in out_of_reach:
         return None
     kind = _kind(there.st_mode)
-    return Entry(name, kind, there.st_size if kind == "file" else 0)
+    return DirectoryEntry(name, kind, there.st_size if kind == "file" else 0)
 
 
 def _kind(mode: int) -> Kind:

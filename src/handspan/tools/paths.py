@@ -56,7 +56,7 @@ def path_bytes(path: str) -> bytes:
     return encoded
 
 
-class Root:
+class WorkspaceRoot:
     """Where a workspace lies, in text: turns a path into the parts below it."""
 
     def __init__(self, root: Path, link_at: Callable[[Parts], bytes | None]) -> None:

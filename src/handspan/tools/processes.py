@@ -82,7 +82,7 @@ async def run(launch: Launch, *, timeout: float, show: Progress = no_progress, k
     return child.finished(loop.time() - began, timed_out)
 
 
-class Kept:
+class HeadAndTail:
     """The head and the tail of a stream, with a mark of how much between them was left out."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
@@ -121,7 +121,7 @@ def _without_cut_start(data: bytes) -> bytes:
     return data[start:]
 
 
-class Shown:
+class OutputProgress:
     """A stream as progress reports: at once when it is slow, fewer and fewer when it floods (SPEC X5)."""
 
     def __init__(self, stream: str, show: Progress, loop: asyncio.AbstractEventLoop) -> None:
@@ -172,8 +172,8 @@ class _Child(asyncio.SubprocessProtocol):
     def __init__(self, launch: Launch, show: Progress, keep: int) -> None:
         self._launch = launch
         self._loop = asyncio.get_running_loop()
-        self._kept = {1: Kept(keep), 2: Kept(keep)}
-        self._shown = {1: Shown("stdout", show, self._loop), 2: Shown("stderr", show, self._loop)}
+        self._kept = {1: HeadAndTail(keep), 2: HeadAndTail(keep)}
+        self._shown = {1: OutputProgress("stdout", show, self._loop), 2: OutputProgress("stderr", show, self._loop)}
         self._open_pipes = {1, 2}
         self._transport: asyncio.SubprocessTransport | None = None
         self._init: int | None = None

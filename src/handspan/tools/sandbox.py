@@ -91,7 +91,7 @@ _REMEDIES: Final = {
 }
 
 
-class Limits(Struct, frozen=True):
+class CommandLimits(Struct, frozen=True):
     """What one command may use. Bytes, seconds and counts; all but `scratch` hold for each of its processes."""
 
     cpu_seconds: int = 300
@@ -139,7 +139,7 @@ class Sandbox:
         *,
         hidden: Sequence[Path] = (),
         uid: int = SANDBOX_UID,
-        limits: Limits | None = None,
+        limits: CommandLimits | None = None,
         as_root: bool | None = None,
         switch: Literal["auto", "on", "off"] = "auto",
     ) -> None:
@@ -153,7 +153,7 @@ class Sandbox:
         self._as_root = os.geteuid() == 0 if as_root is None else as_root
         self._wanted_uid = uid
         self._uid = uid if self._as_root else os.geteuid()
-        self._limits = limits or Limits()
+        self._limits = limits or CommandLimits()
         self._mounts = Mounts(workspace, self.hidden, self._limits.scratch)
         self._filter = system_call_filter(os.uname().machine)
 
@@ -164,7 +164,7 @@ class Sandbox:
         *,
         hidden: Sequence[Path] = (),
         uid: int = SANDBOX_UID,
-        limits: Limits | None = None,
+        limits: CommandLimits | None = None,
     ) -> "Sandbox":
         """The sandbox for this workspace; its `report` says by a real run whether it is active, and why not."""
         sandbox = cls(workspace, hidden=hidden, uid=uid, limits=limits)

@@ -11,7 +11,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import ConfigError, ToolError
 from handspan.core.tool import Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
-from handspan.net.exchange import Fetched, Limits, OutgoingRequest
+from handspan.net.exchange import Fetched, OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 from handspan.net.text import decode_text, media_type_of
 from handspan.net.urls import parse_url
@@ -175,9 +175,9 @@ def _headers(arguments: Arguments) -> tuple[tuple[str, str], ...]:
     return tuple(cast("dict[str, str]", arguments.get("headers", {})).items())
 
 
-def _limits(ctx: ToolContext) -> Limits:
+def _limits(ctx: ToolContext) -> RequestLimits:
     """The time that this call has left; None where the operator took the limit away."""
-    return Limits(seconds=max(0.001, ctx.deadline.at - time.monotonic()) if ctx.deadline else None)
+    return RequestLimits(seconds=max(0.001, ctx.deadline.at - time.monotonic()) if ctx.deadline else None)
 
 
 def _request_with_body(arguments: Arguments) -> OutgoingRequest:
@@ -190,7 +190,7 @@ def _request_with_body(arguments: Arguments) -> OutgoingRequest:
     return OutgoingRequest(_text(arguments, "url"), method, headers, body.encode("utf-8", "replace"))
 
 
-def _page(fetched: Fetched, limits: Limits) -> JsonObject:
+def _page(fetched: Fetched, limits: RequestLimits) -> JsonObject:
     content_type = fetched.headers.get("content-type", "")
     answer: JsonObject = {"status": fetched.status, "content_type": content_type, "url": fetched.url}
     return _with_body(answer, fetched, limits, wants_markdown=media_type_of(content_type) in _HTML_TYPES)
@@ -199,7 +199,9 @@ def _page(fetched: Fetched, limits: Limits) -> JsonObject:
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
-def _with_body(answer: JsonObject, fetched: Fetched, limits: Limits, *, wants_markdown: bool = False) -> JsonObject:
+def _with_body(
+    answer: JsonObject, fetched: Fetched, limits: RequestLimits, *, wants_markdown: bool = False
+) -> JsonObject:
     """The answer with its body as text; what is not text is named by type and size, not shown."""
     answer["bytes"] = len(fetched.body)
     if fetched.truncated:

@@ -21,7 +21,7 @@ from handspan.core.deadlines import Deadline
 from handspan.core.errors import ConfigError, ToolError
 from handspan.tools.beneath import DIRECTORY, OpenBeneath, Parts, best_way, step
 from handspan.tools.listings import Listing, list_children
-from handspan.tools.paths import Hidden, Root, identity, invalid, shown
+from handspan.tools.paths import Hidden, WorkspaceRoot, identity, invalid, shown
 from handspan.tools.refusals import refusal, stop_if_late, too_large, wrong_kind
 
 REWRITE_LIMIT: Final = 64 * 1024 * 1024
@@ -85,7 +85,7 @@ class Workspace:
 
         The modes of new ones are narrowed by the umask. `way` is found out unless given.
         """
-        self._root = Root(root, self._link_at)
+        self._root = WorkspaceRoot(root, self._link_at)
         self._hidden = Hidden(self.path, hidden)
         if self._hidden.holds_root:
             raise ConfigError(

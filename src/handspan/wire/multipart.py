@@ -31,11 +31,11 @@ class Data(Struct, frozen=True):
     data: bytes
 
 
-class Ended(Struct, frozen=True):
+class PartEnd(Struct, frozen=True):
     """The part is over."""
 
 
-Happening = Began | Data | Ended
+Happening = Began | Data | PartEnd
 
 
 class Multipart:
@@ -98,7 +98,7 @@ class Multipart:
         # The head ends with an empty line: its last line break may already belong to the boundary of an empty part.
         self._step = self._more_data
         if self._rest.startswith(self._line):
-            return self._pass_boundary([Ended()])
+            return self._pass_boundary([PartEnd()])
         if len(self._rest) < len(self._line) and self._line.startswith(self._rest):
             self._step = self._data
             return None
@@ -109,7 +109,7 @@ class Multipart:
         place = self._rest.find(self._line)
         if place >= 0:
             found: list[Happening] = [Data(self._take(place))] if place else []
-            return self._pass_boundary([*found, Ended()])
+            return self._pass_boundary([*found, PartEnd()])
         sure = len(self._rest) - len(self._line) + 1  # behind that a boundary may have begun
         return [Data(self._take(sure))] if sure > 0 else None
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from handspan.gateway.entry.tokens import Shown, hash_of, is_same, new_token, page_cookie, shown_token
+from handspan.gateway.entry.tokens import PresentedToken, hash_of, is_same, new_token, page_cookie, shown_token
 from tests.gateway.entry.entering import scope, socket_scope
 
 
@@ -81,7 +81,7 @@ def test_tokens_are_long_never_the_same_and_kept_as_hashes() -> None:
 
 
 def test_a_token_is_not_seen_in_a_repr() -> None:
-    assert "secret" not in repr(Shown("secret", "query"))
+    assert "secret" not in repr(PresentedToken("secret", "query"))
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites() -> None:

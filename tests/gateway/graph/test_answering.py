@@ -4,7 +4,7 @@ import pytest
 
 from handspan.gateway.graph.envelope import refuse
 from handspan.gateway.http.refusals import Refusal
-from handspan.wire.graph_faults import code_of
+from handspan.wire.graph.faults import code_of
 from tests.gateway.graph.house import Page, said
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.messages import Message, Text, UserMessage
 from handspan.core.tool import ToolSpec
 from handspan.gateway.graph import invoke as invoking
+from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import ModelError, ModelEvent, Projection, TextDelta
-from handspan.models.plain import KeptMessages
 from handspan.testing.spoken import Spoken
 from tests.gateway.graph.house import ECHO, House, Page, house, result, said
 

@@ -21,9 +21,9 @@ from handspan.gateway.app import App
 from handspan.gateway.sessions.answered_calls import AnsweredCalls
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
+from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import Model, ModelEvent, Projection
-from handspan.models.plain import KeptMessages
-from handspan.models.scripted import Request, Scripted, ScriptTurn
+from handspan.models.scripted import ModelRequest, Scripted, ScriptTurn
 
 WAIT = 60.0
 """No test waits longer than that for anything."""
@@ -139,7 +139,7 @@ class House:
         return self.model.script
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[ModelRequest]:
         """What the model was sent."""
         assert isinstance(self.model, Player)
         return self.model.script.requests

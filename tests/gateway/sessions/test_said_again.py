@@ -8,7 +8,7 @@ import pytest
 from handspan import Pending, tool
 from handspan.agent.past_turns import how_answered, last_turn
 from handspan.agent.refusals import IdTaken, SessionBusy
-from handspan.agent.turn_events import Accepted, AnsweredBefore
+from handspan.agent.turn_events import AnsweredBefore, MessageStored
 from handspan.core.bus import TurnEvent
 from handspan.core.events import Ended, RoundBegan, TextArrived
 from handspan.core.messages import AssistantMessage, Message, StopReason, Text, UserMessage
@@ -25,7 +25,7 @@ OWNER = OPERATOR.owner
 
 def turn_of(front: Front, message_id: str = "m1") -> str:
     """The turn in which the front heard that its message is kept."""
-    (turn,) = {turn for one, turn in zip(front.heard, front.turns, strict=True) if one == Accepted(message_id)}
+    (turn,) = {turn for one, turn in zip(front.heard, front.turns, strict=True) if one == MessageStored(message_id)}
     return turn
 
 
@@ -81,7 +81,7 @@ async def test_a_message_that_is_stopped_while_it_waits_is_never_told_to_be_kept
     await asyncio.sleep(0)
     assert house.sessions.abort("s", OWNER)
     assert await all_of(first, second) == [Ended("aborted")] * 2
-    assert front.of(Accepted) == []
+    assert front.of(MessageStored) == []
     assert "2" not in await house.texts()
     assert (await house.say("2", front, message_id="m2")).text == "again"  # it was never said
     assert (await house.texts())[-2:] == ["2", "again"]
@@ -98,7 +98,7 @@ async def test_a_message_that_is_too_late_for_a_turn_that_waits_is_not_kept(hous
     assert (await soon(first)).reason == "pending"
     with pytest.raises(SessionBusy):
         await soon(second)
-    assert front.of(Accepted) == []
+    assert front.of(MessageStored) == []
 
 
 # Kept.
@@ -110,7 +110,7 @@ async def test_a_message_is_kept_before_it_is_told_so_and_before_anything_is_ans
     class Reader(Front):
         def __call__(self, happening: object, turn: str) -> None:
             super().__call__(happening, turn)  # type: ignore[arg-type] # a front hears happenings
-            if isinstance(happening, Accepted):
+            if isinstance(happening, MessageStored):
                 sql = "SELECT COUNT(*) FROM messages WHERE session = 's'"
                 kept.append(connection.execute(sql).fetchone()[0])
 
@@ -121,7 +121,7 @@ async def test_a_message_is_kept_before_it_is_told_so_and_before_anything_is_ans
     await house.say("1", front, message_id="m1")
     connection.close()
     assert kept == [1]
-    assert front.heard[:2] == [Accepted("m1"), RoundBegan(1)]
+    assert front.heard[:2] == [MessageStored("m1"), RoundBegan(1)]
 
 
 async def test_all_events_of_a_turn_have_its_id_and_no_other_turn_has_it(house: House) -> None:
@@ -154,11 +154,11 @@ async def test_who_joins_hears_the_turn_that_it_became_part_of(house: House) -> 
     await soon(house.reached.wait())
     second = house.start("2", other, join=True, message_id="m2")
     await asyncio.sleep(0)
-    assert other.of(Accepted) == []
+    assert other.of(MessageStored) == []
     house.may_end.set()
     await all_of(first, second)
     assert turn_of(other, "m2") == turn_of(one, "m1")
-    assert one.of(Accepted) == [Accepted("m1")]
+    assert one.of(MessageStored) == [MessageStored("m1")]
 
 
 # Said again.
@@ -170,7 +170,7 @@ async def test_a_message_that_comes_again_while_it_is_answered_is_part_of_that_t
     first = house.start("1", one, message_id="m1")
     await soon(house.reached.wait())
     again = [house.start("1", front, message_id="m1", join=joins) for front in (other, one) for joins in (True, False)]
-    await until(lambda: len(other.of(Accepted)) == 2)
+    await until(lambda: len(other.of(MessageStored)) == 2)
     house.may_end.set()
     assert await all_of(first, *again) == [Ended("done", "one")] * 5
     assert await house.texts() == ["1", "<slow>", "<slow>", "one"]
@@ -185,11 +185,11 @@ async def test_a_message_that_comes_again_while_it_waits_is_kept_once_and_both_h
     await soon(house.reached.wait())
     second = [house.start("2", front, message_id="m2") for front in (one, other, one)]
     await asyncio.sleep(0)
-    assert one.of(Accepted) == other.of(Accepted) == []
+    assert one.of(MessageStored) == other.of(MessageStored) == []
     house.may_end.set()
     await all_of(first, *second)
     assert await house.texts() == ["1", "<slow>", "<slow>", "one", "2", "two"]
-    assert one.of(Accepted) == other.of(Accepted) == [Accepted("m2")]
+    assert one.of(MessageStored) == other.of(MessageStored) == [MessageStored("m2")]
     assert one.ends == other.ends == [Ended("done", "two")]
 
 
@@ -202,7 +202,7 @@ async def test_a_message_that_was_answered_is_told_its_end_and_nobody_else_hears
     house.bus.subscribe(TurnEvent, counted.append)
     again = Front()
     assert await house.say("1", again, message_id="m1") == Ended("done", "one")
-    assert again.heard == [Accepted("m1"), AnsweredBefore(Ended("done", "one"), "one")]
+    assert again.heard == [MessageStored("m1"), AnsweredBefore(Ended("done", "one"), "one")]
     assert set(again.turns) == {turn_of(front)}
     assert watcher.heard == counted == []
     assert len(await house.kept()) == 4
@@ -228,9 +228,9 @@ async def test_a_message_that_was_answered_does_not_join_a_turn_that_is_just_beg
     await house.say("1", message_id="m1")
     again, other = Front(), Front()
     await all_of(house.start("2"), house.start("1", again, message_id="m1", join=True))
-    assert again.heard[:2] == [Accepted("m1"), AnsweredBefore(Ended("done", "one"), "one")]
+    assert again.heard[:2] == [MessageStored("m1"), AnsweredBefore(Ended("done", "one"), "one")]
     await all_of(house.start("3"), house.start("something else", other, message_id="m1", join=True))
-    assert other.of(Accepted) == []  # it is not kept, and the running turn is none the worse
+    assert other.of(MessageStored) == []  # it is not kept, and the running turn is none the worse
     assert await house.texts() == ["1", "one", "2", "two", "3", "three"]
 
 
@@ -279,7 +279,7 @@ async def test_a_turn_that_waits_goes_on_under_its_id(house: House) -> None:
     await house.say("1", message_id="m1")
     again = Front()
     assert (await house.say("1", again, message_id="m1")).reason == "pending"
-    assert again.heard == [Accepted("m1")]
+    assert again.heard == [MessageStored("m1")]
     await settle(house)
     await soon(house.sessions.go_on("s", OWNER))
     assert set(watcher.turns) == {turn_of(again)}

@@ -11,7 +11,7 @@ from msgspec import structs
 from handspan.agent.refusals import TurnRefused
 from handspan.agent.sessions import Bound, Sessions
 from handspan.agent.turn import Handle
-from handspan.agent.turn_events import Accepted, AnsweredBefore, Happening
+from handspan.agent.turn_events import AnsweredBefore, Happening, MessageStored
 from handspan.core.errors import HandspanError, InvalidAnswer
 from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
@@ -45,7 +45,7 @@ _NOT_TAKEN: Final = "The message came when its turn was over, and was not taken:
 _STOPPED: Final = "The message was still waiting when the session's turns were stopped, and is not part of it."
 
 
-class Chat:
+class ChatConnection:
     """Takes frames of a conversation. While the link is down and the client may come back, its turn goes on."""
 
     __slots__ = (
@@ -190,7 +190,7 @@ class Chat:
 
     def _hear(self, happening: Happening, turn: str) -> None:
         """Tell the client, in the words that it knows."""
-        if isinstance(happening, Accepted):
+        if isinstance(happening, MessageStored):
             self._accept(happening.id, turn)
         elif not (isinstance(happening, AnsweredBefore) and self._has_been_told(turn)):
             for frame in self._frames.frames(happening, turn):

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from handspan.agent.turn_events import Accepted, AnsweredBefore, Happening, Prompted, QuestionOver
+from handspan.agent.turn_events import AnsweredBefore, Happening, MessageStored, Prompted, QuestionOver
 from handspan.core.clean import visible
 from handspan.core.events import (
     CallFinished,
@@ -111,7 +111,7 @@ class EventFrames:
         if isinstance(happening, AnsweredBefore):
             happening = happening.ended
         extras = self._extras.frames(happening)
-        if isinstance(happening, Prompted | Titled | QuestionOver | Accepted):
+        if isinstance(happening, Prompted | Titled | QuestionOver | MessageStored):
             return extras
         if isinstance(happening, QuestionAsked) and self._extras.hides(happening.question.kind):
             return extras

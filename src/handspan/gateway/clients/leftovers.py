@@ -15,8 +15,8 @@ from handspan.core.errors import ToolError
 from handspan.core.principals import Principal
 from handspan.core.results import Failure, ToolResult
 from handspan.engine.engine import Engine
-from handspan.sources.ws_calls import Lost, OpenCall, RemoteCalls
-from handspan.sources.ws_outcome import read_outcome
+from handspan.sources.ws.calls import Lost, RemoteCall, RemoteCalls
+from handspan.sources.ws.outcome import read_outcome
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Leftovers:
         self._artifacts = artifacts
         self._workspace = workspace
         self._go_on = go_on
-        self._calls: dict[str, list[OpenCall]] = {}
+        self._calls: dict[str, list[RemoteCall]] = {}
         """By peer."""
         self._ending: set[asyncio.Task[None]] = set()
         self._timers: list[asyncio.TimerHandle] = []
@@ -43,7 +43,7 @@ class Leftovers:
             assert record.tool.origin is not None
             left = grace if record.expires_at is None else min(grace, record.expires_at - time.time())
             arguments = record.arguments if isinstance(record.arguments, dict) else {}
-            call = OpenCall(record.id, "", arguments, Deadline(time.monotonic() + left, "the tool's own limit"))
+            call = RemoteCall(record.id, "", arguments, Deadline(time.monotonic() + left, "the tool's own limit"))
             call.known_as = record.name
             call.was_sent = True  # nobody knows better any more
             call.outcome.add_done_callback(partial(self._ended, call, record))
@@ -65,13 +65,13 @@ class Leftovers:
         self._calls.clear()
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def _ended(self, call: OpenCall, record: CallRecord, _: object) -> None:
+    def _ended(self, call: RemoteCall, record: CallRecord, _: object) -> None:
         if not call.outcome.cancelled():
             task = asyncio.ensure_future(self._settle(call, record))
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
 
-    async def _settle(self, call: OpenCall, record: CallRecord) -> None:
+    async def _settle(self, call: RemoteCall, record: CallRecord) -> None:
         try:
             await self._engine.settle(record.id, await self._result(call, record))
             if record.session:
@@ -79,7 +79,7 @@ class Leftovers:
         except Exception:  # of a model, or a full disk: the call stays open, and expires
             _log.exception("The call %s of %r could not be settled", record.id, record.name)
 
-    async def _result(self, call: OpenCall, record: CallRecord) -> ToolResult:
+    async def _result(self, call: RemoteCall, record: CallRecord) -> ToolResult:
         who = Principal(record.owner)
         ctx = ToolContext(record.id, who, record.session, None, no_progress, self._artifacts, self._workspace)
         try:
@@ -88,5 +88,5 @@ class Leftovers:
             return Failure(error.code, error.message)
 
 
-def _forget(calls: RemoteCalls, call: OpenCall, _: object) -> None:
+def _forget(calls: RemoteCalls, call: RemoteCall, _: object) -> None:
     calls.forget(call)

@@ -14,9 +14,9 @@ from handspan.gateway.clients.leftovers import Leftovers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.registry.registry import Registry
 from handspan.sources.offers import Interned, OfferRules
-from handspan.sources.ws import RemoteTools
-from handspan.sources.ws_calls import RemoteCalls
-from handspan.sources.ws_questions import RemoteQuestions
+from handspan.sources.ws.calls import RemoteCalls
+from handspan.sources.ws.questions import RemoteQuestions
+from handspan.sources.ws.tools import RemoteTools
 from handspan.wire.ws import agreed, encode
 from handspan.wire.ws_frames import Abort, Answer, Connect, Regenerate, Say, ServerFrame
 

@@ -44,7 +44,7 @@ from handspan.wire.ws_frames import (
 )
 
 # Loaded when the first chat client comes: nobody who only brings a device pays for it.
-_CHAT: Final = ("handspan.gateway.clients.chat", "Chat")
+_CHAT: Final = ("handspan.gateway.clients.chat", "ChatConnection")
 _GREETING: Final = "Connection established"
 _PONG: Final = encode(Pong())
 

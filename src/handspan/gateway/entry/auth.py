@@ -23,7 +23,7 @@ from handspan.gateway.entry.places import Places, address_of, header_of, is_loca
 from handspan.gateway.entry.tokens import (
     PAGE,
     PAGE_SECONDS,
-    Shown,
+    PresentedToken,
     Via,
     hash_of,
     is_same,
@@ -191,7 +191,7 @@ class Auth:
         if wait := self._tries.wait(address):
             raise Refusal(429, "too_many_tries", "Too many wrong tokens came from this address: wait.", wait)
 
-    async def _find(self, shown: Shown) -> Token | None:
+    async def _find(self, shown: PresentedToken) -> Token | None:
         if shown.token.startswith(PAGE) != (shown.via == "cookie"):
             return None
         token_hash = hash_of(shown.token)

@@ -35,7 +35,7 @@ class Authority(NamedTuple):
     port: int | None
 
 
-class Origin(NamedTuple):
+class WebOrigin(NamedTuple):
     """Where a web page comes from."""
 
     scheme: str
@@ -173,19 +173,19 @@ def _read_authority(text: str) -> Authority | None:
         return None
 
 
-def _origin(text: str) -> Origin:
+def _origin(text: str) -> WebOrigin:
     parts = _ORIGIN.fullmatch(text.lower())
     if parts is None:
         raise ValueError(f"{text!r} is not an origin")
     scheme, rest = parts.groups()
     if scheme not in DEFAULT_PORTS:
-        return Origin(scheme, rest)
+        return WebOrigin(scheme, rest)
     host, port = _authority(rest)
-    return Origin(scheme, Authority(host, port or DEFAULT_PORTS[scheme]))
+    return WebOrigin(scheme, Authority(host, port or DEFAULT_PORTS[scheme]))
 
 
 @lru_cache(maxsize=256)
-def _read_origin(text: str) -> Origin | None:
+def _read_origin(text: str) -> WebOrigin | None:
     try:
         return _origin(text)
     except ValueError:  # among them `null`: a page that hides where it comes from

@@ -24,7 +24,7 @@ _SUBPROTOCOL: Final = "bearer."
 _BEARER: Final = "bearer"
 
 
-class Shown(NamedTuple):
+class PresentedToken(NamedTuple):
     """A token that somebody shows; whether it is worth anything is not known yet."""
 
     token: str
@@ -50,16 +50,16 @@ def is_same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
 
 
-def shown_token(scope: Scope) -> Shown | None:
+def shown_token(scope: Scope) -> PresentedToken | None:
     """The token of the first place that has one: header, sub-protocol, query, cookie. An empty one is none."""
     if token := _of_header(scope):
-        return Shown(token, "header")
+        return PresentedToken(token, "header")
     if token := _of_subprotocols(scope):
-        return Shown(token, "subprotocol")
+        return PresentedToken(token, "subprotocol")
     if token := _of_query(scope):
-        return Shown(token, "query")
+        return PresentedToken(token, "query")
     if token := _of_cookie(scope):
-        return Shown(token, "cookie")
+        return PresentedToken(token, "cookie")
     return None
 
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS
 from handspan.gateway.http.bodies import read_whole
-from handspan.wire.graph_faults import Faults, shown
+from handspan.wire.graph.faults import Faults, shown
 
 MOST: Final = 1000
 """Entries of one list."""

@@ -12,11 +12,11 @@ from handspan.core.errors import StoreError
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.envelope import refusal_of
 from handspan.gateway.graph.following import INTERRUPTED, MODEL, TOOLS
-from handspan.gateway.graph.runs import Run
+from handspan.gateway.graph.runs import RunState
 from handspan.gateway.http.refusals import is_own_fault
-from handspan.wire.graph_answers import ChunkEvent, GraphChunk, GraphMessage, GraphState, Meta
-from handspan.wire.graph_faults import code_of
-from handspan.wire.graph_requests import Granularity
+from handspan.wire.graph.answers import ChunkEvent, GraphChunk, GraphMessage, GraphState, Meta
+from handspan.wire.graph.faults import code_of
+from handspan.wire.graph.requests import Granularity
 
 _LETS_THROUGH: Final[dict[Granularity, frozenset[ChunkEvent]]] = {
     "low": frozenset({"message", "error"}),
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Place(Struct):
+class RunPlace(Struct):
     """Where a run is; known when it has begun."""
 
     thread: str = ""
@@ -50,7 +50,7 @@ class Place(Struct):
         )
 
 
-def error_chunk(error: Exception, place: Place) -> bytes:
+def error_chunk(error: Exception, place: RunPlace) -> bytes:
     """What went wrong, in the words of graph.md 1.3; what nobody foresaw is in the log, and in no chunk."""
     refusal = refusal_of(error)
     if is_own_fault(error, refusal):
@@ -69,13 +69,13 @@ class Chunks:
         granularity: Granularity,
         send: Callable[[bytes], None],
         began: Callable[[str], None] | None = None,
-        place: Place | None = None,
+        place: RunPlace | None = None,
     ) -> None:
         """`began` hears the thread; `place` is filled when it is known."""
         self._passes = _LETS_THROUGH[granularity]
         self._send = send
         self._began = began
-        self._place = place or Place()
+        self._place = place or RunPlace()
         self._ends = False
         self._sent = False
         self._held: list[GraphChunk] = []
@@ -109,7 +109,7 @@ class Chunks:
         """Whether the state of the thread is to be told at the end."""
         return "state" in self._passes
 
-    def ended(self, run: Run, state: GraphState | None = None, *, says_so: bool = True) -> None:
+    def ended(self, run: RunState, state: GraphState | None = None, *, says_so: bool = True) -> None:
         """Tell how the run stands (graph.md 7.6); `says_so`: in a chunk of its own if there is no other (7.8)."""
         if not self._held and says_so:
             self._held.append(self._end_of(run.meta))

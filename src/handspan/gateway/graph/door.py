@@ -16,7 +16,7 @@ from handspan.gateway.graph import about, files, memories, messages, state, thre
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.envelope import refusal_of, refuse, succeed
 from handspan.gateway.graph.invoke import invoke
-from handspan.gateway.graph.runs import Client, Runs
+from handspan.gateway.graph.runs import GraphClient, GraphRuns
 from handspan.gateway.graph.setup import fix, set_up, stop
 from handspan.gateway.graph.socket import GraphSocketDoor
 from handspan.gateway.graph.stream import stream
@@ -26,13 +26,13 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, Endpoint, Envelope, Router
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.parts import Door, GatewayParts
-from handspan.sources.browser import BrowserTools
+from handspan.sources.graph import BrowserTools
 
 REPLAY_SECONDS: Final = 600.0
 """How long an answer is kept for a request that is sent again (graph.md 5.6)."""
 
 
-GraphWork: TypeAlias = Callable[[GraphDoors, Client, Request], Awaitable[Struct | Json | Raw | Response]]
+GraphWork: TypeAlias = Callable[[GraphDoors, GraphClient, Request], Awaitable[Struct | Json | Raw | Response]]
 """What a route does: the data of its answer, or an answer of its own form."""
 _THREAD: Final = "/v1/threads/{thread_id}"
 _FILE: Final = "/v1/files/{file_id}"
@@ -72,7 +72,7 @@ def open_door(parts: GatewayParts) -> Door:
     app, store, settings, rules = parts.app, parts.store, parts.app.settings.gateway, parts.offer_rules
     tools = BrowserTools(app.registry, rules, settings.browser_call)
     book = ToolBook(store.browser_tools, tools, rules.limits.tools)
-    runs = Runs(store, app.engine, app.artifacts, parts.sessions, tools, book)
+    runs = GraphRuns(store, app.engine, app.artifacts, parts.sessions, tools, book)
     doors = GraphDoors(
         store=store,
         registry=app.registry,
@@ -113,7 +113,7 @@ def _router(doors: GraphDoors) -> Router:
     )
 
     async def read(request: Request) -> dict[str, object]:
-        return {"doors": doors, "client": Client.of(request.state.admitted), "request": request}
+        return {"doors": doors, "client": GraphClient.of(request.state.admitted), "request": request}
 
     table = {
         path: {method: Endpoint(read, work, _respond) for method, work in methods.items()}

@@ -7,12 +7,12 @@ from handspan.agent.sessions import Sessions
 from handspan.core.store import KeptArtifacts, Store
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.graph.lines import Lines, OpenStreams
-from handspan.gateway.graph.runs import Runs
+from handspan.gateway.graph.runs import GraphRuns
 from handspan.gateway.graph.toolbook import ToolBook
 from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.live import Live
 from handspan.registry.registry import Registry
-from handspan.sources.browser import BrowserTools
+from handspan.sources.graph import BrowserTools
 
 BODY_BYTES = 10 * 1024 * 1024
 """The size of a body: pictures are in it."""
@@ -28,7 +28,7 @@ class GraphDoors(Struct, frozen=True):
     artifacts: KeptArtifacts
     sessions: Sessions
     live: Live
-    runs: Runs
+    runs: GraphRuns
     tools: BrowserTools
     book: ToolBook
     answers: Replays[bytes]

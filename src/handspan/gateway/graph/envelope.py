@@ -11,8 +11,8 @@ from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, StoreError, ToolError
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON
-from handspan.wire import graph
-from handspan.wire.graph_faults import BodyError
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.faults import BodyError
 
 _REFUSED_TURNS: Final = {"SESSION_BUSY": 409, "SESSION_OWNER_MISMATCH": 403}
 _UNFORESEEN: Final = "The gateway failed inside: its log says more. Try again."

@@ -22,8 +22,8 @@ from handspan.core.store import Ledger
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.results import is_of
 from handspan.gateway.graph.shown import Numbers, Shower, arguments_of
-from handspan.sources.browser import BrowserTool
-from handspan.wire.graph_answers import GraphMessage
+from handspan.sources.graph import BrowserTool
+from handspan.wire.graph.answers import GraphMessage
 
 MODEL: Final = "MAIN"
 TOOLS: Final = "TOOL"

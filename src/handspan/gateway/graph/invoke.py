@@ -9,13 +9,13 @@ from starlette.requests import Request
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.asking import body_of
 from handspan.gateway.graph.doors import GraphDoors
-from handspan.gateway.graph.runs import Client, Run
+from handspan.gateway.graph.runs import GraphClient, RunState
 from handspan.gateway.graph.state import state_of
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.refusals import Refusal
-from handspan.wire import graph
-from handspan.wire.graph_answers import GraphMessage, InvokeAnswer
-from handspan.wire.graph_requests import Asked
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.answers import GraphMessage, InvokeAnswer
+from handspan.wire.graph.requests import Asked
 
 LONGEST: Final = 280.0
 """Seconds: clients give up after 300."""
@@ -46,7 +46,7 @@ class Collected:
         """Nothing to do."""
 
 
-async def invoke(doors: GraphDoors, client: Client, request: Request) -> msgspec.Raw:
+async def invoke(doors: GraphDoors, client: GraphClient, request: Request) -> msgspec.Raw:
     """What came of it, when the run has ended or waits for the client."""
     body = await body_of(request)
     key = request.headers.get("idempotency-key", "")[:200]
@@ -63,12 +63,14 @@ async def invoke(doors: GraphDoors, client: Client, request: Request) -> msgspec
     return msgspec.Raw(await _answer(doors, client, asked, out, running))
 
 
-async def _begin(doors: GraphDoors, client: Client, asked: Asked) -> bytes:
+async def _begin(doors: GraphDoors, client: GraphClient, asked: Asked) -> bytes:
     out = Collected()
     return await _answer(doors, client, asked, out, asyncio.create_task(doors.runs.run(client, asked, out)))
 
 
-async def _answer(doors: GraphDoors, client: Client, asked: Asked, out: Collected, running: asyncio.Task[Run]) -> bytes:
+async def _answer(
+    doors: GraphDoors, client: GraphClient, asked: Asked, out: Collected, running: asyncio.Task[RunState]
+) -> bytes:
     """The answer of a run that has begun. The run goes on if the client goes, or waits too long."""
     doors.runs.keep(running)
     await asyncio.wait([running], timeout=LONGEST)

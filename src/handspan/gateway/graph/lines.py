@@ -3,7 +3,7 @@
 import asyncio
 from weakref import WeakSet
 
-from handspan.gateway.graph.chunks import Place, error_chunk
+from handspan.gateway.graph.chunks import RunPlace, error_chunk
 from handspan.gateway.http.refusals import Refusal
 
 _REVOKED = "The token of this stream was revoked: pair anew (POST /pair with a code). The run goes on in its thread."
@@ -15,7 +15,7 @@ class Lines:
     def __init__(self, token: str = "") -> None:
         self.token = token
         """The hash of the token that its readers came with: they are one client."""
-        self.place = Place()
+        self.place = RunPlace()
         """Of the run that is told."""
         self.lines: list[bytes] = []
         self.last: bytes | None = None

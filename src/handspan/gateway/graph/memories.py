@@ -8,11 +8,11 @@ from starlette.requests import Request
 from handspan.core.records import MemoryFilter, MemoryRecord
 from handspan.gateway.graph.asking import body_of, id_of
 from handspan.gateway.graph.doors import GraphDoors
-from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.http.routing import moment
-from handspan.wire.graph_bodies import read_body
-from handspan.wire.graph_faults import BodyError, Detail, Kind
-from handspan.wire.graph_memories import (
+from handspan.wire.graph.bodies import read_body
+from handspan.wire.graph.faults import BodyError, Detail, Kind
+from handspan.wire.graph.memories import (
     ChangedAnswer,
     ForgetBody,
     FoundAnswer,
@@ -27,7 +27,7 @@ from handspan.wire.graph_memories import (
 )
 
 
-async def store_memory(doors: GraphDoors, client: Client, request: Request) -> StoredAnswer:
+async def store_memory(doors: GraphDoors, client: GraphClient, request: Request) -> StoredAnswer:
     """Keep one."""
     body = await _body(request, StoreBody)
     kept = await doors.store.memories.add(
@@ -40,7 +40,7 @@ async def store_memory(doors: GraphDoors, client: Client, request: Request) -> S
     return StoredAnswer(kept.id)
 
 
-async def search_memories(doors: GraphDoors, client: Client, request: Request) -> FoundAnswer:
+async def search_memories(doors: GraphDoors, client: GraphClient, request: Request) -> FoundAnswer:
     """Those that have some of the words, the best first."""
     body = await _body(request, SearchBody)
     found = await doors.store.memories.search(
@@ -53,19 +53,19 @@ async def search_memories(doors: GraphDoors, client: Client, request: Request) -
     return FoundAnswer([_shown(one.memory, one.score) for one in found])
 
 
-async def memory(doors: GraphDoors, client: Client, request: Request) -> MemoryAnswer:
+async def memory(doors: GraphDoors, client: GraphClient, request: Request) -> MemoryAnswer:
     """One of them."""
     return MemoryAnswer(_shown(await doors.store.memories.get(id_of(request, "memory_id"), owner=client.who.owner)))
 
 
-async def update_memory(doors: GraphDoors, client: Client, request: Request) -> ChangedAnswer:
+async def update_memory(doors: GraphDoors, client: GraphClient, request: Request) -> ChangedAnswer:
     """Let one say something else."""
     memory_id, body = id_of(request, "memory_id"), await _body(request, UpdateBody)
     await doors.store.memories.change(memory_id, body.content, body.metadata, owner=client.who.owner)
     return ChangedAnswer(data={"memory_id": memory_id})
 
 
-async def delete_memory(doors: GraphDoors, client: Client, request: Request) -> ChangedAnswer:
+async def delete_memory(doors: GraphDoors, client: GraphClient, request: Request) -> ChangedAnswer:
     """Remove one."""
     memory_id = id_of(request, "memory_id")
     await body_of(request)  # graph.md 1.5: it may have one, in which nothing counts
@@ -73,13 +73,13 @@ async def delete_memory(doors: GraphDoors, client: Client, request: Request) -> 
     return ChangedAnswer(data={"memory_id": memory_id})
 
 
-async def list_memories(doors: GraphDoors, client: Client, request: Request) -> MemoriesAnswer:
+async def list_memories(doors: GraphDoors, client: GraphClient, request: Request) -> MemoriesAnswer:
     """The newest ones."""
     body = await _body(request, ListBody)
     return MemoriesAnswer(list(map(_shown, await doors.store.memories.all(owner=client.who.owner, limit=body.limit))))
 
 
-async def forget_memories(doors: GraphDoors, client: Client, request: Request) -> ChangedAnswer:
+async def forget_memories(doors: GraphDoors, client: GraphClient, request: Request) -> ChangedAnswer:
     """Remove those that are as the body says; one that says nothing is no order to remove all."""
     body = await _body(request, ForgetBody)
     if body == ForgetBody():

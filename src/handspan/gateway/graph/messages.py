@@ -14,23 +14,23 @@ from handspan.core.names import is_outside_name, outside_name
 from handspan.core.records import ThreadEntry
 from handspan.gateway.graph.asking import body_of, id_of, paging_of
 from handspan.gateway.graph.doors import GraphDoors
-from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Shower
 from handspan.gateway.graph.threads import forget_name, refuse_at_work
 from handspan.gateway.graph.toolbook import set_of
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.browser import BrowserTool
-from handspan.wire import graph
-from handspan.wire.graph_answers import DoneAnswer, GraphMessage, MessagesAnswer
-from handspan.wire.graph_blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
-from handspan.wire.graph_faults import BodyError, Detail
-from handspan.wire.graph_requests import AddedMessage
+from handspan.sources.graph import BrowserTool
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.answers import DoneAnswer, GraphMessage, MessagesAnswer
+from handspan.wire.graph.blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
+from handspan.wire.graph.faults import BodyError, Detail
+from handspan.wire.graph.requests import AddedMessage
 
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
 
 
-async def messages(doors: GraphDoors, client: Client, request: Request) -> MessagesAnswer:
+async def messages(doors: GraphDoors, client: GraphClient, request: Request) -> MessagesAnswer:
     """What was said, the first one first."""
     thread_id, part, owner = id_of(request, "thread_id"), paging_of(request), client.who.owner
     shower = Shower(thread_id, await own_names(doors, thread_id, owner))
@@ -43,12 +43,12 @@ async def messages(doors: GraphDoors, client: Client, request: Request) -> Messa
     return MessagesAnswer(found[part.offset : part.offset + part.limit])
 
 
-async def message(doors: GraphDoors, client: Client, request: Request) -> GraphMessage:
+async def message(doors: GraphDoors, client: GraphClient, request: Request) -> GraphMessage:
     """One message."""
     return (await _found(doors, client, request))[1]
 
 
-async def add_messages(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
+async def add_messages(doors: GraphDoors, client: GraphClient, request: Request) -> DoneAnswer:
     """Put messages at the end of a thread; nobody answers them."""
     thread_id = id_of(request, "thread_id")
     added = graph.read_added(await body_of(request))
@@ -56,7 +56,7 @@ async def add_messages(doors: GraphDoors, client: Client, request: Request) -> D
     return DoneAnswer(message="Messages put successfully")
 
 
-async def delete_message(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
+async def delete_message(doors: GraphDoors, client: GraphClient, request: Request) -> DoneAnswer:
     """Take a message away, with those that can't stand without it; not while the thread is at work."""
     await body_of(request)  # graph.md 1.5: nothing in it counts
     entry, _ = await _found(doors, client, request)
@@ -70,7 +70,7 @@ async def delete_message(doors: GraphDoors, client: Client, request: Request) ->
 
 
 async def put(
-    doors: GraphDoors, client: Client, thread_id: str, added: Sequence[AddedMessage], place: list[str]
+    doors: GraphDoors, client: GraphClient, thread_id: str, added: Sequence[AddedMessage], place: list[str]
 ) -> None:
     """Let these be part of the thread, all or none. `BodyError` names the place, `Refusal` (409) is for later."""
     owner = client.who.owner
@@ -101,7 +101,7 @@ def _shown(shower: Shower, entry: ThreadEntry) -> GraphMessage:
             return shower.result(entry.number, entry.place, entry.call, results[entry.place], entry.at)
 
 
-async def _found(doors: GraphDoors, client: Client, request: Request) -> tuple[ThreadEntry, GraphMessage]:
+async def _found(doors: GraphDoors, client: GraphClient, request: Request) -> tuple[ThreadEntry, GraphMessage]:
     """The message that the path names; `Refusal` (404) when there is none."""
     thread_id, message_id = id_of(request, "thread_id"), id_of(request, "message_id")
     thread, _, numbers = message_id.rpartition(":")

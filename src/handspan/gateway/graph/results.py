@@ -14,13 +14,13 @@ from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.store import Journal
 from handspan.core.values import Json
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.ws_outcome import attachment, code_of_client
-from handspan.wire.graph_blocks import ToolResultBlock
-from handspan.wire.graph_faults import MOST_DETAILS, Detail
-from handspan.wire.graph_requests import Asked
+from handspan.sources.ws.outcome import attachment, code_of_client
+from handspan.wire.graph.blocks import ToolResultBlock
+from handspan.wire.graph.faults import MOST_DETAILS, Detail
+from handspan.wire.graph.requests import Asked
 
 
-class Answered(Struct, frozen=True):
+class AnsweredCall(Struct, frozen=True):
     """An open call, and what its client says came of it."""
 
     record: CallRecord
@@ -34,10 +34,10 @@ class Results:
         self._journal = journal
         self._artifacts = artifacts
 
-    async def read(self, asked: Asked, *, owner: str, client: str) -> tuple[str, list[Answered]]:
+    async def read(self, asked: Asked, *, owner: str, client: str) -> tuple[str, list[AnsweredCall]]:
         """The run's thread, and the calls with their outcomes. `Refusal` when one of them can't be taken."""
         faults: list[tuple[str, Detail]] = []
-        answered: list[Answered] = []
+        answered: list[AnsweredCall] = []
         seen: set[str] = set()
         for place, block in zip(asked.result_places, asked.results, strict=True):
             record = await self._journal.find(block.call_id)
@@ -49,7 +49,7 @@ class Results:
                 if len(faults) == MOST_DETAILS:  # nobody reads more, and nobody looks for more
                     break
                 continue
-            answered.append(Answered(record, await self._outcome(block, record.name, owner)))
+            answered.append(AnsweredCall(record, await self._outcome(block, record.name, owner)))
         if faults:
             code, first = faults[0]
             raise Refusal(422, code, first.msg, details=[detail for _, detail in faults])
@@ -97,7 +97,7 @@ def _is_late(record: CallRecord) -> bool:
     return record.expires_at is not None and record.expires_at <= time.time()
 
 
-def _one_thread(answered: Sequence[Answered], wanted: str) -> str:
+def _one_thread(answered: Sequence[AnsweredCall], wanted: str) -> str:
     threads = {one.record.session for one in answered}
     if len(threads) > 1:
         text = "These calls belong to several runs: send the results of one run in one request."

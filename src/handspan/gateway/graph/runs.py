@@ -21,14 +21,14 @@ from handspan.core.store import Store
 from handspan.engine.engine import Engine
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph.following import Following, Out
-from handspan.gateway.graph.results import Answered, Results, is_of
+from handspan.gateway.graph.results import AnsweredCall, Results, is_of
 from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Numbers, Shower
 from handspan.gateway.graph.toolbook import ToolBook, ToolSet, set_of
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.browser import BrowserTools
-from handspan.wire.graph_answers import Meta, RunStatus
-from handspan.wire.graph_requests import Asked
+from handspan.sources.graph import BrowserTools
+from handspan.wire.graph.answers import Meta, RunStatus
+from handspan.wire.graph.requests import Asked
 
 _CLIENT: Final = 16
 """So much of a token's hash names its client: enough to tell all apart, and nothing that opens anything."""
@@ -37,26 +37,26 @@ _WITHIN: Final = 0.05
 _STATUS: Final[dict[EndReason, RunStatus]] = {"pending": "interrupted", "limit": "limit", "aborted": "stopped"}
 
 
-class Client(Struct, frozen=True):
+class GraphClient(Struct, frozen=True):
     """Who asks: a person's token, which is all that a request shows of a client."""
 
     who: Principal
     id: str
 
     @classmethod
-    def of(cls, admitted: Admitted) -> "Client":
+    def of(cls, admitted: Admitted) -> "GraphClient":
         """Who was let in."""
         admitted.require("chat")
         return cls(admitted.who, admitted.token[:_CLIENT])
 
 
-class Run(Struct, frozen=True):
+class RunState(Struct, frozen=True):
     """How a run stands when a request is over."""
 
     meta: Meta
 
 
-class Runs:
+class GraphRuns:
     """Begins runs and goes on with them. A run belongs to the gateway: it does not end with its request."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Runs:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def run(self, client: Client, asked: Asked, out: Out) -> Run:
+    async def run(self, client: GraphClient, asked: Asked, out: Out) -> RunState:
         """Do what a request asks, and show it; how the run stands then. `Refusal`, `TurnRefused`, `BodyError`.
 
         What a run writes is committed as one where it can be: a request then waits for the disk once, at its end.
@@ -105,7 +105,7 @@ class Runs:
                 ended = await handle.end()
         return await self._run(client, following, ended)
 
-    async def stop(self, client: Client, thread: str) -> bool:
+    async def stop(self, client: GraphClient, thread: str) -> bool:
         """End what runs or waits in this thread; False when nothing does, or it is not the owner's. Then it is over."""
         was_running = self._sessions.abort(thread, client.who.owner)
         try:
@@ -121,12 +121,12 @@ class Runs:
                 return True
             raise
 
-    async def open_calls(self, client: Client, thread: str) -> list[str]:
+    async def open_calls(self, client: GraphClient, thread: str) -> list[str]:
         """The ids of the calls that wait for this client in this thread."""
         records = await self._store.ledger.open_calls(owner=client.who.owner, session=thread)
         return [record.id for record in records if record.state == "pending" and is_of(record, client.id)]
 
-    async def _prepare(self, client: Client, asked: Asked, out: Out) -> tuple[UserMessage, Following, Equip]:
+    async def _prepare(self, client: GraphClient, asked: Asked, out: Out) -> tuple[UserMessage, Following, Equip]:
         """What is said, what hears the answer, and the tools for it."""
         who, config = client.who, asked.config
         message = await message_of(asked.said, self._artifacts, who.owner)
@@ -138,7 +138,7 @@ class Runs:
         following.is_new = bound.message_count == 0
         return message, following, self._equipment(client, thread, tools, asked, following)
 
-    async def _go_on(self, client: Client, asked: Asked, out: Out) -> tuple[Following, Ended]:
+    async def _go_on(self, client: GraphClient, asked: Asked, out: Out) -> tuple[Following, Ended]:
         who = client.who
         thread, answered = await self._results.read(asked, owner=who.owner, client=client.id)
         begun_with = set_of(answered[0].record.tool.origin)
@@ -164,7 +164,7 @@ class Runs:
     async def _numbers(self, thread: str, owner: str, removed: int) -> Numbers:
         return Numbers(await self._store.threads.numbers(thread, owner=owner), removed) if removed else Numbers()
 
-    async def _settle(self, answered: Sequence[Answered]) -> bool:
+    async def _settle(self, answered: Sequence[AnsweredCall]) -> bool:
         """Give the calls their results, all or none (graph.md 5.3); False when one of them waits no more."""
         if len(answered) > 1:  # one alone is refused by the engine
             for one in answered:
@@ -174,7 +174,7 @@ class Runs:
         results = [await self._engine.settle(one.record.id, one.outcome) for one in answered]
         return None not in results
 
-    def _equipment(self, client: Client, thread: str, has: ToolSet, asked: Asked, following: Following) -> Equip:
+    def _equipment(self, client: GraphClient, thread: str, has: ToolSet, asked: Asked, following: Following) -> Equip:
         origin = has.origin(client.id, thread)
 
         @contextmanager
@@ -190,7 +190,7 @@ class Runs:
 
         return equip
 
-    async def _run(self, client: Client, following: Following, ended: Ended) -> Run:
+    async def _run(self, client: GraphClient, following: Following, ended: Ended) -> RunState:
         if ended.reason == "error":
             raise Refusal(500, "GRAPH_ERROR", ended.text)
         thread, owner = following.thread, client.who.owner
@@ -210,7 +210,7 @@ class Runs:
             status=status,
             open_calls=opened,
         )
-        return Run(meta)
+        return RunState(meta)
 
 
 def _fewer(own: int | None, asked: int) -> int:

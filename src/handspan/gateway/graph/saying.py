@@ -8,9 +8,17 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError
 from handspan.core.messages import Media, Text, UserMessage
 from handspan.core.results import Attachment, AttachmentKind
-from handspan.wire.graph_blocks import AudioBlock, Block, DataBlock, DocumentBlock, ImageBlock, TextBlock, VideoBlock
-from handspan.wire.graph_blocks import Media as MediaBlock
-from handspan.wire.graph_faults import BodyError, Detail
+from handspan.wire.graph.blocks import (
+    AudioBlock,
+    Block,
+    DataBlock,
+    DocumentBlock,
+    ImageBlock,
+    MediaLocation,
+    TextBlock,
+    VideoBlock,
+)
+from handspan.wire.graph.faults import BodyError, Detail
 
 _PLACE = ["body", "messages"]
 
@@ -37,13 +45,13 @@ async def _parts(block: Block, artifacts: Artifacts, owner: str) -> list[Text | 
             said: list[Text | Media] = [Text(words)] if words else []
             return said if document is None else [*said, await _medium("file", document, artifacts, owner)]
         case DataBlock(mime_type=kind, data_base64=data, media=attached):
-            medium = attached or MediaBlock("data", data_base64=data, mime_type=kind)
+            medium = attached or MediaLocation("data", data_base64=data, mime_type=kind)
             return [await _medium("file", medium, artifacts, owner)]
         case _:
             return []
 
 
-async def _medium(kind: AttachmentKind, media: MediaBlock, artifacts: Artifacts, owner: str) -> Text | Media:
+async def _medium(kind: AttachmentKind, media: MediaLocation, artifacts: Artifacts, owner: str) -> Text | Media:
     name, media_type = media.filename or "", media.mime_type or ""
     if media.file_id:
         try:

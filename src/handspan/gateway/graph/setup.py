@@ -5,13 +5,13 @@ from starlette.requests import Request
 from handspan.core.errors import ToolError
 from handspan.gateway.graph.asking import body_of
 from handspan.gateway.graph.doors import GraphDoors
-from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.state import state_of
-from handspan.wire import graph
-from handspan.wire.graph_answers import FixAnswer, GraphState, SetupAnswer, StopAnswer
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.answers import FixAnswer, GraphState, SetupAnswer, StopAnswer
 
 
-async def set_up(doors: GraphDoors, client: Client, request: Request) -> SetupAnswer:
+async def set_up(doors: GraphDoors, client: GraphClient, request: Request) -> SetupAnswer:
     """Keep the client's tools."""
     offered = graph.read_setup(await body_of(request))
     has = await doors.book.set_up(client.id, offered)
@@ -20,7 +20,7 @@ async def set_up(doors: GraphDoors, client: Client, request: Request) -> SetupAn
     return SetupAnswer(message=text, registered_tools=len({(tool.node_name, tool.name) for tool in has}), details=text)
 
 
-async def stop(doors: GraphDoors, client: Client, request: Request) -> StopAnswer:
+async def stop(doors: GraphDoors, client: GraphClient, request: Request) -> StopAnswer:
     """End what runs or waits in a thread."""
     thread = graph.read_stop(await body_of(request))
     was_running = await doors.runs.stop(client, thread)
@@ -29,7 +29,7 @@ async def stop(doors: GraphDoors, client: Client, request: Request) -> StopAnswe
     return StopAnswer(message=text, thread_id=thread, running=was_running, reason=reason)
 
 
-async def fix(doors: GraphDoors, client: Client, request: Request) -> FixAnswer:
+async def fix(doors: GraphDoors, client: GraphClient, request: Request) -> FixAnswer:
     """Close the calls that nobody will answer any more."""
     thread = graph.read_stop(await body_of(request))
     if doors.sessions.state(thread, client.who.owner) is not None:
@@ -42,7 +42,7 @@ async def fix(doors: GraphDoors, client: Client, request: Request) -> FixAnswer:
     return FixAnswer(message=f"Closed {closed} open calls.", removed_count=closed, state=state)
 
 
-async def _state(doors: GraphDoors, client: Client, thread: str) -> GraphState | None:
+async def _state(doors: GraphDoors, client: GraphClient, thread: str) -> GraphState | None:
     """How the thread stands now; None where the owner has no such thread."""
     try:
         return await state_of(doors, client, thread)

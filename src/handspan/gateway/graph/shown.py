@@ -8,22 +8,31 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.calls import CallRecord
-from handspan.core.messages import AssistantMessage, CallPart, CallResult, Media, Text, Thinking, Usage, UserMessage
+from handspan.core.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Media,
+    Text,
+    Thinking,
+    Usage,
+    UserMessage,
+)
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
-from handspan.wire.graph_answers import CallShown, FunctionShown, GraphMessage, Usages
-from handspan.wire.graph_blocks import (
+from handspan.wire.graph.answers import CallShown, FunctionShown, GraphMessage, Usages
+from handspan.wire.graph.blocks import (
     AudioBlock,
     Block,
     DocumentBlock,
     ImageBlock,
+    MediaLocation,
     ReasoningBlock,
     RemoteToolCallBlock,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
 )
-from handspan.wire.graph_blocks import Media as MediaBlock
 from handspan.wire.ws import as_object
 
 
@@ -145,9 +154,9 @@ def _outcome(call_id: str, envelope: str) -> ToolResultBlock:
 def _medium(attachment: Attachment) -> ImageBlock | AudioBlock | DocumentBlock:
     name, kind = attachment.name or None, attachment.media_type
     if attachment.artifact is not None:
-        media = MediaBlock("file_id", file_id=attachment.artifact.id, mime_type=kind, filename=name)
+        media = MediaLocation("file_id", file_id=attachment.artifact.id, mime_type=kind, filename=name)
     else:
-        media = MediaBlock("data", data_base64=b64encode(attachment.data).decode(), mime_type=kind, filename=name)
+        media = MediaLocation("data", data_base64=b64encode(attachment.data).decode(), mime_type=kind, filename=name)
     match attachment.kind:
         case "image":
             return ImageBlock(media)

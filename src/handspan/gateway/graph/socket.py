@@ -12,12 +12,12 @@ from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.tokens import AGENTFLOW
 from handspan.gateway.graph.chunks import Chunks
 from handspan.gateway.graph.doors import BODY_BYTES, GraphDoors
-from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.state import state_of
 from handspan.gateway.http.refusals import Refusal, send_refusal
-from handspan.wire import graph
-from handspan.wire.graph_faults import BodyError
-from handspan.wire.graph_requests import Asked, Granularity, Stop
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.faults import BodyError
+from handspan.wire.graph.requests import Asked, Granularity, Stop
 
 _PAUSE: Final = 0.1
 """Seconds in which nothing is read after something that made no sense: whoever floods waits."""
@@ -44,7 +44,7 @@ class GraphSocketDoor:
         await receive()
         try:
             admitted = await self._auth.admit(scope)
-            client = Client.of(admitted)
+            client = GraphClient.of(admitted)
             if not self._is_open():
                 raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
         except Refusal as refused:
@@ -64,7 +64,7 @@ class GraphConnection:
     """One connection: reads requests, and shows the runs that they begin."""
 
     def __init__(
-        self, doors: GraphDoors, client: Client, token: str, socket: Socket, among: "set[GraphConnection]"
+        self, doors: GraphDoors, client: GraphClient, token: str, socket: Socket, among: "set[GraphConnection]"
     ) -> None:
         self._doors = doors
         self._runs = doors.runs

@@ -11,11 +11,11 @@ from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.following import INTERRUPTED, MODEL, TOOLS
 from handspan.gateway.graph.messages import own_names, put, shown
 from handspan.gateway.graph.results import is_of
-from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.shown import Shower, arguments_of
 from handspan.gateway.graph.threads import forget_name, refuse_at_work
-from handspan.wire import graph
-from handspan.wire.graph_answers import (
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.answers import (
     DoneAnswer,
     ExecutionMeta,
     GraphState,
@@ -27,12 +27,12 @@ from handspan.wire.graph_answers import (
 _WAITS_FOR_OTHERS = "The run waits for a person or for another client"
 
 
-async def state(doors: GraphDoors, client: Client, request: Request) -> StateAnswer:
+async def state(doors: GraphDoors, client: GraphClient, request: Request) -> StateAnswer:
     """How the thread stands: a page that was reloaded finds its open calls here."""
     return StateAnswer(await state_of(doors, client, id_of(request, "thread_id")))
 
 
-async def put_state(doors: GraphDoors, client: Client, request: Request) -> StateAnswer:
+async def put_state(doors: GraphDoors, client: GraphClient, request: Request) -> StateAnswer:
     """Append the messages of the state that is sent; the state as it is then."""
     thread_id = id_of(request, "thread_id")
     added = graph.read_state(await body_of(request))
@@ -40,7 +40,7 @@ async def put_state(doors: GraphDoors, client: Client, request: Request) -> Stat
     return StateAnswer(await state_of(doors, client, thread_id))
 
 
-async def clear_state(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
+async def clear_state(doors: GraphDoors, client: GraphClient, request: Request) -> DoneAnswer:
     """Remove all messages; what is suspended is given up, what runs is in the way."""
     thread_id, owner = id_of(request, "thread_id"), client.who.owner
     await body_of(request)  # graph.md 1.5: nothing in it counts
@@ -54,7 +54,7 @@ async def clear_state(doors: GraphDoors, client: Client, request: Request) -> Do
     return DoneAnswer(message="State cleared successfully")
 
 
-async def state_of(doors: GraphDoors, client: Client, thread_id: str) -> GraphState:
+async def state_of(doors: GraphDoors, client: GraphClient, thread_id: str) -> GraphState:
     """How the thread stands now."""
     owner = client.who.owner
     known = await doors.store.conversations.get(thread_id, owner=owner)

@@ -10,17 +10,17 @@ from handspan.gateway.graph.asking import body_of
 from handspan.gateway.graph.chunks import Chunks
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.lines import LineReader, Lines
-from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.state import state_of
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.streams import LINES, Streamed
-from handspan.wire import graph
-from handspan.wire.graph_requests import Asked
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.requests import Asked
 
 _HEADERS: Final = {"cache-control": "no-cache, no-transform"}
 
 
-async def stream(doors: GraphDoors, client: Client, request: Request) -> Response:
+async def stream(doors: GraphDoors, client: GraphClient, request: Request) -> Response:
     """Lines of JSON. What fails before the first of them is an ordinary answer."""
     lines = doors.open_streams.open(request.state.admitted.token)
     body = await body_of(request)
@@ -32,13 +32,13 @@ async def stream(doors: GraphDoors, client: Client, request: Request) -> Respons
     return Streamed(LineReader(told), LINES, _HEADERS, patience=None)
 
 
-async def _begin(doors: GraphDoors, client: Client, asked: Asked, lines: Lines, key: str) -> Lines:
+async def _begin(doors: GraphDoors, client: GraphClient, asked: Asked, lines: Lines, key: str) -> Lines:
     doors.runs.start(_run(doors, client, asked, lines, key))
     await lines.begun()
     return lines
 
 
-async def _run(doors: GraphDoors, client: Client, asked: Asked, lines: Lines, key: str) -> None:
+async def _run(doors: GraphDoors, client: GraphClient, asked: Asked, lines: Lines, key: str) -> None:
     """The run, told to its end."""
     chunks = Chunks(asked.response_granularity, lines.put, place=lines.place)
     try:

@@ -9,13 +9,13 @@ from handspan.core.messages import Message
 from handspan.core.records import SessionRecord
 from handspan.gateway.graph.asking import body_of, id_of, paging_of
 from handspan.gateway.graph.doors import GraphDoors
-from handspan.gateway.graph.runs import Client
+from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
-from handspan.wire.graph_answers import DoneAnswer, ThreadAnswer, ThreadData, ThreadsAnswer, ThreadShown
+from handspan.wire.graph.answers import DoneAnswer, ThreadAnswer, ThreadData, ThreadsAnswer, ThreadShown
 
 
-async def threads(doors: GraphDoors, client: Client, request: Request) -> ThreadsAnswer:
+async def threads(doors: GraphDoors, client: GraphClient, request: Request) -> ThreadsAnswer:
     """The owner's threads, the last active first."""
     part, owner = paging_of(request), client.who.owner
     found = await doors.store.threads.page(owner=owner, search=part.search, offset=part.offset, limit=part.limit)
@@ -23,7 +23,7 @@ async def threads(doors: GraphDoors, client: Client, request: Request) -> Thread
     return ThreadsAnswer([_shown(one, runs.get(one.id)) for one in found])
 
 
-async def thread(doors: GraphDoors, client: Client, request: Request) -> ThreadAnswer:
+async def thread(doors: GraphDoors, client: GraphClient, request: Request) -> ThreadAnswer:
     """One thread, without its messages."""
     thread_id, owner = id_of(request, "thread_id"), client.who.owner
     found = await doors.store.conversations.get(thread_id, owner=owner)
@@ -31,7 +31,7 @@ async def thread(doors: GraphDoors, client: Client, request: Request) -> ThreadA
     return ThreadAnswer(ThreadData(_shown(found, None if turn is None else turn.turn_id)))
 
 
-async def delete_thread(doors: GraphDoors, client: Client, request: Request) -> DoneAnswer:
+async def delete_thread(doors: GraphDoors, client: GraphClient, request: Request) -> DoneAnswer:
     """Remove a thread with all that belongs to it; not while it is at work."""
     thread_id = id_of(request, "thread_id")
     await body_of(request)  # graph.md 1.5: nothing in it counts
@@ -48,7 +48,7 @@ async def forget_name(doors: GraphDoors, known: SessionRecord, removed: Iterable
         doors.live.publish(known.owner, "sessions", {"session_id": known.id, "change": "renamed"})
 
 
-def refuse_at_work(doors: GraphDoors, client: Client, thread_id: str) -> None:
+def refuse_at_work(doors: GraphDoors, client: GraphClient, thread_id: str) -> None:
     """`Refusal` (409) while a run of this gateway is at work in the thread, or stands in line for it."""
     if doors.sessions.state(thread_id, client.who.owner) is not None:
         text = f"The thread {thread_id!r} is at work: wait for its run to end, or stop it (POST /v1/graph/stop)."

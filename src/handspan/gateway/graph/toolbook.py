@@ -12,9 +12,9 @@ from msgspec import Struct
 from handspan.core.errors import DefinitionError
 from handspan.core.principals import Origin
 from handspan.core.store import ToolSetBook
-from handspan.sources.browser import BrowserTool, BrowserTools
-from handspan.wire.graph_faults import BodyError, Detail
-from handspan.wire.graph_requests import OfferedTool
+from handspan.sources.graph import BrowserTool, BrowserTools
+from handspan.wire.graph.faults import BodyError, Detail
+from handspan.wire.graph.requests import OfferedTool
 
 _MOST_AT_HAND: Final = 256
 _SET_ID: Final = 16

@@ -14,7 +14,7 @@ from handspan.core.errors import WireError
 from handspan.gateway.http.bodies import pieces
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
-from handspan.wire.multipart import Began, Data, Ended, Happening, Multipart
+from handspan.wire.multipart import Began, Data, Happening, Multipart, PartEnd
 
 BINARY: Final = "application/octet-stream"
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
@@ -69,7 +69,7 @@ class UploadedFile:
         """All of it; then the rest of the form is read, in which no other file may be."""
         size = 0
         async for happening in self._form:
-            if isinstance(happening, Ended):
+            if isinstance(happening, PartEnd):
                 break
             assert isinstance(happening, Data), "a part begins when the one before it has ended"
             size += len(happening.data)

@@ -12,7 +12,7 @@ from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
 
 if TYPE_CHECKING:
-    from handspan.wire.graph_faults import Detail
+    from handspan.wire.graph.faults import Detail
 
 Header: TypeAlias = tuple[bytes, bytes]
 JSON_HEADER: Final[Header] = (b"content-type", b"application/json")
@@ -85,8 +85,8 @@ def is_graph(scope: Scope) -> bool:
 
 def graph_body(refusal: Refusal, request_id: str, at: str) -> bytes:
     """The JSON form of errors in the graph API."""
-    from handspan.wire.graph import failure  # noqa: PLC0415 - the start needs none of it
-    from handspan.wire.graph_faults import code_of  # noqa: PLC0415 - as above
+    from handspan.wire.graph.faults import code_of  # noqa: PLC0415 - as above
+    from handspan.wire.graph.reading import failure  # noqa: PLC0415 - the start needs none of it
 
     return failure(code_of(refusal.status, refusal.code), refusal.message, refusal.details, request_id, at)
 

@@ -15,7 +15,7 @@ from handspan.config.private_files import make_private
 from handspan.core.errors import HandspanError, StoreError
 from handspan.store.sqlite.faults import told
 from handspan.store.sqlite.migrations import MIGRATIONS
-from handspan.store.sqlite.writer import Job, Work, Writer
+from handspan.store.sqlite.writer import Work, WriteJob, Writer
 
 _T = TypeVar("_T")
 
@@ -121,7 +121,7 @@ class Database:
         if self._writer is None:
             future.set_exception(self._closed())
         else:
-            self._writer.put(Job(work, future))
+            self._writer.put(WriteJob(work, future))
         return future
 
     def _loop_here(self) -> asyncio.AbstractEventLoop:

@@ -27,7 +27,7 @@ Work: TypeAlias = Callable[[sqlite3.Connection], Any]
 _MOST_IN_ONE_COMMIT: Final = 500
 
 
-class Job(Struct, frozen=True):
+class WriteJob(Struct, frozen=True):
     """A work, and who waits for it."""
 
     work: Work
@@ -49,7 +49,7 @@ class Writer:
         self._file = file
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[WriteJob | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._main, name="store-writer", daemon=True)
         self.commits = 0
         """How often the disk was waited for."""
@@ -58,7 +58,7 @@ class Writer:
         """Begin to write."""
         self._thread.start()
 
-    def put(self, job: Job) -> None:
+    def put(self, job: WriteJob) -> None:
         """Let this be done soon, after everything that was put before it."""
         self._jobs.put(job)
 
@@ -77,9 +77,9 @@ class Writer:
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()
 
-    def _gathered(self) -> tuple[list[Job], bool]:
+    def _gathered(self) -> tuple[list[WriteJob], bool]:
         """What there is, but at least one; and whether there may be more."""
-        jobs: list[Job] = []
+        jobs: list[WriteJob] = []
         job = self._jobs.get()
         while job is not None:
             jobs.append(job)
@@ -91,7 +91,7 @@ class Writer:
                 return jobs, True
         return jobs, False
 
-    def _run(self, jobs: list[Job]) -> list[Outcome]:
+    def _run(self, jobs: list[WriteJob]) -> list[Outcome]:
         """Do all in one transaction; when that can't be, each in its own."""
         if not jobs:
             return []
@@ -130,7 +130,7 @@ class Writer:
         return told(error, self._file)
 
 
-def _attempt(connection: sqlite3.Connection, job: Job) -> Outcome:
+def _attempt(connection: sqlite3.Connection, job: WriteJob) -> Outcome:
     """What the work says. A refusal before anything was written is an answer; any other failure is for the group."""
     changes = connection.total_changes
     try:

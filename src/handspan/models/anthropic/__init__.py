@@ -1,0 +1,1 @@
+"""Anthropic Messages: requests, blocks, the decoder of its events, its faults."""

@@ -1,0 +1,1 @@
+"""Google Gemini: requests, answers, faults."""

@@ -1,0 +1,1 @@
+"""What both APIs of OpenAI share: media, JSON on the wire, faults."""

@@ -1,0 +1,126 @@
+"""What an error answer of an OpenAI format means, in words for a person."""
+
+import re
+from typing import Final
+
+from handspan.core.values import Json, JsonObject
+from handspan.models.model import ModelError, ModelFault
+from handspan.models.openai.wire import json_object, json_text, mended, read_json
+
+_SHOWN: Final = 300
+_SECRET: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?:sk|gsk|csk|hf|xai|pk|rk|key|nvapi)[-_]|AIza)[A-Za-z0-9_*.-]{12,}"
+    r"|(?<=provided: )\S+|(?<=[Bb]earer )\S+"
+)
+_TOO_LONG: Final = re.compile(
+    r"context.?(?:length|window|size)|maximum (?:context|prompt|input)|too many (?:input )?tokens|reduce the length"
+    r"|(?:prompt|input|request) (?:is )?too (?:long|large)|exceeds? the (?:maximum|model'?s?) number of tokens",
+    re.IGNORECASE,
+)
+_QUOTA: Final = re.compile(
+    r"insufficient[_ ](?:quota|balance|credits|funds)|exceeded your current quota|billing|out of credits",
+    re.IGNORECASE,
+)
+_REFUSED: Final = re.compile(r"content[_ ](?:policy|filter)|moderation|invalid_prompt|safety system", re.IGNORECASE)
+_UNKNOWN_MODEL: Final = re.compile(
+    r"model_not_found|model\b.*\b(?:not found|not exist|unknown)|(?:unknown|no such|invalid) model",
+    re.IGNORECASE | re.DOTALL,
+)
+_STATUSES: Final = (
+    (re.compile(r"invalid_api_key|authentication|unauthorized|permission", re.IGNORECASE), 401),
+    (re.compile(r"rate.?limit|too many requests", re.IGNORECASE), 429),
+    (re.compile(r"server_error|internal|overloaded|unavailable|timeout|capacity|upstream", re.IGNORECASE), 503),
+)
+"""For errors in the middle of a stream, which have no status: what their code or type stands for."""
+
+_REMEDIES: Final[dict[ModelFault, str]] = {
+    "auth": "The model's server refuses the key. Check that the key is right and may use this model.",
+    "quota": "The account has no credit left at the model's server. Check its plan and billing, or set another model.",
+    "unknown_model": "The model's server has no such model, or base_url is wrong. Check the model's name and base_url.",
+    "overloaded": "The model's server can't answer now. Try again a little later.",
+    "rejected": "The model's server refuses the request. Check the options that are set for this model.",
+    "too_long": "The conversation is too long for this model. Start a new session, or set a model with more context.",
+    "refused": "The model's server refuses to answer this for reasons of policy. Say it in another way.",
+}
+_RATE_LIMIT: Final = "The model's server gets more requests from this key than it allows. Wait a little and try again."
+
+
+def fault_of_answer(status: int, body: bytes) -> ModelError:
+    """The error for an answer with this status and body."""
+    read = read_json(body)
+    if isinstance(read, list) and read:  # Gemini behind the OpenAI format wraps it in a list
+        read = read[0]
+    if isinstance(read, dict):
+        return _explain(status, read)
+    text = "" if body.lstrip()[:1] == b"<" else body.decode("utf-8", "replace")  # a proxy's HTML page says nothing
+    return _error(_kind(status, text), text, status)
+
+
+def fault_in_stream(error: JsonObject) -> ModelError:
+    """The error for an error object that came in place of an answer, or in the middle of it."""
+    return _explain(None, error)
+
+
+def _explain(status: int | None, answer: JsonObject) -> ModelError:
+    inner = answer.get("error")
+    error = inner if isinstance(inner, dict) else answer
+    said = inner if isinstance(inner, str) else _said(error)
+    code, kind = error.get("code"), json_text(error.get("type"))
+    clue = f"{code if isinstance(code, str) else ''} {kind} {said}"
+    status = status or _status_of(error, f"{code} {kind}")
+    return _error(_kind(status, clue), said, status)
+
+
+def _said(error: JsonObject) -> str:
+    """The server's own words, wherever it has put them."""
+    raw = json_text(json_object(error.get("metadata")).get("raw"))  # OpenRouter: what the server behind it said
+    words: Json = error.get("message") or error.get("detail") or error.get("error") or ""
+    text = words if isinstance(words, str) else _said_by_validation(words)
+    return f"{text}: {raw}" if raw else text
+
+
+def _said_by_validation(words: Json) -> str:
+    """FastAPI servers list what is wrong: [{"loc": […], "msg": "…"}]."""
+    if isinstance(words, dict):
+        return _said(words)
+    items = [json_object(item) for item in words] if isinstance(words, list) else []
+    places = (".".join(map(str, where)) if isinstance(where := item.get("loc"), list) else "" for item in items)
+    return "; ".join(f"{place}: {json_text(item.get('msg'))}" for place, item in zip(places, items, strict=True))
+
+
+def _status_of(error: JsonObject, clue: str) -> int | None:
+    for key in ("status_code", "status", "code"):
+        value = error.get(key)
+        if isinstance(value, str) and value.isdecimal():
+            value = int(value[:3])
+        if type(value) is int and 400 <= value < 600:
+            return value
+    return next((status for pattern, status in _STATUSES if pattern.search(clue)), None)
+
+
+def _kind(status: int | None, clue: str) -> ModelFault:
+    if status in (401, 403):
+        return "auth"
+    if status == 402 or (_QUOTA.search(clue) and status in (None, 400, 429)):
+        return "quota"
+    if status == 413 or _TOO_LONG.search(clue):  # llama.cpp says 500 for it, OpenAI 429 for more than a minute allows
+        return "too_long"
+    if status is not None and (status >= 500 or status in (408, 409, 425, 429)):
+        return "overloaded"
+    if status == 404 or _UNKNOWN_MODEL.search(clue):
+        return "unknown_model"
+    return "refused" if _REFUSED.search(clue) else "rejected"
+
+
+def _error(fault: ModelFault, said: str, status: int | None) -> ModelError:
+    remedy = _RATE_LIMIT if status == 429 and fault == "overloaded" else _REMEDIES[fault]
+    quoted = _short(said)
+    number = f" {status}" if status else ""
+    answer = f" It said{number}: {quoted!r}." if quoted else f" It answered{number} without a reason." if status else ""
+    return ModelError(fault, remedy + answer, status=status)
+
+
+def _short(said: str) -> str:
+    """The server's words on one line, without anything that looks like a key (SPEC S5)."""
+    line = _SECRET.sub("…", " ".join(mended(said).split()))
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"

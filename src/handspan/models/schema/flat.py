@@ -1,0 +1,202 @@
+"""A schema made of parts (`$ref`, `allOf`) as one: what all of them ask for, side by side."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct, field
+
+from handspan.core.values import Json, JsonObject
+from handspan.models.schema.refs import References, modern
+from handspan.models.schema.report import Impossible, TooLarge, Unsayable
+
+ANNOTATIONS: Final = frozenset(("description", "title", "default", "examples", "deprecated"))
+OF_STRING: Final = (
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+)
+OF_NUMBER: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+OF_ARRAY: Final = (
+    "items",
+    "prefixItems",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "contains",
+    "minContains",
+    "maxContains",
+    "unevaluatedItems",
+)
+OF_OBJECT: Final = (
+    "properties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+    "dependentRequired",
+    "dependentSchemas",
+    "unevaluatedProperties",
+)
+KNOWN: Final = ANNOTATIONS | {"type", "enum", "not", *OF_STRING, *OF_NUMBER, *OF_ARRAY, *OF_OBJECT}
+
+_MAX_PARTS: Final = 1000
+
+
+class Cut(Unsayable):
+    """A recursive definition is written out deep enough."""
+
+    def __init__(self, target: JsonObject) -> None:
+        super().__init__("it contains itself")
+        self.target = target
+
+
+class Flat(Struct):
+    """One schema without `$ref` and `allOf`."""
+
+    trail: tuple[int, ...]
+    """The definitions that we are inside of, by identity."""
+    keywords: JsonObject = field(default_factory=dict)
+    """`const` is an enum of one; `if` holds `then` and `else` too."""
+    choices: list[tuple[str, list[Json]]] = field(default_factory=list)
+    """Each `anyOf` and `oneOf`."""
+    clashes: list[tuple[str, Json]] = field(default_factory=list)
+    """Rules that are asked for twice and can't be made into one."""
+    parts: int = 0
+    """Of how many schemas it was put together."""
+
+
+def flatten(schema: Json, references: References, trail: tuple[int, ...], unroll: int) -> Flat:
+    """Everything that the schema asks for on its own level. `Cut` when it goes deeper into itself than `unroll`."""
+    flat = Flat(trail)
+    todo, seen = deque([schema]), set[int]()
+    while todo:
+        part = todo.popleft()
+        if part is False:
+            raise Impossible("no value fits it")
+        if not isinstance(part, dict) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if len(seen) > _MAX_PARTS:
+            raise TooLarge(f"it is put together from more than {_MAX_PARTS} parts")
+        own, target = modern(part), references.target(part)
+        if isinstance(target, dict):
+            if trail.count(id(target)) > unroll:
+                raise Cut(target)
+            flat.trail = (*flat.trail, id(target))
+        if target is not None:
+            todo.appendleft(target)
+            own = own if not references.is_old else {key: own[key] for key in own if key in ANNOTATIONS}
+        parts = own.get("allOf")
+        todo.extend(parts if isinstance(parts, list) else ())
+        _merge(flat, own)
+    flat.parts = len(seen)
+    return flat
+
+
+def _merge(flat: Flat, own: JsonObject) -> None:
+    for key, value in own.items():
+        if key in ("anyOf", "oneOf") and isinstance(value, list):
+            flat.choices.append((key, value))
+        elif key == "const":
+            _put(flat, "enum", [value])
+        elif key == "if":
+            _put(flat, "if", {word: own[word] for word in ("if", "then", "else") if word in own})
+        elif key in KNOWN:
+            _put(flat, key, value)
+
+
+def _put(flat: Flat, key: str, value: Json) -> None:
+    if key == "enum" and value == []:
+        raise Impossible("no value fits its empty enum")
+    if key not in flat.keywords:
+        flat.keywords[key] = value
+    elif key == "enum" or not is_same(flat.keywords[key], value):
+        combine = _COMBINED.get(key)
+        if combine is not None:
+            flat.keywords[key] = combine(flat.keywords[key], value)
+        elif key not in ANNOTATIONS:
+            flat.clashes.append((key, value))
+
+
+def is_same(one: Json, other: Json) -> bool:
+    """Whether two values are the same for JSON, where true is not 1."""
+    return one is other or (one == other and isinstance(one, bool) == isinstance(other, bool))
+
+
+def types_of(value: Json) -> list[str]:
+    """The types that a `type` names."""
+    names = value if isinstance(value, list) else [value]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _both(one: Json, other: Json) -> Json:
+    return False if one is False or other is False else {"allOf": [one, other]}
+
+
+def _each(one: Json, other: Json) -> Json:
+    """Properties by name: what both describe has to fit both."""
+    assert isinstance(one, dict) and isinstance(other, dict)  # the schema was checked
+    merged = dict(one)
+    for name, schema in other.items():
+        known = merged.get(name, schema)
+        merged[name] = schema if is_same(known, schema) else _both(known, schema)
+    return merged
+
+
+def _united(one: Json, other: Json) -> Json:
+    assert isinstance(one, list) and isinstance(other, list)  # the schema was checked
+    return [*one, *(item for item in other if item not in one)]
+
+
+def _shared_types(one: Json, other: Json) -> Json:
+    first, second = types_of(one), types_of(other)
+    shared = [name for name in first if name in second or (name == "integer" and "number" in second)]
+    shared += [name for name in second if name == "integer" and "number" in first and name not in first]
+    if not shared:
+        raise Impossible(f"no value is of type {' or '.join(first)} and of type {' or '.join(second)} at once")
+    return list[Json](shared)
+
+
+def _shared_values(one: Json, other: Json) -> Json:
+    assert isinstance(one, list) and isinstance(other, list)  # the schema was checked
+    shared = [value for value in one if any(is_same(value, choice) for choice in other)]
+    if not shared:
+        raise Impossible("no value is in each of its enums")
+    return shared
+
+
+def _larger(one: Json, other: Json) -> Json:
+    return max(one, other, key=_number)
+
+
+def _smaller(one: Json, other: Json) -> Json:
+    return min(one, other, key=_number)
+
+
+def _number(value: Json) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _texts(one: Json, other: Json) -> Json:
+    return f"{one} {other}" if one and other else one or other
+
+
+_COMBINED: Final[dict[str, Callable[[Json, Json], Json]]] = {
+    "properties": _each,
+    "required": _united,
+    "type": _shared_types,
+    "enum": _shared_values,
+    "items": _both,
+    "additionalProperties": _both,
+    "description": _texts,
+    "uniqueItems": lambda one, other: bool(one or other),
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), _larger),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), _smaller),
+}

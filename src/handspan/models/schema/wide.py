@@ -1,0 +1,101 @@
+"""A schema for an API that takes nearly all of JSON Schema: OpenAI without strict, and Anthropic (SPEC M3)."""
+
+from typing import Final
+
+from handspan.core.values import Json, JsonObject
+from handspan.models.schema.dialects import WideDialect
+from handspan.models.schema.flat import ANNOTATIONS, KNOWN, types_of
+from handspan.models.schema.refs import References, modern
+from handspan.models.schema.report import Impossible, Report, Unsayable, described, named
+from handspan.models.schema.root import plain_root
+
+_ONE: Final = frozenset(
+    (
+        *("items", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains", "propertyNames"),
+        *("not", "if", "then", "else", "contentSchema"),
+    )
+)
+_SEVERAL: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+_BY_NAME: Final = frozenset(("patternProperties", "dependentSchemas"))
+_TAKEN: Final = KNOWN | _ONE | _SEVERAL | _BY_NAME | {"const"}
+
+
+def widely(root: JsonObject, dialect: WideDialect, report: Report) -> JsonObject:
+    """The schema as this API takes it. `Unsayable` when it does not."""
+    writer = _Writer(References(root), dialect, report)
+    plain = plain_root(writer.references, root, report)
+    lowered = writer.schema(plain.keywords, "")
+    lowered.setdefault("properties", {})
+    description = plain.keywords.get("description")
+    if text := described(description if isinstance(description, str) else "", plain.words):
+        lowered["description"] = text
+    definitions: JsonObject = {
+        name: writer.schema(target, name) for name, target in writer.references.unwritten()
+    }  # written after the root, since only then is it known which are needed
+    return lowered | ({"$defs": definitions} if definitions else {})
+
+
+class _Writer:
+    """Copies a schema, with references that still lead somewhere and without what no model needs."""
+
+    def __init__(self, references: References, dialect: WideDialect, report: Report) -> None:
+        self.references = references
+        self._dialect = dialect
+        self._report = report
+
+    def schema(self, given: Json, path: str) -> JsonObject:
+        if not isinstance(given, dict):
+            return {} if given is not False else {"not": {}}
+        own, target = modern(given), self.references.target(given)
+        if target is not None and self.references.is_old:
+            own = {key: own[key] for key in own if key in ANNOTATIONS}
+        written: JsonObject = {}
+        for key, value in own.items():
+            if key in _TAKEN:
+                written[key] = self._value(key, value, path)
+        if isinstance(own.get("properties"), dict):
+            written.update(self._properties(own, path))
+        if target is not None:
+            written.update(self._reference(target))
+        if self._dialect.needs_items and "array" in types_of(own.get("type")):
+            written.setdefault("items", {})
+        return written
+
+    def _reference(self, target: Json) -> JsonObject:
+        if isinstance(target, dict):
+            return {"$ref": self.references.pointer(target)}
+        return {} if target is True else {"not": {}}
+
+    def _value(self, key: str, value: Json, path: str) -> Json:
+        if key in _ONE:
+            inner = f"{path}[]" if key == "items" else path
+            return value if isinstance(value, bool) else self.schema(value, inner)
+        if key in _SEVERAL and isinstance(value, list):
+            return [self.schema(item, path) for item in value]
+        if key in _BY_NAME and isinstance(value, dict):
+            return {name: self.schema(item, path) for name, item in value.items()}
+        return value
+
+    def _properties(self, own: JsonObject, path: str) -> JsonObject:
+        """The properties that can be said, and which of them are required."""
+        given, required = own["properties"], own.get("required")
+        assert isinstance(given, dict)  # the caller looked
+        needed = required if isinstance(required, list) else []
+        properties: JsonObject = {}
+        for name, schema in given.items():
+            inner = f"{path}.{name}" if path else name
+            try:
+                self._check_name(name, inner)
+                if schema is False:
+                    raise Impossible("no value fits it")
+                properties[name] = self.schema(schema, inner)
+            except Unsayable as reason:
+                if name in needed:
+                    raise
+                self._report.lose(inner, f"it is left out: {reason}")
+        return {"properties": properties}
+
+    def _check_name(self, name: str, path: str) -> None:
+        pattern = self._dialect.parameter_name
+        if pattern is not None and not pattern.fullmatch(name):
+            raise Unsayable(f"{named(path)}: this API takes only names that match {pattern.pattern!r}")

@@ -1,0 +1,144 @@
+"""A skill from its file: `SKILL.md` with front matter, or the older `skill.json` with `prompt.md` (SPEC A3).
+
+Pure: bytes in, a `Skill` or a `SkillError` out. What a file says is bounded in size and depth, loaded without running
+anything, and cleaned before anybody reads it.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.clean import visible
+from handspan.core.errors import ToolError, WireError
+from handspan.core.values import JsonObject
+from handspan.skills.fields import Fields, SkillError
+from handspan.skills.front_matter import MAX_DEPTH, read_front_matter
+from handspan.skills.text import cleaned, filled, variables_in
+from handspan.wire import strict_json
+
+MAX_BYTES: Final = 50 * 1024
+MAX_FILLED: Final = 100 * 1024
+"""Characters of instructions with all variables filled in."""
+
+_FENCE: Final = "---"
+_FREE_INPUT: Final = "args"
+"""The variable of a skill that declares none: whatever the caller wants to say."""
+
+
+class Skill(Struct, frozen=True):
+    """Instructions for one kind of work, and the tools that are used for it."""
+
+    name: str
+    description: str = ""
+    version: str = ""
+    variables: tuple[str, ...] = ()
+    """What stands as `{{name}}` in the instructions and is still to be filled in."""
+    allowed_tools: tuple[str, ...] | None = None
+    """Globs: what the toolbox is while this is on. None changes nothing, empty means none (as in SPEC R7)."""
+    argument_hint: str = ""
+    user_invocable: bool = False
+    """Whether fronts offer it to people as a command."""
+    disable_model_invocation: bool = False
+    """Whether the model may not switch it on."""
+    metadata: JsonObject = {}
+    """The keys that we do not know."""
+    instructions: str = ""
+    fingerprint: str = ""
+    """Of the bytes that a person has agreed to."""
+
+
+def parse_skill(data: bytes, file: str = "SKILL.md") -> Skill:
+    """The skill that this file holds; `SkillError` names the file, the line where known, and the remedy."""
+    front, first_line, body = _split(_text(data, file), file)
+    return _skill(read_front_matter(front, first_line, file), body, _fingerprint(data))
+
+
+def parse_legacy(manifest: bytes, prompt: bytes, file: str = "skill.json") -> Skill:
+    """The skill of a `skill.json` and the `prompt.md` beside it; `SkillError` as for a SKILL.md."""
+    _text(manifest, file)
+    try:
+        values = strict_json.parse(manifest, max_depth=MAX_DEPTH)
+    except WireError as error:
+        raise SkillError(file, None, str(error).removesuffix(".")) from None
+    if not isinstance(values, dict):
+        raise SkillError(file, None, f"it must be a JSON object with a 'name', not {type(values).__name__}")
+    body = _text(prompt, file.removesuffix("skill.json") + "prompt.md")
+    return _skill(Fields(file, values.items()), body, _fingerprint(manifest, prompt))
+
+
+def fill(skill: Skill, values: Mapping[str, str]) -> Skill:
+    """The skill with its variables filled in; `invalid_arguments` says which are missing, unknown or too long.
+
+    A skill without variables takes one value, `args`: it stands where the instructions say `{{args}}`, or at the end.
+    """
+    _check_values(skill, values)
+    template = skill.instructions
+    if not skill.variables and _FREE_INPUT in values and _FREE_INPUT not in variables_in(template):
+        template = f"{template}\n\nArguments: {{{{{_FREE_INPUT}}}}}"
+    length = len(template) + sum(len(values.get(name, "")) for name in variables_in(template))
+    if length > MAX_FILLED:
+        problem = f"with these values it would have {length} characters; at most {MAX_FILLED} are taken. Say less"
+        raise ToolError("invalid_arguments", f"Skill {skill.name!r} can't be filled in: {problem}.")
+    return msgspec.structs.replace(skill, variables=(), instructions=filled(template, values))
+
+
+def _check_values(skill: Skill, values: Mapping[str, str]) -> None:
+    takes = skill.variables or (_FREE_INPUT,)
+    unknown = [f"has no variable {name!r}" for name in values if name not in takes]
+    missing = [f"needs a value for {name!r}" for name in skill.variables if name not in values]
+    if problems := (unknown + missing)[:5]:
+        raise ToolError(
+            "invalid_arguments",
+            f"Skill {skill.name!r} {', '.join(problems)}. Its arguments are: {', '.join(map(repr, takes))}.",
+        )
+
+
+def _skill(fields: Fields, body: str, fingerprint: str) -> Skill:
+    return Skill(
+        name=fields.name(),
+        description=fields.text("description"),
+        version=fields.text("version"),
+        variables=fields.variables(),
+        allowed_tools=fields.globs(),
+        argument_hint=fields.text("argument_hint"),
+        user_invocable=fields.flag("user_invocable"),
+        disable_model_invocation=fields.flag("disable_model_invocation"),
+        metadata=fields.rest(),
+        instructions=cleaned(body).strip(),
+        fingerprint=fingerprint,
+    )
+
+
+def _fingerprint(*parts: bytes) -> str:
+    lengths = ",".join(str(len(part)) for part in parts)
+    return hashlib.sha256(b"".join((f"{lengths}:".encode(), *parts))).hexdigest()
+
+
+def _text(data: bytes, file: str) -> str:
+    """The bytes as text with one kind of line end."""
+    if len(data) > MAX_BYTES:
+        raise SkillError(file, None, f"it is too large: at most {MAX_BYTES} bytes are taken. Say it shorter")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SkillError(file, line, f"it is not UTF-8 ({error.reason}). Save it as UTF-8") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+
+
+def _split(text: str, file: str) -> tuple[str, int, str]:
+    """Front matter, the number of its first line, and the body."""
+    lines = text.split("\n")
+    opening = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    if lines[opening].rstrip() != _FENCE:
+        raise SkillError(
+            file, opening + 1, "the front matter is missing. Begin with a line '---', as in '---\\nname: x'"
+        )
+    for closing in range(opening + 1, len(lines)):
+        if lines[closing].rstrip() == _FENCE:
+            front = visible("\n".join(lines[opening + 1 : closing]))
+            return front, opening + 2, "\n".join(lines[closing + 1 :])
+    raise SkillError(file, opening + 1, "the front matter has no end. Close it with a line '---'")

@@ -1,0 +1,62 @@
+"""The tool with which a model switches a skill on by name: `use_skill` (SPEC A3)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias, cast
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import ToolError
+from handspan.core.tool import READ_ONLY, ToolSpec
+from handspan.core.values import Arguments, JsonObject
+from handspan.skills.file import Skill, fill
+from handspan.skills.skills import Skills
+
+SwitchOn: TypeAlias = Callable[[str, Skill], Awaitable[None]]
+"""Remembers for a session that this skill, with its variables filled in, is on from the next round."""
+
+
+class UseSkill:
+    """Switches a skill on and gives its instructions."""
+
+    spec: Final = ToolSpec(
+        name="use_skill",
+        description="Switch on a skill by its name and get its instructions, to be followed from then on.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The skill's name."},
+                "arguments": {
+                    "type": "object",
+                    "description": "Values for the skill's variables by name; a skill without variables takes 'args'.",
+                    "additionalProperties": {"type": "string", "maxLength": 20000},
+                },
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+        timeout=10.0,
+        # It changes nothing but what the agent may do, and a skill that is on never lifts a read-only mode.
+        annotations=READ_ONLY,
+    )
+
+    def __init__(self, skills: Skills, on: SwitchOn) -> None:
+        self._skills = skills
+        self._on = on
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
+        """The instructions with their variables filled in, and the tools there are while the skill is on."""
+        values = cast(dict[str, str], arguments.get("arguments", {}))
+        await self._skills.refresh()
+        skill = await asyncio.to_thread(self._prepared, str(arguments["name"]), values)
+        await self._on(ctx.session, skill)
+        answer: JsonObject = {"skill": skill.name, "instructions": skill.instructions}
+        return answer if skill.allowed_tools is None else answer | {"tools": list(skill.allowed_tools)}
+
+    def _prepared(self, name: str, values: dict[str, str]) -> Skill:
+        skill = self._skills.find(name)
+        if skill.disable_model_invocation:
+            raise ToolError(
+                "policy_denied",
+                f"Skill {name!r} is not for a model to switch on. Ask the person to do it, or go on without it.",
+            )
+        return fill(skill, values)

@@ -1,0 +1,78 @@
+"""What a peer's answer means for the call: a success with what came along, or a failure in our words (ws.md 5)."""
+
+import binascii
+from base64 import b64decode
+from typing import Final
+
+import msgspec
+
+from handspan.core.artifacts import Artifacts
+from handspan.core.clean import visible
+from handspan.core.context import ToolContext
+from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
+from handspan.core.results import Attachment, Success
+from handspan.core.values import Json
+from handspan.sources.ws.calls import Lost, Outcome, Silent
+from handspan.wire.ws_frames import Fault, Part, Result
+
+_CODES_OF_CLIENTS: Final[frozenset[str]] = frozenset(
+    (
+        "permission_denied",
+        "permission_denied_forever",
+        "auth_required",
+        "invalid_arguments",
+        "tool_not_found",
+        "timeout",
+        "rate_limited",
+        "busy",
+        "cancelled",
+        "file_not_found",
+        "network_error",
+        "unknown_outcome",
+        "execution_failed",
+    )
+)
+"""ws.md 5.5: what a client may say of a failure. Any other word is `execution_failed`."""
+
+
+async def read_outcome(answer: Outcome, name: str, ctx: ToolContext) -> Success:
+    """The outcome as a success with what came along; `ToolError` for every kind of failure."""
+    match answer:
+        case Result(success=True, output=output, parts=parts):
+            return Success(output, tuple([await attachment(part, ctx.artifacts, ctx.who.owner) for part in parts]))
+        case Result(output=output, error=error):
+            raise ToolError("execution_failed", _said(error) or _said(output) or f"Tool {name!r} failed.")
+        case Fault(error=error, code=code):
+            raise ToolError(code_of_client(code), _said(error) or f"Tool {name!r} failed and did not say why.")
+        case Silent(seconds=seconds):
+            text = f"Tool {name!r} timed out: its client gave no sign of life for {seconds:.3g} s."
+            raise ToolError("timeout", text)
+        case Lost(was_sent=True, why=why):
+            text = f"{why} after it was asked to run {name!r}: nobody knows what came of it."
+            raise ToolError("unknown_outcome", f"{text} Look before you call it again.")
+        case Lost(why=why):
+            raise ToolError("disconnected", f"{why} before it was asked to run {name!r}: it is safe to call it again.")
+
+
+def code_of_client(said: Json) -> ErrorCode:
+    """What a client says of a failure, if it may say that; else `execution_failed`."""
+    for code in ERROR_TYPES:
+        if code == said and said in _CODES_OF_CLIENTS:
+            return code
+    return "execution_failed"
+
+
+async def attachment(part: Part, artifacts: Artifacts, owner: str) -> Attachment:
+    """What came along with a result: here, or as an upload. `ToolError` when it can't be had."""
+    if part.artifact:
+        ref = await artifacts.get(part.artifact, owner=owner)
+        return Attachment(part.kind, part.media_type, artifact=ref, name=part.name)
+    try:
+        return Attachment(part.kind, part.media_type, b64decode(part.data, validate=True), name=part.name)
+    except (binascii.Error, ValueError):
+        raise ToolError("execution_failed", "The client's answer has a part that is not base64.") from None
+
+
+def _said(words: Json) -> str:
+    text = words if isinstance(words, str) else "" if words is None else msgspec.json.encode(words).decode()
+    return visible(text)

@@ -1,0 +1,183 @@
+"""Tools at the other end of a connection: a phone's, a bridge's, a chat client's (SPEC W; ws.md 4).
+
+`RemoteTools` keeps the tools of one peer right in the registry while its link is up; `RemoteTool` is a tool like any
+other, whose `run` asks the peer.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from handspan.core.clean import visible
+from handspan.core.context import ToolContext
+from handspan.core.errors import DefinitionError, HandspanError
+from handspan.core.names import outside_name
+from handspan.core.principals import Origin, Scope
+from handspan.core.questions import Questions
+from handspan.core.results import Success
+from handspan.core.tool import DEFAULT_TIMEOUT, Handling, ToolSpec
+from handspan.core.values import Arguments, Json
+from handspan.registry.registry import Registry
+from handspan.sources.offers import Interned, OfferRules, Schema, annotations_of
+from handspan.sources.ws.calls import RemoteCall, RemoteCalls
+from handspan.sources.ws.outcome import read_outcome
+from handspan.wire.ws import name_of, read_offer
+from handspan.wire.ws_frames import Offer, Rejected, Result, ToolsRegistered
+
+
+class RemoteTool:
+    """A tool whose code runs at the other end."""
+
+    __slots__ = ("_calls", "_schema", "idle", "own_name", "spec")
+
+    def __init__(self, spec: ToolSpec, own_name: str, schema: Schema, tools: "RemoteTools") -> None:
+        self.spec = spec
+        self.own_name = own_name
+        self._schema = schema  # shared with every tool that has the same, as long as there is one
+        self._calls = tools.calls
+        self.idle = spec.timeout if "progress" in tools.calls.can else None
+        """With progress the tool's own time is kept here, and begins anew each time."""
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
+        """What the client answers."""
+        calls = self._calls
+        call = RemoteCall(
+            ctx.call_id, self.own_name, arguments, ctx.deadline, ctx.progress, self.idle, calls.new_outcome()
+        )
+        try:
+            calls.ask(call)
+            answer = await call.outcome
+        except asyncio.CancelledError:
+            is_late = ctx.deadline is not None and ctx.deadline.at <= time.monotonic()
+            calls.cancel(call, "timeout" if is_late else "aborted")
+            raise
+        finally:
+            calls.forget(call)
+        if type(answer) is Result and answer.success and not answer.parts:
+            return answer.output
+        return await read_outcome(answer, self.spec.name, ctx)
+
+
+class RemoteTools:
+    """The tools of one peer. `register` puts them where its sessions find them, `close` takes all of them back."""
+
+    __slots__ = ("_interned", "_registry", "_tools", "calls", "namespace", "origin", "questions", "rules", "scope")
+
+    def __init__(
+        self,
+        registry: Registry,
+        interned: Interned,
+        rules: OfferRules,
+        calls: RemoteCalls,
+        questions: Questions | None,
+        origin: Origin,
+        scope: Scope,
+        namespace: str = "",
+    ) -> None:
+        self._registry = registry
+        self._interned = interned
+        self._tools: dict[str, RemoteTool] = {}
+        """By the client's own names."""
+        self.rules = rules
+        self.calls = calls
+        self.questions = questions
+        self.origin = origin
+        self.scope = scope
+        self.namespace = namespace
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    @property
+    def names(self) -> list[str]:
+        """The names under which models know them."""
+        return [tool.spec.name for tool in self._tools.values()]
+
+    def find(self, own_name: str) -> RemoteTool | None:
+        """The tool that the client calls so."""
+        return self._tools.get(own_name)
+
+    def register(self, offered: Sequence[Json]) -> ToolsRegistered:
+        """Add these, or put them in place of those of the same name; says which were not taken, and why."""
+        rejected: list[Rejected] = []
+        for one in offered:
+            try:
+                self._put(read_offer(one))
+            except HandspanError as error:
+                rejected.append(Rejected(visible(name_of(one))[:128], str(error)))
+        return ToolsRegistered(len(offered), len(self._tools), rejected)
+
+    def take_up(self) -> None:
+        """Ask again what an earlier life of this gateway had asked of tools that are back now."""
+        for own_name, tool in self._tools.items():
+            self.calls.named(tool.spec.name, own_name)
+
+    def unregister(self, names: Sequence[str]) -> int:
+        """Take these back; how many there were."""
+        gone = [tool for name in names if (tool := self._tools.pop(name, None)) is not None]
+        for tool in gone:
+            self._registry.unregister(tool.spec.name, self.scope)
+        return len(gone)
+
+    def offered(self) -> list[Json]:
+        """The tools as the client gave them."""
+        return [
+            {"name": name, "description": tool.spec.description, "parameters": tool.spec.parameters}
+            for name, tool in self._tools.items()
+        ]
+
+    def fingerprints(self) -> dict[str, str]:
+        """The identity of each definition, by the client's own name (SPEC T5)."""
+        # Without the label, which a person may change; and nothing is kept of it in the spec.
+        return {name: structs.replace(tool.spec, name=name).fingerprint for name, tool in self._tools.items()}
+
+    def close(self) -> int:
+        """Take all of them back, from everywhere, at once (SPEC W4)."""
+        self._tools.clear()
+        return self._registry.unregister_by_source(self.origin)
+
+    def _put(self, offer: Offer) -> None:
+        self._check(offer)
+        schema = self._interned.schema(offer.parameters)
+        self.rules.check_schema(schema)
+        spec = ToolSpec(
+            outside_name(offer.name, self.namespace),
+            visible(offer.description),
+            schema.parameters,
+            tuple(offer.permissions),
+            DEFAULT_TIMEOUT if offer.timeout is None else offer.timeout,
+            offer.version,
+            annotations_of(offer.annotations),
+        )
+        tool = RemoteTool(spec, offer.name, schema, self)
+        self._take_over(spec.name)
+        self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
+        self._tools[offer.name] = tool
+
+    def _handling(self, spec: ToolSpec, schema: Schema) -> Handling:
+        can = self.calls.can
+        return Handling(
+            "loop",
+            "connection",
+            outlives="resume" in can,
+            longest=self.rules.longest_call if "progress" in can else spec.timeout,
+            asks_itself=self.questions is None,  # the client asks when the request comes
+            questions=self.questions,
+            validator=schema.validator,
+        )
+
+    def _check(self, offer: Offer) -> None:
+        most = self.rules.limits.tools
+        if offer.name not in self._tools and len(self._tools) >= most:
+            raise DefinitionError(f"A client may have {most} tools here, and has them.")
+        self.rules.check(offer.name, offer.description, offer.permissions)
+
+    def _take_over(self, name: str) -> None:
+        """A newer connection of the same session has the say: the older one may be dead and not know it yet."""
+        if self.scope.kind != "session":
+            return
+        holder = self._registry.holder(name, self.scope)
+        if holder is not None and holder != self.origin and (holder.kind, holder.name) == ("remote", self.origin.name):
+            self._registry.unregister(name, self.scope)

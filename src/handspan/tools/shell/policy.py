@@ -1,0 +1,220 @@
+"""The command policy (SPEC S3): may this command run? A pure answer; nothing is looked up or run.
+
+Every visible part is judged: each command of a list or pipe, inside substitutions, behind assignments, and what
+wrappers such as `env`, `xargs`, `find -exec` or `sh -c` would run. What can't be read with certainty is refused.
+
+The policy guards against accidents. It is no boundary: its default list holds interpreters, and what those do is not
+visible in a command line. The sandbox is the boundary.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from handspan.core.errors import ToolError
+from handspan.tools.shell.parts import Script, SimpleCommand, Unreadable, Word, literal_words
+from handspan.tools.shell.words import read_script
+from handspan.tools.shell.wrappers import Computed, what_it_runs
+
+DEFAULT_ALLOWLIST: Final = (
+    *("echo", "cat", "ls", "pwd", "head", "tail", "wc", "grep", "find", "sort", "uniq", "diff", "date", "env"),
+    *("true", "false", "test", "which", "basename", "dirname", "stat", "file", "readlink"),
+    *("sed", "awk", "cut", "tr", "tee", "xargs"),
+    *("mkdir", "cp", "mv", "touch", "rm", "ln", "chmod"),
+    *("cd", "export", "source", "type", "command"),
+    *("git", "cargo", "rustc", "npm", "npx", "node", "python", "python3"),
+    *("weft", "claude-flow"),
+)
+DANGEROUS_PATTERNS: Final = (
+    "rm -rf /",
+    "sudo ",
+    "mkfs",
+    "dd if=",
+    ":(){ :|:& };:",
+    "chmod 777 /",
+    "> /dev/sd",
+    "shutdown",
+    "reboot",
+    "poweroff",
+    "format c:",
+)
+MOST_BYTES: Final = 65_536
+SETTING: Final = "tools.command_policy.allowlist"
+
+_SYSTEM_FOLDERS: Final = frozenset(("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"))
+_OTHER_NAMES: Final = {"[": "test", ":": "true", ".": "source"}
+_DECIDE_WHAT_RUNS: Final = frozenset(("PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "PS4"))
+_MOST_NESTING: Final = 16
+_UNREADABLE: Final = r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]"
+
+
+class CommandPolicy(Struct, frozen=True):
+    """Which commands may run. Empty lists mean the defaults; the dangerous patterns are refused whatever is listed."""
+
+    mode: Literal["allowlist", "denylist"] = "allowlist"
+    allowlist: tuple[str, ...] = ()
+    """Names of programs, or full paths of programs outside the system's folders."""
+    denylist: tuple[str, ...] = ()
+    """Pieces of text, in any case. In allow-list mode they count too when there are any."""
+
+    def judge_text(self, command: str) -> Script:
+        """What a shell would run for this text; `ToolError` (`policy_denied`) when it may not."""
+        check_readable([command])
+        return self._judge_text(command, 0)
+
+    def judge_argv(self, argv: Sequence[str]) -> None:
+        """Refuse these words, run as they are without a shell, with `ToolError` (`policy_denied`) when they may not."""
+        check_readable(argv)
+        self._refuse_patterns([" ".join(argv)])
+        self._judge_words(literal_words(tuple(argv)), 0)
+
+    def allows(self, name: str) -> bool:
+        """The allow list, or its default, has this name."""
+        return name in (self.allowlist or DEFAULT_ALLOWLIST)
+
+    def _judge_text(self, command: str, nesting: int) -> Script:
+        self._refuse_patterns([command])  # before anything else, also for a text that can't be read
+        try:
+            script = read_script(command)
+        except Unreadable as error:
+            raise _refusal(
+                f"command not allowed: {_short(command)}: {error}, so it can't be judged. Write it more simply, "
+                "or put it into several calls."
+            ) from error
+        self._refuse_patterns(map(str, script.parts))
+        for part in script.parts:
+            self._judge_part(part, nesting)
+        return script
+
+    def _judge_part(self, part: SimpleCommand, nesting: int) -> None:
+        start = 0
+        while start < len(part.words) and part.words[start].assigns:
+            self._judge_assignment(part.words[start])
+            start += 1
+        self._judge_words(part.words[start:], nesting)
+
+    def _judge_words(self, words: Sequence[Word], nesting: int) -> None:
+        """Judge a command without assignments before it, then what it would run in turn."""
+        if nesting > _MOST_NESTING:
+            raise _refusal(f"command not allowed: commands that run commands, more than {_MOST_NESTING} deep.")
+        if not words:
+            return
+        if pattern := _meant_by([word.text for word in words]):
+            raise _danger(" ".join(word.text for word in words), pattern)
+        name = self._judge_name(words[0])
+        try:
+            runs = what_it_runs(name, words[1:])
+        except Computed as error:
+            if self.mode == "denylist":
+                return  # hidden from this policy: no promise (the patterns have seen the text)
+            raise _refusal(
+                f"command not allowed: what {name!r} runs can't be judged: {error}. "
+                "Write it out literally, or run it directly."
+            ) from error
+        for word in runs.assignments:
+            self._judge_assignment(word)
+        for inner in runs.commands:
+            self._judge_words(inner, nesting + 1)
+        for text in runs.texts:
+            self._judge_text(text, nesting + 1)
+
+    def _judge_name(self, word: Word) -> str:
+        """The program's plain name."""
+        folder, slash, name = word.text.rpartition("/")
+        name = _OTHER_NAMES.get(name, name)
+        if self.mode == "denylist":
+            return name
+        if not word.literal:
+            raise _refusal(
+                f"command not allowed: {_short(word.text)}: the command's name is computed. Write it out literally."
+            )
+        is_ours = not slash or folder in _SYSTEM_FOLDERS
+        if not (is_ours and self.allows(name)) and not (slash and self.allows(word.text)):
+            listed = " ".join(self.allowlist or DEFAULT_ALLOWLIST)
+            raise _refusal(
+                f"command not allowed: {_short(word.text)}. Allowed are: {listed}. "
+                f"A person can allow more in the setting {SETTING}."
+            )
+        return name
+
+    def _judge_assignment(self, word: Word) -> None:
+        name = word.assigns
+        if self.mode == "allowlist" and (name in _DECIDE_WHAT_RUNS or name.startswith("LD_")):
+            raise _refusal(
+                f"command not allowed: {_short(word.text)}: {name!r} decides which programs run. Leave it out."
+            )
+
+    def _refuse_patterns(self, texts: Iterable[str]) -> None:
+        seen = [(text, _normal(text)) for text in texts]
+        for text, normal in seen:
+            for pattern in DANGEROUS_PATTERNS:
+                if _is_in(pattern, normal):
+                    raise _danger(text, pattern)
+        for text, normal in seen:
+            for pattern in self.denylist:
+                if _is_in(pattern, normal):
+                    raise _refusal(
+                        f"command blocked: {_short(text)} (matched pattern: {pattern}). Do without it; "
+                        "a person can change the setting tools.command_policy.denylist."
+                    )
+
+
+def check_readable(words: Sequence[str]) -> None:
+    """Refuse what no program can be started with, and what only hides things from a reader."""
+    if sum(map(len, words)) > MOST_BYTES or sum(len(word.encode(errors="replace")) for word in words) > MOST_BYTES:
+        raise ToolError(
+            "invalid_arguments",
+            f"The command is longer than {MOST_BYTES} bytes: write what is long into a file first and name that file.",
+        )
+    for word in words:
+        if found := re.search(_UNREADABLE, word):
+            raise ToolError(
+                "invalid_arguments", f"The command holds the control character {found[0]!r}: write it without."
+            )
+    if not "".join(words[:1]).strip():
+        raise ToolError("invalid_arguments", "The command is empty: give the command to run.")
+
+
+def _meant_by(argv: Sequence[str]) -> str:
+    """The dangerous pattern that these words amount to, however they are written."""
+    name, options = argv[0].rpartition("/")[2], argv[1:]
+    letters = "".join(option[1:] for option in options if option.startswith("-") and not option.startswith("--"))
+    is_absolute = any(option.startswith("/") for option in options)
+    match name:
+        case "rm" if is_absolute:
+            recursive = "r" in letters or "R" in letters or "--recursive" in options
+            return "rm -rf /" if recursive and ("f" in letters or "--force" in options) else ""
+        case "chmod" if is_absolute and {"777", "0777", "a+rwx", "a=rwx", "ugo+rwx"} & set(options):
+            return "chmod 777 /"
+        case "dd" if any(option.startswith("if=") for option in options):
+            return "dd if="
+        case "sudo":
+            return "sudo "
+    return ""
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _is_in(pattern: str, seen: str) -> bool:
+    """`seen` holds the pattern, spaces around the shell's own signs left aside."""
+    wanted = " ".join(pattern.lower().split()) + (" " if pattern.endswith(" ") else "")
+    return wanted in seen or ("(" in pattern and wanted.replace(" ", "") in seen.replace(" ", ""))
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 200 else f"{text[:200]}…")
+
+
+def _danger(text: str, pattern: str) -> ToolError:
+    return _refusal(
+        f"dangerous command: {_short(text)} (matched pattern: {pattern}). This is never allowed: "
+        "do it another way, with paths that are relative to the workspace."
+    )
+
+
+def _refusal(message: str) -> ToolError:
+    return ToolError("policy_denied", message)

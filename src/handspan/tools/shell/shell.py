@@ -1,0 +1,265 @@
+"""Commands as tools: `exec_shell` for a command line, `spawn` for one program with its arguments (SPEC B, S3).
+
+With an active sandbox a command line runs by `sh -c` inside it, after the policy judged every visible part. Without
+one, only the short list of `literal_commands` runs, as literal words without a shell. `unsafe_shell_without_sandbox`
+gives a command line to the machine's own shell, with nothing but the policy between it and the machine.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, cast
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import ToolError
+from handspan.core.tool import Annotations, Tool, ToolSpec
+from handspan.core.values import Arguments, JsonObject
+from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE
+from handspan.tools.processes import Finished, Launch, find_program, run
+from handspan.tools.sandbox import Sandbox
+from handspan.tools.shell.literal_commands import PLAIN_COMMANDS, check_plain
+from handspan.tools.shell.policy import CommandPolicy
+
+MOST_SECONDS: Final = 300.0
+MOST_SPAWNS: Final = 5
+_SHELL_SECONDS: Final = 30.0
+_SPAWN_SECONDS: Final = 60.0
+_ROOM: Final = 10.0
+"""What the engine's limit leaves to the tool's own, so that a late command still gets its output told."""
+_TOLD_CHARACTERS: Final = 8_000
+_PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+_TIMEOUT_SCHEMA: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
+_EFFECTS: Final = Annotations(destructive=True)
+
+_SHELL_SPEC: Final = ToolSpec(
+    name="exec_shell",
+    description="Run a shell command in the workspace and get its exit code, standard output and standard error.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "command": {
+                "type": "string",
+                "minLength": 1,
+                "description": "The command line. It starts in the workspace: use paths relative to it.",
+            },
+            "timeout": {
+                **_TIMEOUT_SCHEMA,
+                "description": "Seconds after which the command is killed: 30 unless given, at most 300.",
+            },
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    },
+    permissions=("shell",),
+    timeout=MOST_SECONDS + _ROOM,
+    annotations=_EFFECTS,
+)
+
+_SPAWN_SPEC: Final = ToolSpec(
+    name="spawn",
+    description="Run one program with its arguments, without a shell, and get its exit code and output.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "minLength": 1, "description": "The program's name, such as 'git'."},
+            "args": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Its arguments, each as it is: no quoting, no variables, no globs.",
+            },
+            "description": {"type": "string", "description": "What this is for, in words for people."},
+            "timeout": {
+                **_TIMEOUT_SCHEMA,
+                "description": "Seconds after which the program is killed: 60 unless given, at most 300.",
+            },
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    },
+    permissions=("shell",),
+    timeout=MOST_SECONDS + _ROOM,
+    annotations=_EFFECTS,
+)
+
+
+def shell_tools(
+    workspace: Path, policy: CommandPolicy, sandbox: Sandbox, *, unsafe_shell_without_sandbox: bool = False
+) -> tuple[Tool, ...]:
+    """Both tools, for one workspace."""
+    return (
+        ExecShell(workspace, policy, sandbox, unsafe_shell_without_sandbox=unsafe_shell_without_sandbox),
+        Spawn(workspace, policy, sandbox, unsafe_shell_without_sandbox=unsafe_shell_without_sandbox),
+    )
+
+
+class ExecShell:
+    """Runs a command line."""
+
+    spec = _SHELL_SPEC
+
+    def __init__(
+        self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, *, unsafe_shell_without_sandbox: bool = False
+    ) -> None:
+        self._ways = _Ways(workspace, policy, sandbox, unsafe_shell_without_sandbox)
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
+        await self._ways.ready()
+        with self._ways.for_text(cast(str, arguments["command"])) as launch:
+            return await _outcome(launch, arguments, _SHELL_SECONDS, ctx)
+
+
+class Spawn:
+    """Runs one program, at most five at once."""
+
+    spec = _SPAWN_SPEC
+
+    def __init__(
+        self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, *, unsafe_shell_without_sandbox: bool = False
+    ) -> None:
+        self._ways = _Ways(workspace, policy, sandbox, unsafe_shell_without_sandbox)
+        self._active = 0
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
+        command = cast(str, arguments["command"])
+        argv = (command, *cast(list[str], arguments.get("args", [])))
+        await self._ways.ready()
+        with self._ways.for_argv(argv) as launch, self._place():
+            result = await _outcome(launch, arguments, _SPAWN_SECONDS, ctx)
+        return {**result, "command": command, "description": arguments.get("description", "")}
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if self._active >= MOST_SPAWNS:
+            raise ToolError(
+                "busy",
+                f"concurrency limit reached: {self._active} active spawns (max {MOST_SPAWNS}). "
+                "Wait until one has ended, then call again.",
+            )
+        self._active += 1
+        try:
+            yield
+        finally:
+            self._active -= 1
+
+
+class _Ways:
+    """How a command runs here: in the sandbox, or without one as little as possible."""
+
+    def __init__(self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, is_unsafe: bool) -> None:
+        self._workspace = workspace
+        self._policy = policy
+        self._sandbox = sandbox
+        self._is_unsafe = is_unsafe
+
+    async def ready(self) -> None:
+        """Know whether there is a sandbox; `ToolError` when there has to be one and is none."""
+        report = await self._sandbox.ready()
+        if self._sandbox.is_required and not report.active:
+            raise ToolError(
+                "policy_denied",
+                "command not allowed: the setting tools.sandbox.enabled demands a sandbox, and it is off: "
+                f"{report.reason}" + (f"; to get it: {report.remedy}." if report.remedy else "."),
+            )
+
+    @contextmanager
+    def for_text(self, command: str) -> Iterator[Launch]:
+        """How to start this command line; `ToolError` when it may not run."""
+        script = self._policy.judge_text(command)
+        if not script.parts:
+            raise ToolError("invalid_arguments", f"There is nothing to run in {command!r}: give a command.")
+        if self._sandbox.active:
+            with self._sandbox.launch(("sh", "-c", command)) as launch:
+                yield launch
+        elif self._is_unsafe:
+            yield self._unsafe(("/bin/sh", "-c", command))
+        elif script.is_plain:
+            yield self._plain(tuple(word.text for word in script.parts[0].words))
+        else:
+            raise ToolError(
+                "policy_denied",
+                f"command not allowed: {command[:200]!r} needs a shell (pipes, redirections, variables, globs, lists), "
+                f"and without a sandbox there is none: run one command with literal words. {self._how_to_get_more()}",
+            )
+
+    @contextmanager
+    def for_argv(self, argv: tuple[str, ...]) -> Iterator[Launch]:
+        """How to start this program; `ToolError` when it may not run or is not there."""
+        self._policy.judge_argv(argv)
+        if self._sandbox.active:
+            self._find(argv[0], SANDBOX_PATH)
+            with self._sandbox.launch(argv) as launch:
+                yield launch
+        elif self._is_unsafe:
+            self._find(argv[0], os.environ.get("PATH", SANDBOX_PATH))
+            yield self._unsafe(argv)
+        else:
+            yield self._plain(argv)
+
+    def _plain(self, argv: tuple[str, ...]) -> Launch:
+        name = argv[0].rpartition("/")[2]  # whatever folder was named: the system's own program runs
+        if name not in PLAIN_COMMANDS:
+            raise ToolError(
+                "policy_denied",
+                f"command not allowed: {argv[0]!r}. Without a sandbox only these run: {' '.join(PLAIN_COMMANDS)}. "
+                f"{self._how_to_get_more()}",
+            )
+        check_plain((name, *argv[1:]), self._workspace, self._sandbox.hidden)
+        program = self._find(name, SANDBOX_PATH)
+        return Launch((program, *argv[1:]), str(self._workspace), {"PATH": SANDBOX_PATH, "LANG": "C.UTF-8"})
+
+    def _unsafe(self, argv: tuple[str, ...]) -> Launch:
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        return Launch(argv, str(self._workspace), environment)
+
+    def _find(self, name: str, search_path: str) -> str:
+        place = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
+        if "/" in place:
+            place = os.path.join(self._workspace, place)
+        program = find_program(place, search_path)
+        if program is None:
+            raise ToolError(
+                "execution_failed",
+                f"command not found: {name!r}: there is no such program (the shell's own, such as cd, are none).",
+            )
+        return program
+
+    def _how_to_get_more(self) -> str:
+        report = self._sandbox.report
+        remedy = f"; to get it: {report.remedy}" if report.remedy else ""
+        return (
+            f"The sandbox is off: {report.reason}{remedy}. A person can also allow the machine's own shell by the "
+            "setting tools.unsafe_shell_without_sandbox."
+        )
+
+
+async def _outcome(launch: Launch, arguments: Arguments, default: float, ctx: ToolContext) -> JsonObject:
+    asked = float(cast(float, arguments.get("timeout", default)))
+    seconds = min(asked, MOST_SECONDS)
+    finished = await run(launch, timeout=seconds, show=ctx.progress)
+    if finished.timed_out:
+        raise ToolError("timeout", _late(finished, seconds))
+    if not finished.started:
+        raise ToolError("execution_failed", f"The sandbox could not be started: {finished.stderr.strip()[:2000]}")
+    result: JsonObject = {
+        "exit_code": finished.exit_code,
+        "stdout": finished.stdout,
+        "stderr": finished.stderr,
+        "duration_ms": round(finished.seconds * 1000),
+    }
+    if asked > seconds:  # SPEC E5: clamped, and said so
+        result["note"] = f"A timeout of {asked:g} s is above the limit: {seconds:g} s held."
+    return result
+
+
+def _late(finished: Finished, seconds: float) -> str:
+    told = [
+        f"{name} so far: {text[-_TOLD_CHARACTERS:]!r}"
+        for name, text in (("stdout", finished.stdout), ("stderr", finished.stderr))
+        if text
+    ]
+    output = ". ".join(told) if told else "It had written nothing"
+    return (
+        f"timeout after {seconds:g}s: the command and everything it had started was killed. {output}. "
+        f"Give a longer timeout (at most {MOST_SECONDS:g}) or do less at once."
+    )

@@ -1,0 +1,265 @@
+"""What the graph API answers (`protocol/graph.md`), one class for each object, by the names of its fields.
+
+All fields are always there: clients read them without asking whether they are.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from handspan.core.values import Json, JsonObject
+from handspan.wire.graph.blocks import Block
+
+Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
+RunStatus: TypeAlias = Literal["completed", "interrupted", "limit", "stopped"]
+ChunkEvent: TypeAlias = Literal["message", "updates", "state", "error"]
+
+
+class FunctionShown(Struct, frozen=True):
+    """The function of a call."""
+
+    name: str
+    arguments: str
+    """JSON text."""
+
+
+class CallShown(Struct, frozen=True):
+    """A call of an assistant message (graph.md 2.5)."""
+
+    id: str
+    function: FunctionShown
+    type: Literal["function"] = "function"
+
+
+class Usages(Struct, frozen=True):
+    """Tokens of one reply; null is unknown."""
+
+    completion_tokens: int | None = None
+    prompt_tokens: int | None = None
+    total_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    image_tokens: int | None = None
+    audio_tokens: int | None = None
+
+
+class GraphMessage(Struct, frozen=True, kw_only=True):
+    """One message (graph.md 2.1)."""
+
+    message_id: str
+    role: Role
+    content: Sequence[Block]
+    delta: bool = False
+    """More of a message that is still being said; the whole one follows under the same id."""
+    tools_calls: list[CallShown] | None = None
+    reasoning: str | None = None
+    timestamp: float
+    """Seconds since 1970."""
+    metadata: JsonObject = {}
+    usages: Usages | None = None
+    raw: None = None
+    parsed_content: None = None
+
+
+class Meta(Struct, frozen=True, kw_only=True):
+    """Which thread and run an answer belongs to, and how the run stands (graph.md 4.4)."""
+
+    is_new_thread: bool
+    thread_id: str
+    thread_name: str | None = None
+    run_id: str
+    status: RunStatus
+    open_calls: Sequence[str] = []
+    """The ids of the calls that wait for this client."""
+
+
+class OpenCall(Struct, frozen=True):
+    """A call that waits for the client."""
+
+    id: str
+    name: str
+    args: JsonObject
+    expires_at: float
+    """Seconds since 1970."""
+
+
+class InterruptData(Struct, frozen=True):
+    """What a suspended run waits for."""
+
+    open_calls: Sequence[OpenCall]
+
+
+class ExecutionMeta(Struct, frozen=True, kw_only=True):
+    """How the run of a thread stands (graph.md 8.2)."""
+
+    current_node: str
+    step: int
+    status: Literal["running", "interrupted_before", "interrupted_after", "completed", "error"]
+    interrupted_node: str | None = None
+    interrupt_reason: str | None = None
+    interrupt_data: InterruptData | None = None
+    thread_id: str | None = None
+    stop_current_execution: str = "none"
+    internal_data: JsonObject = {}
+
+
+class GraphState(Struct, frozen=True, kw_only=True):
+    """The conversation of a thread, and how its run stands (graph.md 8.2)."""
+
+    context: Sequence[GraphMessage]
+    context_summary: str | None = None
+    execution_meta: ExecutionMeta
+
+
+class InvokeAnswer(Struct, frozen=True, kw_only=True):
+    """What came of a request (graph.md 4.4)."""
+
+    messages: Sequence[GraphMessage]
+    state: GraphState | None = None
+    """Only with the granularity `full`."""
+    context: Sequence[GraphMessage] | None = None
+    """With `full` and `partial`."""
+    summary: str | None = None
+    meta: Meta
+
+
+class GraphChunk(Struct, frozen=True, kw_only=True):
+    """One line of a stream, one message of the WebSocket (graph.md 7.2)."""
+
+    event: ChunkEvent
+    message: GraphMessage | None = None
+    state: GraphState | None = None
+    data: Json = None
+    thread_id: str
+    run_id: str
+    metadata: JsonObject = {}
+    timestamp: float
+
+
+class SetupAnswer(Struct, frozen=True, kw_only=True):
+    """What was set up (graph.md 3.2)."""
+
+    success: Literal[True] = True
+    message: str
+    registered_tools: int
+    status: Literal["success"] = "success"
+    details: str
+
+
+class StopAnswer(Struct, frozen=True, kw_only=True):
+    """What was stopped (graph.md 6.1)."""
+
+    success: bool = True
+    message: str
+    thread_id: str
+    ok: bool = True
+    running: bool
+    reason: str
+
+
+class FixAnswer(Struct, frozen=True, kw_only=True):
+    """What was closed (graph.md 6.2)."""
+
+    success: bool = True
+    message: str
+    removed_count: int
+    state: GraphState | None = None
+
+
+class ThreadShown(Struct, frozen=True, kw_only=True):
+    """A thread in a list (graph.md 8.1)."""
+
+    thread_id: str
+    thread_name: str | None = None
+    user_id: str | None = None
+    metadata: JsonObject | None = None
+    updated_at: str
+    run_id: str | None = None
+
+
+class ThreadsAnswer(Struct, frozen=True):
+    """The threads of the owner, newest first."""
+
+    threads: Sequence[ThreadShown]
+
+
+class ThreadData(Struct, frozen=True):
+    """What is known of one thread."""
+
+    thread: ThreadShown
+
+
+class ThreadAnswer(Struct, frozen=True):
+    """One thread."""
+
+    thread_data: ThreadData
+
+
+class StateAnswer(Struct, frozen=True):
+    """The state of a thread (graph.md 8.2)."""
+
+    state: GraphState
+
+
+class MessagesAnswer(Struct, frozen=True):
+    """Messages of a thread (graph.md 8.3)."""
+
+    messages: Sequence[GraphMessage]
+
+
+class DoneAnswer(Struct, frozen=True, kw_only=True):
+    """It is done (graph.md 8.1)."""
+
+    success: Literal[True] = True
+    message: str
+    data: Json = True
+
+
+class NodeShown(Struct, frozen=True):
+    """A node of the graph."""
+
+    id: str
+    name: str
+
+
+class EdgeShown(Struct, frozen=True):
+    """From which node to which."""
+
+    id: str
+    source: str
+    target: str
+
+
+class GraphAnswer(Struct, frozen=True):
+    """The agent as a graph (graph.md 9.1)."""
+
+    info: JsonObject
+    nodes: Sequence[NodeShown]
+    edges: Sequence[EdgeShown]
+
+
+class ToolShown(Struct, frozen=True):
+    """A tool that the agent may use."""
+
+    name: str
+    description: str
+    source: str
+    parameters: JsonObject
+
+
+class NodeTools(Struct, frozen=True):
+    """The tools of one node."""
+
+    node_name: str
+    tool_count: int
+    tools: Sequence[ToolShown]
+
+
+class ToolsAnswer(Struct, frozen=True):
+    """What the agent may use (graph.md 9.3)."""
+
+    node_count: int
+    tool_count: int
+    nodes: Sequence[NodeTools]

@@ -1,0 +1,139 @@
+"""The blocks of `protocol/graph.md` 2.3: what the content of a message is made of, one class each."""
+
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from handspan.core.values import Json, JsonObject
+from handspan.wire.ws_frames import Part
+
+
+class MediaLocation(Struct, frozen=True, omit_defaults=True):
+    """Where the bytes of a medium are: at an address, in a file that was uploaded, or here."""
+
+    kind: Literal["url", "file_id", "data"]
+    url: str | None = None
+    file_id: str | None = None
+    """Of an upload (graph.md 9.4)."""
+    data_base64: str | None = None
+    mime_type: str | None = None
+    filename: str | None = None
+
+
+class TextBlock(Struct, frozen=True, tag_field="type", tag="text"):
+    """Words."""
+
+    text: str
+    annotations: list[Json] = []
+
+
+class ImageBlock(Struct, frozen=True, tag_field="type", tag="image", omit_defaults=True):
+    """A picture."""
+
+    media: MediaLocation
+    alt_text: str | None = None
+
+
+class AudioBlock(Struct, frozen=True, tag_field="type", tag="audio", omit_defaults=True):
+    """A sound."""
+
+    media: MediaLocation
+    transcript: str | None = None
+
+
+class VideoBlock(Struct, frozen=True, tag_field="type", tag="video", omit_defaults=True):
+    """A film."""
+
+    media: MediaLocation
+
+
+class DocumentBlock(Struct, frozen=True, tag_field="type", tag="document", omit_defaults=True):
+    """A document: its file, its text, or both."""
+
+    media: MediaLocation | None = None
+    text: str | None = None
+
+
+class DataBlock(Struct, frozen=True, tag_field="type", tag="data", omit_defaults=True):
+    """Bytes of any other kind."""
+
+    mime_type: str
+    data_base64: str | None = None
+    media: MediaLocation | None = None
+
+
+class ToolCallBlock(Struct, frozen=True, tag_field="type", tag="tool_call"):
+    """A call, as the model made it."""
+
+    id: str
+    name: str
+    args: JsonObject
+    tool_type: str | None = None
+
+
+class RemoteToolCallBlock(Struct, frozen=True, tag_field="type", tag="remote_tool_call"):
+    """A call that the client has to run (graph.md 4.5)."""
+
+    id: str
+    name: str
+    args: JsonObject
+    tool_type: Literal["remote"] = "remote"
+
+
+class ToolResultBlock(Struct, frozen=True, tag_field="type", tag="tool_result"):
+    """The answer to a call (graph.md 5.1)."""
+
+    call_id: str
+    output: Json = None
+    is_error: bool = False
+    status: str | None = None
+    parts: list[Part] = []
+    """Images, sounds and files that come with it."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it says that the call did not succeed."""
+        return self.is_error or self.status == "failed"
+
+
+class ReasoningBlock(Struct, frozen=True, tag_field="type", tag="reasoning"):
+    """What a model thought."""
+
+    summary: str
+
+
+class AnnotationBlock(Struct, frozen=True, tag_field="type", tag="annotation", omit_defaults=True):
+    """A remark on other blocks."""
+
+    kind: str = ""
+    refs: list[Json] = []
+    spans: list[Json] = []
+
+
+class ErrorBlock(Struct, frozen=True, tag_field="type", tag="error", omit_defaults=True):
+    """What went wrong."""
+
+    message: str
+    code: str | None = None
+
+
+Block: TypeAlias = (
+    TextBlock
+    | ImageBlock
+    | AudioBlock
+    | VideoBlock
+    | DocumentBlock
+    | DataBlock
+    | ToolCallBlock
+    | RemoteToolCallBlock
+    | ToolResultBlock
+    | ReasoningBlock
+    | AnnotationBlock
+    | ErrorBlock
+)
+
+PersonBlock: TypeAlias = TextBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock | DataBlock
+"""What a person's message may hold (graph.md 2.4)."""
+
+PERSON_BLOCKS: Final = (TextBlock, ImageBlock, AudioBlock, VideoBlock, DocumentBlock, DataBlock)
+CALL_BLOCKS: Final = (ToolCallBlock, RemoteToolCallBlock)

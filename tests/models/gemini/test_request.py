@@ -1,0 +1,165 @@
+"""What we send to Gemini: tools and everything else around the contents."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from handspan.core.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Media,
+    Message,
+    ResultsMessage,
+    Text,
+    Thinking,
+    UserMessage,
+)
+from handspan.core.results import Attachment
+from handspan.core.tool import ToolSpec
+from handspan.core.values import Json, JsonObject
+from handspan.models.gemini.model import GeminiCodec
+from handspan.models.model import Lowered
+from tests.models.gemini.test_model import NEW, OLD, PNG, answered, succeeded
+
+
+def tool(name: str, schema: JsonObject) -> Lowered:
+    return Lowered(name, ToolSpec(name, f"What {name} does.", {"type": "object"}), schema)
+
+
+def requested(codec: GeminiCodec, declared: Sequence[Lowered] = (), **options: Json) -> dict[str, Any]:
+    items = codec.encode(UserMessage((Text("hi"),)))
+    body: dict[str, Any] = json.loads(codec.request(NEW, "", items, declared, stream=True, options=options))
+    return body
+
+
+def test_request_without_tools_and_instructions_has_contents_only() -> None:
+    assert requested(GeminiCodec(NEW)) == {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+
+
+def test_tools_are_declared_with_their_json_schema_and_left_to_the_model() -> None:
+    schema: JsonObject = {"type": "object", "properties": {"path": {"type": "string"}}}
+    body = requested(GeminiCodec(NEW), [tool("read", schema), tool("now", {"type": "object", "properties": {}})])
+    assert body["tools"] == [
+        {
+            "functionDeclarations": [
+                {"name": "read", "description": "What read does.", "parametersJsonSchema": schema},
+                {
+                    "name": "now",
+                    "description": "What now does.",
+                    "parametersJsonSchema": {"type": "object", "properties": {}},
+                },
+            ]
+        }
+    ]
+    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "AUTO"}}
+
+
+def test_subset_goes_under_parameters_which_are_left_out_when_there_are_none() -> None:
+    schema: JsonObject = {"type": "OBJECT", "properties": {"path": {"type": "STRING"}}}
+    body = requested(GeminiCodec(subset=True), [tool("read", schema), tool("now", {"type": "OBJECT"})])
+    read, now = body["tools"][0]["functionDeclarations"]
+    assert read["parameters"] == schema
+    assert now == {"name": "now", "description": "What now does."}
+
+
+def test_instructions_are_the_system_instruction() -> None:
+    body = json.loads(GeminiCodec().request(NEW, "Be brief.", [], [], stream=False, options={}))
+    assert body == {"contents": [], "systemInstruction": {"parts": [{"text": "Be brief."}]}}
+
+
+def test_options_go_into_the_generation_config_under_its_names() -> None:
+    body = requested(
+        GeminiCodec(),
+        max_tokens=100,
+        temperature=0,
+        top_p=0.5,
+        stop="END",
+        thinkingConfig={"thinkingBudget": 0},
+        seed=None,
+    )
+    assert body["generationConfig"] == {
+        "maxOutputTokens": 100,
+        "temperature": 0,
+        "topP": 0.5,
+        "stopSequences": ["END"],
+        "thinkingConfig": {"thinkingBudget": 0},
+    }
+
+
+def test_options_that_are_fields_of_the_request_stay_beside_the_contents() -> None:
+    settings: dict[str, Json] = {
+        "generationConfig": {"temperature": 1},
+        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
+        "temperature": 0,
+        "toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}, "includeServerSideToolInvocations": True},
+        "tools": [{"googleSearch": {}}],
+    }
+    body = requested(GeminiCodec(), [tool("now", {"type": "object"})], **settings)
+    assert body["generationConfig"] == {"temperature": 1}
+    assert body["safetySettings"] == settings["safetySettings"]
+    assert body["toolConfig"] == settings["toolConfig"]
+    assert [sorted(item) for item in body["tools"]] == [["functionDeclarations"], ["googleSearch"]]
+
+
+@pytest.mark.parametrize(
+    ("model", "stream", "path"),
+    [
+        (NEW, True, f"/v1beta/models/{NEW}:streamGenerateContent?alt=sse"),
+        (NEW, False, f"/v1beta/models/{NEW}:generateContent"),
+        ("models/x", False, "/v1beta/models/x:generateContent"),
+        ("tunedModels/x", False, "/v1beta/tunedModels/x:generateContent"),
+        ("a?b#c d", False, "/v1beta/models/a%3Fb%23c%20d:generateContent"),
+    ],
+)
+def test_model_stands_in_the_path(model: str, stream: bool, path: str) -> None:
+    assert GeminiCodec().path(model, stream=stream) == path
+
+
+@pytest.mark.parametrize(
+    "url", ["https://a.example", "https://a.example/", "https://a.example/v1beta", "https://a.example/v1beta/"]
+)
+def test_base_url_may_hold_the_version(url: str) -> None:
+    assert GeminiCodec().base(url) == "https://a.example"
+
+
+def test_key_is_in_a_header_and_nowhere_else() -> None:
+    codec = GeminiCodec()
+    assert codec.headers("secret") == {"x-goog-api-key": "secret"}
+    assert codec.headers("") == {}
+    assert "secret" not in codec.path(NEW, stream=True)
+
+
+# Google's own SDK takes all of it
+
+
+def test_sdk_types_accept_a_request_with_everything_in_it() -> None:
+    types = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
+    calls = tuple(CallPart(f"c{number}", "look", '{"at": [1, 2.5]}', f"w{number}") for number in range(3))
+    error = CallResult("c1", "look", '{"status":"error","code":"timeout","message":"slow"}', is_error=True)
+    sound = Attachment("audio", "audio/wav", b"RIFF")
+    history: list[Message] = [
+        UserMessage((Text("see"), Media(PNG))),
+        AssistantMessage((Thinking("hm"), Text("I look"), *calls), "calls"),
+        ResultsMessage((succeeded({"a": 1}, "c0"), error, succeeded({"$ref": "#/x"}, "c2", attachments=(PNG, sound)))),
+        answered({"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}),
+        ResultsMessage((succeeded([1]),)),
+    ]
+    schema: JsonObject = {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False}
+    for model, subset in itertools.product((NEW, OLD), (False, True)):
+        codec = GeminiCodec(model, subset=subset)
+        items = [item for message in history for item in codec.encode(message)]
+        lowered: JsonObject = {"type": "OBJECT", "properties": {"path": {"type": "STRING"}}} if subset else schema
+        raw = codec.request(model, "Be brief.", items, [tool("look", lowered)], stream=True, options={"max_tokens": 9})
+        body = json.loads(raw)
+        for content in body.pop("contents"):
+            types.Content.model_validate_json(json.dumps(content))
+        types.Content.model_validate(body.pop("systemInstruction"))
+        for declared in body.pop("tools"):
+            types.Tool.model_validate(declared)
+        types.ToolConfig.model_validate(body.pop("toolConfig"))
+        types.GenerationConfig.model_validate(body.pop("generationConfig"))
+        assert body == {}

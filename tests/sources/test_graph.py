@@ -1,0 +1,100 @@
+"""Tools that live where the request came from (SPEC H; graph.md 3.5, 3.6)."""
+
+import pytest
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import DefinitionError
+from handspan.core.principals import BUILTIN, Origin, Scope
+from handspan.core.results import Pending
+from handspan.core.tool import UNKNOWN_EFFECTS, ToolSpec
+from handspan.core.values import Arguments
+from handspan.registry.registry import Registry
+from handspan.sources.graph import BrowserTool, BrowserTools
+from handspan.sources.offers import OfferRules
+from handspan.wire.graph.requests import OfferedTool
+
+pytestmark = pytest.mark.anyio
+
+TAB = Origin("browser", "client", "thread")
+
+
+class ReadFile:
+    spec = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {}})
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> str:
+        return ""
+
+
+@pytest.fixture
+def registry() -> Registry:
+    registry = Registry()
+    registry.register(ReadFile(), BUILTIN)
+    return registry
+
+
+@pytest.fixture
+def tools(registry: Registry) -> BrowserTools:
+    return BrowserTools(registry, OfferRules(deny=("evil*",), deny_permissions=("camera",)), 600.0)
+
+
+def offered(name: str, node: str = "tools", **more: object) -> OfferedTool:
+    return OfferedTool(node, name, "", {}, **more)  # type: ignore[arg-type]  # fields by name
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        offered("evil_one"),
+        offered("photo", permissions=("camera",)),
+        OfferedTool("tools", "x", "", {"type": "nothing"}),
+        OfferedTool("tools", "x", "y" * 100_000, {}),
+    ],
+)
+def test_what_may_not_be_offered_here_is_refused(tools: BrowserTools, wrong: OfferedTool) -> None:
+    with pytest.raises(DefinitionError):
+        tools.make(wrong)
+
+
+async def test_a_call_waits_for_its_client_as_long_as_the_tool_says(tools: BrowserTools, ctx: ToolContext) -> None:
+    assert await tools.make(offered("look")).run({}, ctx) == Pending(600.0)
+    assert await tools.make(offered("look", timeout=5.0)).run({}, ctx) == Pending(5.0)
+
+
+def test_who_says_nothing_of_its_effects_is_not_trusted(tools: BrowserTools) -> None:
+    assert tools.make(offered("look")).spec.annotations == UNKNOWN_EFFECTS
+    assert tools.make(offered("look", annotations={"read_only": True})).spec.annotations.read_only
+
+
+class TestLending:
+    def lend(self, tools: BrowserTools, *made: BrowserTool, nodes: tuple[str, ...] | None = None) -> dict[str, str]:
+        with tools.lent(made, nodes, TAB, "s1") as lent:
+            return {name: tool.own_name for name, tool in lent.items()}
+
+    def test_they_are_there_for_the_length_of_a_block_whatever_happens_in_it(
+        self, registry: Registry, tools: BrowserTools
+    ) -> None:
+        scope = Scope("turn", "s1")
+        with pytest.raises(RuntimeError), tools.lent([tools.make(offered("look"))], None, TAB, "s1"):
+            assert registry.holder("look", scope) == TAB
+            raise RuntimeError
+        assert registry.holder("look", scope) is None
+
+    def test_a_taken_name_gets_its_node_in_front(self, tools: BrowserTools) -> None:
+        assert self.lend(tools, tools.make(offered("read_file", "page"))) == {"page__read_file": "read_file"}
+
+    def test_a_node_that_can_not_be_in_a_name_gets_one_that_can(self, tools: BrowserTools) -> None:
+        ((shown, own),) = self.lend(tools, tools.make(offered("read_file", "my page!"))).items()
+        assert own == "read_file"
+        assert shown.startswith("my_page___read_file_")
+
+    def test_a_name_that_is_taken_even_with_its_node_gets_another(self, tools: BrowserTools) -> None:
+        made = [tools.make(offered("page__read_file")), tools.make(offered("read_file", "page"))]
+        lent = self.lend(tools, *made)
+        assert sorted(lent.values()) == ["page__read_file", "read_file"]
+        assert len(lent) == 2
+
+    def test_only_those_of_the_nodes_and_the_last_of_a_name(self, tools: BrowserTools) -> None:
+        made = [tools.make(offered("do", "a")), tools.make(offered("do", "b")), tools.make(offered("go", "b"))]
+        assert self.lend(tools, *made, nodes=("a",)) == {"do": "do"}
+        with tools.lent(made, None, TAB, "s1") as lent:
+            assert lent["do"].node == "b"
