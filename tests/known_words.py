@@ -36,7 +36,6 @@ KNOWN_OFFENDERS: dict[str, tuple[str, ...]] = {
     "client/memory.py": ("earlier life",),
     "client/running.py": ("boss", "carrier"),
     "client/ws.py": ("ears",),
-    "core/errors.py": ("house",),
     "core/schema.py": ("house",),
     "engine/builtin_hooks.py": ("house",),
     "gateway/__init__.py": ("house",),
