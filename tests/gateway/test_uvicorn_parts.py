@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from handspan.gateway.uvicorn_parts import put_off
+from tests.waiting import WAIT
 
-WAIT = 60.0
 LATE = (
     "encodings.idna handspan.gateway.clients.chat handspan.gateway.clients.socket "
     "handspan.gateway.graph handspan.gateway.http.routing handspan.gateway.rest "

@@ -46,7 +46,7 @@ class Place:
     async def met(self) -> AsyncIterator[tuple[ClientConnection, Echo]]:
         """A client and the other end of it."""
         async with connect(self.url, compression=None, proxy=None) as client:
-            yield client, await asyncio.wait_for(self.taken.get(), 5)
+            yield client, await asyncio.wait_for(self.taken.get(), 60)
 
 
 @pytest.fixture
@@ -72,17 +72,17 @@ async def place() -> AsyncIterator[Place]:
     )  # fmt: skip
     server = uvicorn.Server(config)
     running = asyncio.create_task(server._serve())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not server.started:
             await asyncio.sleep(0.01)
     found.append(Place(server.servers[0].sockets[0].getsockname()[1]))
     yield found[0]
     server.should_exit = True
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, 60)
 
 
 async def ended(echo: Echo) -> int:
-    return await asyncio.wait_for(echo.closed, 5)
+    return await asyncio.wait_for(echo.closed, 60)
 
 
 async def test_messages_go_both_ways_in_order(place: Place) -> None:
@@ -297,9 +297,9 @@ async def test_a_message_in_pieces_is_heard_whole_wherever_it_is_cut(place: Plac
     for cut in range(1, len(frame)):
         async with place.met() as (client, echo):
             client.transport.write(frame[:cut])
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while not echo.socket._cutter:  # type: ignore[attr-defined]  # the first piece has come
                     await asyncio.sleep(0.001)
             client.transport.write(frame[cut:])
-            assert await asyncio.wait_for(client.recv(), 5) == "once"
+            assert await asyncio.wait_for(client.recv(), 60) == "once"
             assert echo.heard == [b"once"]
