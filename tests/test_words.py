@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.docs.repository import SOURCE, modules
+import pytest
+
+from tests.docs.repository import ROOT, SOURCE, modules
 from tests.known_words import KNOWN_OFFENDERS, KNOWN_TWICE
 
 METAPHORS: Final = frozenset(
@@ -31,6 +33,7 @@ GIVEN_NAMES: Final = frozenset(
     ("ToolHandler", "ToolExecutor", "ToolProvider", "tool_call_handler", "handler", "addHandler", "removeHandler")
 )
 """Names that a protocol, a seed or the language gives."""
+PAGES: Final = (*(ROOT / "protocol").rglob("*.md"), *(ROOT / "docs").glob("*.md"))
 
 
 def test_a_class_name_exists_once() -> None:
@@ -39,6 +42,12 @@ def test_a_class_name_exists_once() -> None:
 
 def test_names_files_and_docstrings_have_plain_words() -> None:
     assert offenders() == KNOWN_OFFENDERS, "Use the field's word; a file that has plain words now leaves the list."
+
+
+@pytest.mark.parametrize("page", [*PAGES], ids=lambda page: page.name)
+def test_pages_name_the_client_the_caller_or_the_person(page: Path) -> None:
+    words = set(re.findall(r"[a-z]+", page.read_text(encoding="utf-8").lower()))
+    assert not words & {"whoever", "nobody", "somebody", "house", "leftovers"}
 
 
 def twice() -> frozenset[str]:
