@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ def _packages(folder: Path, prefix: str) -> list[str]:
     return sorted(prefix + file.parent.name for file in folder.glob("*/__init__.py"))
 
 
+@cache
 def real_imports() -> dict[str, set[str]]:
     """The rooms that each room imports, in any of its modules; imports for types count.
 
