@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol, TypeAlias
 
 from handspan.client.actions import Run
-from handspan.client.answers import Answers, plain_answer
+from handspan.client.answers import Answers
 from handspan.client.context import CallContext
 from handspan.client.fast_tasks import EagerTasks
 from handspan.client.functions import Code, is_async
@@ -163,8 +163,7 @@ class Running:
             for permission in permissions:
                 await self._require(permission, request)
             value = await (code(request.args, call.context) if call.is_on_loop else self._aside(call, code))
-            given = (request.id, value, self._boss.agreed, self._boss.limits)
-            answer = plain_answer(*given) or await self._answers.frame(*given)
+            answer = await self._answers.frame(request.id, value, self._boss.agreed, self._boss.limits)
         except asyncio.CancelledError:
             if call.is_stopped:
                 raise

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from handspan.core.values import Json
+from handspan.wire.json_size import is_deeper
 
 UNSURE: Final[Json] = ["unsure"]
 """In place of a value, compared by `is`: the strict parser has to read the text."""
@@ -36,17 +37,6 @@ def read_if_sure(raw: bytes | str, max_depth: int) -> Json:
     if colons == keys or _is_written_the_same(raw, value) or _accounts_for(colons, raw, value):
         return value
     return UNSURE
-
-
-def is_deeper(value: Json, max_depth: int) -> bool:
-    """Whether it is nested more than so many levels. Goes level by level, so that no nesting exhausts our stack."""
-    level: list[Json] = [value]
-    for _ in range(max_depth + 1):
-        nested = [item for item in level if type(item) is dict or type(item) is list]
-        if not nested:
-            return False
-        level = [below for item in nested for below in (item.values() if type(item) is dict else item)]
-    return True
 
 
 def _brackets(raw: bytes | str) -> int:

@@ -10,8 +10,8 @@ from typing import Final, NoReturn
 from handspan.core.errors import WireError
 from handspan.core.fast import IS_FAST
 from handspan.core.values import Json, JsonObject
-from handspan.wire.fast_json import UNSURE, is_deeper, read_if_sure
-from handspan.wire.json_size import refuse_crowd
+from handspan.wire.fast_json import UNSURE, read_if_sure
+from handspan.wire.json_size import is_deeper, refuse_crowd
 
 DEFAULT_MAX_DEPTH: Final = 64
 
