@@ -1,7 +1,8 @@
 """Every setting there is, as plain data. The docstring under a field is its reference.
 
 In a file the keys are these names, or the same in camelCase; in the environment `HANDSPAN_` and the names in capitals,
-joined by two underscores: `HANDSPAN_TOOLS__URL_POLICY__ALLOW_PRIVATE=true`.
+joined by two underscores: `HANDSPAN_TOOLS__URL_POLICY__ALLOW_PRIVATE=true`. Two variables are no settings:
+`HANDSPAN_CONFIG` names the file, and `HANDSPAN_FAST=off` takes the libraries' way instead of our speed tricks.
 """
 
 from pathlib import Path
