@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
 from msgspec import Struct, structs
 
@@ -16,7 +16,7 @@ from handspan.core.names import did_you_mean, matches_any
 from handspan.core.principals import Origin
 from handspan.core.signature import AnyFunction
 from handspan.core.sources import SourceState, ToolSource
-from handspan.core.tool import Tool, ToolSpec
+from handspan.core.tool import Tool, is_tool
 from handspan.front.final_answer import FINAL_ANSWER
 from handspan.gateway.app import App
 from handspan.models.model import Model
@@ -112,7 +112,7 @@ class ProgramTools:
 
 def read_tool(given: ToolLike) -> Tool:
     """This tool, or this function as one; raises `DefinitionError` when it can be neither."""
-    if _is_tool(given):
+    if is_tool(given):
         found: Tool = given
     elif callable(given):
         found = make_tool(given)
@@ -121,10 +121,6 @@ def read_tool(given: ToolLike) -> Tool:
     if found.spec.name == FINAL_ANSWER:
         raise DefinitionError(f"The name {FINAL_ANSWER!r} is taken: models give typed answers by it. Choose another.")
     return found
-
-
-def _is_tool(given: object) -> TypeGuard[Tool]:
-    return not isinstance(given, type) and isinstance(getattr(given, "spec", None), ToolSpec) and hasattr(given, "run")
 
 
 def read_builtins(given: bool | Sequence[str]) -> tuple[str, ...]:
