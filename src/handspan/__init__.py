@@ -63,8 +63,10 @@ __all__ = [
 __version__ = VERSION
 
 
-def __getattr__(name: str) -> Any:
-    """A name of the table `_LATE`, from the module that defines it."""
-    if name not in _LATE:
-        raise AttributeError(f"module 'handspan' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LATE[name]), name)
+if not TYPE_CHECKING:  # type checkers have the imports above; with this they would take any name for a right one
+
+    def __getattr__(name: str) -> Any:
+        """A name of the table `_LATE`, from the module that defines it."""
+        if name not in _LATE:
+            raise AttributeError(f"module 'handspan' has no attribute {name!r}")
+        return getattr(importlib.import_module(_LATE[name]), name)

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pydantic
@@ -12,6 +12,8 @@ from handspan import AnswerMismatch, Handspan, tool
 from handspan.core.agents import Agent
 from handspan.core.errors import DefinitionError
 from handspan.front.answer_types import AnswerType
+from handspan.models.lowering import Target, lower
+from handspan.models.model import Lowered
 from handspan.models.scripted import Scripted, call
 
 pytestmark = pytest.mark.anyio
@@ -143,8 +145,14 @@ async def test_typed_asks_of_one_handspan_do_not_meet() -> None:
 
 def test_a_type_that_contains_itself_has_its_keywords_at_the_top() -> None:
     tree = AnswerType(Tree)
-    assert tree.parameters["type"] == "object"
+    assert tree.spec.parameters["type"] == "object"
     assert tree.from_json(b'{"name": "a", "branches": [{"name": "b"}]}') == Tree("a", [Tree("b")])
+
+
+@pytest.mark.parametrize("target", get_args(Target))
+@pytest.mark.parametrize("wanted", [City, Place, Town, Tree, list[City], int])
+def test_every_api_takes_the_tool_of_a_typed_answer(wanted: type[object], target: Target) -> None:
+    assert isinstance(lower(AnswerType(wanted).spec, target), Lowered)
 
 
 def test_a_type_without_a_schema_is_refused_with_a_remedy() -> None:

@@ -1,6 +1,8 @@
 """The sync form: one background loop, no second class."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -10,6 +12,25 @@ from handspan.core.errors import ConfigError
 from handspan.core.events import CallStarted, Ended, TextArrived
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, call
+
+INTERRUPTED = """
+import asyncio, os, signal
+from handspan import Handspan, tool
+from handspan.models.scripted import Scripted, call
+@tool
+async def press_ctrl_c() -> None:
+    "Interrupt the program, and wait."
+    os.kill(os.getpid(), signal.SIGINT)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        print("stopped")
+with Handspan(tools=[press_ctrl_c], model=Scripted([call("press_ctrl_c"), "after"])) as hands:
+    try:
+        hands.ask_sync("go", session="s")
+    except KeyboardInterrupt:
+        print(hands.ask_sync("and now?", session="s"))
+"""
 
 
 @tool
@@ -60,6 +81,35 @@ def test_a_stream_that_is_left_stops_its_turn() -> None:
         assert any(isinstance(event, CallStarted) for event in events)
         events.close()
     assert len(model.requests) == 1
+
+
+def test_closing_ends_the_ask_of_another_thread() -> None:
+    began = threading.Event()
+    failures: list[BaseException] = []
+
+    @tool
+    async def block() -> None:
+        """Wait."""
+        began.set()
+        await asyncio.Event().wait()
+
+    def ask(hands: Handspan) -> None:
+        try:
+            hands.ask_sync("go")
+        except AskFailed as error:
+            failures.append(error)
+
+    with Handspan(tools=[block], model=Scripted([call("block")])) as hands:
+        thread = threading.Thread(target=ask, args=[hands])
+        thread.start()
+        assert began.wait(30)
+    thread.join(30)
+    assert [str(error) for error in failures if "Handspan was closed" in str(error)]
+
+
+def test_ctrl_c_stops_the_turn_and_the_session_goes_on() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["stopped", "after"]), done.stderr
 
 
 def test_many_threads_share_one() -> None:

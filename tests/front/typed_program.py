@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 from typing import assert_type
 
+import handspan
 from handspan import AgentAnswer, Answer, Handspan, Pending, Question, Success, ToolContext, tool
 from handspan.core.events import Ended, Event, TextArrived
 from handspan.core.results import Failure
@@ -87,3 +88,4 @@ async def open_them() -> None:
         assert_type(hands, Handspan)
     Handspan(tools=["plain"])  # wrong
     Handspan(questions=plain)  # wrong
+    handspan.Handspam()  # wrong

@@ -1,15 +1,20 @@
 """An answer as a Python type: its JSON Schema for the model, and the value of what the model sent."""
 
-from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
 from handspan.core.errors import DefinitionError, ToolError
+from handspan.core.schema import Validator
+from handspan.core.tool import READ_ONLY, Handling, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 
 T = TypeVar("T")
 
+FINAL_ANSWER: Final = "final_answer"
+"""The name of the tool that a model gives its answer with."""
 _WRAPPED: Final = "answer"
 """The one parameter of an answer that is no JSON object, such as a number or a list."""
 
@@ -23,7 +28,14 @@ class AnswerType(Generic[T]):
         is_struct = hasattr(wanted, "__struct_fields__")  # pydantic does not know the Structs of msgspec
         self._decode, schema = _by_msgspec(wanted) if is_struct else _by_pydantic(wanted, self.name)
         self._is_wrapped = schema.get("type") != "object"
-        self.parameters: JsonObject = _wrap(schema) if self._is_wrapped else schema
+        self.spec = ToolSpec(
+            FINAL_ANSWER,
+            "Give the answer to the person. Call it once, when everything else is done: its arguments are the answer, "
+            "and nothing is said after it.",
+            _wrap(schema) if self._is_wrapped else schema,
+            annotations=READ_ONLY,
+        )
+        self.handling = Handling("loop", validator=Validator(self.spec.parameters))
 
     def from_arguments(self, arguments: Arguments) -> T:
         """The value that these arguments of the final call are; raises `ToolError` when they are none."""
@@ -35,6 +47,16 @@ class AnswerType(Generic[T]):
             return self._decode(text)
         except ValueError as error:  # pydantic's and msgspec's own errors are such
             raise ToolError("invalid_arguments", f"This is not a {self.name}: {_problems(error)}.") from None
+
+
+def read_answer_type(wanted: type[T]) -> AnswerType[T]:
+    """The answer type of this type; the same one for the same type, since a schema takes long to make."""
+    return _remembered(cast(Hashable, wanted))
+
+
+@lru_cache(maxsize=64)
+def _remembered(wanted: Any) -> AnswerType[Any]:
+    return AnswerType(wanted)
 
 
 def _by_msgspec(wanted: type[T]) -> tuple[Callable[[bytes], T], JsonObject]:

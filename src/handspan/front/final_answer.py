@@ -10,15 +10,14 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, Text, UserMessage
 from handspan.core.principals import Origin, Scope
-from handspan.core.tool import READ_ONLY, ToolSpec
+from handspan.core.tool import ToolSpec
 from handspan.core.values import Arguments
-from handspan.front.answer_types import AnswerType
+from handspan.front.answer_types import FINAL_ANSWER, AnswerType
 from handspan.models.model import Model, ModelEvent, Projection, Replied, TextDelta
 from handspan.registry.registry import Registry
 
 T = TypeVar("T")
 
-FINAL_ANSWER: Final = "final_answer"
 MOST_TRIES: Final = 3
 """So often the model may give an answer that does not fit."""
 
@@ -29,13 +28,8 @@ class FinalAnswer(Generic[T]):
     def __init__(self, answer_type: AnswerType[T]) -> None:
         self._type = answer_type
         self._values: list[T] = []
-        self.spec = ToolSpec(
-            FINAL_ANSWER,
-            "Give the answer to the person. Call it once, when everything else is done: its arguments are the answer, "
-            "and nothing is said after it.",
-            answer_type.parameters,
-            annotations=READ_ONLY,
-        )
+        self.spec = answer_type.spec
+        self.handling = answer_type.handling
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> str:
         """Take the answer. Raises `ToolError`, which the model reads, when it does not fit."""

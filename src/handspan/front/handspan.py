@@ -29,9 +29,9 @@ from handspan.core.messages import Text, UserMessage
 from handspan.core.principals import OPERATOR
 from handspan.core.results import Pending, ToolResult
 from handspan.core.values import Arguments
-from handspan.front.answer_types import AnswerType
+from handspan.front.answer_types import FINAL_ANSWER, AnswerType, read_answer_type
 from handspan.front.answers import AgentAnswer, AnswerMismatch, TurnRecorder, UsageError, check_ended
-from handspan.front.final_answer import FINAL_ANSWER, MOST_TRIES, FinalAnswer, ModelWithFinalAnswer
+from handspan.front.final_answer import MOST_TRIES, FinalAnswer, ModelWithFinalAnswer
 from handspan.front.loop_thread import LoopThread, check_may_wait, iterate_in, run_in
 from handspan.front.options import Options, ToolLike, read_builtins, read_tool
 from handspan.front.person import AnswerQuestion, CallbackQuestions
@@ -119,7 +119,7 @@ class Handspan:
             async with asyncio.timeout(timeout) as timer:
                 if answer_type is str:
                     return await self._ask(parts, text, session_id)
-                return await self._ask_typed(parts, text, session_id, AnswerType(answer_type))
+                return await self._ask_typed(parts, text, session_id, read_answer_type(answer_type))
         except TimeoutError as error:
             if not timer.expired():
                 raise

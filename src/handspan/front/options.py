@@ -17,7 +17,7 @@ from handspan.core.principals import Origin
 from handspan.core.signature import AnyFunction
 from handspan.core.sources import SourceState, ToolSource
 from handspan.core.tool import Tool, is_tool
-from handspan.front.final_answer import FINAL_ANSWER
+from handspan.front.answer_types import FINAL_ANSWER
 from handspan.gateway.app import App
 from handspan.models.model import Model
 from handspan.registry.registry import Registry

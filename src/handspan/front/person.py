@@ -10,7 +10,7 @@ from handspan.core.asking import check_answer
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import ErrorCode, InvalidAnswer, ToolError
 from handspan.core.questions import Answer, Question, QuestionKind
-from handspan.front.final_answer import FINAL_ANSWER
+from handspan.front.answer_types import FINAL_ANSWER
 
 AnswerQuestion: TypeAlias = Callable[[Question], Answer | bool | Awaitable[Answer | bool]]
 """Answers one question: True for yes, False for no, or an `Answer`. A plain function runs on a thread."""
