@@ -232,6 +232,15 @@ async def test_file_tools_work_in_the_workspace_that_is_named(tmp_path: Path) ->
     assert (folder / "a.txt").read_text() == "hello"
 
 
+async def test_without_a_workspace_file_and_shell_tools_have_a_temporary_folder(tmp_path: Path) -> None:
+    for state in (None, tmp_path / "state"):
+        async with Handspan(model=Scripted([]), builtins=["write_file", "exec_shell"], state=state) as hands:
+            await hands.call("write_file", {"path": "a.txt", "content": "hello"})
+            shown = await hands.call("exec_shell", {"command": "cat a.txt"})
+        assert isinstance(shown, Success)
+        assert '"stdout":"hello"' in shown.encoded.decode()
+
+
 async def test_an_agent_brings_its_rules_and_still_has_the_tools_of_the_program() -> None:
     model = Scripted(["done"])
     reader = Agent("reader", tools=("read_file",), mode="read_only", instructions="Read.")

@@ -9,51 +9,29 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, overload
 
-from msgspec import Struct, structs
-
-from handspan.agent.session import Equip
-from handspan.agent.sessions import Sessions
-from handspan.agent.turn import Handle, Listener
 from handspan.agent.turn_events import Happening
-from handspan.bus.memory import MemoryBus
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
-from handspan.core.calls import ToolCall, new_call_id
-from handspan.core.events import Ended, Event
-from handspan.core.messages import Text, UserMessage
-from handspan.core.principals import OPERATOR
+from handspan.core.events import Event
 from handspan.core.results import Pending, ToolResult
 from handspan.core.values import Arguments
-from handspan.front.answer_types import FINAL_ANSWER, AnswerType, read_answer_type
-from handspan.front.answers import AgentAnswer, AnswerMismatch, TurnRecorder, UsageError, check_ended
-from handspan.front.final_answer import MOST_TRIES, FinalAnswer, ModelWithFinalAnswer
+from handspan.front.answer_types import read_answer_type
+from handspan.front.answers import AgentAnswer, UsageError
 from handspan.front.loop_thread import LoopThread, check_may_wait, iterate_in, run_in
+from handspan.front.open_agent import OpenAgent, new_session_id
 from handspan.front.options import Options, ToolLike, read_builtins, read_tool
-from handspan.front.person import AnswerQuestion, CallbackQuestions
-from handspan.gateway.app import App
-from handspan.models.choice import Choice
+from handspan.front.person import AnswerQuestion
 from handspan.models.model import Model
 
 T = TypeVar("T")
 
-_PATIENCE: Final = 24 * 3600.0
-"""Seconds that an `ask` waits for others in its session: a program sets a timeout of its own."""
 _CLOSED: Final = (
     "This Handspan is not open: use `async with Handspan(…) as hands:`, or `with` in a program without asyncio."
 )
-_REMINDER: Final = f"Give your answer by calling the tool {FINAL_ANSWER!r}, and write nothing else."
-
-
-class _OpenParts(Struct, frozen=True):
-    app: App
-    sessions: Sessions
-    loop: asyncio.AbstractEventLoop
-    resources: AsyncExitStack
 
 
 class Handspan:
@@ -78,7 +56,8 @@ class Handspan:
         `instructions`: what the model is told first. `agent`: an `Agent`, or the name of one of the settings.
         `builtins`: the tools that come with Handspan: all, none, or those that these globs name.
         `state`: the folder that keeps sessions and calls; without it they end with this object.
-        `workspace`: the folder for the tools that work on files. `questions`: answers the questions of tools.
+        `workspace`: the folder for tools that work on files; without it a temporary one.
+        `questions`: answers the questions of tools; without it such calls are refused.
         `settings`: everything else. A settings file is only read where `load_settings()` is given here.
         """
         self._options = Options(
@@ -92,7 +71,9 @@ class Handspan:
             settings=settings,
         )
         self._questions = questions
-        self._parts: _OpenParts | None = None
+        self._agent: OpenAgent | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that it was opened in."""
         self._thread: LoopThread | None = None
 
     # Asking.
@@ -113,13 +94,13 @@ class Handspan:
         `answer_type`: the type of `answer.value`. `timeout`: seconds until this raises `TimeoutError`; the turn is
         stopped then, as it is when the caller is cancelled. Raises `AskFailed` when there is no answer.
         """
-        parts = self._open_parts()
-        session_id = session or os.urandom(12).hex()
+        agent = self._open_agent()
+        session_id = session or new_session_id()
         try:
             async with asyncio.timeout(timeout) as timer:
                 if answer_type is str:
-                    return await self._ask(parts, text, session_id)
-                return await self._ask_typed(parts, text, session_id, read_answer_type(answer_type))
+                    return await agent.ask(text, session_id)
+                return await agent.ask_typed(text, session_id, read_answer_type(answer_type))
         except TimeoutError as error:
             if not timer.expired():
                 raise
@@ -127,14 +108,14 @@ class Handspan:
 
     async def stream(self, text: str, *, session: str = "") -> AsyncGenerator[Event, None]:
         """What happens while the agent answers; the last event is `Ended`. To leave the loop early stops the turn."""
-        parts = self._open_parts()
+        agent = self._open_agent()
         happened: asyncio.Queue[Event | None] = asyncio.Queue()
 
         def hear(happening: Happening, turn: str) -> None:
             if isinstance(happening, Event):
                 happened.put_nowait(happening)
 
-        end = asyncio.ensure_future(_say(parts, text, session or os.urandom(12).hex(), hear).end())
+        end = asyncio.ensure_future(agent.say(text, session or new_session_id(), hear).end())
         end.add_done_callback(lambda _: happened.put_nowait(None))
         try:
             while (event := await happened.get()) is not None:
@@ -146,8 +127,7 @@ class Handspan:
 
     async def call(self, tool: str, arguments: Arguments | None = None) -> ToolResult | Pending:
         """The result of one tool, run as the agent would run it; a `Failure` is a result too."""
-        app = self._open_parts().app
-        return await app.engine.call(ToolCall(tool, arguments or {}, new_call_id()), app.caller())
+        return await self._open_agent().call(tool, arguments or {})
 
     # The same for a program without an event loop.
 
@@ -179,27 +159,16 @@ class Handspan:
 
     async def open(self) -> None:
         """Make everything ready; raises `ConfigError` for what can't be used, such as an unknown model."""
-        if self._parts is not None:
+        if self._agent is not None:
             raise UsageError("This Handspan is open already: open each one once, and share it.")
-        async with AsyncExitStack() as resources:
-            settings, bus = resources.enter_context(self._options.folders()), MemoryBus()
-            app = App(
-                settings,
-                CallbackQuestions(self._questions, bus),
-                durable=True,
-                bus=bus,
-                sources=self._options.sources,
-            )
-            await resources.enter_async_context(app)
-            sessions = await self._open_sessions(app, bus)
-            resources.push_async_callback(sessions.drain, 0)
-            self._parts = _OpenParts(app, sessions, asyncio.get_running_loop(), resources.pop_all())
+        self._agent = await OpenAgent.open(self._options, self._questions)
+        self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
         """Stop what runs and let go of everything. A closed Handspan can be opened again."""
-        parts, self._parts = self._parts, None
-        if parts is not None:
-            await parts.resources.aclose()
+        agent, self._agent = self._agent, None
+        if agent is not None:
+            await agent.close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -233,73 +202,18 @@ class Handspan:
 
     # Inside.
 
-    async def _open_sessions(self, app: App, bus: MemoryBus) -> Sessions:
-        given = self._options.model
-        chosen: Choice | None = None
-        if not isinstance(given, str):
-            chosen = Choice(given, f"The model is {given.name!r}, which the program gave.")
-        elif given:  # a wrong name is told here, not by the first answer
-            chosen = await app.choose_model(given)
-
-        async def choose(named: str) -> Choice:
-            choice = chosen or await app.choose_model(named)
-            return structs.replace(choice, model=ModelWithFinalAnswer(choice.model))
-
-        assert app.store is not None
-        return Sessions(app.store.conversations, app.loader(), app.agents, choose, bus, _PATIENCE)
-
-    async def _ask(self, parts: _OpenParts, text: str, session: str) -> AgentAnswer[str]:
-        recorder = TurnRecorder()
-        ended = check_ended(await _say(parts, text, session, recorder.hear).end(), session)
-        return _answer(ended.text, ended, session, recorder)
-
-    async def _ask_typed(
-        self, parts: _OpenParts, text: str, session: str, answer_type: AnswerType[T]
-    ) -> AgentAnswer[T]:
-        recorder, final = TurnRecorder(), FinalAnswer(answer_type)
-        for _ in range(MOST_TRIES):
-            handle = _say(parts, text, session, recorder.hear, final.equip(parts.app.registry))
-            ended = check_ended(await handle.end(), session)
-            value = final.find(ended.text)
-            if value is not None:
-                return _answer(value, ended, session, recorder)
-            wrong = [call.result for call in recorder.calls if call.name == FINAL_ANSWER]
-            if len(wrong) >= MOST_TRIES:
-                break
-            text = _REMINDER
-        said = wrong[-1] if wrong else f"it did not call the tool {FINAL_ANSWER!r}, and said {ended.text[:200]!r}"
-        raise AnswerMismatch(
-            f"The model gave no {answer_type.name!r} in {MOST_TRIES} tries: {said} Ask another model, or for a simpler "
-            "type.",
-            ended,
-            session,
-        )
-
-    def _open_parts(self) -> _OpenParts:
-        """What an `ask` needs; raises `UsageError` when it is not there for this loop."""
-        if self._parts is None:
+    def _open_agent(self) -> OpenAgent:
+        """The agent to ask; raises `UsageError` when it is not open, or belongs to another event loop."""
+        if self._agent is None:
             raise UsageError(_CLOSED)
-        if self._parts.loop is not asyncio.get_running_loop():
+        if self._loop is not asyncio.get_running_loop():
             raise UsageError(
                 "This Handspan was opened in another event loop: open one here, or use `hands.ask_sync(…)`."
             )
-        return self._parts
+        return self._agent
 
     def _loop_to_wait_for(self, instead: str) -> asyncio.AbstractEventLoop:
         check_may_wait(instead)
-        if self._parts is None:
+        if self._agent is None or self._loop is None:
             raise UsageError(_CLOSED)
-        return self._parts.loop
-
-
-def _say(parts: _OpenParts, text: str, session: str, listener: Listener, equip: Equip | None = None) -> Handle:
-    message = UserMessage((Text(text),))
-    found = parts.sessions.get(session, OPERATOR.owner)
-    if equip is None:
-        return found.say(OPERATOR, message, listener)
-    return found.say(OPERATOR, message, listener, equip=equip)
-
-
-def _answer(value: T, ended: Ended, session: str, recorder: TurnRecorder) -> AgentAnswer[T]:
-    calls = tuple(call for call in recorder.calls if call.name != FINAL_ANSWER)
-    return AgentAnswer(value, ended.text, session, calls, recorder.usage, ended.reason)
+        return self._loop

@@ -46,26 +46,22 @@ class Options(Struct, frozen=True):
     @contextmanager
     def folders(self) -> Iterator[Settings]:
         """The settings, with folders that last as long as the block; temporary ones unless the program names some."""
-        if self.settings is not None or self.state is not None:
-            yield self._settings(self.state)
+        if self.settings is not None or (self.state is not None and self.workspace is not None):
+            yield self._settings(self.settings or Settings(Path(), Path()))
             return
         with tempfile.TemporaryDirectory(prefix="handspan-", ignore_cleanup_errors=True) as folder:
-            yield self._settings(Path(folder) / "state")
+            # Side by side: the sandbox hides the state from the tools that work in the workspace.
+            yield self._settings(Settings(Path(folder, "workspace"), Path(folder, "state")))
 
     def sources(self, app: App) -> Sequence[ToolSource]:
         """What supplies the tools."""
         builtin = BuiltinTools(app.registry, app.settings, app.sandbox, app.guard, only=self.builtins)
         return [*([builtin] if self.builtins else []), ProgramTools(app.registry, self.tools)]
 
-    def _settings(self, state: Path | None) -> Settings:
-        settings = self.settings
-        if settings is None:
-            assert state is not None
-            settings = Settings(self.workspace or state / "workspace", state)
-        else:
-            settings = structs.replace(
-                settings, workspace=self.workspace or settings.workspace, state=state or settings.state
-            )
+    def _settings(self, base: Settings) -> Settings:
+        """These settings with the folders and the agent that the program names."""
+        workspace, state = self.workspace or base.workspace, self.state or base.state
+        settings = structs.replace(base, workspace=workspace, state=state)
         agent = self._agent(settings)
         chosen = AgentSettings(**{name: getattr(agent, name) for name in AgentSettings.__struct_fields__})
         return structs.replace(settings, agents={**settings.agents, agent.name: chosen}, default_agent=agent.name)
