@@ -51,11 +51,11 @@ class AnswerType(Generic[T]):
 
 def read_answer_type(wanted: type[T]) -> AnswerType[T]:
     """The answer type of this type; the same one for the same type, since a schema takes long to make."""
-    return _remembered(cast(Hashable, wanted))
+    return _cached_answer_type(cast(Hashable, wanted))
 
 
 @lru_cache(maxsize=64)
-def _remembered(wanted: Any) -> AnswerType[Any]:
+def _cached_answer_type(wanted: Any) -> AnswerType[Any]:
     return AnswerType(wanted)
 
 

@@ -94,8 +94,8 @@ class TurnRecorder:
         self._usages: list[Usage] = []
         self._arguments: dict[str, str] = {}
 
-    def hear(self, happening: Happening, turn: str) -> None:
-        """Take one event."""
+    def record(self, happening: Happening, turn: str) -> None:
+        """Keep what the answer tells of this event; it is a `Listener`."""
         match happening:
             case CallStarted(id=call_id, arguments=arguments):
                 self._arguments[call_id] = arguments

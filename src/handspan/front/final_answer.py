@@ -83,9 +83,9 @@ class WatchedProjection:
             case AssistantMessage():
                 self._calls = message.calls
             case ResultsMessage():
-                self._look_at(message)
+                self._note_results(message)
 
-    def _look_at(self, message: ResultsMessage) -> None:
+    def _note_results(self, message: ResultsMessage) -> None:
         for call, result in zip(self._calls, message.results, strict=True):
             if call.name == FINAL_ANSWER and not result.is_error:
                 self.last_words = call.arguments

@@ -109,16 +109,16 @@ class Handspan:
     async def stream(self, text: str, *, session: str = "") -> AsyncGenerator[Event, None]:
         """What happens while the agent answers; the last event is `Ended`. To leave the loop early stops the turn."""
         agent = self._open_agent()
-        happened: asyncio.Queue[Event | None] = asyncio.Queue()
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
 
-        def hear(happening: Happening, turn: str) -> None:
+        def take(happening: Happening, turn: str) -> None:
             if isinstance(happening, Event):
-                happened.put_nowait(happening)
+                events.put_nowait(happening)
 
-        end = asyncio.ensure_future(agent.say(text, session or new_session_id(), hear).end())
-        end.add_done_callback(lambda _: happened.put_nowait(None))
+        end = asyncio.ensure_future(agent.say(text, session or new_session_id(), take).end())
+        end.add_done_callback(lambda _: events.put_nowait(None))
         try:
-            while (event := await happened.get()) is not None:
+            while (event := await events.get()) is not None:
                 yield event
             await end
         finally:

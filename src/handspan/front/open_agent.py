@@ -68,14 +68,14 @@ class OpenAgent:
     async def ask(self, text: str, session: str) -> AgentAnswer[str]:
         """The answer; raises `AskFailed` when there is none."""
         recorder = TurnRecorder()
-        ended = check_ended(await self.say(text, session, recorder.hear).end(), session)
+        ended = check_ended(await self.say(text, session, recorder.record).end(), session)
         return _answer(ended.text, ended, session, recorder)
 
     async def ask_typed(self, text: str, session: str, answer_type: AnswerType[T]) -> AgentAnswer[T]:
         """The answer as a value of this type; raises `AnswerMismatch` after a few that do not fit."""
         recorder, final = TurnRecorder(), FinalAnswer(answer_type)
         for _ in range(MOST_TRIES):
-            handle = self.say(text, session, recorder.hear, final.equip(self._app.registry))
+            handle = self.say(text, session, recorder.record, final.equip(self._app.registry))
             ended = check_ended(await handle.end(), session)
             value = final.find(ended.text)
             if value is not None:
