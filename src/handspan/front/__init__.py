@@ -6,5 +6,5 @@ Holds:   `handspan.py`, the class `Handspan` (read it first), over `open_agent.p
          questions; `loop_thread.py`, the loop of the sync form.
 Imports: gateway.app, agent, engine, sources, registry, models, bus, config, core. The package's root loads it late.
 To add:  an option goes into `Handspan.__init__` and `options.py`; a new supplier of tools, such as MCP servers, into
-         `Options.sources`. `docs/embedding.md` explains it in the same commit.
+         `HandspanOptions.sources`. `docs/embedding.md` explains it in the same commit.
 """

@@ -23,7 +23,7 @@ from handspan.front.answer_types import read_answer_type
 from handspan.front.answers import AgentAnswer, UsageError
 from handspan.front.loop_thread import LoopThread, check_may_wait, iterate_in, run_in
 from handspan.front.open_agent import OpenAgent, new_session_id
-from handspan.front.options import Options, ToolLike, read_builtins, read_tool
+from handspan.front.options import HandspanOptions, ToolLike, read_builtins, read_tool
 from handspan.front.person import AnswerQuestion
 from handspan.models.model import Model
 
@@ -60,7 +60,7 @@ class Handspan:
         `questions`: answers the questions of tools; without it such calls are refused.
         `settings`: everything else. A settings file is only read where `load_settings()` is given here.
         """
-        self._options = Options(
+        self._options = HandspanOptions(
             tools=tuple(read_tool(tool) for tool in tools),
             model=model,
             builtins=read_builtins(builtins),

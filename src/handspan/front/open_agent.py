@@ -19,7 +19,7 @@ from handspan.core.values import Arguments
 from handspan.front.answer_types import FINAL_ANSWER, AnswerType
 from handspan.front.answers import AgentAnswer, AnswerMismatch, TurnRecorder, check_ended
 from handspan.front.final_answer import MOST_TRIES, FinalAnswer, ModelWithFinalAnswer
-from handspan.front.options import Options
+from handspan.front.options import HandspanOptions
 from handspan.front.person import AnswerQuestion, CallbackQuestions
 from handspan.gateway.app import App
 from handspan.models.choice import Choice
@@ -41,7 +41,7 @@ class OpenAgent:
         self._resources = resources
 
     @classmethod
-    async def open(cls, options: Options, questions: AnswerQuestion | None) -> "OpenAgent":
+    async def open(cls, options: HandspanOptions, questions: AnswerQuestion | None) -> "OpenAgent":
         """An agent as these options want it; raises `ConfigError` for what can't be used."""
         async with AsyncExitStack() as resources:
             settings, bus = resources.enter_context(options.folders()), MemoryBus()

@@ -30,7 +30,7 @@ _PROGRAM = Origin("plugin", "program")
 _USE_SKILL = "use_skill"
 
 
-class Options(Struct, frozen=True):
+class HandspanOptions(Struct, frozen=True):
     """What a program has chosen; see `Handspan`."""
 
     tools: tuple[Tool, ...]
