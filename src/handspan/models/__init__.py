@@ -2,7 +2,7 @@
 
 Holds:   the seam (`model.py`); a pure codec for each wire format (chat, responses, anthropic, gemini: bytes and events,
          no sockets); `http.py`, which runs any of them over the network guard; the schema compiler (`lowering*.py`);
-         `offline.py` and `scripted.py`, which need no network.
+         `offline/` and `scripted.py`, which need no network.
 Imports: net, wire, config, core.
 To add:  a codec in a file named after the API, its line in the table of `choice.py`, recorded exchanges as tests.
 """
