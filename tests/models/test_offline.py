@@ -369,7 +369,7 @@ async def test_sentences_work_on_real_files_and_a_real_memory(talk: Talk, worksp
     assert (workspace / "notes.txt").read_text() == "hello"
     (workspace / "docs").mkdir()
     answer = await talk.say("list the files here and tell me the time in Tokyo")
-    assert answer == ("list_directory: - docs/\n- notes.txt\nget_current_time: 15:04:05 on 2026-02-27 (UTC+09:00)")
+    assert answer == ("list_directory: - docs\n- notes.txt\nget_current_time: 15:04:05 on 2026-02-27 (UTC+09:00)")
     await talk.say("replace 'hello' by 'bye' in notes.txt")
     assert await talk.say("read notes.txt") == "bye"
     await talk.say("remember that my cat is called Tom")
@@ -400,13 +400,12 @@ async def test_how_to_set_a_model_can_be_said_in_other_words() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Hello!", "Hello!"),
-        ("good morning", "Hello!"),
+        ("Hello!", "I have 14 tools"),
+        ("good morning", "What time is it in Tokyo?"),
         ("help", "I have 14 tools"),
         ("what can you do?", "list the files here"),
         ("/help", "I have 14 tools"),
-        ("thanks a lot", "You are welcome."),
-        ("ok", "All right."),
+        ("thanks", "I have 14 tools"),
         ("", "I have 14 tools"),
     ],
 )
@@ -414,12 +413,10 @@ async def test_small_talk_is_answered_in_words(text: str, words: str) -> None:
     assert words in await answer_to(text)
 
 
-async def test_question_about_a_tool_is_answered_not_run() -> None:
+async def test_question_about_a_tool_that_can_change_things_is_answered_not_run() -> None:
     talk = Talk([*BUILTIN, *LAPTOP])
-    answer = await talk.say("What does write_file do?")
-    assert "Write text to a file of the workspace" in answer
-    assert 'By hand: /write_file {"path":"…","content":"…"}' in answer
-    assert "Get device information" in await talk.say("explain device_info")
+    assert 'By hand: /write_file {"path":"…","content":"…"}' in await talk.say("What does write_file do?")
+    assert "By hand: /laptop__device_info" in await talk.say("explain device_info")
     assert talk.rounds == []
     await talk.say("what is the time?")
     assert talk.rounds == [[("get_current_time", {})]]

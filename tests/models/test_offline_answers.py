@@ -25,7 +25,7 @@ LAPTOP = device("laptop")
         ({"content": "", "message": "No memory file found"}, "No memory file found"),
         ({"message": "ok"}, "ok"),
         ({"entries": []}, "Nothing was found."),
-        ({"entries": [{"name": "a", "is_dir": True}, {"name": "b", "is_dir": False}, 3]}, "- a/\n- b\n- 3"),
+        ({"entries": [{"name": "a", "is_dir": True}, {"name": "b", "is_dir": False}, 3]}, "- a\n- b\n- 3"),
         ({"exit_code": 0, "stdout": "hi\n", "stderr": ""}, "hi"),
         ({"exit_code": 2, "stderr": "no such thing"}, "exit_code: 2\nstderr: no such thing"),
         ({"status": 200, "body": "<p>", "markdown": "text"}, "text"),

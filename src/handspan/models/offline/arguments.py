@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, final
 
 import msgspec
@@ -13,6 +13,7 @@ from handspan.core.schema import Validator
 from handspan.core.values import Json, JsonObject
 from handspan.models.offline.match import FILLERS, Clause, KnownTool, Piece, plain_name, split_words, word_set
 
+_TYPES: Final = {"integer": "number", "number": "number", "boolean": "json", "array": "json", "object": "json"}
 _KINDS: Final = {
     "zone": word_set("timezone tz zone"),
     "url": word_set("url uri href link"),
@@ -22,10 +23,10 @@ _KINDS: Final = {
     "query": word_set("query search term topic name"),
 }
 """Kind of a text parameter → words that its name has."""
-_TYPES: Final = {"integer": "number", "number": "number", "boolean": "boolean", "array": "json", "object": "json"}
+_ORDER: Final = ("choice", "number", *_KINDS, "json", "text")
+"""What can't be mistaken is filled first, plain text last."""
 _BODY: Final = word_set("content text message body")
 _PREPOSITIONS: Final = word_set("to in into onto from of at by on for with about")
-_LEAD: Final = word_set("that the a an me please following : ,")
 _COMMAND: Final = (
     r"(?:ls|cat|echo|pwd|git|grep|python3?|date|whoami|df|du|head|tail|wc|curl|ps|\.{0,2}/\S+)\b|.*[|<>;&$*]"
 )
@@ -66,16 +67,21 @@ class Filled(Struct, frozen=True):
     """The arguments for one tool, and what speaks against sending them."""
 
     arguments: JsonObject
-    missing: tuple[Slot, ...] = ()
-    problems: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
+    missing: tuple[Slot, ...]
+    problems: tuple[str, ...]
+    unused: tuple[str, ...]
     """Words and literals that are neither the tool's own nor part of an argument."""
-    takes_words: bool = False
+    takes_words: bool
     """A parameter got plain words, which may go on in the next part of the request."""
+
+    @property
+    def lack(self) -> float:
+        """How much speaks against the tool: parameters that stay empty, and what it has no use for."""
+        return min(len(self.missing), 2) + sum(0.5 if text.isalpha() else 1.5 for text in self.unused[:8])
 
 
 def read_slots(tool: KnownTool) -> list[Slot]:
-    """The tool's parameters, in the order in which they are filled: what can't be mistaken first, plain text last."""
+    """The tool's parameters, in the order in which they are filled."""
     properties, required = tool.spec.parameters.get("properties"), tool.spec.parameters.get("required")
     needed = required if isinstance(required, list) else []
     inner = properties.items() if isinstance(properties, dict) else ()
@@ -96,14 +102,6 @@ def _read_slot(name: str, schema: Json, is_required: bool) -> Slot:
     return Slot(name, "choice" if "enum" in inner else _TYPES.get(str(kind), text), is_required, words, choices, told)
 
 
-def check(tool: KnownTool, arguments: JsonObject) -> tuple[str, ...]:
-    """What is wrong with these arguments; empty when the engine takes them."""
-    try:
-        return tuple(Validator(tool.spec.parameters).problems(arguments))
-    except DefinitionError as error:
-        return (f"its schema can't be used ({error})",)
-
-
 @functools.cache
 def known_zones() -> dict[str, str]:
     """City in lower case with `_` for blanks → time zone. The first call reads the disk: not on the event loop."""
@@ -113,12 +111,7 @@ def known_zones() -> dict[str, str]:
     return {name: zone for zone in zones for name in (zone.casefold(), zone.rpartition("/")[2].casefold())}
 
 
-def fill(tool: KnownTool, clause: Clause, before: Before) -> Filled:
-    """The arguments for this tool; valid unless `missing` or `problems` say otherwise."""
-    return _Filling(tool, clause, before).fill()
-
-
-class _Filling:
+class Filling:
     """One attempt to fill a tool's parameters. Each piece of the clause is used once."""
 
     def __init__(self, tool: KnownTool, clause: Clause, before: Before) -> None:
@@ -129,41 +122,40 @@ class _Filling:
         self._takes_words = False
 
     def fill(self) -> Filled:
-        """Take what is written out as `key=value` or JSON, then fill one parameter after another."""
+        """The arguments; valid unless `missing` or `problems` say otherwise."""
         self._take_written()
         needed = {*self._arguments, *(slot.name for slot in self._slots if slot.is_required)}
         for slot in self._slots:
-            if slot.name not in self._arguments:
-                value = _READERS[slot.kind](self, slot)
-                value = self._from_before(slot) if value is None and slot.is_required else value
-                self._arguments |= {} if value is None else {slot.name: value}
+            value = None if slot.name in self._arguments else self._value(slot)
+            self._arguments |= {} if value is None else {slot.name: value}
         missing = tuple(slot for slot in self._slots if slot.is_required and slot.name not in self._arguments)
-        if not missing and check(self._tool, self._arguments):  # a guess is given up where nothing is required
+        if not missing and self._check():  # a guess is given up where nothing is required
             self._arguments = {name: value for name, value in self._arguments.items() if name in needed}
-        problems = () if missing else check(self._tool, self._arguments)
         unused = tuple(piece.text for piece in self._free if not self._is_own(piece) and piece.kind != "mark")
-        return Filled(self._arguments, missing, problems, unused, self._takes_words)
+        return Filled(self._arguments, missing, () if missing else self._check(), unused, self._takes_words)
+
+    def _check(self) -> tuple[str, ...]:
+        try:
+            return tuple(Validator(self._tool.spec.parameters).problems(self._arguments))
+        except DefinitionError as error:
+            return (f"its schema can't be used ({error})",)
 
     def _take_written(self) -> None:
-        """A key that the schema does not have is kept: the validator says what is wrong with it."""
+        """Take JSON and each `key=value`. A key that the schema does not have is kept: the validator reports it."""
         slots = {plain_name(slot.name): slot for slot in self._slots}
-        takes_json = any(slot.words & _BODY or (slot.kind == "json" and slot.is_required) for slot in self._slots)
-        for piece in [one for one in self._free if one.kind in ("json", "pair")]:
-            given = {piece.text: piece.value} if piece.kind == "pair" else piece.value
-            is_written = piece.kind == "pair" or not takes_json
-            if isinstance(given, dict) and (is_written or any(plain_name(key) in slots for key in given)):
-                self._use(piece)
-                for key, value in given.items():
-                    slot = slots.get(plain_name(key))
-                    value = _convert(slot, value) if slot and piece.kind == "pair" and isinstance(value, str) else value
-                    self._arguments[slot.name if slot else key] = value
+        pairs = [self._use(piece).partition("=") for piece in self._pieces("pair")]
+        for key, value in (*self._clause.given.items(), *((key, value.strip("\"',?!")) for key, _, value in pairs)):
+            slot = slots.get(plain_name(key))
+            self._arguments[slot.name if slot else key] = _convert(slot, value)
 
     def _pieces(self, *kinds: str) -> list[Piece]:
         return [piece for piece in self._free if piece.kind in kinds]
 
-    def _use(self, piece: Piece, *more: Piece) -> Piece:
-        self._free = [other for other in self._free if other not in (piece, *more)]
-        return piece
+    def _use(self, *pieces: Piece) -> str:
+        """Take these pieces; the text of the first."""
+        used = {piece.start for piece in pieces}
+        self._free = [piece for piece in self._free if piece.start not in used]
+        return pieces[0].text if pieces else ""
 
     def _is_own(self, piece: Piece) -> bool:
         """Whether it is a word of the tool or of a parameter's name, or one that says nothing."""
@@ -172,74 +164,68 @@ class _Filling:
         is_known = any(self._tool.knows(word) or any(word in slot.words for slot in self._slots) for word in words)
         return piece.kind == "word" and (is_known or piece.text.lower() in FILLERS or plain_name(piece.text) in names)
 
-    def _beside(self, piece: Piece) -> list[str]:
-        """The two words before a piece and the one after it."""
-        place = self._clause.pieces.index(piece)
-        return [word for near in self._clause.words[max(0, place - 2) : place + 2] for word in split_words(near)]
+    def _value(self, slot: Slot) -> Json:
+        """The value for one parameter; for a required one also what "it" means."""
+        match slot.kind:
+            case "choice":
+                value: Json = self._choice(slot)
+            case "number":
+                value = self._number(slot)
+            case "url":
+                found = self._pieces("url")
+                known = next((url for word, url in _ADDRESSES.items() if word in self._clause.counted), None)
+                value = self._use(found[0]) if found else known
+                self._free = [] if known and not found else self._free
+            case "zone" | "place":
+                value = self._place(slot)
+            case "path":
+                value = self._path(slot)
+            case "json":
+                value = self._items(slot) if slot.is_required else None
+            case _:
+                value = self._text(slot)
+        if value is not None or not slot.is_required or not self._clause.has_pronoun or self._before is ANYTHING:
+            return "it" if value is None and slot.is_required and self._clause.has_pronoun else value
+        return self._before.arguments.get(slot.name) or (self._before.text if slot.kind == "text" else "") or None
 
     def _choice(self, slot: Slot) -> Json:
         said = {word: piece for piece in self._free for word in split_words(piece.text)}
-        for choice in slot.choices:
-            words = split_words(choice)
-            if words and all(word in said for word in words):
-                self._use(*(said[word] for word in words))
-                return choice
-        return None
-
-    def _boolean(self, slot: Slot) -> Json:
-        """True when its name is said; false after "not" or "without"."""
-        named = [piece for piece in self._pieces("word") if slot.words & {*split_words(piece.text)}]
-        return {"not", "without", "no"}.isdisjoint(self._beside(self._use(named[0]))) if named else None
+        fits = (one for one in slot.choices if split_words(one) and said.keys() >= {*split_words(one)})
+        chosen = next(fits, None)
+        self._use(*(said[word] for word in split_words(chosen or "")))
+        return chosen
 
     def _number(self, slot: Slot) -> Json:
         """A number beside the parameter's name; any number where one is required."""
         for piece in self._pieces("number"):
-            if slot.is_required or not slot.words.isdisjoint(self._beside(piece)):
-                return self._use(piece).value
+            place = self._clause.pieces.index(piece)
+            beside = split_words(" ".join(self._clause.words[max(0, place - 2) : place + 2]))
+            if slot.is_required or not slot.words.isdisjoint(beside):
+                return _convert(slot, self._use(piece))
         return None
-
-    def _url(self, slot: Slot) -> Json:
-        if found := self._pieces("url"):
-            return self._use(found[0]).text
-        known = next((url for word, url in _ADDRESSES.items() if word in self._clause.counted), None)
-        self._free = [] if known else self._free
-        return known
 
     def _place(self, slot: Slot) -> Json:
         """The words after "in" or "for": a city that has a time zone, or any name that is no word of the tool."""
         free, is_zone = self._free, slot.kind == "zone"
-        starts = [at + 1 for at, piece in enumerate(free) if piece.text.lower() in ("in", "for", "of", "at")] or [0]
+        starts = [at + 1 for at, piece in enumerate(free) if piece.text.lower() in ("in", "for", "of", "at")]
         for names in (free[start : start + length] for start in starts for length in (3, 2, 1)):
             said = " ".join(piece.text for piece in names)
             zone = known_zones().get(said.replace(" ", "_").casefold()) if is_zone else None
             is_name = bool(names) and not any(piece.kind != "word" or self._is_own(piece) for piece in names)
-            if zone or (is_name and (not is_zone or (said.istitle() and names[0] is not self._clause.pieces[0]))):
+            if zone or (is_name and (not is_zone or said.istitle())):
                 self._use(*names)
                 return zone or said
         return None
 
-    def _command(self, slot: Slot) -> Json:
-        """What is in backticks or quotes; else the words after the verb, when they look like a command line."""
-        if found := self._pieces("code", "quoted"):
-            return self._use(found[0]).text
-        words = self._words_after_verb()
-        line = self._source(words)
-        if not re.match(_COMMAND, line, re.DOTALL):
-            return None
-        self._use(*words)
-        self._takes_words = True
-        return line.rstrip(".")
-
     def _path(self, slot: Slot) -> Json:
         """A path; a quoted name; a word beside "file" or "folder"; for a folder the workspace itself."""
         needs_text = any(other.is_required and other.kind in ("query", "text") for other in self._slots)
+        words, pieces = self._clause.words, self._clause.pieces
         quoted = [
-            one
-            for one in self._pieces("quoted")
-            if not needs_text or self._clause.words[self._clause.pieces.index(one) - 1] in _PREPOSITIONS
+            one for one in self._pieces("quoted") if not needs_text or words[pieces.index(one) - 1] in _PREPOSITIONS
         ]
         if found := self._pieces("path") or quoted:
-            return self._use(found[0]).text
+            return self._use(found[0])
         named = re.search(_NAME_BESIDE_FILE, self._clause.source)
         if named and (named[2] or named[1].lower() not in FILLERS):
             self._free = [piece for piece in self._free if piece.text not in named.groups()]
@@ -247,82 +233,50 @@ class _Filling:
         is_folder = not self._tool.name_words.isdisjoint(("directory", "folder"))
         return "." if is_folder and slot.is_required and not self._clause.has_pronoun else None
 
-    def _json(self, slot: Slot) -> Json:
-        """The JSON that is written; for a list that is required all that is quoted, or all paths, or all numbers."""
-        for piece in self._pieces("json") if slot.is_required else ():
-            return self._use(piece).value
-        kinds = ("quoted", "path", "number") if slot.is_required else ()
-        found = next((found for kind in kinds if (found := self._pieces(kind))), [])
-        self._free = [piece for piece in self._free if piece not in found]
-        return [piece.text if piece.value is None else piece.value for piece in found] or None
+    def _items(self, slot: Slot) -> Json:
+        """All that is quoted, or all paths, or all numbers, for a list that is required."""
+        found = next((found for kind in ("quoted", "path", "number") if (found := self._pieces(kind))), [])
+        self._use(*found)
+        return [_convert(slot, one.text) if one.kind == "number" else one.text for one in found] or None
 
     def _text(self, slot: Slot) -> Json:
-        """A value after the parameter's name; a quoted text; else the words that are left, for one parameter."""
-        is_body, is_query = bool(slot.words & _BODY), slot.kind == "query"
-        for name, value in zip(self._free, self._free[1:], strict=False):
-            is_named = not is_body and name.kind == "word" and slot.words - {"id", "name"} & {*split_words(name.text)}
-            if is_named and not is_query and value.kind != "mark" and value.text.lower() not in FILLERS:
-                self._use(name, value)
-                return value.text
-        found = self._pieces("quoted", "code", "json")
-        if found and (slot.is_required or is_body or is_query):
-            return self._use(found[0]).text
-        texts = [other for other in self._slots if other.is_required and other.kind in ("query", "text")]
+        """What is quoted; else the words that are left, where one parameter wants them."""
+        is_query, found = slot.kind == "query", self._pieces("quoted", "code")
+        if found and (slot.is_required or is_query or slot.words & _BODY):
+            return self._use(found[0])
+        texts = [other for other in self._slots if other.is_required and other.kind in ("query", "text", "command")]
         is_asked = is_query and not texts and not {"about", "for"}.isdisjoint(self._clause.words)
         words = self._words_after_verb() if texts == [slot] or is_asked else []
-        said = self._source(words)
-        self._free = [piece for piece in self._free if piece not in words]
-        self._takes_words = bool(said)
+        said = self._clause.text[words[0].start : words[-1].end] if words else ""
+        if not said or (slot.kind == "command" and not re.match(_COMMAND, said, re.DOTALL)):
+            return None
+        self._use(*words)
+        self._takes_words = True
         return (re.sub(_AROUND_A_QUERY, "", said) if is_query else said) or None
 
     def _words_after_verb(self) -> list[Piece]:
         """The pieces after the tool's own words, up to one that is used: `hello` of `write hello to notes.txt`."""
-        pieces, start = self._clause.pieces, 0
-        while start < len(pieces) and (pieces[start].text.lower() in _LEAD or self._is_lead(pieces[start])):
+        pieces, start, kept = self._clause.pieces, 0, ("my", "i", *_PREPOSITIONS)
+        free = {piece.start for piece in self._free}
+        while start < len(pieces) and (
+            pieces[start].text in (":", ",") or (self._is_own(pieces[start]) and pieces[start].text.lower() not in kept)
+        ):
             start += 1
-        end = next((at for at in range(start, len(pieces)) if pieces[at] not in self._free), len(pieces))
+        end = next((at for at in range(start, len(pieces)) if pieces[at].start not in free), len(pieces))
         while start < end < len(pieces) and pieces[end - 1].text.lower() in _PREPOSITIONS:
             end -= 1
         found = list(pieces[start:end])
         return [] if all(one.kind in ("path", "url") or one.text.lower() in FILLERS for one in found) else found
 
-    def _is_lead(self, piece: Piece) -> bool:
-        return self._is_own(piece) and piece.text.lower() not in ("my", "i", *_PREPOSITIONS)
 
-    def _source(self, pieces: list[Piece]) -> str:
-        first = self._clause.pieces[0].start if pieces else 0
-        return self._clause.source[pieces[0].start - first : pieces[-1].end - first] if pieces else ""
-
-    def _from_before(self, slot: Slot) -> Json:
-        """What "it" is: the same argument of the last call, else the text of its result."""
-        if not self._clause.has_pronoun or self._before is ANYTHING:
-            return "it" if self._clause.has_pronoun else None
-        same = self._before.arguments.get(slot.name)
-        return same if same is not None or slot.kind != "text" else self._before.text or None
-
-
-_READERS: Final[dict[str, Callable[[_Filling, Slot], Json]]] = {
-    "choice": _Filling._choice,
-    "boolean": _Filling._boolean,
-    "number": _Filling._number,
-    "url": _Filling._url,
-    "zone": _Filling._place,
-    "place": _Filling._place,
-    "command": _Filling._command,
-    "path": _Filling._path,
-    "json": _Filling._json,
-    "query": _Filling._text,
-    "text": _Filling._text,
-}
-_ORDER: Final = tuple(_READERS)
-
-
-def _convert(slot: Slot, value: str) -> Json:
+def _convert(slot: Slot | None, value: Json) -> Json:
     """The value of `key=value` in the type that the parameter wants, where the text has that form."""
+    if slot is None or slot.kind not in ("choice", "number", "json") or not isinstance(value, str):
+        return value
     if slot.kind == "choice":
-        return next((choice for choice in slot.choices if choice.casefold() == value.casefold()), value)
+        return next((one for one in slot.choices if one.casefold() == value.casefold()), value)
     try:
         decoded: Json = msgspec.json.decode({"yes": "true", "no": "false"}.get(value.lower(), value))
     except ValueError:
         return list[Json](value.split(",")) if slot.kind == "json" else value
-    return decoded if slot.kind in ("number", "boolean", "json") else value
+    return decoded

@@ -1,28 +1,27 @@
 """Which tool a text means: the pieces of the text, and how well its words fit each tool's name and description."""
 
-import json
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Final, final
 
-import msgspec
 from msgspec import Struct
 
 from handspan.core.names import split_name
 from handspan.core.tool import ToolSpec
-from handspan.core.values import Json
+from handspan.core.values import JsonObject
 
 _MOST_TEXT: Final = 100_000
 _MOST_PIECES: Final = 2000
-_MOST_JSON: Final = 50
 _MOST_COUNTED: Final = 40
+"""Bounds: reading a text takes time in proportion to its length, whatever it holds."""
 _TOKEN: Final = r"""
-    (?P<blank>[^\S\n]+) | `(?P<code>[^`]+)` | "(?P<double>[^"]*)" | (?<!\w)'(?P<single>.*?)'(?!\w)
+    `(?P<code>[^`]+)` | "(?P<double>[^"]*)" | (?<!\w)'(?P<single>.*?)'(?!\w)
   | (?P<url>(?i:https?)://[^\s<>"'`]*[^\s<>"'`.,;:!?)])
-  | (?P<pair>[^\W\d][\w-]{0,63})=(?=[^\s=>])
+  | (?P<pair>[^\W\d][\w-]{0,63}=(?:"[^"]*"|'[^']*'|[^\s;=>,][^\s;]*))
   | (?P<number>(?<![\w.])[+-]?\d{1,300}(?:\.\d{1,300})?(?![\w:/-]|\.\w))
-  | (?P<path>(?:~|\.{1,2})?/[^\s"'`,;?!]* | [\w.@+-]{1,254}(?:/[\w.@+-]+)+/? | [\w.@+-]{1,254}/(?=\s|$)
+  | (?P<path>(?:~|\.{1,2})?/(?:[^\s"'`,;?!]*[\w/])? | [\w.@+-]{1,254}(?:/[\w.@+-]*\w)+/? | [\w.@+-]{1,254}/(?=\s|$)
            | (?<!\S)\.{1,2}(?=\s|$) | \w[\w+-]{0,254}(?:\.[\w-]+)*\.[a-zA-Z]\w{0,9}(?!\w))
   | (?P<word>\w(?:[\w'-]*\w)?) | (?P<mark>\n|\S)
     """
@@ -61,8 +60,6 @@ _SYNONYMS: Final = {
     "time": "date clock",
     "camera": "photo picture selfie",
     "device": "computer laptop phone",
-    "sum": "add",
-    "message": "send",
 }
 """Word of a tool's name → what people say for it."""
 _MEANINGS: Final = {
@@ -74,62 +71,21 @@ _MEANINGS: Final = {
 
 @final
 class Piece(Struct, frozen=True):
-    """A piece of a text: a word, a mark, or a literal (quoted, code, json, pair, url, path, number)."""
+    """A piece of a text: a word, a mark, or a literal (quoted, code, pair, url, path, number)."""
 
     kind: str
     text: str
-    """What is inside of quotes; the key of a pair; else as it is written."""
+    """What is inside of quotes; else as it is written."""
     start: int
     end: int
-    value: Json = None
-    """The value of JSON, of a number or of a pair."""
 
 
 def split_pieces(text: str) -> list[Piece]:
-    """The pieces of a text. The bounds keep the time in proportion to the length, whatever the text holds."""
-    text, pieces, at, json_left = text[:_MOST_TEXT], list[Piece](), 0, _MOST_JSON
-    while at < len(text) and len(pieces) < _MOST_PIECES:
-        may_be_json = text[at] in "{[" and json_left > 0
-        json_left -= may_be_json
-        piece = (_json_piece(text, at) if may_be_json else None) or _token(text, at)
-        at = piece.end
-        if piece.kind != "blank":
-            pieces.append(piece)
-    return pieces
-
-
-def _json_piece(text: str, at: int) -> Piece | None:
-    try:
-        _, end = json.JSONDecoder().raw_decode(text, at)
-        return Piece("json", text[at:end], at, end, msgspec.json.decode(text[at:end]))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _token(text: str, at: int) -> Piece:
-    found = re.compile(_TOKEN, re.VERBOSE | re.DOTALL).match(text, at)  # compiled once, when the first text comes
-    assert found is not None and found.lastgroup is not None, "a mark is any character"
-    kind, inside = found.lastgroup, found[found.lastgroup]
-    match kind:
-        case "pair":
-            return _pair(text, at, inside, found.end())
-        case "path":
-            inside = inside.rstrip(".:!?)") or inside
-            return Piece(kind, inside, at, at + len(inside))
-        case "number":
-            return Piece(kind, inside, at, found.end(), float(inside) if "." in inside else int(inside))
-        case _:
-            return Piece("quoted" if kind in ("double", "single") else kind, inside, at, found.end())
-
-
-def _pair(text: str, at: int, key: str, start: int) -> Piece:
-    """`key=value`: the value is JSON, or quoted, or ends at the next blank."""
-    value = _json_piece(text, start) if text[start] in "{[" else _token(text, start) if text[start] in "'\"`" else None
-    if value and value.kind != "mark":
-        return Piece("pair", key, at, value.end, value.value if value.kind == "json" else value.text)
-    bare = re.compile(r"[^\s;]*").match(text, start)
-    shown = (bare[0].rstrip(",?!.)") if bare else "") or text[start]
-    return Piece("pair", key, at, start + len(shown), shown)
+    """The pieces of a text, in order."""
+    kinds = {"double": "quoted", "single": "quoted"}
+    tokens = islice(re.finditer(_TOKEN, text[:_MOST_TEXT], re.VERBOSE | re.DOTALL), _MOST_PIECES)
+    named = ((token, token.lastgroup or "") for token in tokens)
+    return [Piece(kinds.get(name, name), token[name], token.start(), token.end()) for token, name in named]
 
 
 def split_words(text: str) -> list[str]:
@@ -146,8 +102,10 @@ def plain_name(name: str) -> str:
 class Clause:
     """A part of the request that asks for one thing."""
 
-    def __init__(self, text: str, pieces: Sequence[Piece]) -> None:
-        self.pieces = tuple(pieces)
+    def __init__(self, text: str, pieces: Sequence[Piece], given: JsonObject | None = None) -> None:
+        self.given = given or {}
+        """Arguments that are written as JSON."""
+        self.text, self.pieces = text, tuple(pieces)
         self.source = text[pieces[0].start : pieces[-1].end] if pieces else ""
         self.words = tuple(piece.text.lower() if piece.kind == "word" else "" for piece in pieces)
         said = [word for word in self.words if word not in ("", "and", "then", "also", "please", "hello")]
@@ -156,7 +114,7 @@ class Clause:
         self.is_statement = first in _STATEMENT_WORDS and _WISHES.isdisjoint(said[:2])
         """Whether it begins as no request does: "the", "my", "I" …; "I want" is a request."""
         self.is_negated = next((word for word in said if word not in FILLERS), "") in NEGATIONS
-        self.has_pronoun = not PRONOUNS.isdisjoint(said)
+        self.has_pronoun = not PRONOUNS.isdisjoint(" ".join(said).replace("is it", "").split())
 
     @cached_property
     def counted(self) -> tuple[str, ...]:
@@ -204,11 +162,8 @@ class KnownTool:
 
 def find_named(clause: Clause, tools: Sequence[KnownTool]) -> list[KnownTool]:
     """The tools whose exact name is written; a name without `_` or `-` counts at the start or after "use" or "call"."""
-    said = {
-        plain_name(word)
-        for word, before in zip(clause.words, ("use", *clause.words), strict=False)
-        if "_" in word or "-" in word or before in ("use", "call", "the")
-    }
+    pairs = zip(clause.words, ("use", *clause.words), strict=False)
+    said = {plain_name(word) for word, last in pairs if "_" in word or "-" in word or last in ("use", "call", "the")}
     full = [tool for tool in tools if plain_name(tool.name) in said]
     own = [tool for tool in tools if tool.namespace and plain_name(tool.own_name) in said and "_" in tool.own_name]
     return full or [tool for tool in own if not tool.namespace.isdisjoint(clause.counted)] or own

@@ -8,16 +8,15 @@ from typing import Final, final
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import new_call_id
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, Text, UserMessage
 from handspan.core.names import did_you_mean
 from handspan.core.tool import ToolSpec
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json
 from handspan.models.model import ModelEvent, Projection
-from handspan.models.offline.arguments import ANYTHING, Before, Filled, check, fill, known_zones, read_slots
+from handspan.models.offline.arguments import ANYTHING, Before, Filled, Filling, known_zones, read_slots
 from handspan.models.offline.match import Clause, KnownTool, Piece, find_named, plain_name, split_pieces
 from handspan.models.plain import KeptMessages, played
 
@@ -28,29 +27,20 @@ HOW_TO_SET_A_MODEL: Final = (
 )
 _ASKING: Final = "I still need to know"
 """In every question of this model: the next message is read as an answer to it."""
-_MOST_KNOWN: Final = 4096
+_STOPPED: Final = r'"code":\s*"(?:cancelled|interrupted)"'
+"""In the results of a turn that was ended: they are not told later."""
 _MOST_CLAUSES: Final = 12
 _MOST_CANDIDATES: Final = 8
 _MOST_ITEMS: Final = 50
 _MOST_ANSWER: Final = 4000
 _ENOUGH: Final = 2.0
 """The score from which a tool is meant."""
-_EXAMPLES: Final = {
-    "get_current_time": "What time is it in Tokyo?",
-    "list_directory": "list the files here",
-    "write_file": "write 'hello' to notes.txt then read notes.txt",
-    "exec_shell": "run `ls -la`",
-    "web_fetch": "fetch https://example.com",
-    "memory_write": "remember that my cat is called Tom",
-    "device_info": "take the device info",
-    "camera": "take a photo",
-}
-_SMALL_TALK: Final = {
-    r"(?i)\W*(?:hi|hello|hey|good (?:morning|day|evening))(?: there)?\W*": "Hello! {can_do}",
-    r"(?i)\W*/?(?:help|what can you do|who are you|what tools do you have)?\W*": "{can_do}",
-    r"(?i)\W*(?:thanks|thank you)(?: a lot| very much)?\W*": "You are welcome.",
-    r"(?i)\W*(?:ok|okay|great|yes|no|bye)\W*": "All right.",
-}
+_EXAMPLES: Final = (
+    "- What time is it in Tokyo?\n- list the files here\n- write 'hello' to notes.txt then read notes.txt"
+)
+_SMALL_TALK: Final = (
+    r"(?i)\W*(?:hi|hello|hey|good (?:morning|day)|/?help|what can you do|who are you|thanks|ok|bye)?\W*"
+)
 
 
 @final
@@ -61,7 +51,6 @@ class Offline:
 
     def __init__(self, how_to_set_a_model: str = HOW_TO_SET_A_MODEL) -> None:
         self._note = f"{STAND_IN} {how_to_set_a_model}"
-        self._known: dict[int, KnownTool] = {}
 
     def projection(self, instructions: str = "") -> KeptMessages:
         """An empty conversation. Rules have no use for instructions."""
@@ -72,10 +61,10 @@ class Offline:
     ) -> AsyncIterator[ModelEvent]:
         """Calls while there are steps left, then an answer in words."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
-        tools = [self._tool(spec) for spec in specs]
+        tools = [KnownTool(spec) for spec in specs]
         if any("zone" in str(spec.parameters.get("properties")) for spec in specs):
             await asyncio.to_thread(known_zones)
-        calls, text = _decide(_read_request(projection.messages), tools)
+        calls, text = _decide(_Request(projection.messages), tools)
         if not calls:
             is_noted = any(type(one) is AssistantMessage and STAND_IN in one.text for one in projection.messages)
             text = text if is_noted else f"{text}\n\n{self._note}"
@@ -84,15 +73,6 @@ class Offline:
         )
         for event in played(answer):
             yield event
-
-    def _tool(self, spec: ToolSpec) -> KnownTool:
-        """The tool's words, made once for each spec. The entry holds the spec, so the id stays its own."""
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        return self._known.get(id(spec)) or self._known.setdefault(id(spec), KnownTool(spec))
-
-
-# What the conversation asks for.
 
 
 @final
@@ -106,47 +86,30 @@ class _Round(Struct, frozen=True):
     def before(self) -> Before:
         """What "it" means after this round."""
         arguments = _decode(self.calls[-1].arguments)
-        texts = [_tell_result(result.envelope) for result in self.results if not result.is_error]
+        texts = [_tell_value(_decode(result.envelope)) for result in self.results if not result.is_error]
         return Before(arguments if isinstance(arguments, dict) else {}, "\n".join(texts))
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the turn was ended here."""
-        return any(re.search(r'"code":\s*"(?:cancelled|interrupted)"', result.envelope) for result in self.results)
 
-
-@final
-class _Request(Struct, frozen=True):
+class _Request:
     """The newest message of the person, and what was done about it so far."""
 
-    text: str = ""
-    rounds: tuple[_Round, ...] = ()
-    untold: tuple[_Round, ...] = ()
-    """Rounds of the same turn before that message: their results were not told yet."""
-    last: _Round | None = None
-    is_asking: bool = False
-    asked_with: str = ""
-    """The message before, when the last answer was a question."""
-
-
-def _read_request(messages: Sequence[Message]) -> _Request:
-    request = _Request()
-    for message, following in pairwise([*messages, None]):
-        match message:
-            case UserMessage():
-                untold = list[_Round]()
-                for done in (*request.untold, *request.rounds):
-                    untold = [] if done.is_stopped else [*untold, done]
-                asked_with = request.text if request.is_asking else ""
-                request = _Request(_said(message), (), tuple(untold), request.last, asked_with=asked_with)
-            case AssistantMessage() if type(following) is ResultsMessage:
-                done = _Round(message.calls, following.results)
-                request = replace(request, rounds=(*request.rounds, done), last=done)
-            case AssistantMessage():
-                request = _Request(request.text, (), (), request.last, _ASKING in message.text)
-            case _:
-                pass
-    return request
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.text, self.asked_with, is_asking = "", "", False
+        """`asked_with`: the message before, when the last answer was a question."""
+        self.rounds, self.untold = list[_Round](), list[_Round]()
+        """`untold`: rounds of the same turn before that message, whose results were not told yet."""
+        self.last: _Round | None = None
+        for message, following in pairwise([*messages, None]):
+            if type(message) is UserMessage:
+                self.asked_with, self.text, self.rounds = self.text if is_asking else "", _said(message), []
+                is_asking = False
+            elif type(message) is AssistantMessage and type(following) is ResultsMessage:
+                self.last = _Round(message.calls, following.results)
+                is_stopped = any(re.search(_STOPPED, result.envelope) for result in following.results)
+                self.rounds = [*self.rounds, self.last]
+                self.untold = [] if is_stopped else [*self.untold, self.last]
+            elif type(message) is AssistantMessage:
+                self.rounds, self.untold, is_asking = [], [], _ASKING in message.text
 
 
 def _said(message: Message) -> str:
@@ -158,9 +121,9 @@ def _said(message: Message) -> str:
 
 def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPart, ...], str]:
     """The calls of the next step; without any, the answer in words."""
-    rounds, told = request.rounds, [_tell(done) for done in (*request.untold, *request.rounds)]
-    if not told and (talk := _small_talk(request.text, tools)):
-        return (), talk
+    rounds, told = request.rounds, [_tell(done) for done in request.untold]
+    if not told and re.fullmatch(_SMALL_TALK, request.text[:80]):
+        return (), _can_do(tools)
     steps = _plan(request.text, tools) if tools else []
     if request.asked_with and not any(task.tool for step in steps for task in step):
         steps = _plan(f"{request.asked_with.rstrip('?!. ')} {request.text}", tools)
@@ -180,9 +143,6 @@ def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPa
     return (), "\n\n".join(told)
 
 
-# The plan: a list of steps. The tasks of one step run at once.
-
-
 @final
 class _Task(Struct, frozen=True):
     """One part of the request and the tool that it means; without a tool, `remark` says why."""
@@ -190,21 +150,12 @@ class _Task(Struct, frozen=True):
     clause: Clause
     tool: KnownTool | None = None
     remark: str = ""
-    shared: JsonObject = {}
-    """Arguments of the task before: `replace 'a' by 'b' in x.txt and y.txt`."""
-
-    def fill(self, before: Before) -> Filled:
-        """The arguments, valid unless they say otherwise."""
-        assert self.tool is not None
-        filled = fill(self.tool, self.clause, before)
-        arguments = {**self.shared, **filled.arguments}
-        return Filled(arguments, (), check(self.tool, arguments)) if self.shared else filled
 
 
 def _make_calls(step: Sequence[_Task], before: Before) -> tuple[tuple[CallPart, ...], list[str]]:
     calls, remarks = list[CallPart](), list[str]()
     for task in step:
-        filled = task.fill(before) if task.tool else None
+        filled = Filling(task.tool, task.clause, before).fill() if task.tool else None
         if task.tool is None or filled is None:
             remarks.append(task.remark or f"I found no tool that does {_shorten(task.clause.source)!r}.")
         elif filled.missing or filled.problems:
@@ -222,14 +173,12 @@ def _plan(text: str, tools: Sequence[KnownTool]) -> list[list[_Task]]:
     for waits, first, end in _split_clauses(pieces):
         task = _find_task(Clause(text, pieces[first:end]), tools)
         last = steps[-1][-1] if steps else None
-        if task.tool is None and not last and re.fullmatch(r"(?i)hi|hello|hey|thanks|well", task.clause.source):
-            continue  # a greeting
-        if last and task.tool is None and not task.remark:
-            if _goes_on(last, waits=waits):
-                longer = _find_task(Clause(text, pieces[begin:end]), tools)
-                steps[-1][-1] = longer if longer.tool else _Task(longer.clause, last.tool, last.remark)
-                continue
-            task = task if waits else _repeat(last, task)
+        if task.tool is None and not last and re.fullmatch(_SMALL_TALK, task.clause.source[:80]):
+            continue
+        if last and task.tool is None and not task.remark and _goes_on(last, waits=waits):
+            longer = _find_task(Clause(text, pieces[begin:end]), tools)
+            steps[-1][-1] = longer if longer.tool else _Task(longer.clause, last.tool, last.remark)
+            continue
         if not steps or waits or _depends(task, steps[-1]):
             steps.append([])
         steps[-1].append(task)
@@ -253,7 +202,8 @@ def _split_clauses(pieces: Sequence[Piece]) -> Iterator[tuple[bool, int, int]]:
 
 def _read_direct_call(name: str, rest: str, tools: Sequence[KnownTool]) -> _Task:
     """The call that `/name {json}` or `/name key=value` writes out."""
-    clause, wanted = Clause(rest, split_pieces(rest)), plain_name(name)
+    given, wanted = _decode(rest), plain_name(name)
+    clause = Clause("", (), given) if isinstance(given, dict) else Clause(rest, split_pieces(rest))
     named = [tool for tool in tools if plain_name(tool.name) == wanted]
     named = named or [tool for tool in tools if plain_name(tool.own_name) == wanted]
     hint = did_you_mean(name, (tool.name for tool in tools))
@@ -274,9 +224,9 @@ def _find_task(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
         return _Task(clause, None, "All right, I leave that alone.")
     named = find_named(clause, tools)
     likely = named or sorted(tools, key=lambda tool: -tool.score(clause.counted))[:_MOST_CANDIDATES]
-    fits = [(tool.score(clause.counted), tool, fill(tool, clause, ANYTHING)) for tool in likely]
-    ranked = [(points - _lack(clause, filled), tool, filled) for points, tool, filled in fits if points or named]
-    ranked = sorted((fit for fit in ranked if named or fit[0] >= _ENOUGH), key=lambda fit: -fit[0])
+    fits = [(tool, Filling(tool, clause, ANYTHING).fill()) for tool in likely if named or tool.score(clause.counted)]
+    scored = [(tool.score(clause.counted) - filled.lack, tool, filled) for tool, filled in fits]
+    ranked = sorted((fit for fit in scored if named or fit[0] >= _ENOUGH), key=lambda fit: -fit[0])
     clear = [(points, tool) for points, tool, filled in ranked if _is_clear(clause, tool, filled)]
     if clear:
         best, first = clear[0]
@@ -285,12 +235,6 @@ def _find_task(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
         return _Task(clause)
     tool = ranked[0][1]
     return _Task(clause, None, f"That may mean {tool.name}, so I do not guess: it can change things. {_by_hand(tool)}")
-
-
-def _lack(clause: Clause, filled: Filled) -> float:
-    """What speaks against a tool: parameters that stay empty, and what it has no use for."""
-    literals = [piece.text for piece in clause.pieces if piece.kind not in ("word", "mark")]
-    return min(len(filled.missing), 2) + sum(1.5 if text in literals else 0.5 for text in filled.unused[:8])
 
 
 def _is_clear(clause: Clause, tool: KnownTool, filled: Filled) -> bool:
@@ -306,17 +250,9 @@ def _goes_on(last: _Task, *, waits: bool) -> bool:
     """Whether words without a tool belong to the task before: it takes free text or a list, or lacks something."""
     if last.tool is None:
         return not last.remark
-    filled = last.fill(Before())
+    filled = Filling(last.tool, last.clause, Before()).fill()
     has_list = any(slot.kind == "json" and slot.is_required for slot in read_slots(last.tool))
     return filled.takes_words or (not waits and (has_list or bool(filled.missing)))
-
-
-def _repeat(last: _Task, task: _Task) -> _Task:
-    """The tool of the task before with another file or city, as in `read a.txt and b.txt`; else the task as it is."""
-    again = fill(last.tool, task.clause, Before()) if last.tool else Filled({})
-    if last.tool is None or not again.arguments or again.unused or len(task.clause.pieces) > 4:
-        return task
-    return _Task(task.clause, last.tool, "", {**last.shared, **last.fill(Before()).arguments})
 
 
 def _depends(task: _Task, step: Sequence[_Task]) -> bool:
@@ -327,33 +263,17 @@ def _depends(task: _Task, step: Sequence[_Task]) -> bool:
     return bool(task.tool) and (task.clause.has_pronoun or bool(shared and not all(tool.is_harmless for tool in both)))
 
 
-# What it says.
-
-
-def _small_talk(text: str, tools: Sequence[KnownTool]) -> str:
-    """The answer to a greeting, a call for help or a question about a tool; empty when it is none of these."""
-    said = next((said for form, said in _SMALL_TALK.items() if re.fullmatch(form, text.strip()[:80])), "")
-    if said or not re.match(r"(?i)\W*(?:what (?:is|does)|how (?:do|can|to)|explain|describe|help)\b", text):
-        return said.replace("{can_do}", _can_do(tools))
-    words = set(re.findall(r"\w[\w-]*", text.casefold()))
-    named = next((tool for tool in tools if words & {tool.name.casefold(), tool.own_name.casefold()}), None)
-    return f"{named.name}: {named.spec.description}\n{_by_hand(named)}" if named else ""
-
-
 def _can_do(tools: Sequence[KnownTool]) -> str:
-    if not tools:
-        return "There is no tool at hand, so I can do nothing."
-    examples = [_EXAMPLES.get(tool.own_name) or f"/{tool.name} – {_shorten(tool.spec.description)}" for tool in tools]
-    lines = "\n".join(f"- {line}" for line in sorted(examples, key=lambda line: line.startswith("/"))[:8])
-    many = f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:\n{lines}"
-    return f"{many}\nAny tool can be called by hand: /name {{json}} or /name key=value."
+    lines = "\n".join(f"- /{tool.name} – {_shorten(tool.spec.description)}" for tool in tools[:8])
+    many = f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:\n{_EXAMPLES}\n{lines}"
+    how = "Any tool can be called by hand: /name {json} or /name key=value."
+    return f"{many}\n{how}" if tools else "There is no tool at hand, so I can do nothing."
 
 
 def _ask(tool: KnownTool, filled: Filled) -> str:
-    if filled.problems:
-        return f"I can't call {tool.name} like that: {'; '.join(filled.problems).rstrip('.')}\n{_by_hand(tool)}"
     wanted = "; ".join(f"{slot.name} ({slot.description})".replace(" ()", "") for slot in filled.missing)
-    return f"For {tool.name} {_ASKING}: {wanted}. {_by_hand(tool)}"
+    wrong = f"I can't call {tool.name} like that: {'; '.join(filled.problems).rstrip('.')}."
+    return f"{wrong if filled.problems else f'For {tool.name} {_ASKING}: {wanted}.'} {_by_hand(tool)}"
 
 
 def _by_hand(tool: KnownTool) -> str:
@@ -370,11 +290,12 @@ def _tell(done: _Round) -> str:
     """All results of a round, each with its tool's name where there are several or where it failed."""
     told = list[str]()
     for result in done.results:
-        text, kinds = _tell_result(result.envelope), [f"{item.kind} ({item.media_type})" for item in result.attachments]
+        text = _tell_value(_decode(result.envelope))
         more = f"\n… ({len(text) - _MOST_ANSWER} more characters)" if len(text) > _MOST_ANSWER else ""
         label = f"{result.name}{' failed' if result.is_error else ''}: "
-        label = label if result.is_error or len(done.results) > 1 else ""
-        told.append(f"{label}{text[:_MOST_ANSWER]}{more}" + (f"\nWith it came: {', '.join(kinds)}." if kinds else ""))
+        kinds = ", ".join(f"{item.kind} ({item.media_type})" for item in result.attachments)
+        told.append(f"{label if result.is_error or len(done.results) > 1 else ''}{text[:_MOST_ANSWER]}{more}")
+        told += [f"With it came: {kinds}."] if kinds else []
     return "\n".join(told)
 
 
@@ -387,17 +308,11 @@ def _decode(text: str) -> Json:
     return value
 
 
-def _tell_result(envelope: str) -> str:
-    match _decode(envelope):
-        case {"status": "success", "result": value} | {"status": "error", "message": value}:
-            return _tell_value(value)
-        case other:
-            return _tell_value(other)
-
-
 def _tell_value(value: Json) -> str:
-    """A value in readable words. The first cases of an object are the forms in which the built-in tools answer."""
+    """A result in readable words; the cases with names of fields are the forms in which the built-in tools answer."""
     match value:
+        case {"status": "success", "result": inner} | {"status": "error", "message": inner}:
+            return _tell_value(inner)
         case None | "":
             return "Done." if value is None else "(empty)"
         case str():
@@ -405,23 +320,21 @@ def _tell_value(value: Json) -> str:
             return f"{moment[2]} on {moment[1]} (UTC{moment[3]})" if moment else value
         case {"entries": list() as found} | {"results": list() as found} | {"matches": list() as found}:
             return _tell_value(found)
-        case {"name": str() as text, "is_dir": bool() as is_folder}:
-            return f"{text}/" if is_folder else text
-        case {"exit_code": 0, "stdout": str() as text} if text.strip():
-            return text.rstrip("\n")
-        case {"head": str() as text} | {"markdown": str() as text} | {"content": str() as text} if text:
-            return text
-        case {"message": str() as text}:
+        case {"exit_code": 0, "stdout": text} | {"markdown": text} | {"content": text} if text and isinstance(
+            text, str
+        ):
+            return text.rstrip("\n") if "exit_code" in value else text
+        case {"message": str() as text} | {"head": str() as text}:
             return text
         case dict():
-            return "\n".join(f"{name}: {_tell_inner(item)}" for name, item in list(value.items())[:_MOST_ITEMS])
+            return "\n".join(f"{name}: {_tell_item(item)}" for name, item in list(value.items())[:_MOST_ITEMS])
         case list():
             more = [f"- … and {len(value) - _MOST_ITEMS} more"] if len(value) > _MOST_ITEMS else []
-            return "\n".join([*(f"- {_tell_inner(one)}" for one in value[:_MOST_ITEMS]), *more]) or "Nothing was found."
+            return "\n".join([*(f"- {_tell_item(one)}" for one in value[:_MOST_ITEMS]), *more]) or "Nothing was found."
         case _:
-            return _tell_inner(value)
+            return _tell_item(value)
 
 
-def _tell_inner(value: Json) -> str:
-    is_plain = isinstance(value, str) or (isinstance(value, dict) and "is_dir" in value)
-    return _tell_value(value) if is_plain else msgspec.json.encode(value).decode()
+def _tell_item(value: Json) -> str:
+    named = value.get("name") if isinstance(value, dict) and "is_dir" in value else value
+    return named if isinstance(named, str) else msgspec.json.encode(value).decode()
