@@ -26,7 +26,7 @@ LAPTOP = device("laptop")
         ({"message": "ok"}, "ok"),
         ({"entries": []}, "Nothing was found."),
         ({"entries": [{"name": "a", "is_dir": True}, {"name": "b", "is_dir": False}, 3]}, "- a\n- b\n- 3"),
-        ({"exit_code": 0, "stdout": "hi\n", "stderr": ""}, "hi"),
+        ({"exit_code": 0, "stdout": "hi", "stderr": ""}, "hi"),
         ({"exit_code": 2, "stderr": "no such thing"}, "exit_code: 2\nstderr: no such thing"),
         ({"status": 200, "body": "<p>", "markdown": "text"}, "text"),
         ({"query": "q", "results": []}, "Nothing was found."),

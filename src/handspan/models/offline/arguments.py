@@ -11,7 +11,7 @@ from msgspec import Struct
 from handspan.core.errors import DefinitionError
 from handspan.core.schema import Validator
 from handspan.core.values import Json, JsonObject
-from handspan.models.offline.match import FILLERS, Clause, KnownTool, Piece, plain_name, split_words, word_set
+from handspan.models.offline.match import FILLERS, Clause, KnownTool, TextPiece, plain_name, split_words, word_set
 
 _TYPES: Final = {"integer": "number", "number": "number", "boolean": "json", "array": "json", "object": "json"}
 _KINDS: Final = {
@@ -62,24 +62,6 @@ ANYTHING: Final = Before(text="it")
 """While a plan is made: "it" will mean something."""
 
 
-@final
-class Filled(Struct, frozen=True):
-    """The arguments for one tool, and what speaks against sending them."""
-
-    arguments: JsonObject
-    missing: tuple[Slot, ...]
-    problems: tuple[str, ...]
-    unused: tuple[str, ...]
-    """Words and literals that are neither the tool's own nor part of an argument."""
-    takes_words: bool
-    """A parameter got plain words, which may go on in the next part of the request."""
-
-    @property
-    def lack(self) -> float:
-        """How much speaks against the tool: parameters that stay empty, and what it has no use for."""
-        return min(len(self.missing), 2) + sum(0.5 if text.isalpha() else 1.5 for text in self.unused[:8])
-
-
 def read_slots(tool: KnownTool) -> list[Slot]:
     """The tool's parameters, in the order in which they are filled."""
     properties, required = tool.spec.parameters.get("properties"), tool.spec.parameters.get("required")
@@ -112,33 +94,35 @@ def known_zones() -> dict[str, str]:
 
 
 class Filling:
-    """One attempt to fill a tool's parameters. Each piece of the clause is used once."""
+    """The arguments for one tool, and what speaks against sending them. Each piece of the clause is used once."""
 
     def __init__(self, tool: KnownTool, clause: Clause, before: Before) -> None:
-        self._tool, self._clause, self._before = tool, clause, before
-        self._slots = read_slots(tool)
-        self._free = list(clause.pieces)
-        self._arguments: JsonObject = {}
-        self._takes_words = False
-
-    def fill(self) -> Filled:
-        """The arguments; valid unless `missing` or `problems` say otherwise."""
+        self._tool, self._clause, self._before, self._slots = tool, clause, before, read_slots(tool)
+        self._free, self.takes_words = list(clause.pieces), False
+        """`takes_words`: a parameter got plain words, which may go on in the next part of the request."""
+        self.arguments: JsonObject = {}
         self._take_written()
-        needed = {*self._arguments, *(slot.name for slot in self._slots if slot.is_required)}
+        needed = {*self.arguments, *(slot.name for slot in self._slots if slot.is_required)}
         for slot in self._slots:
-            value = None if slot.name in self._arguments else self._value(slot)
-            self._arguments |= {} if value is None else {slot.name: value}
-        missing = tuple(slot for slot in self._slots if slot.is_required and slot.name not in self._arguments)
-        if not missing and self._check():  # a guess is given up where nothing is required
-            self._arguments = {name: value for name, value in self._arguments.items() if name in needed}
-        unused = tuple(piece.text for piece in self._free if not self._is_own(piece) and piece.kind != "mark")
-        return Filled(self._arguments, missing, () if missing else self._check(), unused, self._takes_words)
+            value = None if slot.name in self.arguments else self._value(slot)
+            self.arguments |= {} if value is None else {slot.name: value}
+        self.missing = [slot for slot in self._slots if slot.is_required and slot.name not in self.arguments]
+        if not self.missing and self._check():  # a guess is given up where nothing is required
+            self.arguments = {name: value for name, value in self.arguments.items() if name in needed}
+        self.problems = [] if self.missing else self._check()
+        self.unused = [piece.text for piece in self._free if not self._is_own(piece) and piece.kind != "mark"]
+        """Words and literals that are neither the tool's own nor part of an argument."""
 
-    def _check(self) -> tuple[str, ...]:
+    @property
+    def lack(self) -> float:
+        """How much speaks against the tool: parameters that stay empty, and what it has no use for."""
+        return min(len(self.missing), 2) + sum(0.5 if text.isalpha() else 1.5 for text in self.unused[:8])
+
+    def _check(self) -> list[str]:
         try:
-            return tuple(Validator(self._tool.spec.parameters).problems(self._arguments))
+            return Validator(self._tool.spec.parameters).problems(self.arguments)
         except DefinitionError as error:
-            return (f"its schema can't be used ({error})",)
+            return [f"its schema can't be used ({error})"]
 
     def _take_written(self) -> None:
         """Take JSON and each `key=value`. A key that the schema does not have is kept: the validator reports it."""
@@ -146,18 +130,18 @@ class Filling:
         pairs = [self._use(piece).partition("=") for piece in self._pieces("pair")]
         for key, value in (*self._clause.given.items(), *((key, value.strip("\"',?!")) for key, _, value in pairs)):
             slot = slots.get(plain_name(key))
-            self._arguments[slot.name if slot else key] = _convert(slot, value)
+            self.arguments[slot.name if slot else key] = _convert(slot, value)
 
-    def _pieces(self, *kinds: str) -> list[Piece]:
+    def _pieces(self, *kinds: str) -> list[TextPiece]:
         return [piece for piece in self._free if piece.kind in kinds]
 
-    def _use(self, *pieces: Piece) -> str:
+    def _use(self, *pieces: TextPiece) -> str:
         """Take these pieces; the text of the first."""
         used = {piece.start for piece in pieces}
         self._free = [piece for piece in self._free if piece.start not in used]
         return pieces[0].text if pieces else ""
 
-    def _is_own(self, piece: Piece) -> bool:
+    def _is_own(self, piece: TextPiece) -> bool:
         """Whether it is a word of the tool or of a parameter's name, or one that says nothing."""
         names = plain_name(self._tool.name), plain_name(self._tool.own_name)
         words = split_words(piece.text)
@@ -251,10 +235,10 @@ class Filling:
         if not said or (slot.kind == "command" and not re.match(_COMMAND, said, re.DOTALL)):
             return None
         self._use(*words)
-        self._takes_words = True
+        self.takes_words = True
         return (re.sub(_AROUND_A_QUERY, "", said) if is_query else said) or None
 
-    def _words_after_verb(self) -> list[Piece]:
+    def _words_after_verb(self) -> list[TextPiece]:
         """The pieces after the tool's own words, up to one that is used: `hello` of `write hello to notes.txt`."""
         pieces, start, kept = self._clause.pieces, 0, ("my", "i", *_PREPOSITIONS)
         free = {piece.start for piece in self._free}

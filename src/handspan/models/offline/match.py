@@ -70,7 +70,7 @@ _MEANINGS: Final = {
 
 
 @final
-class Piece(Struct, frozen=True):
+class TextPiece(Struct, frozen=True):
     """A piece of a text: a word, a mark, or a literal (quoted, code, pair, url, path, number)."""
 
     kind: str
@@ -80,12 +80,12 @@ class Piece(Struct, frozen=True):
     end: int
 
 
-def split_pieces(text: str) -> list[Piece]:
+def split_pieces(text: str) -> list[TextPiece]:
     """The pieces of a text, in order."""
     kinds = {"double": "quoted", "single": "quoted"}
     tokens = islice(re.finditer(_TOKEN, text[:_MOST_TEXT], re.VERBOSE | re.DOTALL), _MOST_PIECES)
     named = ((token, token.lastgroup or "") for token in tokens)
-    return [Piece(kinds.get(name, name), token[name], token.start(), token.end()) for token, name in named]
+    return [TextPiece(kinds.get(name, name), token[name], token.start(), token.end()) for token, name in named]
 
 
 def split_words(text: str) -> list[str]:
@@ -102,7 +102,7 @@ def plain_name(name: str) -> str:
 class Clause:
     """A part of the request that asks for one thing."""
 
-    def __init__(self, text: str, pieces: Sequence[Piece], given: JsonObject | None = None) -> None:
+    def __init__(self, text: str, pieces: Sequence[TextPiece], given: JsonObject | None = None) -> None:
         self.given = given or {}
         """Arguments that are written as JSON."""
         self.text, self.pieces = text, tuple(pieces)
@@ -141,9 +141,8 @@ class KnownTool:
 
     def knows(self, word: str) -> bool:
         """Whether the word is one of the tool's own."""
-        return not self.name_words.isdisjoint(_MEANINGS.get(word, ())) or word in (
-            self.name_words | self.described | self.namespace
-        )
+        own = self.name_words | self.described | self.namespace
+        return word in own or not self.name_words.isdisjoint(_MEANINGS.get(word, ()))
 
     def is_whole(self, words: Sequence[str]) -> bool:
         """Whether the words say the whole name."""

@@ -16,8 +16,8 @@ from handspan.core.names import did_you_mean
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json
 from handspan.models.model import ModelEvent, Projection
-from handspan.models.offline.arguments import ANYTHING, Before, Filled, Filling, known_zones, read_slots
-from handspan.models.offline.match import Clause, KnownTool, Piece, find_named, plain_name, split_pieces
+from handspan.models.offline.arguments import ANYTHING, Before, Filling, known_zones, read_slots
+from handspan.models.offline.match import Clause, KnownTool, TextPiece, find_named, plain_name, split_pieces
 from handspan.models.plain import KeptMessages, played
 
 STAND_IN: Final = "I am the offline stand-in: rules that match words to tools, not a language model."
@@ -35,12 +35,8 @@ _MOST_ITEMS: Final = 50
 _MOST_ANSWER: Final = 4000
 _ENOUGH: Final = 2.0
 """The score from which a tool is meant."""
-_EXAMPLES: Final = (
-    "- What time is it in Tokyo?\n- list the files here\n- write 'hello' to notes.txt then read notes.txt"
-)
-_SMALL_TALK: Final = (
-    r"(?i)\W*(?:hi|hello|hey|good (?:morning|day)|/?help|what can you do|who are you|thanks|ok|bye)?\W*"
-)
+_EXAMPLES: Final = "- What time is it in Tokyo?\n- list the files here\n- write 'hi' to notes.txt then read notes.txt"
+_SMALL_TALK: Final = r"(?i)\W*(?:hi|hello|good (?:morning|day)|/?help|what can you do|who are you|thanks|ok|bye)?\W*"
 
 
 @final
@@ -68,9 +64,7 @@ class Offline:
         if not calls:
             is_noted = any(type(one) is AssistantMessage and STAND_IN in one.text for one in projection.messages)
             text = text if is_noted else f"{text}\n\n{self._note}"
-        answer = (
-            AssistantMessage(calls, "calls", self.name) if calls else AssistantMessage((Text(text),), "end", self.name)
-        )
+        answer = AssistantMessage(calls or (Text(text),), "calls" if calls else "end", self.name)
         for event in played(answer):
             yield event
 
@@ -101,13 +95,14 @@ class _Request:
         self.last: _Round | None = None
         for message, following in pairwise([*messages, None]):
             if type(message) is UserMessage:
-                self.asked_with, self.text, self.rounds = self.text if is_asking else "", _said(message), []
-                is_asking = False
+                for done in self.rounds:
+                    is_stopped = any(re.search(_STOPPED, result.envelope) for result in done.results)
+                    self.untold = [] if is_stopped else [*self.untold, done]
+                self.asked_with, self.text = self.text if is_asking else "", _said(message)
+                self.rounds, is_asking = [], False
             elif type(message) is AssistantMessage and type(following) is ResultsMessage:
                 self.last = _Round(message.calls, following.results)
-                is_stopped = any(re.search(_STOPPED, result.envelope) for result in following.results)
                 self.rounds = [*self.rounds, self.last]
-                self.untold = [] if is_stopped else [*self.untold, self.last]
             elif type(message) is AssistantMessage:
                 self.rounds, self.untold, is_asking = [], [], _ASKING in message.text
 
@@ -121,14 +116,14 @@ def _said(message: Message) -> str:
 
 def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPart, ...], str]:
     """The calls of the next step; without any, the answer in words."""
-    rounds, told = request.rounds, [_tell(done) for done in request.untold]
+    rounds, told = request.rounds, [_tell(done) for done in (*request.untold, *request.rounds)]
     if not told and re.fullmatch(_SMALL_TALK, request.text[:80]):
         return (), _can_do(tools)
     steps = _plan(request.text, tools) if tools else []
     if request.asked_with and not any(task.tool for step in steps for task in step):
         steps = _plan(f"{request.asked_with.rstrip('?!. ')} {request.text}", tools)
     if not rounds and not any(task.tool or task.remark for step in steps for task in step):
-        told.append(f"I found no tool that does {_shorten(request.text)!r}. {_can_do(tools)}")
+        told.append(f"I found no tool that does {request.text[:80]!r}. {_can_do(tools)}")
         return (), "\n\n".join(told)
     for place, step in enumerate(steps):
         last = rounds[place - 1] if 0 < place <= len(rounds) else request.last
@@ -155,9 +150,9 @@ class _Task(Struct, frozen=True):
 def _make_calls(step: Sequence[_Task], before: Before) -> tuple[tuple[CallPart, ...], list[str]]:
     calls, remarks = list[CallPart](), list[str]()
     for task in step:
-        filled = Filling(task.tool, task.clause, before).fill() if task.tool else None
+        filled = Filling(task.tool, task.clause, before) if task.tool else None
         if task.tool is None or filled is None:
-            remarks.append(task.remark or f"I found no tool that does {_shorten(task.clause.source)!r}.")
+            remarks.append(task.remark or f"I found no tool that does {task.clause.source[:80]!r}.")
         elif filled.missing or filled.problems:
             remarks.append(_ask(task.tool, filled))
         else:
@@ -186,7 +181,7 @@ def _plan(text: str, tools: Sequence[KnownTool]) -> list[list[_Task]]:
     return steps
 
 
-def _split_clauses(pieces: Sequence[Piece]) -> Iterator[tuple[bool, int, int]]:
+def _split_clauses(pieces: Sequence[TextPiece]) -> Iterator[tuple[bool, int, int]]:
     """For each part between "and", "then" and marks: whether it waits for the part before, its first piece, its end."""
     first, count, waits = 0, 0, False
     for place, piece in enumerate(pieces):
@@ -224,7 +219,7 @@ def _find_task(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
         return _Task(clause, None, "All right, I leave that alone.")
     named = find_named(clause, tools)
     likely = named or sorted(tools, key=lambda tool: -tool.score(clause.counted))[:_MOST_CANDIDATES]
-    fits = [(tool, Filling(tool, clause, ANYTHING).fill()) for tool in likely if named or tool.score(clause.counted)]
+    fits = [(tool, Filling(tool, clause, ANYTHING)) for tool in likely if named or tool.score(clause.counted)]
     scored = [(tool.score(clause.counted) - filled.lack, tool, filled) for tool, filled in fits]
     ranked = sorted((fit for fit in scored if named or fit[0] >= _ENOUGH), key=lambda fit: -fit[0])
     clear = [(points, tool) for points, tool, filled in ranked if _is_clear(clause, tool, filled)]
@@ -237,7 +232,7 @@ def _find_task(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
     return _Task(clause, None, f"That may mean {tool.name}, so I do not guess: it can change things. {_by_hand(tool)}")
 
 
-def _is_clear(clause: Clause, tool: KnownTool, filled: Filled) -> bool:
+def _is_clear(clause: Clause, tool: KnownTool, filled: Filling) -> bool:
     """Whether the tool may be called for this. One that can change things needs an order with no word left over."""
     if tool.is_harmless:
         known = sum(map(tool.knows, clause.counted)) + clause.is_question
@@ -250,7 +245,7 @@ def _goes_on(last: _Task, *, waits: bool) -> bool:
     """Whether words without a tool belong to the task before: it takes free text or a list, or lacks something."""
     if last.tool is None:
         return not last.remark
-    filled = Filling(last.tool, last.clause, Before()).fill()
+    filled = Filling(last.tool, last.clause, Before())
     has_list = any(slot.kind == "json" and slot.is_required for slot in read_slots(last.tool))
     return filled.takes_words or (not waits and (has_list or bool(filled.missing)))
 
@@ -264,13 +259,13 @@ def _depends(task: _Task, step: Sequence[_Task]) -> bool:
 
 
 def _can_do(tools: Sequence[KnownTool]) -> str:
-    lines = "\n".join(f"- /{tool.name} – {_shorten(tool.spec.description)}" for tool in tools[:8])
+    lines = "\n".join(f"- /{tool.name} – {tool.spec.description[:80]}" for tool in tools[:8])
     many = f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:\n{_EXAMPLES}\n{lines}"
     how = "Any tool can be called by hand: /name {json} or /name key=value."
     return f"{many}\n{how}" if tools else "There is no tool at hand, so I can do nothing."
 
 
-def _ask(tool: KnownTool, filled: Filled) -> str:
+def _ask(tool: KnownTool, filled: Filling) -> str:
     wanted = "; ".join(f"{slot.name} ({slot.description})".replace(" ()", "") for slot in filled.missing)
     wrong = f"I can't call {tool.name} like that: {'; '.join(filled.problems).rstrip('.')}."
     return f"{wrong if filled.problems else f'For {tool.name} {_ASKING}: {wanted}.'} {_by_hand(tool)}"
@@ -279,11 +274,6 @@ def _ask(tool: KnownTool, filled: Filled) -> str:
 def _by_hand(tool: KnownTool) -> str:
     values = {slot.name: next(iter(slot.choices), "…") for slot in read_slots(tool) if slot.is_required}
     return f"By hand: /{tool.name} {msgspec.json.encode(values).decode()}"
-
-
-def _shorten(text: str) -> str:
-    line = " ".join(text[:1000].split())
-    return line if len(line) <= 80 else f"{line[:79]}…"
 
 
 def _tell(done: _Round) -> str:
@@ -323,7 +313,7 @@ def _tell_value(value: Json) -> str:
         case {"exit_code": 0, "stdout": text} | {"markdown": text} | {"content": text} if text and isinstance(
             text, str
         ):
-            return text.rstrip("\n") if "exit_code" in value else text
+            return text
         case {"message": str() as text} | {"head": str() as text}:
             return text
         case dict():
