@@ -75,6 +75,10 @@ BITCOIN: JsonObject = {"url": "https://api.coinbase.com/v2/prices/BTC-USD/spot"}
             "What is in my clipboard and what is my preferred language?",
             [[("read_clipboard", {}), ("get_browser_locale", {})]],
         ),
+        (
+            "What is in my clipboard, and what is my browser's locale?",
+            [[("read_clipboard", {}), ("get_browser_locale", {})]],
+        ),
         ("What is the weather in Paris?", [[("get_weather", {"city": "Paris"})]]),
         ("weather in New York", [[("get_weather", {"city": "New York"})]]),
     ],
