@@ -8,6 +8,9 @@ READY := $(ROOT).venv/.ready
 # Some tests wait for processes and clocks: one worker more than cores keeps all cores at work.
 WORKERS := $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
+# The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup system serve test pytest sdk chaos coverage check release-check format bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
@@ -29,7 +32,8 @@ test: setup system ## every gate and every test; the three parts run side by sid
 	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target check sdk pytest
 
 pytest: setup system ## the tests in Python
-	@cd $(ROOT) && $(BIN)/python -m compileall -q src # the tests start hundreds of processes: none shall compile
+	@cd $(ROOT) && $(BIN)/python -m compileall -q src
+	@cd $(ROOT) && [ -d tests/__pycache__ ] || $(BIN)/python -m pytest -q --collect-only >/dev/null || true # compiles all once, not in every worker
 	@cd $(ROOT) && $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 coverage: setup system ## the tests in Python, and which branches they try: at least 90 % of them, and how many in each room
