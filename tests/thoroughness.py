@@ -18,6 +18,11 @@ def share(whole: int) -> int:
     return whole if IS_DEEP else max(whole // 10, 1)
 
 
+def repeats(whole: int) -> int:
+    """How often something is tried that chance decides, as where a kill strikes: a third, or the whole."""
+    return whole if IS_DEEP else max(whole // 3, 1)
+
+
 def choose_profile() -> None:
     """Let Hypothesis work so. It fails nothing for being slow: a busy machine is no fault of the code."""
     name = "deep" if IS_DEEP else "fast"
