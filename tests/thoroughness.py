@@ -24,9 +24,16 @@ def repeats(whole: int) -> int:
 
 
 def choose_profile() -> None:
-    """Let Hypothesis work so. It fails nothing for being slow: a busy machine is no fault of the code."""
+    """Let Hypothesis work so. It fails nothing for being slow: a busy machine is no fault of the code.
+
+    `fast` tries the same examples each time, so that a failure is the fault of a change. `deep` always tries new ones.
+    """
     name = "deep" if IS_DEEP else "fast"
     settings.register_profile(
-        name, max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        name,
+        max_examples=examples(100),
+        derandomize=not IS_DEEP,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile(name)
