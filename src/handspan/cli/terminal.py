@@ -31,6 +31,12 @@ def questions_for(yes: bool) -> Questions:
     return RuleAnswers(Answer("expired"))
 
 
+async def ask_here(question: Question, questions: Questions) -> Answer:
+    """What the person here answers. No answer is a no: the command waits for no other person."""
+    answer = await questions.ask(question)
+    return Answer("deny") if answer is None or answer.decision == "expired" else answer
+
+
 class TerminalQuestions:
     """Asks on a terminal, one question after another."""
 

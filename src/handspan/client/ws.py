@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -13,8 +13,6 @@ from handspan.core.clean import visible
 
 if TYPE_CHECKING:
     import ssl
-
-    from handspan.client.socket import Socket
 
 _DELIBERATE: Final = 1000
 _SENT_AWAY: Final = 1008
@@ -47,6 +45,36 @@ class Ears(Protocol):
     def dropped(self, comes_back: bool) -> None: ...
 
 
+class LinkSocket(Protocol):
+    """One connection to the gateway, however it was opened."""
+
+    over: asyncio.Future[None]
+
+    @property
+    def paused(self) -> bool: ...
+
+    @property
+    def close_code(self) -> int | None: ...
+
+    @property
+    def close_reason(self) -> str | None: ...
+
+    @property
+    def close_exc(self) -> Exception | None: ...
+
+    def listen(self, listener: Ears) -> None: ...
+
+    def send_text(self, data: bytes) -> bool: ...
+
+    async def drained(self) -> None: ...
+
+    async def close(self, code: int = 1000) -> None: ...
+
+
+OpenLink: TypeAlias = Callable[[str], Awaitable[LinkSocket]]
+"""Opens a connection to this address; raises `NotOpened` when there is none."""
+
+
 class Link:
     """A link to the gateway that comes back by itself."""
 
@@ -58,15 +86,20 @@ class Link:
         backoff: Backoff,
         ears: Ears,
         tls: "ssl.SSLContext | None" = None,
+        open_link: OpenLink | None = None,
     ) -> None:
-        """`url()` is asked before every attempt: a session that was begun goes on under its id."""
+        """`url()` is asked before every attempt: a session that was begun goes on under its id.
+
+        `open_link` opens each connection in place of a WebSocket.
+        """
+        self._open_link = open_link
         self._url = url
         self._token = token
         self._is_local = is_local
         self._backoff = backoff
         self._ears = ears
         self._tls = tls
-        self._socket: Socket | None = None
+        self._socket: LinkSocket | None = None
         self._scope: asyncio.Timeout | None = None
         self._is_closed = False
         self._close_code = 1001
@@ -119,11 +152,9 @@ class Link:
 
     async def _once(self, is_patient: bool) -> bool:
         """One link, from its opening to its end; True when the gateway ended it on purpose."""
-        from handspan.client.socket import open_socket  # noqa: PLC0415 - its library loads with the first connection
-
         self._ears.opening()
         try:
-            socket = self._socket = await open_socket(self._url(), self._token, self._is_local, self._tls)
+            socket = self._socket = await self._open()
         except NotOpened as error:
             self._refused(error.status, error.body)
             return self._failed(str(error), is_patient)
@@ -142,6 +173,13 @@ class Link:
         if socket.close_code == _SENT_AWAY and not self._is_closed:
             raise self._sent_away(socket.close_reason or "")
         return socket.close_code == _DELIBERATE
+
+    async def _open(self) -> LinkSocket:
+        if self._open_link is not None:
+            return await self._open_link(self._url())
+        from handspan.client.socket import open_socket  # noqa: PLC0415 - its library loads with the first connection
+
+        return await open_socket(self._url(), self._token, self._is_local, self._tls)
 
     def _sent_away(self, reason: str) -> GatewayRefused:
         """ws.md 9.2: a person has to let this client in again."""

@@ -19,7 +19,9 @@ from handspan.gateway.rest import (
     observe,
     pairing,
     questions,
+    rules,
     sessions,
+    skills,
     status,
     tokens,
     tools,
@@ -40,6 +42,8 @@ _FAMILIES: Final = (
     agents.family,
     calls.family,
     questions.family,
+    rules.family,
+    skills.family,
     devices.family,
     artifacts.family,
     usage.family,
@@ -69,6 +73,7 @@ def open_door(parts: GatewayParts) -> Door:
         live=parts.live,
         metrics=parts.metrics,
         model_choice=parts.model_choice,
+        choice_at_once=parts.choice_at_once,
         limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
     )
     parts.bus.subscribe(TokenRevoked, lambda event: doors.at_work.drop(event.token))

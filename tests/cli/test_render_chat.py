@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from handspan.cli.shown import JsonLines, Shown
+from handspan.cli.render_chat import JsonLines, TerminalRenderer
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -31,7 +31,7 @@ class Screen(io.StringIO):
 
 def shown(*events: object, verbose: bool = False, out: io.StringIO | None = None) -> str:
     out = out or io.StringIO()
-    show = Shown(out, io.StringIO(), verbose=verbose)
+    show = TerminalRenderer(out, io.StringIO(), verbose=verbose)
     for event in events:
         show(event)  # type: ignore[arg-type] # a union of many
     return out.getvalue()
@@ -95,7 +95,7 @@ def test_nothing_that_is_shown_steers_the_terminal() -> None:
 def test_what_is_not_the_answer_goes_aside_when_there_is_only_one() -> None:
     for screen, told in ((io.StringIO(), "(note)\n"), (Screen(), "(session s1, agent 'A', model m)\n(note)\n")):
         out = io.StringIO()
-        show = Shown(out, screen, once=True)
+        show = TerminalRenderer(out, screen, once=True)
         show.opened("s1", "A", "m")
         show.told("(note)")
         assert (out.getvalue(), screen.getvalue()) == ("", told)

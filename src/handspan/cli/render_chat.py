@@ -80,7 +80,7 @@ class JsonLines:
         self._out.flush()
 
 
-class Shown:
+class TerminalRenderer:
     """Shows events to a person. Compact: a call is one line; verbose: with arguments and result."""
 
     def __init__(self, out: TextIO, aside: TextIO, *, verbose: bool = False, once: bool = False) -> None:
