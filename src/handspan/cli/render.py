@@ -32,6 +32,12 @@ def render_columns(lines: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table: one line a row, no wider than the terminal."""
+    for line in render_columns([columns, *([one_line(visible(str(cell))) for cell in row] for row in rows)]):
+        print_line(line)
+
+
 def print_line(text: str) -> None:
     """Print one line, no wider than the terminal."""
     click.echo(text[: shutil.get_terminal_size((120, 24)).columns])

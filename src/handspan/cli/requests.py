@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from handspan.client.client import Client
 
 T = TypeVar("T")
-Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class RemoteRefused(HandspanError):
