@@ -11,7 +11,7 @@ from handspan.agent.agents import ticked, unticked
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import settings_options
 from handspan.cli.render import plain_agent, print_agent, print_agents, print_json
-from handspan.cli.requests import RemoteRefused, Requests, segment
+from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
@@ -156,12 +156,6 @@ def delete(name: str, as_json: bool) -> None:
             click.echo(f"The agent {name!r} is deleted.{sessions}")
 
     _run(work, as_json)
-
-
-async def find_agent(requests: Requests, name: str) -> ShownAgent:
-    """The agent of this name, or the default one; raises `RemoteRefused` when there is none."""
-    named = name or (await requests.get("/api/agents", AgentList)).default
-    return await requests.get(f"/api/agents/{segment(named)}", ShownAgent)
 
 
 def _run(work: Callable[[Requests], Awaitable[None]], as_json: bool) -> None:

@@ -5,11 +5,10 @@ import sys
 import click
 import msgspec
 
-from handspan.cli.agents import find_agent
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.files import as_messages, as_specs, read_json
 from handspan.cli.options import settings_options
-from handspan.cli.requests import Requests
+from handspan.cli.requests import Requests, find_agent
 from handspan.core.errors import HandspanError, WireError
 from handspan.core.messages import Api, UnpairedCalls
 from handspan.core.values import Json, JsonObject

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from handspan.core.clean import visible
 from handspan.core.errors import HandspanError
+from handspan.wire.rest.agents import AgentList, ShownAgent
 
 if TYPE_CHECKING:
     from handspan.client.client import Client
@@ -93,3 +94,9 @@ def check_answer(url: str, status: int, body: bytes) -> Answered:
 def segment(name: str) -> str:
     """A name as one part of a path."""
     return quote(name, safe="")
+
+
+async def find_agent(requests: Requests, name: str) -> ShownAgent:
+    """The agent of this name, or the default one; raises `RemoteRefused` when there is none."""
+    named = name or (await requests.get("/api/agents", AgentList)).default
+    return await requests.get(f"/api/agents/{segment(named)}", ShownAgent)

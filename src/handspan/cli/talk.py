@@ -6,10 +6,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from handspan.agent.loading import LAST, usage_lines
-from handspan.cli.agents import find_agent
 from handspan.cli.conversation import tool_line
 from handspan.cli.render_chat import Show
-from handspan.cli.requests import RemoteRefused, Requests, segment
+from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.cli.terminal import ask_here
 from handspan.client.chat import Chat
 from handspan.core.errors import HandspanError
