@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from handspan.cli.device_consent import Choices, Consent, DeviceFile
-from handspan.cli.device_tools import DeviceTool, device_tools
+from handspan.cli.device.consent import Choices, Consent, DeviceFile
+from handspan.cli.device.tools import DeviceTool, device_tools
 from handspan.client.context import CallContext
 from handspan.client.results import Image
 from handspan.core.errors import ConfigError, ToolError

@@ -13,9 +13,9 @@ from typing import Final
 import click
 from msgspec import Struct
 
-from handspan.cli.device_consent import Choices, Consent, DeviceFile
-from handspan.cli.device_shown import DeviceJson, DeviceLines, DeviceLog
-from handspan.cli.device_tools import DELAY, PERMISSIONS, DeviceTool, device_tools
+from handspan.cli.device.consent import Choices, Consent, DeviceFile
+from handspan.cli.device.log import DeviceJson, DeviceLines, DeviceLog
+from handspan.cli.device.tools import DELAY, PERMISSIONS, DeviceTool, device_tools
 from handspan.cli.door import gateway_options, given_url, named_gateway, remote_at, running_gateway
 from handspan.cli.options import read_settings, settings_options
 from handspan.cli.remote import Remote
