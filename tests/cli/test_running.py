@@ -16,7 +16,7 @@ import pytest
 
 from handspan.cli.asking import ask
 from handspan.cli.doctor_gateway import gateway_findings
-from handspan.cli.running import Running, Taken, claimed, find_running, told, write_ready
+from handspan.cli.running import RunningGateway, Taken, claimed, find_running, told, write_ready
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.errors import ConfigError
 from handspan.gateway.server import Server
@@ -211,4 +211,4 @@ class TestDoctor:
 
 
 def test_a_running_gateway_does_not_show_its_token() -> None:
-    assert repr(Running("http://x", 1, "secret")) == "Running(url='http://x', pid=1)"
+    assert repr(RunningGateway("http://x", 1, "secret")) == "RunningGateway(url='http://x', pid=1)"

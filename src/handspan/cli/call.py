@@ -20,7 +20,7 @@ from handspan.core.values import Json, JsonObject
 from handspan.wire import strict_json
 from handspan.wire.rest.agents import ShownAgent
 from handspan.wire.rest.calls import PendingCall
-from handspan.wire.rest.questions import Accepted, QuestionList
+from handspan.wire.rest.questions import AcceptedAnswer, QuestionList
 
 _Line: TypeAlias = tuple[str, bytes | str] | Failure
 _SECONDS: Final = "1"
@@ -128,7 +128,7 @@ class Calls:
 
     async def _give(self, question_id: str, answer: JsonObject) -> None:
         try:
-            await self._requests.change("POST", f"/api/questions/{segment(question_id)}/answer", Accepted, answer)
+            await self._requests.change("POST", f"/api/questions/{segment(question_id)}/answer", AcceptedAnswer, answer)
         except RemoteRefused as refused:
             if refused.status != 404:  # another client was faster, or its time is over
                 raise

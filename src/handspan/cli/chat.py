@@ -12,7 +12,7 @@ from handspan.cli.conversation import Partner, converse
 from handspan.cli.door import find_gateway, given_url, open_requests, place_options
 from handspan.cli.options import read_settings, settings_options
 from handspan.cli.render_chat import JsonLines, Show, TerminalRenderer
-from handspan.cli.talk import Talk
+from handspan.cli.talk import TerminalChat
 from handspan.cli.terminal import questions_for
 from handspan.wire.rest.agents import AgentList
 from handspan.wire.rest.status import ChosenModel
@@ -40,7 +40,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Talk to an agent that uses your tools. With QUESTION it answers once; otherwise it is a conversation."""
+    """TerminalChat to an agent that uses your tools. With QUESTION it answers once; otherwise it is a conversation."""
     if question is not None and not question.strip():
         raise click.UsageError("The QUESTION is empty.")
     once = question is not None
@@ -85,7 +85,7 @@ async def _chat(remote: "Remote | None", given: _Given, yes: bool, show: Show) -
     forced = "" if remote else given.model
     async with (
         open_requests(remote, model=forced) as requests,
-        Talk(requests, show, questions_for(yes), forced) as talk,
+        TerminalChat(requests, show, questions_for(yes), forced) as talk,
     ):
         await talk.open(given.agent, given.session, waits=is_once)
         return await _talk(talk, given.question, show, read_settings().state)

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from handspan.cli.asking import Answered, ask, own_tls
+from handspan.cli.asking import HttpAnswer, ask, own_tls
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
@@ -124,9 +124,9 @@ class _Looking:
                 return
             yield from source_findings("gateway source", told.sources)
 
-    def _ask(self, path: str, headers: dict[str, str] | None = None) -> Answered:
+    def _ask(self, path: str, headers: dict[str, str] | None = None) -> HttpAnswer:
         return ask("GET", f"{self._url}{path}", headers, tls=self._tls)
 
 
-def _said(answered: Answered) -> str:
+def _said(answered: HttpAnswer) -> str:
     return f"was answered with {answered.status}" if answered.status else f"was not answered: {answered.problem}"

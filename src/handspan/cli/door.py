@@ -13,7 +13,7 @@ import msgspec
 
 from handspan.cli.asking import own_tls
 from handspan.cli.options import config_folder, read_settings
-from handspan.cli.requests import Answered, Method, Requests, check_answer
+from handspan.cli.requests import GatewayAnswer, Method, Requests, check_answer
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
@@ -109,8 +109,8 @@ async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIte
 
 
 def _remote_requests(remote: "Remote", threads: "Threads") -> Requests:
-    async def send(method: Method, path: str, body: object, headers: Mapping[str, str]) -> Answered:
-        answered: Answered = await threads.run(remote.send, method, path, body, headers)
+    async def send(method: Method, path: str, body: object, headers: Mapping[str, str]) -> GatewayAnswer:
+        answered: GatewayAnswer = await threads.run(remote.send, method, path, body, headers)
         return answered
 
     def client() -> "Client":
@@ -123,7 +123,7 @@ def _remote_requests(remote: "Remote", threads: "Threads") -> Requests:
 def _inside_requests(inside: "InsideGateway") -> Requests:
     url: str = load("inside").URL
 
-    async def send(method: Method, path: str, body: object, headers: Mapping[str, str]) -> Answered:
+    async def send(method: Method, path: str, body: object, headers: Mapping[str, str]) -> GatewayAnswer:
         data = b"" if body is None else msgspec.json.encode(body)
         given = headers if body is None else {"Content-Type": "application/json", **headers}
         answer = await inside.send(method, path, data, given)

@@ -11,7 +11,7 @@ from handspan.cli.render import print_json, print_rows
 from handspan.cli.requests import segment
 from handspan.core.values import Json, JsonObject
 from handspan.wire import strict_json
-from handspan.wire.rest.questions import Accepted, ForgottenRules, QuestionList, RuleList
+from handspan.wire.rest.questions import AcceptedAnswer, ForgottenRules, QuestionList, RuleList
 
 _json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
@@ -50,7 +50,7 @@ def answer(question_id: str, decision: str, always: bool, value: str | None, as_
     given: Json = None if value is None else strict_json.parse(value)
     body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "value": given}
     path = f"/api/questions/{segment(question_id)}/answer"
-    accepted = ask_gateway(lambda requests: requests.change("POST", path, Accepted, body), says=not as_json)
+    accepted = ask_gateway(lambda requests: requests.change("POST", path, AcceptedAnswer, body), says=not as_json)
     if as_json:
         print_json(accepted)
     else:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from handspan.cli.requests import Answered, Method, check_answer, read_answer, with_query
+from handspan.cli.requests import GatewayAnswer, Method, check_answer, read_answer, with_query
 from handspan.client.address import Address
 from handspan.client.faults import GatewayUnreachable
 
@@ -45,7 +45,7 @@ class Remote:
 
     def send(
         self, method: Method, path: str, body: object = None, headers: Mapping[str, str] | None = None
-    ) -> Answered:
+    ) -> GatewayAnswer:
         """The answer to one request; `RemoteRefused` or `GatewayUnreachable` when there is none to be had."""
         import http.client  # noqa: PLC0415 - only where a gateway runs, and start-up counts
 
@@ -72,7 +72,7 @@ class Remote:
                 self._connection.close()
             self._connection = None
 
-    def _exchange(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Answered:
+    def _exchange(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> GatewayAnswer:
         if self._connection is None:
             self._connection = self._opened()
         self._connection.request(method, urlsplit(self.url).path + path, data, headers)

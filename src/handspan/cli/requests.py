@@ -26,7 +26,7 @@ class RemoteRefused(HandspanError):
         self.status = status
 
 
-class Answered(Struct, frozen=True):
+class GatewayAnswer(Struct, frozen=True):
     """What came back: it was done, or will be."""
 
     status: int
@@ -37,14 +37,14 @@ class _Refusal(Struct, frozen=True):
     error: str
 
 
-Send: TypeAlias = Callable[[Method, str, object, Mapping[str, str]], Awaitable[Answered]]
+SendRequest: TypeAlias = Callable[[Method, str, object, Mapping[str, str]], Awaitable[GatewayAnswer]]
 """One request: method, path, body as an object, headers. Raises `RemoteRefused` when the gateway refuses it."""
 
 
 class Requests:
     """Asks one gateway, wherever it runs."""
 
-    def __init__(self, url: str, send: Send, client: Callable[[], "Client"]) -> None:
+    def __init__(self, url: str, send: SendRequest, client: Callable[[], "Client"]) -> None:
         self.url = url
         self.client = client
         """Makes a client of this gateway, to chat with."""
@@ -60,7 +60,7 @@ class Requests:
 
     async def send(
         self, method: Method, path: str, body: object = None, headers: Mapping[str, str] | None = None
-    ) -> Answered:
+    ) -> GatewayAnswer:
         """The answer to one request."""
         return await self._send(method, path, body, headers or {})
 
@@ -71,7 +71,7 @@ def with_query(path: str, query: Mapping[str, str]) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-def read_answer(url: str, answered: Answered, form: type[T]) -> T:
+def read_answer(url: str, answered: GatewayAnswer, form: type[T]) -> T:
     """The answer as this type; raises `RemoteRefused` when it is something else."""
     try:
         return msgspec.json.decode(answered.body, type=form)
@@ -80,10 +80,10 @@ def read_answer(url: str, answered: Answered, form: type[T]) -> T:
         raise RemoteRefused(answered.status, text) from None
 
 
-def check_answer(url: str, status: int, body: bytes) -> Answered:
+def check_answer(url: str, status: int, body: bytes) -> GatewayAnswer:
     """The answer, if the gateway did what was asked; raises `RemoteRefused` with the gateway's own words if not."""
     if 200 <= status < 300:
-        return Answered(status, body)
+        return GatewayAnswer(status, body)
     try:
         text = visible(msgspec.json.decode(body, type=_Refusal).error)
     except (msgspec.DecodeError, UnicodeDecodeError):

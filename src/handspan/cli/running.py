@@ -20,7 +20,7 @@ _LOCK: Final = "gateway.lock"
 _SECONDS: Final = 3.0
 
 
-class Running(Struct, frozen=True):
+class RunningGateway(Struct, frozen=True):
     """A gateway that answers."""
 
     url: str
@@ -30,7 +30,7 @@ class Running(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Without the token: a repr ends up in logs."""
-        return f"Running(url={self.url!r}, pid={self.pid!r})"
+        return f"RunningGateway(url={self.url!r}, pid={self.pid!r})"
 
 
 class _Told(Struct, frozen=True):
@@ -42,7 +42,7 @@ class Taken(ConfigError):
     """Another gateway serves this state folder."""
 
 
-def find_running(state: Path) -> Running | None:
+def find_running(state: Path) -> RunningGateway | None:
     """The gateway that serves this state folder; None when there is none that lives and answers."""
     try:
         told = msgspec.json.decode(read_private(state / _FILE) or b"", type=_Told)
@@ -53,7 +53,7 @@ def find_running(state: Path) -> Running | None:
         return None
     if not _is_locked(state) or ask("GET", f"{told.url}/health", seconds=_SECONDS).status != 200:
         return None
-    return Running(told.url, told.pid, read_operator_token(state) or "")
+    return RunningGateway(told.url, told.pid, read_operator_token(state) or "")
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ _PATIENCE: Final = 1.0
 _NO_WORD: Final = "(no word from the gateway yet; Ctrl-C again does not wait for it)"
 
 
-class Talk:
+class TerminalChat:
     """A conversation at a terminal. The link to the gateway comes back by itself."""
 
     def __init__(self, requests: Requests, show: Show, questions: Questions, model: str = "") -> None:

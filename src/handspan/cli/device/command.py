@@ -13,7 +13,7 @@ from typing import Final
 import click
 from msgspec import Struct
 
-from handspan.cli.device.consent import Choices, Consent, DeviceFile
+from handspan.cli.device.consent import Choices, DeviceConsent, DeviceFile
 from handspan.cli.device.log import DeviceJson, DeviceLines, DeviceLog
 from handspan.cli.device.tools import DELAY, PERMISSIONS, DeviceTool, device_tools
 from handspan.cli.door import gateway_options, given_url, named_gateway, remote_at, running_gateway
@@ -62,7 +62,7 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
     file = DeviceFile(settings.state / f"{name}.choices.json")
     remote = _gateway(settings, file, pair, own_label)
     questions = TerminalQuestions(sys.stdin, sys.stderr) if sys.stdin.isatty() and sys.stderr.isatty() else None
-    consent = Consent(file, PERMISSIONS if yes else allow, questions)
+    consent = DeviceConsent(file, PERMISSIONS if yes else allow, questions)
     device = Device(remote, own_label, consent, log)
     sys.exit(asyncio.run(device.run(settings, name)))
 
@@ -103,7 +103,7 @@ class _Paired(Struct, frozen=True):
 class Device:
     """This computer at the gateway, from the first connection to Ctrl-C."""
 
-    def __init__(self, remote: Remote, label: str, consent: Consent, log: DeviceLog) -> None:
+    def __init__(self, remote: Remote, label: str, consent: DeviceConsent, log: DeviceLog) -> None:
         self._remote = remote
         self._label = label
         self._consent = consent

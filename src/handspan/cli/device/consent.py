@@ -56,7 +56,7 @@ class DeviceFile:
             raise ConfigError(f"{str(self.path)!r} can't be written: {error.strerror}.") from None
 
 
-class Consent:
+class DeviceConsent:
     """Asks, or knows the answer."""
 
     def __init__(self, file: DeviceFile, allowed: Collection[str], questions: Questions | None) -> None:

@@ -18,9 +18,9 @@ from handspan.wire.rest.agents import (
     DeletedAgent,
     KeptWhere,
     NewAgent,
-    Selection,
     ShownAgent,
     Ticks,
+    ToolSelection,
 )
 
 family: Final = Family("agents")
@@ -85,13 +85,13 @@ async def clone_agent(visit: Visit, name: str, body: CloneName) -> ShownAgent:
 
 
 @family.get("/api/agents/{name}/tools")
-async def selection(visit: Visit, name: str) -> Selection:
+async def selection(visit: Visit, name: str) -> ToolSelection:
     """A checkbox for every tool that is here now."""
     return _selection(visit, (await _find(visit, name)).agent)
 
 
 @family.patch("/api/agents/{name}/tools", also_refuses=(409,))
-async def select(visit: Visit, name: str, body: Ticks) -> Selection:
+async def select(visit: Visit, name: str, body: Ticks) -> ToolSelection:
     """Tick and untick tools; the others stay as they are."""
     chosen = (await _find(visit, name)).agent
     if both := set(body.on) & set(body.off):
@@ -139,12 +139,12 @@ def _shown(visit: Visit, known: KnownAgent) -> ShownAgent:
     return ShownAgent(**given, kept=kept, tool_count=count)
 
 
-def _selection(visit: Visit, chosen: Agent) -> Selection:
+def _selection(visit: Visit, chosen: Agent) -> ToolSelection:
     registry = visit.doors.app.registry
     scopes = (("global", ""), ("owner", visit.owner))
     seen = [entry for entry in registry if (entry.scope.kind, entry.scope.id) in scopes]
     seen.sort(key=lambda entry: entry.spec.name)
-    return Selection(chosen.name, [_checkbox(visit, chosen, entry) for entry in seen])
+    return ToolSelection(chosen.name, [_checkbox(visit, chosen, entry) for entry in seen])
 
 
 def _checkbox(visit: Visit, chosen: Agent, entry: Entry) -> Checkbox:

@@ -17,8 +17,8 @@ from handspan.wire.rest.calls import (
     CallMissed,
     CallReported,
     CallWaits,
-    Failed,
-    Succeeded,
+    FailedCall,
+    SucceededCall,
 )
 
 _HEARTBEAT: Final = 15.0
@@ -29,9 +29,9 @@ _BACKLOG: Final = 1024 * 1024
 def as_envelope(result: ToolResult) -> CallEnvelope:
     """The result as everybody sees it."""
     if isinstance(result, Failure):
-        return Failed(result.error_type, result.code, result.message)
+        return FailedCall(result.error_type, result.code, result.message)
     attachments = envelope(result).get("attachments", [])
-    return Succeeded(result.value, attachments if isinstance(attachments, list) else [])  # type: ignore[arg-type] # `envelope` makes objects of them
+    return SucceededCall(result.value, attachments if isinstance(attachments, list) else [])  # type: ignore[arg-type] # `envelope` makes objects of them
 
 
 Last: TypeAlias = Callable[[], Awaitable[CallEnded | CallWaits]]

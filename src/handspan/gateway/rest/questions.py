@@ -6,7 +6,7 @@ from handspan.core.errors import InvalidAnswer
 from handspan.core.questions import Answer, Question
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, Visit
-from handspan.wire.rest.questions import Accepted, GivenAnswer, QuestionList, QuestionQuery, ShownQuestion
+from handspan.wire.rest.questions import AcceptedAnswer, GivenAnswer, QuestionList, QuestionQuery, ShownQuestion
 
 family: Final = Family("questions")
 
@@ -19,7 +19,7 @@ async def questions(visit: Visit, query: QuestionQuery) -> QuestionList:
 
 
 @family.post("/api/questions/{question_id}/answer", size="large")
-async def answer(visit: Visit, question_id: str, body: GivenAnswer) -> Accepted:
+async def answer(visit: Visit, question_id: str, body: GivenAnswer) -> AcceptedAnswer:
     """Answer a question; the first answer wins. A value that does not fit is refused, and the question stays open."""
     given = Answer(body.decision, body.always, body.arguments, value=body.value)
     try:
@@ -31,7 +31,7 @@ async def answer(visit: Visit, question_id: str, body: GivenAnswer) -> Accepted:
         text = f"There is no open question {shown!r}: it was answered, its time is over, or it is not yours."
         raise Refusal(404, "not_found", text)
     visit.tell("questions", id=question_id, change="answered")
-    return Accepted(question_id)
+    return AcceptedAnswer(question_id)
 
 
 def _shown(question: Question) -> ShownQuestion:

@@ -100,7 +100,7 @@ class Checkbox(Struct, frozen=True):
     disabled_by: str | None
 
 
-class Selection(Struct, frozen=True):
+class ToolSelection(Struct, frozen=True):
     """All tools that are here now, ticked or not."""
 
     agent: str

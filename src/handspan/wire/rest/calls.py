@@ -11,14 +11,14 @@ from handspan.core.values import Json, JsonObject
 from handspan.wire.rest.common import After, Limit, SessionId
 
 
-class Succeeded(Struct, frozen=True, tag_field="status", tag="success", omit_defaults=True):
+class SucceededCall(Struct, frozen=True, tag_field="status", tag="success", omit_defaults=True):
     """The call did what it should."""
 
     result: Json
     attachments: list[JsonObject] = []
 
 
-class Failed(Struct, frozen=True, tag_field="status", tag="error"):
+class FailedCall(Struct, frozen=True, tag_field="status", tag="error"):
     """The call did not do what it should."""
 
     error_type: ErrorType
@@ -26,7 +26,7 @@ class Failed(Struct, frozen=True, tag_field="status", tag="error"):
     message: str
 
 
-CallEnvelope: TypeAlias = Succeeded | Failed
+CallEnvelope: TypeAlias = SucceededCall | FailedCall
 
 
 class CallBegan(Struct, frozen=True, tag_field="event", tag="began"):

@@ -70,7 +70,7 @@ class GivenAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     """With `allow`: what the question's schema asks for."""
 
 
-class Accepted(Struct, frozen=True):
+class AcceptedAnswer(Struct, frozen=True):
     """The answer counts."""
 
     id: str
