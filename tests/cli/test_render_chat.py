@@ -96,17 +96,17 @@ def test_what_is_not_the_answer_goes_aside_when_there_is_only_one() -> None:
     for screen, told in ((io.StringIO(), "(note)\n"), (Screen(), "(session s1, agent 'A', model m)\n(note)\n")):
         out = io.StringIO()
         show = TerminalRenderer(out, screen, once=True)
-        show.opened("s1", "A", "m")
-        show.told("(note)")
+        show.begin("s1", "A", "m")
+        show.note("(note)")
         assert (out.getvalue(), screen.getvalue()) == ("", told)
 
 
 def test_json_lines_are_one_value_each() -> None:
     out = io.StringIO()
     show = JsonLines(out)
-    show.opened("s1", "A", "m")
+    show.begin("s1", "A", "m")
     show(TextArrived("a\nb"))
-    show.told("note")
+    show.note("note")
     assert [json.loads(line) for line in out.getvalue().splitlines()] == [
         {"type": "session", "id": "s1", "agent": "A", "model": "m"},
         {"type": "text", "text": "a\nb"},

@@ -18,10 +18,10 @@ class HttpAnswer(Struct, frozen=True):
     """What came back."""
 
     status: int
-    """0 when nobody answered."""
+    """0 when no answer came."""
     body: bytes = b""
     problem: str = ""
-    """Why nobody did."""
+    """Why no answer came."""
 
 
 def ask(
@@ -33,7 +33,7 @@ def ask(
     tls: ssl.SSLContext | None = None,
 ) -> HttpAnswer:
     """The answer to this request. A request that carries a token goes only to a certificate that is trusted."""
-    import http.client  # noqa: PLC0415 - most commands ask nobody, and start-up counts
+    import http.client  # noqa: PLC0415 - most commands ask no gateway this way, and start-up counts
 
     try:
         connection = _connection(url, seconds, tls or _tls(secret="Authorization" in (headers or {})))

@@ -48,11 +48,11 @@ async def _answer(partner: Partner, show: Show, line: str) -> None:
         if name in COMMANDS:
             lines = HELP.splitlines() if name == "/help" else await partner.command(name, argument.strip())
             for said in lines or ["(none)"]:
-                show.told(f"  {said}")
+                show.note(f"  {said}")
         elif line:
             await partner.say(line)
     except HandspanError as error:
-        show.told(f"({error})")
+        show.note(f"({error})")
 
 
 def tool_line(name: str, description: str) -> str:

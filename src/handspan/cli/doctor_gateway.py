@@ -119,10 +119,10 @@ class _Looking:
         answered = self._ask("/api/sources", {"Authorization": f"Bearer {self._token}"})
         if answered.status == 200:
             try:
-                told = msgspec.json.decode(answered.body, type=SourceList)
+                found = msgspec.json.decode(answered.body, type=SourceList)
             except msgspec.DecodeError:  # it is another program, or a later version
                 return
-            yield from source_findings("gateway source", told.sources)
+            yield from source_findings("gateway source", found.sources)
 
     def _ask(self, path: str, headers: dict[str, str] | None = None) -> HttpAnswer:
         return ask("GET", f"{self._url}{path}", headers, tls=self._tls)

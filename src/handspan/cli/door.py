@@ -50,7 +50,7 @@ def load(name: Late) -> ModuleType:
 def gateway_options(function: F) -> F:
     """Let a command take the options that name a gateway."""
     for name, text in (
-        ("token", f"A token of the gateway; {_TOKEN} says it where nobody else sees it."),
+        ("token", f"A token of the gateway; {_TOKEN} says it where no other user sees it."),
         ("url", f"The gateway's address (or {_URL}); default: the one that serves the state folder."),
     ):
         function = click.option(f"--{name}", expose_value=False, callback=_keep, help=text)(function)

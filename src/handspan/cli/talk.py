@@ -66,10 +66,10 @@ class TerminalChat:
         if not waits:
             self._choosing = asyncio.create_task(self._choose())
         await self._enter(session.session_id if session else "", agent or "")
-        self._show.opened(self._session_id, self._agent.name, self._chosen.why)
+        self._show.begin(self._session_id, self._agent.name, self._chosen.why)
         if self._agent.skills:
             for note in (await self._skills()).notes:
-                self._show.told(f"({note})")
+                self._show.note(f"({note})")
 
     async def say(self, text: str) -> Ended:
         """One turn; Ctrl-C aborts it, a second one does not wait for the gateway to say so."""
@@ -152,7 +152,7 @@ class TerminalChat:
             await _cancel(asking, over)
 
     async def _abort(self, turn: asyncio.Task[Ended]) -> None:
-        waiting = asyncio.get_running_loop().call_later(_PATIENCE, self._show.told, _NO_WORD)
+        waiting = asyncio.get_running_loop().call_later(_PATIENCE, self._show.note, _NO_WORD)
         try:
             if not await self._talking.abort():  # nothing runs there, whatever this end waits for
                 turn.cancel()
@@ -220,7 +220,7 @@ class TerminalChat:
             choosing, self._choosing = self._choosing, None
             found = await choosing
             if found.model != self._chosen.model:
-                self._show.told(f"Model: {found.why}")
+                self._show.note(f"Model: {found.why}")
 
     async def _skills(self) -> SessionSkills:
         return await self._requests.get(self._skills_path(), SessionSkills, agent=self._named)

@@ -23,7 +23,7 @@ _ONCE: Final = {"y": _ANSWERS["y"], "n": _ANSWERS["n"]}
 
 
 def questions_for(yes: bool) -> Questions:
-    """Who answers: the rule that --yes is, the person at the terminal, or nobody."""
+    """What answers: the rule that --yes is, the person at the terminal, or a rule that leaves it unanswered."""
     if yes:
         return RuleAnswers(Answer("allow"))
     if sys.stdin.isatty() and sys.stderr.isatty():
@@ -94,7 +94,7 @@ class TerminalQuestions:
                 termios.tcflush(self._read_from.fileno(), termios.TCIFLUSH)
 
     async def _line(self) -> str:
-        """The next line. Who is cancelled has read nothing: a later line is still there for whoever comes next."""
+        """The next line. A reader that is cancelled has read nothing: a later line is there for the next reader."""
         if self._read_from.isatty():
             loop, typed = asyncio.get_running_loop(), asyncio.Event()
             loop.add_reader(self._read_from.fileno(), typed.set)

@@ -1,4 +1,4 @@
-"""`handspan tokens`: who may come in: listed, made for a page or a program, revoked (SPEC S5, U2)."""
+"""`handspan tokens`: list tokens, make one for a page or a program, revoke one (SPEC S5, U2)."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ from handspan.wire.rest.tokens import MadeToken, RevokedToken, ShownToken, Token
 
 _LONGEST_NAME: Final = 64
 _TAKEN_NAMES: Final = {
-    OPERATOR_LABEL: "the token of whoever runs it",
+    OPERATOR_LABEL: "the token of the person who runs it",
     PAGE_LABEL: "those of browsers that are signed in",
 }
 _json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -108,7 +108,7 @@ class Device:
         self._label = label
         self._consent = consent
         self._log = log
-        self._tools = device_tools(os.environ, lambda text: log.told(text, bell=True))
+        self._tools = device_tools(os.environ, lambda text: log.note(text, bell=True))
         self._why = _Why()
         self._is_ending = False
 
@@ -138,7 +138,7 @@ class Device:
             raise ConfigError(f"{error} (--label makes it another device).") from None
         finally:
             logging.getLogger(_LINK).removeHandler(self._why)
-        self._log.told("Ended." if self._is_ending else "The gateway has ended the connection for good.")
+        self._log.note("Ended." if self._is_ending else "The gateway has ended the connection for good.")
         return 0 if self._is_ending else 1
 
     def _end(self, client: Client) -> None:
