@@ -162,7 +162,7 @@ def test_a_failed_call_is_shown_and_is_no_failure_of_the_command(run: Shell) -> 
 
 def test_nobody_to_ask_means_no_and_yes_means_yes(run: Shell) -> None:
     run.config('[agents.General]\nmode = "ask_always"\n')
-    assert finished(json_lines(run("chat", "--json", TIME))) == [("get_current_time", "question_expired")]
+    assert finished(json_lines(run("chat", "--json", TIME))) == [("get_current_time", "approval_denied")]
     assert finished(json_lines(run("chat", "--json", "--yes", TIME))) == [("get_current_time", "success")]
 
 
@@ -399,7 +399,7 @@ def test_a_session_that_runs_elsewhere_is_busy_and_not_disturbed(run: Shell) -> 
         assert sleeper.has_begun()
         session = session_of(terminal)
         done = run("chat", "--session", session, TIME)
-        assert done.returncode == 1 and "is running: wait for its turn to end" in done.stderr
+        assert done.returncode == 1 and "is running: wait for its turn to end" in done.stdout
         terminal.type("\x03")
         assert "(aborted)" in terminal.prompt()
         assert run("chat", "--session", session, TIME).returncode == 0

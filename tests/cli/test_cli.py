@@ -127,7 +127,7 @@ def test_a_batch_without_lines_is_a_success(run: Shell) -> None:
 def test_nobody_to_ask_means_no_and_yes_means_yes(run: Shell) -> None:
     run.config('[agents.General]\nmode = "ask_always"\n')
     refused = run("call", "get_current_time")
-    assert json_lines(refused)[0]["code"] == "question_expired"
+    assert json_lines(refused)[0]["code"] == "approval_denied"
     assert run("call", "get_current_time", "--yes").returncode == 0
 
 
@@ -139,7 +139,7 @@ def test_the_list_of_tools_fits_the_terminal_and_names_what_each_is(run: Shell) 
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["name", "origin", "version", "permissions", "description"]
-    assert len(lines) == 15
+    assert len(lines) == 16
     assert max(map(len, lines)) <= 100
 
 

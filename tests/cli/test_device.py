@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from handspan.cli.device_consent import Choices, Consent, DeviceFile
-from handspan.cli.device_tools import DeviceTool, device_tools
+from handspan.cli.device.consent import Choices, DeviceConsent, DeviceFile
+from handspan.cli.device.tools import DeviceTool, device_tools
 from handspan.client.context import CallContext
 from handspan.client.results import Image
 from handspan.core.errors import ConfigError, ToolError
@@ -208,7 +208,7 @@ async def test_a_file_of_choices_that_is_broken_is_named(tmp_path: Path) -> None
     file = DeviceFile(tmp_path / "device-x.choices.json")
     file.path.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"device-x\.choices\.json' is not what a device keeps"):
-        await Consent(file, (), None).ask("screen", "screenshot", "c")
+        await DeviceConsent(file, (), None).ask("screen", "screenshot", "c")
     file.path.unlink()
     file.path.symlink_to("elsewhere")
     with pytest.raises(ConfigError, match="can't be read"):
@@ -231,7 +231,7 @@ async def test_what_was_said_for_good_is_asked_once(tmp_path: Path) -> None:
             )
 
     person = Person()
-    consent = Consent(DeviceFile(tmp_path / "f.json"), ("notifications",), person)
+    consent = DeviceConsent(DeviceFile(tmp_path / "f.json"), ("notifications",), person)
     for permission in ("screen", "browser", "clipboard.read", "notifications") * 2:
         decision, where = await consent.ask(permission, "tool", "c")
         assert decision == ("deny_forever" if permission == "browser" else "allow")

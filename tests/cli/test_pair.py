@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from handspan.cli.remote import Remote, RemoteRefused
+from handspan.cli.remote import Remote
+from handspan.cli.requests import RemoteRefused
 from handspan.core.values import JsonObject
 from tests.cli.gateways import address, device, serving, token
 from tests.cli.shell import Shell

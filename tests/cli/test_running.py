@@ -16,14 +16,14 @@ import pytest
 
 from handspan.cli.asking import ask
 from handspan.cli.doctor_gateway import gateway_findings
-from handspan.cli.running import Running, Taken, claimed, find_running, told, write_ready
+from handspan.cli.running import RunningGateway, Taken, announce, claim_state, find_running, write_ready
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.errors import ConfigError
 from handspan.gateway.server import Server
 from tests.gateway.small_gateway import SmallGateway
 
-HOLDS = "import sys, time; from pathlib import Path; from handspan.cli.running import claimed\n"
-HOLDS += "with claimed(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+HOLDS = "import sys, time; from pathlib import Path; from handspan.cli.running import claim_state\n"
+HOLDS += "with claim_state(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
 
 CARELESS = """
 import http.server
@@ -70,39 +70,39 @@ class TestClaims:
     def test_a_second_gateway_is_refused_until_the_first_one_is_gone(self, tmp_path: Path) -> None:
         state = tmp_path / "state"
         with (
-            claimed(state),
+            claim_state(state),
             pytest.raises(Taken, match=r"Another gateway serves the state folder .*--state"),
-            claimed(state),
+            claim_state(state),
         ):
             raise AssertionError("two hold it")
-        with claimed(state):
+        with claim_state(state):
             assert stat.S_IMODE((state / "gateway.lock").stat().st_mode) == 0o600
 
     def test_a_killed_gateway_leaves_nothing_locked(self, tmp_path: Path) -> None:
         holder = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         try:
             assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-            with pytest.raises(Taken), claimed(tmp_path):
+            with pytest.raises(Taken), claim_state(tmp_path):
                 raise AssertionError("two hold it")
         finally:
             holder.kill()
             holder.communicate(timeout=60)
         assert holder.returncode == -signal.SIGKILL
-        with claimed(tmp_path):
+        with claim_state(tmp_path):
             pass
 
     def test_a_folder_that_cannot_be_used_is_an_error_with_a_remedy(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        with pytest.raises(ConfigError, match="Set another folder"), claimed(tmp_path / "file"):
+        with pytest.raises(ConfigError, match="Set another folder"), claim_state(tmp_path / "file"):
             raise AssertionError("it can't be held")
 
 
 class TestFinding:
     def test_a_gateway_is_found_while_it_lives_and_answers(self, tmp_path: Path) -> None:
         assert find_running(tmp_path) is None
-        with served(tmp_path) as server, claimed(tmp_path):
+        with served(tmp_path) as server, claim_state(tmp_path):
             assert find_running(tmp_path) is None  # nobody has said where it is
-            with told(tmp_path, server.url):
+            with announce(tmp_path, server.url):
                 assert stat.S_IMODE((tmp_path / "gateway.json").stat().st_mode) == 0o600
                 found = find_running(tmp_path)
                 assert found is not None and (found.url, found.pid) == (server.url, os.getpid())
@@ -114,9 +114,9 @@ class TestFinding:
         with served(tmp_path) as server:
             (tmp_path / "gateway.json").write_text(json.dumps({"url": server.url, "pid": os.getpid()}))
             assert find_running(tmp_path) is None  # nobody holds the folder: this is another one's port
-            with claimed(tmp_path):
+            with claim_state(tmp_path):
                 assert find_running(tmp_path) is not None
-        with claimed(tmp_path):
+        with claim_state(tmp_path):
             assert find_running(tmp_path) is None  # it does not answer
 
     @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ class TestFinding:
     )
     def test_a_file_that_says_nothing_finds_nothing(self, tmp_path: Path, content: str) -> None:
         (tmp_path / "gateway.json").write_text(content)
-        with claimed(tmp_path):
+        with claim_state(tmp_path):
             assert find_running(tmp_path) is None
 
     def test_a_process_that_is_gone_is_not_asked(self, tmp_path: Path) -> None:
         gone = subprocess.Popen([sys.executable, "-c", ""])
         gone.wait(60)
-        with served(tmp_path) as server, claimed(tmp_path):
+        with served(tmp_path) as server, claim_state(tmp_path):
             (tmp_path / "gateway.json").write_text(json.dumps({"url": server.url, "pid": gone.pid}))
             assert find_running(tmp_path) is None
 
@@ -160,7 +160,7 @@ class TestDoctor:
         assert [finding.found for finding in gateway_findings(settings)] == [
             "none serves this state folder (`handspan serve` starts one)"
         ]
-        with served(tmp_path) as server, claimed(tmp_path), told(tmp_path, server.url):
+        with served(tmp_path) as server, claim_state(tmp_path), announce(tmp_path, server.url):
             findings = list(gateway_findings(settings))
             assert [(finding.what, finding.ok) for finding in findings] == [
                 ("gateway", True),
@@ -203,7 +203,7 @@ class TestDoctor:
         assert all(finding.remedy for finding in found[1:])
 
     def test_an_unreadable_token_is_told(self, tmp_path: Path) -> None:
-        with served(tmp_path) as server, claimed(tmp_path), told(tmp_path, server.url):
+        with served(tmp_path) as server, claim_state(tmp_path), announce(tmp_path, server.url):
             (tmp_path / "operator.token").unlink()
             (tmp_path / "operator.token").symlink_to("elsewhere")
             (finding,) = gateway_findings(Settings(tmp_path, tmp_path))
@@ -211,4 +211,4 @@ class TestDoctor:
 
 
 def test_a_running_gateway_does_not_show_its_token() -> None:
-    assert repr(Running("http://x", 1, "secret")) == "Running(url='http://x', pid=1)"
+    assert repr(RunningGateway("http://x", 1, "secret")) == "RunningGateway(url='http://x', pid=1)"

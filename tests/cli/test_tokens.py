@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from handspan.cli.remote import Remote, RemoteRefused
-from handspan.cli.tokens_shown import MadeToken
+from handspan.cli.remote import Remote
+from handspan.cli.requests import RemoteRefused
 from handspan.core.values import JsonObject
+from handspan.wire.rest.tokens import MadeToken
 from tests.cli.gateways import address, device, serving, token
 from tests.cli.shell import Shell, Terminal
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.cli.findings import source_findings
+from handspan.cli.doctor_gateway import source_findings
 from handspan.core.agents import GENERAL
 from handspan.core.errors import StoreError
 from handspan.core.function_tool import tool

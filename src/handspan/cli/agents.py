@@ -1,24 +1,23 @@
-"""`handspan agents`: who there is to talk to, and which tools each may use (SPEC A1)."""
+"""`handspan agents`: list agents, make and change them, tick their tools (SPEC A1)."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import click
+import msgspec
 from msgspec import Struct, structs
 
 from handspan.agent.agents import ticked, unticked
-from handspan.cli.agents_shown import ListedAgent, ShownAgent, print_agent, print_list
-from handspan.cli.as_json import print_json
-from handspan.cli.embedded_agents import EmbeddedAgents
-from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.place import find_gateway, place_options, remote_part
+from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.options import settings_options
+from handspan.cli.render import plain_agent, print_agent, print_agents, print_json
+from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
+from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
-from handspan.gateway.app import App
-
-if TYPE_CHECKING:
-    from handspan.cli.remote import Remote
+from handspan.wire.rest.agents import AgentList, DeletedAgent, ShownAgent, ToolSelection
+from handspan.wire.rest.common import AgentName
+from handspan.wire.rest.status import ChosenModel, SkillList
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -55,26 +54,6 @@ class Wanted(Struct, frozen=True):
     name: str | None = None
 
 
-class SomeAgents(Protocol):
-    """The agents, wherever they are kept."""
-
-    async def all(self) -> list[ListedAgent]: ...
-
-    async def show(self, name: str) -> ShownAgent: ...
-
-    async def find(self, name: str) -> Agent: ...
-
-    async def create(self, agent: Agent) -> None: ...
-
-    async def edit(self, name: str, agent: Agent) -> None: ...
-
-    async def clone(self, name: str, new_name: str) -> None: ...
-
-    async def delete(self, name: str) -> int: ...
-
-    async def problems(self, agent: Agent, skills: Sequence[str], *, with_model: bool) -> list[str]: ...
-
-
 def _agent_options(function: F) -> F:
     for option in reversed(_OPTIONS):
         function = option(function)
@@ -89,7 +68,8 @@ def _agent_options(function: F) -> F:
 def command(ctx: click.Context, as_json: bool) -> None:
     """List the agents: name, where they are kept, model, mode, number of tools, description."""
     if ctx.invoked_subcommand is None:
-        _run(lambda agents: _list(agents, as_json), as_json)
+        listed = ask_gateway(lambda requests: requests.get("/api/agents", AgentList), says=not as_json)
+        print_agents(listed.agents, as_json)
 
 
 @command.command("show")
@@ -99,7 +79,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @place_options
 def show(name: str, as_json: bool) -> None:
     """Show the agent NAME with a checkbox for every tool."""
-    _run(lambda agents: _show(agents, name, as_json), as_json)
+    _run(lambda requests: _show(requests, name, as_json), as_json)
 
 
 @command.command("create")
@@ -111,11 +91,12 @@ def show(name: str, as_json: bool) -> None:
 def create(name: str, as_json: bool, **given: Any) -> None:
     """Make an agent NAME; it has all tools unless you choose some."""
 
-    async def work(agents: SomeAgents) -> None:
-        agent = _changed(Agent(name), Wanted(**given))
-        await agents.create(agent)
-        await _note(agents, agent, Wanted(**given))
-        await _show(agents, name, as_json)
+    async def work(requests: Requests) -> None:
+        wanted = Wanted(**given)
+        agent = _change(Agent(_check_name(name)), wanted)
+        await requests.change("POST", "/api/agents", ShownAgent, structs.asdict(agent))
+        await _note(requests, agent, wanted)
+        await _show(requests, name, as_json)
 
     _run(work, as_json)
 
@@ -132,12 +113,12 @@ def create(name: str, as_json: bool, **given: Any) -> None:
 def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
     """Change the agent NAME: only what you say."""
 
-    async def work(agents: SomeAgents) -> None:
-        wanted = Wanted(**given, name=new_name)
-        agent = _changed(await agents.find(name), wanted)
-        await agents.edit(name, agent)
-        await _note(agents, agent, wanted)
-        await _show(agents, agent.name, as_json)
+    async def work(requests: Requests) -> None:
+        wanted = Wanted(**given, name=None if new_name is None else _check_name(new_name))
+        agent = _change(plain_agent(await find_agent(requests, name)), wanted)
+        await requests.change("PATCH", f"/api/agents/{segment(name)}", ShownAgent, structs.asdict(agent))
+        await _note(requests, agent, wanted)
+        await _show(requests, agent.name, as_json)
 
     _run(work, as_json)
 
@@ -151,9 +132,9 @@ def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
 def clone(name: str, new_name: str, as_json: bool) -> None:
     """Make the agent NEW_NAME, the same as the agent NAME."""
 
-    async def work(agents: SomeAgents) -> None:
-        await agents.clone(name, new_name)
-        await _show(agents, new_name, as_json)
+    async def work(requests: Requests) -> None:
+        await requests.change("POST", f"/api/agents/{segment(name)}/clone", ShownAgent, {"name": _check_name(new_name)})
+        await _show(requests, new_name, as_json)
 
     _run(work, as_json)
 
@@ -166,8 +147,8 @@ def clone(name: str, new_name: str, as_json: bool) -> None:
 def delete(name: str, as_json: bool) -> None:
     """Remove the agent NAME; its sessions go on with the built-in one."""
 
-    async def work(agents: SomeAgents) -> None:
-        moved = await agents.delete(name)
+    async def work(requests: Requests) -> None:
+        moved = (await requests.change("DELETE", f"/api/agents/{segment(name)}", DeletedAgent)).sessions_moved
         if as_json:
             print_json({"deleted": name, "sessions_moved": moved})
         else:
@@ -177,30 +158,20 @@ def delete(name: str, as_json: bool) -> None:
     _run(work, as_json)
 
 
-def _run(work: Callable[[SomeAgents], Awaitable[None]], as_json: bool) -> None:
-    async def in_the_house() -> None:
-        async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
-            await work(EmbeddedAgents(app))
-
-    async def at_the_gateway(remote: "Remote") -> None:
-        await work(remote_part("remote_agents").RemoteAgents(remote))
-
-    remote = find_gateway(says=not as_json)
-    asyncio.run(in_the_house() if remote is None else at_the_gateway(remote))
+def _run(work: Callable[[Requests], Awaitable[None]], as_json: bool) -> None:
+    ask_gateway(work, says=not as_json)
 
 
-async def _list(agents: SomeAgents, as_json: bool) -> None:
-    print_list(await agents.all(), as_json)
-
-
-async def _show(agents: SomeAgents, name: str, as_json: bool) -> None:
-    print_agent(await agents.show(name), as_json)
+async def _show(requests: Requests, name: str, as_json: bool) -> None:
+    agent = await find_agent(requests, name)
+    selection = await requests.get(f"/api/agents/{segment(name)}/tools", ToolSelection)
+    print_agent(agent, selection.tools, as_json)
 
 
 # What is changed.
 
 
-def _changed(agent: Agent, wanted: Wanted) -> Agent:
+def _change(agent: Agent, wanted: Wanted) -> Agent:
     """The agent with all that the person said."""
     if sum((wanted.tools is not None, wanted.all_tools, wanted.no_tools)) > 1:
         raise click.UsageError("--tools, --all-tools and --no-tools: one of the three.")
@@ -224,16 +195,41 @@ def _changed(agent: Agent, wanted: Wanted) -> Agent:
     return agent
 
 
+def _check_name(name: str) -> str:
+    """The name, if an agent may have it; raises `ConfigError` in words for a person if not."""
+    try:
+        return msgspec.convert(name, AgentName)
+    except msgspec.ValidationError:
+        text = f"{name[:60]!r} can't be an agent's name: use 1 to 100 characters of one line."
+        raise ConfigError(text) from None
+
+
 def _split(globs: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(glob.strip() for glob in globs.split(",") if glob.strip()))
 
 
-async def _note(agents: SomeAgents, agent: Agent, wanted: Wanted) -> None:
+async def _note(requests: Requests, agent: Agent, wanted: Wanted) -> None:
     """Say what has no effect now; it may have one later, when a device or a server is there."""
-    names = [box.name for box in (await agents.show(agent.name)).boxes]
-    said = (*_split(wanted.tools or ""), *_split(wanted.deny or ""), *wanted.enable, *wanted.disable)
-    for glob in said:
+    selection = await requests.get(f"/api/agents/{segment(agent.name)}/tools", ToolSelection)
+    names = [box.name for box in selection.tools]
+    globs = (*_split(wanted.tools or ""), *_split(wanted.deny or ""), *wanted.enable, *wanted.disable)
+    for glob in globs:
         if not any(matches(glob, name) for name in names):
             click.echo(f"Note: {glob!r} names no tool that is here now.{did_you_mean(glob, names)}", err=True)
-    for problem in await agents.problems(agent, _split(wanted.skills or ""), with_model=bool(wanted.model)):
+    for problem in await _skill_problems(requests, _split(wanted.skills or "")):
         click.echo(f"Note: {problem}", err=True)
+    if wanted.model:
+        try:
+            await requests.get("/api/models/which", ChosenModel, model=agent.model)
+        except RemoteRefused as refused:
+            click.echo(f"Note: this model can't be asked now. {refused}", err=True)
+
+
+async def _skill_problems(requests: Requests, names: Sequence[str]) -> list[str]:
+    """What keeps these skills from being used."""
+    if not names:
+        return []
+    known = {skill.name: skill for skill in (await requests.get("/api/skills", SkillList)).skills}
+    missing = [f"There is no skill {name!r}." for name in names if name not in known]
+    broken = [skill for name in names if (skill := known.get(name)) is not None and not skill.enabled]
+    return [*missing, *(f"The skill {skill.name!r} can't be used: {' '.join(skill.problems)}" for skill in broken)]

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 _LARGEST: Final = 1024 * 1024
 
 
-class Answered(Struct, frozen=True):
+class HttpAnswer(Struct, frozen=True):
     """What came back."""
 
     status: int
-    """0 when nobody answered."""
+    """0 when no answer came."""
     body: bytes = b""
     problem: str = ""
-    """Why nobody did."""
+    """Why no answer came."""
 
 
 def ask(
@@ -31,22 +31,22 @@ def ask(
     *,
     seconds: float = 5.0,
     tls: ssl.SSLContext | None = None,
-) -> Answered:
+) -> HttpAnswer:
     """The answer to this request. A request that carries a token goes only to a certificate that is trusted."""
-    import http.client  # noqa: PLC0415 - most commands ask nobody, and start-up counts
+    import http.client  # noqa: PLC0415 - most commands ask no gateway this way, and start-up counts
 
     try:
         connection = _connection(url, seconds, tls or _tls(secret="Authorization" in (headers or {})))
     except ValueError as error:
-        return Answered(0, problem=f"{url!r} is no address: {error}")
+        return HttpAnswer(0, problem=f"{url!r} is no address: {error}")
     try:
         path = urlsplit(url)
         connection.request(method, f"{path.path or '/'}{'?' + path.query if path.query else ''}", headers=headers or {})
         answer = connection.getresponse()
         body = b"" if answer.status == 101 else answer.read(_LARGEST)
-        return Answered(answer.status, body)
+        return HttpAnswer(answer.status, body)
     except (OSError, http.client.HTTPException) as error:
-        return Answered(0, problem=f"{type(error).__name__}: {error}")
+        return HttpAnswer(0, problem=f"{type(error).__name__}: {error}")
     finally:
         connection.close()
 

@@ -1,36 +1,45 @@
 """`handspan call`: run one tool and print the result envelope, or many, a line each (SPEC U2)."""
 
-import asyncio
 import sys
+import uuid
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Final, TypeAlias
 
 import click
 import msgspec
 from msgspec import Struct
 
-from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.place import find_gateway, place_options, remote_part
-from handspan.cli.terminal import questions_for
-from handspan.core.calls import ToolCall, new_call_id
-from handspan.core.context import Progress, no_progress
-from handspan.core.errors import WireError
-from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
-from handspan.core.values import Json
-from handspan.engine.caller import Caller
-from handspan.engine.engine import Engine
-from handspan.gateway.app import App
+from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.options import settings_options
+from handspan.cli.requests import RemoteRefused, Requests, segment
+from handspan.cli.terminal import ask_here, questions_for
+from handspan.core.errors import ErrorCode, WireError
+from handspan.core.questions import Questions
+from handspan.core.results import Failure, encode_envelope
+from handspan.core.values import Json, JsonObject
 from handspan.wire import strict_json
-
-if TYPE_CHECKING:
-    from handspan.cli.remote import Remote
-    from handspan.cli.remote_call import RemoteCalls
+from handspan.wire.rest.agents import ShownAgent
+from handspan.wire.rest.calls import PendingCall
+from handspan.wire.rest.questions import AcceptedAnswer, QuestionList
 
 _Line: TypeAlias = tuple[str, bytes | str] | Failure
+_SECONDS: Final = "1"
+"""How long one request waits for a result, before the command looks whether a person is asked something."""
+_ABOUT_THE_CALL: Final[dict[int, ErrorCode]] = {
+    404: "tool_not_found",
+    413: "invalid_arguments",
+    422: "invalid_arguments",
+}
+"""Statuses of a request that is refused for its content: the next line of a batch may do better."""
 
 
 class _Status(Struct, frozen=True):
     status: str
+
+
+class _Record(Struct, frozen=True):
+    result: msgspec.Raw
+    """`null` while the call is open; not read further, so that the envelope is printed as it was sent."""
 
 
 @click.command("call")
@@ -53,51 +62,87 @@ def command(
     if batch == (tool is not None):
         raise click.UsageError("Name a TOOL, or use --batch: one of the two.")
     lines = _batch(sys.stdin.buffer) if batch else iter([(tool or "", _arguments(arguments))])
-    remote = find_gateway()
-    if remote is None:
-        failed = asyncio.run(_call_each(lines, agent, yes, no_progress if quiet else _show))
-    else:
-        failed = _call_each_there(remote, lines, agent, yes)
-    sys.exit(1 if failed else 0)
+    is_failed = ask_gateway(lambda requests: _call_each(Calls(requests, agent or "", questions_for(yes)), lines))
+    sys.exit(1 if is_failed else 0)
 
 
-async def _call_each(lines: Iterator[_Line], agent: str | None, yes: bool, progress: Progress) -> bool:
+async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> bool:
     """Run line after line, since a later one may need what an earlier one did; whether any failed."""
-    failed = False
-    async with App(read_settings(), questions_for(yes), config_folder(), durable=True) as app:
-        caller = app.caller(await app.find_agent(agent), progress=progress)
-        for line in lines:
-            result = line if isinstance(line, Failure) else await _call(app.engine, line, caller)
-            failed |= isinstance(result, Failure)
-            _write(encode_envelope(result))
-    return failed
-
-
-def _call_each_there(remote: "Remote", lines: Iterator[_Line], agent: str | None, yes: bool) -> bool:
-    """The same at the gateway."""
-    failed = False
-    calls: RemoteCalls = remote_part("remote_call").RemoteCalls(remote, agent, questions_for(yes))
-    calls.check()
+    is_failed = False
+    await calls.check()
     for line in lines:
-        envelope = encode_envelope(line) if isinstance(line, Failure) else calls.call(*line)
-        failed |= msgspec.json.decode(envelope, type=_Status).status != "success"
-        _write(envelope)
-    return failed
+        envelope = encode_envelope(line) if isinstance(line, Failure) else await calls.call(*line)
+        is_failed |= msgspec.json.decode(envelope, type=_Status).status != "success"
+        sys.stdout.buffer.write(envelope + b"\n")
+        sys.stdout.buffer.flush()
+    return is_failed
 
 
-def _write(envelope: bytes) -> None:
-    sys.stdout.buffer.write(envelope + b"\n")
-    sys.stdout.buffer.flush()
+class Calls:
+    """Calls tools as one agent; questions are asked here."""
+
+    def __init__(self, requests: Requests, agent: str, questions: Questions) -> None:
+        self._requests = requests
+        self._agent = agent
+        self._questions = questions
+
+    async def check(self) -> None:
+        """Raises `RemoteRefused` when the agent is not there."""
+        if self._agent:
+            await self._requests.get(f"/api/agents/{segment(self._agent)}", ShownAgent)
+
+    async def call(self, tool: str, arguments: bytes | str) -> bytes:
+        """The envelope. A request whose answer got lost is sent again, and the tool runs once all the same."""
+        given = _read(tool, arguments)
+        if isinstance(given, Failure):
+            return encode_envelope(given)
+        body = {"args": given, "agent": self._agent}
+        try:
+            path = f"/api/tools/{segment(tool)}/call"
+            answered = await self._requests.send("POST", path, body, {"Idempotency-Key": uuid.uuid4().hex})
+        except RemoteRefused as refused:
+            if refused.status not in _ABOUT_THE_CALL:
+                raise
+            return encode_envelope(Failure(_ABOUT_THE_CALL[refused.status], str(refused)))
+        if answered.status == 200:
+            return answered.body
+        return await self._wait(msgspec.json.decode(answered.body, type=PendingCall).call_id)
+
+    async def _wait(self, call_id: str) -> bytes:
+        """The envelope that comes later: each wait is bounded here, all of them by the call's own time there."""
+        asked: set[str] = set()
+        while True:
+            await self._answer(call_id, asked)
+            record = await self._requests.get(f"/api/calls/{segment(call_id)}", _Record, wait=_SECONDS)
+            if (envelope := bytes(record.result)) != b"null":
+                return envelope
+
+    async def _answer(self, call_id: str, asked: set[str]) -> None:
+        """Ask the person here what the gateway wants to know; what a device asks its own person is not among it."""
+        for question in (await self._requests.get("/api/questions", QuestionList)).questions:
+            if question.call_id == call_id and question.id not in asked:
+                asked.add(question.id)
+                answer = await ask_here(question.as_asked(), self._questions)
+                given: JsonObject = {"decision": answer.decision, "always": answer.always}
+                await self._give(question.id, given if answer.value is None else {**given, "value": answer.value})
+
+    async def _give(self, question_id: str, answer: JsonObject) -> None:
+        try:
+            await self._requests.change("POST", f"/api/questions/{segment(question_id)}/answer", AcceptedAnswer, answer)
+        except RemoteRefused as refused:
+            if refused.status != 404:  # another client was faster, or its time is over
+                raise
 
 
-async def _call(engine: Engine, line: tuple[str, bytes | str], caller: Caller) -> ToolResult:
-    call = ToolCall(line[0], line[1], new_call_id())
-    result = await engine.call(call, caller)
-    if isinstance(result, Pending):
-        return await engine.result(call.id) or Failure(
-            "unknown_outcome", "The call waits for somebody who is not here."
-        )
-    return result
+def _read(tool: str, arguments: bytes | str) -> Json | Failure:
+    """The arguments as an object; what is none is refused in the engine's words."""
+    try:
+        given = strict_json.parse(arguments or b"{}")
+    except WireError as error:
+        return Failure("invalid_arguments", f"The arguments of {tool!r} can't be read: {error}.")
+    if not isinstance(given, dict):
+        return Failure("invalid_arguments", f"The arguments of {tool!r} must be a JSON object.")
+    return given
 
 
 def _arguments(given: str | None) -> bytes | str:
@@ -120,10 +165,3 @@ def _read_line(line: bytes, number: int) -> _Line:
     except WireError as error:
         wrong = f"can't be read: {error}"
     return Failure("invalid_arguments", f"Line {number} {wrong}")
-
-
-def _show(value: Json) -> None:
-    """What a tool reports, on standard error where a person sees it."""
-    if sys.stderr.isatty():
-        text = value.get("text") if isinstance(value, dict) else None
-        click.echo(text if isinstance(text, str) else str(value), err=True, nl=not isinstance(text, str))

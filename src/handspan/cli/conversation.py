@@ -1,10 +1,10 @@
-"""A conversation at a terminal, line after line, whoever answers."""
+"""A conversation at a terminal, line after line."""
 
 from pathlib import Path
 from typing import Final, Protocol
 
 from handspan.cli.prompt import Prompt
-from handspan.cli.shown import Show
+from handspan.cli.render_chat import Show
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended
 
@@ -20,7 +20,7 @@ Ctrl-C aborts the answer, not the program."""
 
 
 class Partner(Protocol):
-    """Who answers."""
+    """The agent at the other end."""
 
     async def say(self, text: str) -> Ended:
         """One turn; Ctrl-C aborts it, and only it."""
@@ -48,11 +48,11 @@ async def _answer(partner: Partner, show: Show, line: str) -> None:
         if name in COMMANDS:
             lines = HELP.splitlines() if name == "/help" else await partner.command(name, argument.strip())
             for said in lines or ["(none)"]:
-                show.told(f"  {said}")
+                show.note(f"  {said}")
         elif line:
             await partner.say(line)
     except HandspanError as error:
-        show.told(f"({error})")
+        show.note(f"({error})")
 
 
 def tool_line(name: str, description: str) -> str:

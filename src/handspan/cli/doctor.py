@@ -9,10 +9,9 @@ from pathlib import Path
 
 import click
 
-from handspan.cli.as_json import print_json
-from handspan.cli.doctor_gateway import gateway_findings
-from handspan.cli.findings import Finding, source_findings
+from handspan.cli.doctor_gateway import Finding, gateway_findings, source_findings
 from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.cli.render import print_json
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.errors import HandspanError

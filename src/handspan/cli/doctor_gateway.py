@@ -1,18 +1,18 @@
 """What `handspan doctor` finds out about a gateway that runs: as a client would, and as a stranger would."""
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from handspan.cli.asking import Answered, ask, own_tls
-from handspan.cli.findings import Finding, source_findings
+from handspan.cli.asking import HttpAnswer, ask, own_tls
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
-from handspan.core.sources import SourceState
+from handspan.core.sources import SourceState, describe_state
+from handspan.wire.rest.status import SourceList
 
 _UPGRADE: Final = {
     "Connection": "Upgrade",
@@ -22,6 +22,24 @@ _UPGRADE: Final = {
 }
 _STRANGER: Final = "handspan-doctor.invalid"
 _WRONG: Final = "Bearer handspan-doctor-shows-a-wrong-token"
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was looked at."""
+
+    what: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def source_findings(what: str, sources: Mapping[str, SourceState]) -> Iterator[Finding]:
+    """How each source of tools does, by name, and what of it can't be used."""
+    for name, state in sources.items():
+        is_ok = state.status != "failed"
+        yield Finding(f"{what} {name}", is_ok, describe_state(state), "" if is_ok else "repair it, or take it out")
+        for broken in state.broken:
+            yield Finding("tool", False, f"{broken.where}: {broken.problem}", "repair or remove it")
 
 
 def gateway_findings(settings: Settings, url: str | None = None, token: str | None = None) -> Iterator[Finding]:
@@ -39,12 +57,6 @@ def gateway_findings(settings: Settings, url: str | None = None, token: str | No
         yield Finding("gateway", True, "none serves this state folder (`handspan serve` starts one)")
         return
     yield from _Looking(running.url, token or running.token, tls).findings()
-
-
-class _Status(Struct, frozen=True):
-    """What is read of `/api/status`."""
-
-    sources: dict[str, SourceState] = {}
 
 
 class _Looking:
@@ -104,17 +116,17 @@ class _Looking:
         )
 
     def _source_checks(self) -> Iterator[Finding]:
-        answered = self._ask("/api/status", {"Authorization": f"Bearer {self._token}"})
+        answered = self._ask("/api/sources", {"Authorization": f"Bearer {self._token}"})
         if answered.status == 200:
             try:
-                told = msgspec.json.decode(answered.body, type=_Status)
+                found = msgspec.json.decode(answered.body, type=SourceList)
             except msgspec.DecodeError:  # it is another program, or a later version
                 return
-            yield from source_findings("gateway source", told.sources)
+            yield from source_findings("gateway source", found.sources)
 
-    def _ask(self, path: str, headers: dict[str, str] | None = None) -> Answered:
+    def _ask(self, path: str, headers: dict[str, str] | None = None) -> HttpAnswer:
         return ask("GET", f"{self._url}{path}", headers, tls=self._tls)
 
 
-def _said(answered: Answered) -> str:
+def _said(answered: HttpAnswer) -> str:
     return f"was answered with {answered.status}" if answered.status else f"was not answered: {answered.problem}"

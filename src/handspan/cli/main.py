@@ -16,16 +16,21 @@ from handspan.core.version import VERSION
 COMMANDS: Final = {
     "agents": ("handspan.cli.agents", "List agents, make and change them, tick their tools."),
     "call": ("handspan.cli.call", "Run one tool, or many."),
+    "calls": ("handspan.cli.calls", "See the journal of tool calls."),
     "chat": ("handspan.cli.chat", "Talk to an agent that uses your tools."),
-    "device": ("handspan.cli.device", "Make this computer a device whose tools agents can use."),
+    "device": ("handspan.cli.device.command", "Make this computer a device whose tools agents can use."),
+    "devices": ("handspan.cli.devices", "List your devices, rename and forget them."),
     "doctor": ("handspan.cli.doctor", "See whether everything works here, and what to do where it does not."),
     "model": ("handspan.cli.model", "See which model answers, and exactly what it would be sent."),
     "pair": ("handspan.cli.pair", "Let a device, a program or a browser in: a new code or link."),
+    "questions": ("handspan.cli.questions", "Answer what agents ask; see and take back what you always answer."),
     "schema": ("handspan.cli.schema", "Check JSON Schemas, and see how model APIs get them."),
     "serve": ("handspan.cli.serve", "Serve agents to people, and tools of any device to agents."),
+    "sessions": ("handspan.cli.sessions", "List your conversations, show, rename and delete them."),
     "skills": ("handspan.cli.skills", "List skills, and let those of the workspace be used."),
     "tokens": ("handspan.cli.tokens", "List tokens, make one for a page or a program, revoke one."),
     "tools": ("handspan.cli.tools", "List the tools, say why one can't be used, switch them on and off."),
+    "usage": ("handspan.cli.usage", "See what replies used: tokens and cost."),
 }
 
 
@@ -56,7 +61,7 @@ def handspan(**_: Any) -> None:
 
 
 def main() -> None:
-    """Run the command; exit with 0 for success, 1 for an error of a tool or of the house, 2 for wrong usage."""
+    """Run the command; exit with 0 for success, 1 for an error of a tool or of the gateway, 2 for wrong usage."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal can't show or say right is no reason to fail
             stream.reconfigure(errors="replace")

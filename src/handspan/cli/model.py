@@ -1,21 +1,22 @@
 """`handspan model`: which model answers, and exactly what it would be sent (SPEC M1, M3)."""
 
-import asyncio
 import sys
 
 import click
 import msgspec
 
+from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.files import as_messages, as_specs, read_json
-from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.cli.options import settings_options
+from handspan.cli.requests import Requests, find_agent
 from handspan.core.errors import HandspanError, WireError
 from handspan.core.messages import Api, UnpairedCalls
 from handspan.core.values import Json, JsonObject
-from handspan.gateway.app import App
-from handspan.models.choice import CODECS, Choice, codec_for, target_for
+from handspan.models.choice import CODECS, codec_for, target_for
 from handspan.models.projection import EncodedProjection
 from handspan.models.schema.lowering import lower_all
 from handspan.wire import strict_json
+from handspan.wire.rest.status import ChosenModel
 
 _API = click.Choice(list(CODECS))
 
@@ -30,17 +31,17 @@ def command() -> None:
 @click.option("--model", "named", default="", help="As for `handspan chat`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @settings_options
+@place_options
 def which(agent: str | None, named: str, as_json: bool) -> None:
     """Say which model `handspan chat` would use, and why."""
-    chosen = asyncio.run(_choose(agent, named))
-    said = {"model": chosen.model.name, "why": chosen.why}
+    chosen = ask_gateway(lambda requests: _choose(requests, agent or "", named), says=not as_json)
+    said = {"model": chosen.model, "why": chosen.why}
     click.echo(msgspec.json.encode(said).decode() if as_json else chosen.why)
 
 
-async def _choose(agent: str | None, named: str) -> Choice:
-    async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
-        acting = await app.find_agent(agent)
-        return await app.choose_model(named or acting.model)
+async def _choose(requests: Requests, agent: str, named: str) -> ChosenModel:
+    acting = await find_agent(requests, agent)
+    return await requests.get("/api/models/which", ChosenModel, model=named, agent="" if named else acting.name)
 
 
 @command.command("request")

@@ -1,37 +1,23 @@
 """`handspan pair`: a new pairing code for a device or a program, or a link for a browser (SPEC S5, U1, U2)."""
 
-import importlib
 import sys
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
-from msgspec import Struct
 
-from handspan.cli.as_json import print_json
-from handspan.cli.operating import operated
+from handspan.cli.door import gateway_options, load
+from handspan.cli.operator import as_operator
 from handspan.cli.options import settings_options
-from handspan.cli.place import gateway_options
 from handspan.cli.remote import Remote
+from handspan.cli.render import print_json
+from handspan.core.principals import DEVICE_SCOPES
 from handspan.core.values import JsonObject
 from handspan.gateway.entry.auth import SCOPES
-from handspan.gateway.entry.pairing import DEVICE_SCOPES, pairing_url
+from handspan.gateway.entry.pairing import pairing_url
 from handspan.gateway.entry.places import LOOPBACK
-
-_QR: Final = "handspan.gateway.entry.qr"
-
-
-class _MadeCode(Struct, frozen=True):
-    code: str
-    scopes: tuple[str, ...]
-    expires_in: float
-    url: str | None
-
-
-class _MadeLink(Struct, frozen=True):
-    url: str
-    expires_in: float
+from handspan.wire.rest.tokens import MadeCode, SignInLink
 
 
 @click.command("pair")
@@ -53,7 +39,7 @@ def command(browser: bool, scopes: tuple[str, ...], as_json: bool) -> None:
     """
     if browser and scopes:
         raise click.UsageError("--browser, or --scope: a browser that signs in may do all that you may.")
-    with operated(says=not as_json) as remote:
+    with as_operator(says=not as_json) as remote:
         if browser:
             _link(remote, as_json)
         else:
@@ -61,7 +47,7 @@ def command(browser: bool, scopes: tuple[str, ...], as_json: bool) -> None:
 
 
 def _link(remote: Remote, as_json: bool) -> None:
-    made = remote.change("POST", "/api/signin", _MadeLink)
+    made = remote.change("POST", "/api/signin", SignInLink)
     if as_json:
         print_json({"url": made.url, **_until(made.expires_in)})
         return
@@ -70,7 +56,7 @@ def _link(remote: Remote, as_json: bool) -> None:
 
 
 def _code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
-    made = remote.change("POST", "/api/pairing", _MadeCode, {"scopes": scopes})
+    made = remote.change("POST", "/api/pairing", MadeCode, {"scopes": scopes})
     others = made.url if _is_loopback(remote.url) else remote.url  # what was named led here from elsewhere already
     place = others or remote.url
     if as_json:
@@ -87,7 +73,7 @@ def _code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
     click.echo(f"         a computer: handspan device --url {place} --pair {made.code}")
     click.echo(f"         a phone: {pairing_url(place, made.code)}")
     if sys.stdout.isatty():
-        show: Any = importlib.import_module(_QR).qr_text
+        show: Any = load("qr").qr_text
         click.echo(show(pairing_url(place, made.code)))
 
 

@@ -1,50 +1,28 @@
-"""A gateway that runs, as commands ask it: requests in, typed answers or words out."""
+"""A gateway that runs, asked over HTTP. Loaded where one runs."""
 
 import contextlib
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
 
+from handspan.cli.requests import GatewayAnswer, Method, check_answer, read_answer, with_query
 from handspan.client.address import Address
 from handspan.client.faults import GatewayUnreachable
-from handspan.core.clean import visible
-from handspan.core.errors import HandspanError
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 T = TypeVar("T")
-Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
 
 _SECONDS: Final = 60.0
 """Longer than the gateway lets a request wait."""
 
 
-class RemoteRefused(HandspanError):
-    """The gateway did not do it; the message is its own."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Answered(Struct, frozen=True):
-    """What came back: it was done, or will be."""
-
-    status: int
-    body: bytes
-
-
-class _Refusal(Struct, frozen=True):
-    error: str
-
-
 class Remote:
-    """Asks one gateway, over one connection that is opened again when it was lost."""
+    """Asks a gateway that runs, over one connection that is opened again when it was lost."""
 
     def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None) -> None:
         """`ValueError` when the address can't be one. `tls` in place of what this computer trusts."""
@@ -59,16 +37,15 @@ class Remote:
 
     def get(self, path: str, form: type[T], **query: str) -> T:
         """The answer, read as this type."""
-        given = {name: value for name, value in query.items() if value}
-        return self._read(self.send("GET", f"{path}?{urlencode(given)}" if given else path), form)
+        return read_answer(self.url, self.send("GET", with_query(path, query)), form)
 
     def change(self, method: Method, path: str, form: type[T], body: object = None) -> T:
         """What the change came to, read as this type."""
-        return self._read(self.send(method, path, body), form)
+        return read_answer(self.url, self.send(method, path, body), form)
 
     def send(
         self, method: Method, path: str, body: object = None, headers: Mapping[str, str] | None = None
-    ) -> Answered:
+    ) -> GatewayAnswer:
         """The answer to one request; `RemoteRefused` or `GatewayUnreachable` when there is none to be had."""
         import http.client  # noqa: PLC0415 - only where a gateway runs, and start-up counts
 
@@ -95,15 +72,12 @@ class Remote:
                 self._connection.close()
             self._connection = None
 
-    def _exchange(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Answered:
+    def _exchange(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> GatewayAnswer:
         if self._connection is None:
             self._connection = self._opened()
         self._connection.request(method, urlsplit(self.url).path + path, data, headers)
         response = self._connection.getresponse()
-        body = response.read()
-        if not 200 <= response.status < 300:
-            raise RemoteRefused(response.status, self._said(response.status, body))
-        return Answered(response.status, body)
+        return check_answer(self.url, response.status, response.read())
 
     def _opened(self) -> "HTTPConnection":
         import http.client  # noqa: PLC0415 - as above
@@ -115,24 +89,6 @@ class Remote:
         tls = self.tls or ssl.create_default_context()
         return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=_SECONDS, context=tls)
 
-    def _read(self, answered: Answered, form: type[T]) -> T:
-        try:
-            return msgspec.json.decode(answered.body, type=form)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            text = f"What {self.url} answers can't be understood ({error}): is it a gateway of this version?"
-            raise RemoteRefused(answered.status, text) from None
-
-    def _said(self, status: int, body: bytes) -> str:
-        try:
-            return visible(msgspec.json.decode(body, type=_Refusal).error)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return f"{self.url} answers with HTTP {status}: is it a gateway, and is its path right?"
-
     def _unreachable(self, error: Exception) -> GatewayUnreachable:
         why = str(error) or type(error).__name__
         return GatewayUnreachable(f"Nobody answers at {self.url}: {why}. Is the gateway running (`handspan serve`)?")
-
-
-def segment(name: str) -> str:
-    """A name as one part of a path."""
-    return quote(name, safe="")

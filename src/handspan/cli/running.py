@@ -20,7 +20,7 @@ _LOCK: Final = "gateway.lock"
 _SECONDS: Final = 3.0
 
 
-class Running(Struct, frozen=True):
+class RunningGateway(Struct, frozen=True):
     """A gateway that answers."""
 
     url: str
@@ -30,10 +30,10 @@ class Running(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Without the token: a repr ends up in logs."""
-        return f"Running(url={self.url!r}, pid={self.pid!r})"
+        return f"RunningGateway(url={self.url!r}, pid={self.pid!r})"
 
 
-class _Told(Struct, frozen=True):
+class _GatewayFile(Struct, frozen=True):
     url: str
     pid: int
 
@@ -42,22 +42,22 @@ class Taken(ConfigError):
     """Another gateway serves this state folder."""
 
 
-def find_running(state: Path) -> Running | None:
+def find_running(state: Path) -> RunningGateway | None:
     """The gateway that serves this state folder; None when there is none that lives and answers."""
     try:
-        told = msgspec.json.decode(read_private(state / _FILE) or b"", type=_Told)
-        os.kill(told.pid, 0)
-    except PermissionError:  # it lives, as somebody else's process
+        found = msgspec.json.decode(read_private(state / _FILE) or b"", type=_GatewayFile)
+        os.kill(found.pid, 0)
+    except PermissionError:  # it lives, as another user's process
         pass
     except (OSError, OverflowError, msgspec.DecodeError):
         return None
-    if not _is_locked(state) or ask("GET", f"{told.url}/health", seconds=_SECONDS).status != 200:
+    if not _is_locked(state) or ask("GET", f"{found.url}/health", seconds=_SECONDS).status != 200:
         return None
-    return Running(told.url, told.pid, read_operator_token(state) or "")
+    return RunningGateway(found.url, found.pid, read_operator_token(state) or "")
 
 
 @contextlib.contextmanager
-def claimed(state: Path) -> Iterator[None]:
+def claim_state(state: Path) -> Iterator[None]:
     """A block in which this process alone serves the state folder; `Taken` when another one does.
 
     The system lets go of the lock however the process ends.
@@ -81,10 +81,10 @@ def claimed(state: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def told(state: Path, url: str) -> Iterator[None]:
+def announce(state: Path, url: str) -> Iterator[None]:
     """A block in which other commands find the gateway at this address."""
     file = state / _FILE
-    replace_private(file, msgspec.json.encode(_Told(url, os.getpid())))
+    replace_private(file, msgspec.json.encode(_GatewayFile(url, os.getpid())))
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ import msgspec
 
 from handspan.cli.asking import ask, own_tls
 from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.running import Taken, claimed, find_running, told, write_ready
+from handspan.cli.running import Taken, announce, claim_state, find_running, write_ready
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
@@ -59,7 +59,7 @@ def command(host: str | None, port: int | None, model: str | None, ready_file: P
     if ready_file is not None:
         _forget(ready_file)
     try:
-        with claimed(settings.state), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with claim_state(settings.state), asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(settings, model or "", ready_file))
     except Taken as taken:
         click.echo(f"handspan: {taken}{_where_it_is(settings)}", err=True)
@@ -72,7 +72,7 @@ async def _serve(settings: Settings, model: str, ready_file: Path | None) -> Non
         saying: list[asyncio.Task[None]] = []
 
         def on_ready(url: str) -> None:
-            while_it_serves.enter_context(told(settings.state, url))
+            while_it_serves.enter_context(announce(settings.state, url))
             if ready_file is not None:
                 write_ready(ready_file, url, gateway.auth.operator_token)
             saying.append(asyncio.create_task(_say(gateway, settings, url)))

@@ -4,8 +4,8 @@ import asyncio
 
 import click
 
-from handspan.cli.as_json import print_json
 from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.cli.render import print_json
 from handspan.core.errors import ConfigError
 from handspan.gateway.app import skills_of
 from handspan.skills.skills import Skills

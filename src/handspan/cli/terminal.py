@@ -23,12 +23,18 @@ _ONCE: Final = {"y": _ANSWERS["y"], "n": _ANSWERS["n"]}
 
 
 def questions_for(yes: bool) -> Questions:
-    """Who answers: the rule that --yes is, the person at the terminal, or nobody."""
+    """What answers: the rule that --yes is, the person at the terminal, or a rule that leaves it unanswered."""
     if yes:
         return RuleAnswers(Answer("allow"))
     if sys.stdin.isatty() and sys.stderr.isatty():
         return TerminalQuestions(sys.stdin, sys.stderr)
     return RuleAnswers(Answer("expired"))
+
+
+async def ask_here(question: Question, questions: Questions) -> Answer:
+    """What the person here answers. No answer is a no: the command waits for no other person."""
+    answer = await questions.ask(question)
+    return Answer("deny") if answer is None or answer.decision == "expired" else answer
 
 
 class TerminalQuestions:
@@ -88,7 +94,7 @@ class TerminalQuestions:
                 termios.tcflush(self._read_from.fileno(), termios.TCIFLUSH)
 
     async def _line(self) -> str:
-        """The next line. Who is cancelled has read nothing: a later line is still there for whoever comes next."""
+        """The next line. A reader that is cancelled has read nothing: a later line is there for the next reader."""
         if self._read_from.isatty():
             loop, typed = asyncio.get_running_loop(), asyncio.Event()
             loop.add_reader(self._read_from.fileno(), typed.set)

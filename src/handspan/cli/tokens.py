@@ -1,33 +1,29 @@
-"""`handspan tokens`: who may come in: listed, made for a page or a program, revoked (SPEC S5, U2)."""
+"""`handspan tokens`: list tokens, make one for a page or a program, revoke one (SPEC S5, U2)."""
 
 from typing import Final
 
 import click
 import msgspec
-from msgspec import Struct
 
-from handspan.cli.as_json import print_json
-from handspan.cli.operating import operated
+from handspan.cli.door import gateway_options
+from handspan.cli.operator import as_operator
 from handspan.cli.options import settings_options
-from handspan.cli.place import gateway_options
-from handspan.cli.remote import Remote, segment
-from handspan.cli.tokens_shown import ListedToken, MadeToken, day, named, table, uses
+from handspan.cli.remote import Remote
+from handspan.cli.render import print_json, print_tokens, quote_label, render_time, token_uses, token_words
+from handspan.cli.requests import segment
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean
 from handspan.core.values import JsonObject
 from handspan.gateway.entry.auth import PAGE_LABEL, SCOPES
 from handspan.gateway.entry.operator_token import OPERATOR_LABEL
+from handspan.wire.rest.tokens import MadeToken, RevokedToken, ShownToken, TokenList
 
 _LONGEST_NAME: Final = 64
 _TAKEN_NAMES: Final = {
-    OPERATOR_LABEL: "the token of whoever runs it",
+    OPERATOR_LABEL: "the token of the person who runs it",
     PAGE_LABEL: "those of browsers that are signed in",
 }
 _json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-class _Tokens(Struct, frozen=True):
-    tokens: list[ListedToken]
 
 
 @click.group("tokens", invoke_without_command=True)
@@ -40,13 +36,13 @@ def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
     """List your tokens at the gateway: id, name, scopes, when made, when last seen. Never the tokens themselves."""
     if ctx.invoked_subcommand is not None:
         return
-    with operated(says=not as_json) as remote:
+    with as_operator(says=not as_json) as remote:
         tokens = _all(remote)
     shown = [token for token in tokens if with_revoked or token.revoked is None]
     if as_json:
         print_json(shown)
         return
-    click.echo(table(shown))
+    print_tokens(shown)
     if hidden := len(tokens) - len(shown):
         click.echo(f"({hidden} more {'is' if hidden == 1 else 'are'} revoked: --all)", err=True)
 
@@ -71,16 +67,16 @@ def new(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
     The token itself goes to standard output, and is shown this once; what to do with it, to standard error. It holds
     until it is revoked.
     """
-    wanted: JsonObject = {"label": _checked(name), "scopes": list(dict.fromkeys(scopes))}
-    with operated(says=not as_json) as remote:
+    wanted: JsonObject = {"label": _check_name(name), "scopes": list(dict.fromkeys(scopes))}
+    with as_operator(says=not as_json) as remote:
         made = remote.change("POST", "/api/tokens", MadeToken, wanted)
     if as_json:
         print_json({"url": remote.url, **msgspec.to_builtins(made)})
         return
-    click.echo(f"The token of {named(made.label)} ({', '.join(made.scopes)}). It is shown this once:", err=True)
+    click.echo(f"The token of {quote_label(made.label)} ({', '.join(made.scopes)}). It is shown this once:", err=True)
     click.echo(made.token)
     click.echo("Put it where only its user reads it, in place of the … here:", err=True)
-    for line in uses(made, remote.url):
+    for line in token_uses(made, remote.url):
         click.echo(f"  {line}", err=True)
     click.echo(f"It holds until you revoke it: handspan tokens revoke {made.id}", err=True)
 
@@ -95,25 +91,27 @@ def new(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
 @gateway_options
 def revoke(token_id: str, yes: bool, as_json: bool) -> None:
     """Let the token with this ID (`handspan tokens` lists them) in no more; what it has opened is closed at once."""
-    with operated(says=not as_json) as remote:
+    with as_operator(says=not as_json) as remote:
         token = _find(_all(remote), token_id)
         if token.revoked is None:
             if not yes:
                 _confirm(token)
-            remote.change("DELETE", f"/api/tokens/{segment(token.id)}", JsonObject)
+            remote.change("DELETE", f"/api/tokens/{segment(token.id)}", RevokedToken)
     if as_json:
         print_json({"id": token.id, "label": token.label, "revoked": True, "changed": token.revoked is None})
     elif token.revoked is None:
-        click.echo(f"The token {token} is revoked: it opens nothing any more, and what it had opened is closed.")
+        click.echo(
+            f"The token {token_words(token)} is revoked: it opens nothing any more, and what it had opened is closed."
+        )
     else:
-        click.echo(f"The token {token} was revoked already: {day(token.revoked)}.")
+        click.echo(f"The token {token_words(token)} was revoked already: {render_time(token.revoked)}.")
 
 
-def _all(remote: Remote) -> list[ListedToken]:
-    return remote.get("/api/tokens", _Tokens).tokens
+def _all(remote: Remote) -> list[ShownToken]:
+    return remote.get("/api/tokens", TokenList).tokens
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if not name.strip():
         raise click.UsageError("NAME is empty: say whom the token is for, as in `handspan tokens new 'my page'`.")
     if len(name) > _LONGEST_NAME:
@@ -125,7 +123,7 @@ def _checked(name: str) -> str:
     return name
 
 
-def _find(tokens: list[ListedToken], token_id: str) -> ListedToken:
+def _find(tokens: list[ShownToken], token_id: str) -> ShownToken:
     for token in tokens:
         if token.id == token_id:
             return token
@@ -136,14 +134,15 @@ def _find(tokens: list[ListedToken], token_id: str) -> ListedToken:
     raise ConfigError(f"You have no token with the id {token_id!r}.{near} `handspan tokens` lists them.")
 
 
-def _confirm(token: ListedToken) -> None:
-    """Ask, where it would lock out whoever asks."""
+def _confirm(token: ShownToken) -> None:
+    """Ask, where it would lock out the person who asks."""
     if token.label == OPERATOR_LABEL:
         click.echo(
-            f"{token} is the operator's: no command gets in any more until the gateway is started again.", err=True
+            f"{token_words(token)} is the operator's: no command gets in any more until the gateway is started again.",
+            err=True,
         )
     elif token.current:
-        click.echo(f"{token} is the token that this command uses: it can't be used again.", err=True)
+        click.echo(f"{token_words(token)} is the token that this command uses: it can't be used again.", err=True)
     else:
         return
     click.confirm("Revoke it?", abort=True, err=True)

@@ -1,25 +1,19 @@
-"""`handspan tools`: what there is, why one can't be used, and the switches (SPEC R8, R9, A1)."""
+"""`handspan tools`: list the tools, explain why one can't be used, switch them on and off (SPEC R8, R9, A1)."""
 
-import asyncio
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import click
 
-from handspan.cli.as_json import print_json
-from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.place import find_gateway, place_options, remote_part
-from handspan.cli.tools_shown import Why, table
+from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.options import settings_options
+from handspan.cli.render import print_json, print_tools, print_why, tool_row
+from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
-from handspan.core.names import did_you_mean
-from handspan.core.values import JsonObject
-from handspan.gateway.app import App
-from handspan.registry.entry import Entry
-from handspan.registry.registry import is_named_by
-
-if TYPE_CHECKING:
-    from handspan.cli.remote import Remote
+from handspan.core.names import did_you_mean, matches
+from handspan.core.principals import Origin
+from handspan.wire.rest.agents import ShownAgent
+from handspan.wire.rest.status import SourceList
+from handspan.wire.rest.tools import ShownTool, Switched, SwitchList, ToolList, Why
 
 
 @click.group("tools", invoke_without_command=True)
@@ -31,12 +25,11 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, as_json: bool, agent: str | None) -> None:
     """List the tools: name, description, origin, version, permissions."""
     if ctx.invoked_subcommand is None:
-        remote = find_gateway(says=not as_json)
-        rows = asyncio.run(_rows(agent)) if remote is None else remote_part("remote_tools").tool_rows(remote, agent)
+        tools = ask_gateway(lambda requests: _list(requests, agent), says=not as_json)
         if as_json:
-            print_json(rows)
+            print_json([tool_row(tool) for tool in tools])
         else:
-            click.echo(table(rows))
+            print_tools(tools)
 
 
 @command.command("why")
@@ -47,16 +40,12 @@ def command(ctx: click.Context, as_json: bool, agent: str | None) -> None:
 @place_options
 def why(name: str, agent: str | None, as_json: bool) -> None:
     """Say why an agent can or can't use the tool NAME. Exit code 1: it can't."""
-    remote = find_gateway(says=not as_json)
-    answer: Why = (
-        asyncio.run(_why(name, agent)) if remote is None else remote_part("remote_tools").why(remote, name, agent)
-    )
+    path = f"/api/tools/{segment(name)}/why"
+    answer = ask_gateway(lambda requests: requests.get(path, Why, agent=agent or ""), says=not as_json)
     if as_json:
         print_json(answer)
     else:
-        click.echo(f"The agent {answer.agent!r} {'can' if answer.usable else 'can not'} use {name!r}:")
-        for reason in answer.reasons:
-            click.echo(f"  {'yes' if reason.ok else 'NO '}  {reason.text}")
+        print_why(answer)
     sys.exit(0 if answer.usable else 1)
 
 
@@ -66,7 +55,8 @@ def why(name: str, agent: str | None, as_json: bool) -> None:
 @place_options
 def disable(pattern: str) -> None:
     """Switch off for everybody what PATTERN names: a tool, a glob, origin:KIND or origin:KIND(NAME)."""
-    _switch(pattern, on=False)
+    is_changed = ask_gateway(lambda requests: _switch_off(requests, pattern))
+    click.echo(f"{pattern} is off." if is_changed else f"{pattern} was already off.")
 
 
 @command.command("enable")
@@ -75,65 +65,39 @@ def disable(pattern: str) -> None:
 @place_options
 def enable(pattern: str) -> None:
     """Take back `disable` of exactly this PATTERN."""
-    _switch(pattern, on=True)
+    is_changed = ask_gateway(lambda requests: _switch_on(requests, pattern))
+    click.echo(f"{pattern} is on." if is_changed else f"{pattern} was not switched off.")
 
 
-async def _rows(agent: str | None) -> list[JsonObject]:
-    async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
-        usable = {spec.name for spec in app.caller(await app.find_agent(agent)).box.specs()}
-        entries = sorted(app.registry, key=lambda entry: entry.spec.name)
-        for broken in app.broken:
+async def _list(requests: Requests, agent: str | None) -> list[ShownTool]:
+    """The tools; with an agent, those that it may use outside of any session."""
+    for state in (await requests.get("/api/sources", SourceList)).sources.values():
+        for broken in state.broken:
             click.echo(f"skipped {broken.where}: {broken.problem}", err=True)
-        return [_row(entry, app) for entry in entries if agent is None or entry.spec.name in usable]
+    if agent is not None:
+        await requests.get(f"/api/agents/{segment(agent)}", ShownAgent)  # refused where there is none
+    tools = (await requests.get("/api/tools", ToolList)).tools
+    return [tool for tool in tools if agent is None or (agent in tool.agents and tool.scope.kind != "session")]
 
 
-def _row(entry: Entry, app: App) -> JsonObject:
-    spec = entry.spec
-    return {
-        "name": spec.name,
-        "description": spec.description,
-        "origin": str(entry.origin),
-        "version": spec.version,
-        "permissions": list(spec.permissions),
-        "enabled": app.registry.disabled_by(entry) is None,
-        "timeout": entry.timeout,
-        "parameters": spec.parameters,
-    }
+async def _switch_off(requests: Requests, pattern: str) -> bool:
+    switched = await requests.change("POST", "/api/switches/disable", Switched, {"pattern": pattern})
+    tools = (await requests.get("/api/tools", ToolList)).tools
+    if not any(_names(pattern, tool) for tool in tools):
+        hint = did_you_mean(pattern, [tool.name for tool in tools])
+        click.echo(f"Note: {pattern!r} names no tool that is here now.{hint}", err=True)
+    return switched.changed
 
 
-async def _why(name: str, agent: str | None) -> Why:
-    async with App(read_settings(), config_folder=config_folder(), durable=True) as app:
-        caller = app.caller(await app.find_agent(agent))
-        reasons = app.explain(caller.box, name)
-    return Why(name, caller.agent.name, all(reason.ok for reason in reasons), reasons)
+async def _switch_on(requests: Requests, pattern: str) -> bool:
+    if pattern in (await requests.get("/api/switches", SwitchList)).by_settings:
+        raise ConfigError(f"{pattern!r} is switched off in the settings (tools.disabled): remove it there")
+    return (await requests.change("POST", "/api/switches/enable", Switched, {"pattern": pattern})).changed
 
 
-def _switch(pattern: str, *, on: bool) -> None:
-    remote = find_gateway()
-    changed = asyncio.run(_switch_here(pattern, on=on)) if remote is None else _switch_there(remote, pattern, on=on)
-    if changed:
-        click.echo(f"{pattern} is {'on' if on else 'off'}.")
-    else:
-        click.echo(f"{pattern} was not switched off." if on else f"{pattern} was already off.")
-
-
-async def _switch_here(pattern: str, *, on: bool) -> bool:
-    async with App(read_settings(), config_folder=config_folder()) as app:
-        if not on and not any(is_named_by(pattern, entry) for entry in app.registry):
-            _note_nothing(pattern, (entry.spec.name for entry in app.registry))
-        if on and pattern in app.settings.tools.disabled:
-            raise ConfigError(f"{pattern!r} is switched off in the settings (tools.disabled): remove it there")
-        return await (app.switches.switch_on(pattern) if on else app.switches.switch_off(pattern))
-
-
-def _switch_there(remote: "Remote", pattern: str, *, on: bool) -> bool:
-    part = remote_part("remote_tools")
-    changed: bool = part.switch(remote, pattern, on=on)
-    is_there, names = part.tools_named(remote, pattern)
-    if not on and not is_there:
-        _note_nothing(pattern, names)
-    return changed
-
-
-def _note_nothing(pattern: str, names: Iterable[str]) -> None:
-    click.echo(f"Note: {pattern!r} names no tool that is here now.{did_you_mean(pattern, names)}", err=True)
+def _names(pattern: str, tool: ShownTool) -> bool:
+    """Whether the pattern of a switch names this tool."""
+    if not pattern.startswith("origin:"):
+        return matches(pattern, tool.name)
+    origin = str(Origin(tool.origin.kind, tool.origin.name))
+    return matches(pattern.removeprefix("origin:"), origin) or pattern == f"origin:{tool.origin.kind}"

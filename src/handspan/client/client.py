@@ -18,7 +18,7 @@ from handspan.client.memory import CallMemory
 from handspan.client.peer import ClientState
 from handspan.client.running import AskPermission
 from handspan.client.tools import Tools
-from handspan.client.ws import Backoff
+from handspan.client.ws import Backoff, OpenLink
 from handspan.core.calls import new_call_id
 from handspan.core.events import Event
 from handspan.wire.ws_frames import Abort, Capability, ClientFrame, Connect, Role, Say, ServerFrame, SessionStart
@@ -70,15 +70,23 @@ class Client:
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
         callbacks: Callbacks | None = None,
         tls: "ssl.SSLContext | None" = None,
+        open_link: OpenLink | None = None,
     ) -> None:
         """`role`: a device's tools are for every session of its owner, a chat's for its own session.
 
         `state`: a file with which the client comes back even after it was killed. `concurrency`: how many calls run at
         once. `ask_permission(permission, tool, call_id)` asks the person here; without it the answer is no. `tls` in
-        place of what this computer trusts.
+        place of what this computer trusts. `open_link` opens each connection in place of a WebSocket.
         """
         self._options = Options(
-            Address(url), token, device_name or os.uname().nodename, concurrency, ask_permission, backoff, tls
+            Address(url),
+            token,
+            device_name or os.uname().nodename,
+            concurrency,
+            ask_permission,
+            backoff,
+            tls,
+            open_link,
         )
         self._tools = Tools()
         self._role: Role = role

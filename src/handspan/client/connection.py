@@ -23,7 +23,7 @@ from handspan.client.sizes import check
 from handspan.client.threads import CallThreads
 from handspan.client.tools import Tools
 from handspan.client.upload import upload
-from handspan.client.ws import Backoff, Link
+from handspan.client.ws import Backoff, Link, OpenLink
 from handspan.core.errors import WireError
 from handspan.core.events import Event
 from handspan.core.values import Json
@@ -65,6 +65,8 @@ class Options(Struct, frozen=True):
     backoff: Backoff
     tls: "ssl.SSLContext | None" = None
     """In place of what this computer trusts."""
+    open_link: OpenLink | None = None
+    """In place of a WebSocket: to a gateway inside the same process."""
 
 
 class Owner(Protocol):
@@ -103,7 +105,10 @@ class ClientConnection:
         self._written = self._synced = peer.memory.version
         self._threads = CallThreads()
         self._running = CallRunner(tools, Answers(self._upload), self._threads, options.ask_permission, self)
-        self._link = Link(owner.url, options.token, options.address.is_local, options.backoff, self, options.tls)
+        address = options.address
+        self._link = Link(
+            owner.url, options.token, address.is_local, options.backoff, self, options.tls, options.open_link
+        )
         self._state: State = "disconnected"
         self._flushing: asyncio.TimerHandle | None = None
         self._lane: deque[_Step] = deque()

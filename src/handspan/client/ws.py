@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -14,8 +14,6 @@ from handspan.core.fast import IS_FAST
 
 if TYPE_CHECKING:
     import ssl
-
-    from handspan.client.socket import ClientSocket
 
 _DELIBERATE: Final = 1000
 _SENT_AWAY: Final = 1008
@@ -48,6 +46,36 @@ class Ears(Protocol):
     def dropped(self, comes_back: bool) -> None: ...
 
 
+class LinkSocket(Protocol):
+    """One connection to the gateway, however it was opened."""
+
+    over: asyncio.Future[None]
+
+    @property
+    def paused(self) -> bool: ...
+
+    @property
+    def close_code(self) -> int | None: ...
+
+    @property
+    def close_reason(self) -> str | None: ...
+
+    @property
+    def close_exc(self) -> Exception | None: ...
+
+    def listen(self, listener: Ears) -> None: ...
+
+    def send_text(self, data: bytes) -> bool: ...
+
+    async def drained(self) -> None: ...
+
+    async def close(self, code: int = 1000) -> None: ...
+
+
+OpenLink: TypeAlias = Callable[[str], Awaitable[LinkSocket]]
+"""Opens a connection to this address; raises `NotOpened` when there is none."""
+
+
 class Link:
     """A link to the gateway that comes back by itself."""
 
@@ -59,15 +87,20 @@ class Link:
         backoff: Backoff,
         ears: Ears,
         tls: "ssl.SSLContext | None" = None,
+        open_link: OpenLink | None = None,
     ) -> None:
-        """`url()` is asked before every attempt: a session that was begun goes on under its id."""
+        """`url()` is asked before every attempt: a session that was begun goes on under its id.
+
+        `open_link` opens each connection in place of a WebSocket.
+        """
+        self._open_link = open_link
         self._url = url
         self._token = token
         self._is_local = is_local
         self._backoff = backoff
         self._ears = ears
         self._tls = tls
-        self._socket: ClientSocket | None = None
+        self._socket: LinkSocket | None = None
         self._scope: asyncio.Timeout | None = None
         self._is_closed = False
         self._close_code = 1001
@@ -120,14 +153,9 @@ class Link:
 
     async def _once(self, is_patient: bool) -> bool:
         """One link, from its opening to its end; True when the gateway ended it on purpose."""
-        # Their library loads with the first connection.
-        from handspan.client.fast_socket import FastSocket  # noqa: PLC0415 - as above
-        from handspan.client.socket import open_socket  # noqa: PLC0415 - as above
-
         self._ears.opening()
         try:
-            kind = FastSocket if IS_FAST else ClientSocket
-            socket = self._socket = await open_socket(self._url(), self._token, self._is_local, self._tls, kind)
+            socket = self._socket = await self._open()
         except NotOpened as error:
             self._refused(error.status, error.body)
             return self._failed(str(error), is_patient)
@@ -146,6 +174,16 @@ class Link:
         if socket.close_code == _SENT_AWAY and not self._is_closed:
             raise self._sent_away(socket.close_reason or "")
         return socket.close_code == _DELIBERATE
+
+    async def _open(self) -> LinkSocket:
+        if self._open_link is not None:
+            return await self._open_link(self._url())
+        # Their library loads with the first connection.
+        from handspan.client.fast_socket import FastSocket  # noqa: PLC0415 - as above
+        from handspan.client.socket import ClientSocket, open_socket  # noqa: PLC0415 - as above
+
+        kind = FastSocket if IS_FAST else ClientSocket
+        return await open_socket(self._url(), self._token, self._is_local, self._tls, kind)
 
     def _sent_away(self, reason: str) -> GatewayRefused:
         """ws.md 9.2: a person has to let this client in again."""

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 
 from handspan.core.agents import Mode
+from handspan.core.names import Disabled
 from handspan.core.principals import OriginKind
 from handspan.core.values import JsonObject
 
@@ -41,14 +42,6 @@ ServerName: TypeAlias = Annotated[
     Meta(
         pattern=r"^(?!.*__)\S*[^\s_]$",
         description="a server name without '__', white space or a '_' at its end: tools are called SERVER__TOOL",
-    ),
-]
-Disabled: TypeAlias = Annotated[
-    str,
-    Meta(
-        pattern=r"^((?!origin:)\S+|origin:(builtin|plugin|mcp|remote|device|browser)(\(.+\))?)$",
-        description="a tool's name, a glob such as 'web_*', 'origin:KIND' or 'origin:KIND(NAME)'"
-        " with a KIND of builtin, plugin, mcp, remote, device, browser",
     ),
 ]
 Switch: TypeAlias = Annotated[

@@ -6,7 +6,9 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Annotated, Final, TypeAlias
+
+from msgspec import Meta
 
 from handspan.core.errors import DefinitionError
 
@@ -19,6 +21,16 @@ _TAIL: Final = 8
 _MAX_NAMESPACE: Final = MAX_LENGTH - 16
 """So short that a mapped name still shows its namespace, the separator and something of its own name."""
 _MOST_COMPARED: Final = 100
+
+Disabled: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^((?!origin:)\S+|origin:(builtin|plugin|mcp|remote|device|browser)(\(.+\))?)$",
+        description="a tool's name, a glob such as 'web_*', 'origin:KIND' or 'origin:KIND(NAME)'"
+        " with a KIND of builtin, plugin, mcp, remote, device, browser",
+    ),
+]
+"""What a switch names: one tool or several (SPEC R9)."""
 
 
 def check_own_name(name: str) -> None:

@@ -1,11 +1,14 @@
 """Who acts, and where a tool comes from."""
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 OriginKind: TypeAlias = Literal["builtin", "plugin", "mcp", "remote", "device", "browser"]
 ScopeKind: TypeAlias = Literal["global", "owner", "session", "turn"]
+TokenScope: TypeAlias = Literal["chat", "device", "admin"]
+DEVICE_SCOPES: Final = ("chat", "device")
+"""What a ClawSeed client needs: it talks and brings tools."""
 
 
 class Principal(Struct, frozen=True):

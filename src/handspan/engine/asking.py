@@ -68,6 +68,11 @@ class Asking:
             raise _not_approved(answer, entry)
         return Consent(arguments if answer.arguments is None else answer.arguments, waited)
 
+    def forget(self, tool: str, owner: str) -> None:
+        """Ask this owner about this tool again."""
+        for key in [key for key in self._remembered if (key[0], key[2]) == (owner, tool)]:
+            del self._remembered[key]
+
     async def ask_for_tool(self, question: Question, caller: Caller) -> Answer:
         """The answer to a question of a tool that runs, a no too. Raises `ToolError` when nobody could answer it."""
         try:

@@ -357,6 +357,10 @@ class Engine:
         """Begin to watch for tools that block the event loop."""
         self.watchdog.open()
 
+    def forget_answers(self, tool: str, owner: str) -> None:
+        """Ask this owner about this tool again, whatever was answered with "always" or "never"."""
+        self._asking.forget(tool, owner)
+
     async def close(self) -> None:
         """Let threads, workers and clocks go. Pending calls stay open in the ledger."""
         self.watchdog.close()

@@ -64,8 +64,19 @@ _OFTEN: Final = 5.0
 class Gateway:
     """Serves agents to people and asks devices to run tools. `Server` puts it on a port."""
 
-    def __init__(self, settings: Settings, config_folder: Path | None = None, *, model: str | Model = "") -> None:
-        """`model` answers where an agent names none: a name as in the settings, or a model itself."""
+    def __init__(
+        self,
+        settings: Settings,
+        config_folder: Path | None = None,
+        *,
+        model: str | Model = "",
+        is_inside: bool = False,
+    ) -> None:
+        """`model` answers where an agent names none: a name as in the settings, or a model itself.
+
+        `is_inside`: for one command of this process. It makes no token, takes over nothing that an earlier process left
+        open, and `model` answers for every agent.
+        """
         self.settings = settings
         self.bus: Bus = MemoryBus(strict=bool(os.environ.get(STRICT_VARIABLE)))
         self.questions = AwaitedQuestions(self.bus)
@@ -79,6 +90,7 @@ class Gateway:
         self.devices = Devices(self.store.devices)
         self._choosing: asyncio.Task[Choice] | None = None
         self._model = model
+        self._is_inside = is_inside
         self._limits = msgspec.convert(structs.asdict(settings.gateway.limits), Limits)
         self._notes: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -100,7 +112,8 @@ class Gateway:
     async def open(self) -> None:
         """Be ready for requests: what an earlier life left open is found again, and goes on."""
         await self.app.open()
-        await self.auth.open()
+        if not self._is_inside:
+            await self.auth.open()
         await self.devices.open()
         if isinstance(self._model, str) and (self._model or self.settings.model) not in ("", OFFLINE):
             await (
@@ -108,7 +121,7 @@ class Gateway:
             )  # a wrong name is told at the start; what has to be looked for is looked for later
         app, store = self.app, self.store
         loader = app.loader()
-        self.sessions = Sessions(store.conversations, loader, app.agents, self._choose_model, self.bus)
+        self.sessions = Sessions(store.conversations, loader, app.agents, self._model_called, self.bus)
         self._answered = AnsweredCalls(store, app.engine, loader, app.agents, self.sessions)
         self._leftovers = Leftovers(app.engine, app.artifacts, self.settings.workspace, self.sessions.go_on)
         self.peers = self._peers()
@@ -117,6 +130,8 @@ class Gateway:
         )
         self.questions.open(store.questions, self._answered.answered)
         self._subscribe()
+        if self._is_inside:
+            return
         self._leftovers.open(await store.ledger.left_open(), self.settings.gateway.resume_grace)
         await self._answered.recover(app.recovery)
         self._watch()
@@ -146,6 +161,10 @@ class Gateway:
         if self._choosing is None or self._choosing.cancelled():
             self._choosing = asyncio.create_task(self._choose_model(""))
         return await asyncio.shield(self._choosing)
+
+    def choice_at_once(self) -> Choice:
+        """The same as far as it is known now: a local model is not looked for."""
+        return self._given_model() or self.app.choose_at_once(self._model if isinstance(self._model, str) else "")
 
     # Doors.
 
@@ -206,6 +225,7 @@ class Gateway:
             metrics=self.metrics,
             offer_rules=self.offer_rules,
             model_choice=self.model_choice,
+            choice_at_once=self.choice_at_once,
         )
 
     # What happens, and who has to hear of it.
@@ -274,9 +294,22 @@ class Gateway:
     # Inside.
 
     async def _choose_model(self, named: str) -> Choice:
-        if not named and not isinstance(self._model, str):
-            return Choice(self._model, f"The model is {self._model.name!r}, which was given to this gateway.")
+        if self._is_inside and isinstance(self._model, str):
+            named = self._model or named
+        given = None if named else self._given_model()
+        if given is not None:
+            return given
         return await self.app.choose_model(named or (self._model if isinstance(self._model, str) else ""))
+
+    def _given_model(self) -> Choice | None:
+        model = self._model
+        if isinstance(model, str):
+            return None
+        return Choice(model, f"The model is {model.name!r}, which was given to this gateway.")
+
+    async def _model_called(self, named: str) -> Choice:
+        """The model of this name; the default one is looked for once."""
+        return await (self._choose_model(named) if named else self.model_choice())
 
     @property
     def offer_rules(self) -> OfferRules:

@@ -38,6 +38,8 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     offer_rules: OfferRules
     model_choice: Callable[[], Awaitable[Choice]]
     """The model that answers where an agent names none."""
+    choice_at_once: Callable[[], Choice]
+    """The same as far as it is known now: a local model is not looked for."""
 
 
 async def _end_nothing(seconds: float = 0.0) -> None:

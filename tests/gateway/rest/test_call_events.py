@@ -18,7 +18,8 @@ from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.gateway.http.calls import RunningCall
 from handspan.gateway.http.streams import wanted_stream
-from handspan.gateway.rest.call_events import CallBegan, CallEnded, CallReported, CallStream, as_envelope
+from handspan.gateway.rest.call_events import CallStream, as_envelope
+from handspan.wire.rest.calls import CallBegan, CallEnded, CallReported
 from tests.gateway.rest.house import House, Knocking, TestTool, is_error, serving, settings
 
 pytestmark = pytest.mark.anyio

@@ -10,9 +10,8 @@ import pytest
 
 from handspan.gateway.entry.auth import is_open
 from handspan.gateway.entry.tries import Tries
-from handspan.gateway.http.routing import Router
 from handspan.gateway.open_answers import ANSWERS
-from handspan.gateway.rest.door import operations, router
+from handspan.gateway.rest.door import RestRouter, operations, router
 from handspan.gateway.rest.openapi import document
 from tests.gateway.entry.entering import scope
 from tests.gateway.house import running
@@ -39,7 +38,7 @@ async def test_every_http_route_that_the_gateway_serves_is_in_the_document(tmp_p
             answer = await client.get(f"{place.url}/openapi.json", headers=headers)
         served = place.gateway.doors["rest"].answer
     told = {(path, method.upper()) for path, methods in answer.json()["paths"].items() for method in methods}
-    assert isinstance(served, Router)
+    assert isinstance(served, RestRouter)
     mounted = {(path, method) for path, methods in served.table.items() for method in methods}
     assert mounted <= told, mounted - told
     assert {("GET", path) for path in ANSWERS} <= {(method, path) for path, method in told}

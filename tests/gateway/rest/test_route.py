@@ -9,7 +9,7 @@ import pytest
 
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.prefix import PathPrefix
-from handspan.gateway.rest.door import operations
+from handspan.gateway.rest.door import modules_for, operations
 from tests.gateway.rest.house import House, Knocking, is_error, serving, session_of, settings
 
 pytestmark = pytest.mark.anyio
@@ -214,3 +214,8 @@ async def test_requests_are_counted(knocking: Knocking, house: House) -> None:
     before = house.doors.metrics.requests.value("4xx")
     await knocking.get("/api/sessions/none")
     assert house.doors.metrics.requests.value("4xx") == before + 1
+
+
+def test_the_modules_that_are_loaded_for_a_path_have_its_route() -> None:
+    for one in operations():
+        assert one in list(operations(modules_for(one.path))), one.path

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.core.principals import Principal
+from handspan.core.principals import DEVICE_SCOPES, Principal
 from handspan.gateway.entry.auth import ADMIN, SCOPES, Auth, may
 from handspan.gateway.entry.tokens import hash_of, is_same, new_token
 from handspan.gateway.entry.tries import Tries
@@ -18,8 +18,6 @@ from handspan.gateway.http.refusals import Refusal
 
 CODE_SECONDS: Final = 300.0
 LINK_SECONDS: Final = 600.0
-DEVICE_SCOPES: Final = ("chat", "device")
-"""What a ClawSeed client needs: it talks and brings tools."""
 
 _WRONG_TRIES: Final = 5
 _DIGITS: Final = 12

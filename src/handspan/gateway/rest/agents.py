@@ -1,124 +1,29 @@
 """Agents: made, changed, cloned, deleted; and the checkboxes of their tools (SPEC A1)."""
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Final
 
-from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from msgspec import UNSET, structs
 
 from handspan.agent.agents import KnownAgent, selects, ticked, unticked
-from handspan.core.agents import GENERAL, Agent, Mode, mode_asks, mode_refuses
+from handspan.core.agents import GENERAL, Agent, mode_asks, mode_refuses
 from handspan.core.errors import ConfigError
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, Visit
-from handspan.gateway.rest.shown import SOMETHING, AgentName, ToolName
 from handspan.registry.entry import Entry
+from handspan.wire.rest.agents import (
+    AgentChange,
+    AgentList,
+    Checkbox,
+    CloneName,
+    DeletedAgent,
+    KeptWhere,
+    NewAgent,
+    ShownAgent,
+    Ticks,
+    ToolSelection,
+)
 
 family: Final = Family("agents")
-
-Glob = Annotated[str, Meta(pattern=SOMETHING, max_length=200)]
-Rounds = Annotated[int, Meta(ge=0, le=10_000)]
-Line = Annotated[str, Meta(max_length=1000)]
-KeptWhere: TypeAlias = Literal["settings", "built_in", "store"]
-
-
-class ShownAgent(Struct, frozen=True):
-    """An agent as it is kept."""
-
-    name: str
-    description: str
-    instructions: str
-    model: str
-    mode: Mode
-    tools: tuple[str, ...] | None
-    deny: tuple[str, ...]
-    skills: tuple[str, ...]
-    max_tool_iterations: int | None
-    nodes: tuple[str, ...] | None
-    kept: KeptWhere
-    """Where it is kept. Those of the settings are changed there."""
-    tool_count: int
-    """How many of the tools that are here now it can call."""
-
-
-class AgentList(Struct, frozen=True):
-    """All agents of the caller."""
-
-    agents: list[ShownAgent]
-    default: str
-
-
-class NewAgent(Struct, frozen=True, forbid_unknown_fields=True):
-    """An agent to make."""
-
-    name: AgentName
-    description: Line = ""
-    instructions: str = ""
-    model: Annotated[str, Meta(max_length=200)] = ""
-    mode: Mode = "automatic"
-    tools: tuple[Glob, ...] | None = None
-    """Globs of names that it may use; null: all, empty: none."""
-    deny: tuple[Glob, ...] = ()
-    skills: tuple[Glob, ...] = ()
-    max_tool_iterations: Rounds | None = 20
-    nodes: tuple[Glob, ...] | None = None
-    """Nodes of clients over HTTP whose tools it may use; null: all (SPEC H1)."""
-
-
-class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
-    """What shall be different; what is not named stays."""
-
-    name: AgentName | UnsetType = UNSET
-    description: Line | UnsetType = UNSET
-    instructions: str | UnsetType = UNSET
-    model: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
-    mode: Mode | UnsetType = UNSET
-    tools: tuple[Glob, ...] | UnsetType | None = UNSET
-    deny: tuple[Glob, ...] | UnsetType = UNSET
-    skills: tuple[Glob, ...] | UnsetType = UNSET
-    max_tool_iterations: Rounds | UnsetType | None = UNSET
-    nodes: tuple[Glob, ...] | UnsetType | None = UNSET
-
-
-class CloneName(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the copy is called."""
-
-    name: AgentName
-
-
-class DeletedAgent(Struct, frozen=True):
-    """What became of it."""
-
-    deleted: bool
-    name: str
-    sessions_moved: int
-    """Sessions that go on with the built-in agent."""
-
-
-class Checkbox(Struct, frozen=True):
-    """One tool as a person who chooses sees it: no parameters (SPEC A1)."""
-
-    name: str
-    description: str
-    permissions: tuple[str, ...]
-    selected: bool
-    asks: bool
-    """A person is asked before it runs."""
-    refused: bool
-    """The agent's mode never lets it run."""
-    disabled_by: str | None
-
-
-class Selection(Struct, frozen=True):
-    """All tools that are here now, ticked or not."""
-
-    agent: str
-    tools: list[Checkbox]
-
-
-class Ticks(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which checkboxes change."""
-
-    on: tuple[ToolName, ...] = ()
-    off: tuple[ToolName, ...] = ()
 
 
 @family.get("/api/agents")
@@ -180,13 +85,13 @@ async def clone_agent(visit: Visit, name: str, body: CloneName) -> ShownAgent:
 
 
 @family.get("/api/agents/{name}/tools")
-async def selection(visit: Visit, name: str) -> Selection:
+async def selection(visit: Visit, name: str) -> ToolSelection:
     """A checkbox for every tool that is here now."""
     return _selection(visit, (await _find(visit, name)).agent)
 
 
 @family.patch("/api/agents/{name}/tools", also_refuses=(409,))
-async def select(visit: Visit, name: str, body: Ticks) -> Selection:
+async def select(visit: Visit, name: str, body: Ticks) -> ToolSelection:
     """Tick and untick tools; the others stay as they are."""
     chosen = (await _find(visit, name)).agent
     if both := set(body.on) & set(body.off):
@@ -234,12 +139,12 @@ def _shown(visit: Visit, known: KnownAgent) -> ShownAgent:
     return ShownAgent(**given, kept=kept, tool_count=count)
 
 
-def _selection(visit: Visit, chosen: Agent) -> Selection:
+def _selection(visit: Visit, chosen: Agent) -> ToolSelection:
     registry = visit.doors.app.registry
     scopes = (("global", ""), ("owner", visit.owner))
     seen = [entry for entry in registry if (entry.scope.kind, entry.scope.id) in scopes]
     seen.sort(key=lambda entry: entry.spec.name)
-    return Selection(chosen.name, [_checkbox(visit, chosen, entry) for entry in seen])
+    return ToolSelection(chosen.name, [_checkbox(visit, chosen, entry) for entry in seen])
 
 
 def _checkbox(visit: Visit, chosen: Agent, entry: Entry) -> Checkbox:

@@ -1,34 +1,16 @@
 """Artifacts: images, sounds and files, uploaded and read by range (SPEC X3, X4; ws.md 5.10)."""
 
-from typing import Annotated, Final
+from typing import Final
 
-from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from handspan.core.errors import ToolError
 from handspan.gateway.http.bodies import pieces
 from handspan.gateway.http.files import BINARY, download, file_name, media_type_of
 from handspan.gateway.rest.route import Family, Visit
-from handspan.gateway.rest.shown import SessionId
+from handspan.wire.rest.artifacts import ShownArtifact, UploadQuery
 
 family: Final = Family("artifacts")
-
-
-class UploadQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is uploaded."""
-
-    name: Annotated[str, Meta(max_length=200)] = ""
-    session: SessionId = ""
-    """It is deleted with this session."""
-
-
-class ShownArtifact(Struct, frozen=True):
-    """The handle of something kept aside."""
-
-    id: str
-    size: int
-    media_type: str
-    name: str
 
 
 @family.post("/api/artifacts", "device", status=201, takes=BINARY, size="upload", also_refuses=(404,))

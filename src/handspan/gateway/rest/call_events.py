@@ -5,82 +5,35 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from msgspec import Struct
-
-from handspan.core.errors import ErrorCode, ErrorType
 from handspan.core.results import Failure, ToolResult, envelope
-from handspan.core.values import Json, JsonObject, encode
+from handspan.core.values import Json, encode
 from handspan.gateway.http.streams import EVENTS, STILL_HERE, StreamKind, piece_of
+from handspan.wire.rest.calls import (
+    CallAsks,
+    CallBegan,
+    CallEnded,
+    CallEnvelope,
+    CallEvent,
+    CallMissed,
+    CallReported,
+    CallWaits,
+    FailedCall,
+    SucceededCall,
+)
 
 _HEARTBEAT: Final = 15.0
 _BACKLOG: Final = 1024 * 1024
 """Bytes of progress that wait for a client to read."""
 
 
-class Succeeded(Struct, frozen=True, tag_field="status", tag="success", omit_defaults=True):
-    """The call did what it should."""
-
-    result: Json
-    attachments: list[JsonObject] = []
-
-
-class Failed(Struct, frozen=True, tag_field="status", tag="error"):
-    """The call did not do what it should."""
-
-    error_type: ErrorType
-    code: ErrorCode
-    message: str
-
-
-CallEnvelope: TypeAlias = Succeeded | Failed
-
-
 def as_envelope(result: ToolResult) -> CallEnvelope:
     """The result as everybody sees it."""
     if isinstance(result, Failure):
-        return Failed(result.error_type, result.code, result.message)
+        return FailedCall(result.error_type, result.code, result.message)
     attachments = envelope(result).get("attachments", [])
-    return Succeeded(result.value, attachments if isinstance(attachments, list) else [])  # type: ignore[arg-type] # `envelope` makes objects of them
+    return SucceededCall(result.value, attachments if isinstance(attachments, list) else [])  # type: ignore[arg-type] # `envelope` makes objects of them
 
 
-class CallBegan(Struct, frozen=True, tag_field="event", tag="began"):
-    """The call is on its way; its record is at `/api/calls/{call_id}` as soon as it is known."""
-
-    call_id: str
-
-
-class CallReported(Struct, frozen=True, tag_field="event", tag="progress"):
-    """The tool reports while it runs."""
-
-    value: Json
-
-
-class CallMissed(Struct, frozen=True, tag_field="event", tag="missed"):
-    """Some progress was dropped: the client read too slowly."""
-
-    count: int
-
-
-class CallAsks(Struct, frozen=True, tag_field="event", tag="question"):
-    """A person is asked; the call goes on when the question (`/api/questions`) is answered."""
-
-    question: str
-
-
-class CallEnded(Struct, frozen=True, tag_field="event", tag="result"):
-    """The call's one result. Nothing comes after it."""
-
-    result: CallEnvelope
-
-
-class CallWaits(Struct, frozen=True, tag_field="event", tag="pending"):
-    """The result comes later, and not here: look at `/api/calls/{call_id}`. Nothing comes after it."""
-
-    call_id: str
-    questions: list[str]
-
-
-CallEvent: TypeAlias = CallBegan | CallReported | CallMissed | CallAsks | CallEnded | CallWaits
 Last: TypeAlias = Callable[[], Awaitable[CallEnded | CallWaits]]
 """How it ended, asked when the call is at work no more."""
 

@@ -1,9 +1,9 @@
 """One tool, called by a program: the same engine, the same policy, the envelope as the answer."""
 
 import asyncio
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
-from msgspec import Meta, Struct, UnsetType
+from msgspec import UnsetType
 from starlette.responses import Response
 
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
@@ -17,17 +17,18 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import Streamed, StreamKind, wanted_stream
 from handspan.gateway.rest.agents import agent_called
-from handspan.gateway.rest.call_events import (
+from handspan.gateway.rest.call_events import CallStream, as_envelope
+from handspan.gateway.rest.route import Family, Reply, Visit
+from handspan.wire.rest.calls import (
     CallBegan,
+    CallBody,
     CallEnded,
     CallEnvelope,
     CallEvent,
-    CallStream,
+    CallHeaders,
     CallWaits,
-    as_envelope,
+    PendingCall,
 )
-from handspan.gateway.rest.route import Family, Reply, Visit
-from handspan.gateway.rest.shown import SessionId
 
 family: Final = Family("tools")
 _MOMENT: Final = 0.25
@@ -35,32 +36,6 @@ _MOMENT: Final = 0.25
 
 _Asked: TypeAlias = tuple[str, dict[str, Json], str, str]
 """Tool, arguments, agent and session."""
-Key = Annotated[str, Meta(max_length=200, description="The same key and the same request: run once.")]
-
-
-class CallBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to call it with, and for whom."""
-
-    args: dict[str, Json] = {}
-    agent: Annotated[str, Meta(max_length=100)] = ""
-    """The agent whose tools and mode count; empty: the default one."""
-    session: SessionId = ""
-    """With the tools of this session, and in its journal."""
-
-
-class CallHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", "-")):
-    """How a request that is sent again is known."""
-
-    idempotency_key: Key = ""
-
-
-class PendingCall(Struct, frozen=True):
-    """The call has no result yet: look for it at `/api/calls/{call_id}`."""
-
-    status: Literal["pending"]
-    call_id: str
-    questions: list[str]
-    """What a person is asked for it."""
 
 
 @family.post(

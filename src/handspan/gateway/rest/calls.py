@@ -2,103 +2,32 @@
 
 import asyncio
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Final
 
-from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from msgspec import UnsetType, structs
 
-from handspan.core.calls import CallRecord, CallState
-from handspan.core.records import CallStatus
+from handspan.core.calls import CallRecord
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json
 from handspan.gateway.http.calls import first_of
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
-from handspan.gateway.rest.call_events import CallEnvelope, as_envelope
+from handspan.gateway.rest.call_events import as_envelope
 from handspan.gateway.rest.route import Family, Visit
-from handspan.gateway.rest.shown import After, Limit, SessionId
+from handspan.wire.rest.calls import (
+    CallEnvelope,
+    CallPage,
+    CallQuery,
+    ListedCall,
+    ShownCallRecord,
+    ShownNote,
+    WaitQuery,
+)
 
 family: Final = Family("calls")
 
 _MOMENT: Final = 0.25
 """Seconds that a call may take from its request to the ledger."""
-Instant = Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
-
-
-class CallQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which calls."""
-
-    session: SessionId = ""
-    tool: Annotated[str, Meta(max_length=200)] = ""
-    status: Literal[""] | CallStatus = ""
-    """`error` is every code."""
-    since: Instant | UnsetType = UNSET
-    """Those that began then or later."""
-    until: Instant | UnsetType = UNSET
-    """Those that began earlier."""
-    limit: Limit = 50
-    after: After = ""
-
-
-class ListedCall(Struct, frozen=True):
-    """One call in a list."""
-
-    id: str
-    tool: str
-    origin: str
-    """As `device(phone)`; empty where there was no such tool."""
-    version: str
-    session: str
-    agent: str
-    state: CallState
-    status: str
-    """`success`, the code of its error, or `open`."""
-    at: str
-    duration: float
-    """Seconds."""
-
-
-class CallPage(Struct, frozen=True):
-    """Calls, the last one first."""
-
-    calls: list[ListedCall]
-    next: str | None
-    """Where the next page begins; null at the end."""
-
-
-class ShownNote(Struct, frozen=True):
-    """What was heard after the call had ended."""
-
-    at: str
-    text: str
-
-
-class ShownCallRecord(Struct, frozen=True):
-    """All that is known of one call."""
-
-    id: str
-    tool: str
-    origin: str
-    version: str
-    session: str
-    agent: str
-    state: CallState
-    status: str
-    at: str
-    duration: float
-    arguments: Json
-    """An object; the text as it came where it was none."""
-    result: CallEnvelope | None
-    """Null while the call is open."""
-    true_result: CallEnvelope | None
-    """What the tool answered, where a hook put something else in its place."""
-    expires_at: str | None
-    notes: list[ShownNote]
-
-
-class WaitQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long to wait for a call that is still open."""
-
-    wait: Annotated[float, Meta(ge=0, le=25, description="Seconds.")] = 0.0
 
 
 @family.get("/api/calls")

@@ -58,7 +58,9 @@ class Doors(Struct, kw_only=True):
     live: Live
     metrics: Metrics
     model_choice: Callable[[], Awaitable[Choice]] | None = None
-    """The model that answers where nobody names one; None: as the settings say."""
+    """The model that answers where an agent names none; None: as the settings say."""
+    choice_at_once: Callable[[], Choice] | None = None
+    """The same as far as it is known now: a local model is not looked for."""
     limits: BodyLimits = BodyLimits()
     patience: float = 25.0
     """Seconds that a request waits for a call; then it gets the call's id."""

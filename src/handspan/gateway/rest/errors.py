@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 from starlette.responses import Response
 
 from handspan.agent.refusals import RefusalCode, TurnRefused
@@ -10,18 +10,7 @@ from handspan.core.errors import ConfigError, ErrorCode, StoreError, ToolError
 from handspan.core.values import encode
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE
-
-
-class ErrorBody(Struct, frozen=True):
-    """What every refusal says."""
-
-    error: str
-    """What is wrong, and what to do."""
-    code: str
-    """The kind of refusal, for programs."""
-    retry_after: int | UnsetType = UNSET
-    """Seconds to wait, where waiting helps."""
-
+from handspan.wire.rest.common import ErrorBody
 
 # What a code of the engine's table is in HTTP, where it stands for a request and not for a call's result.
 _STATUSES: Final[dict[ErrorCode, tuple[int, str]]] = {

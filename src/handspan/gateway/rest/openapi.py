@@ -13,8 +13,8 @@ from handspan.core.values import JsonObject
 from handspan.core.version import VERSION
 from handspan.gateway.http.routing import JSON
 from handspan.gateway.http.streams import STREAM_KINDS
-from handspan.gateway.rest.errors import ErrorBody
 from handspan.gateway.rest.route import Operation
+from handspan.wire.rest.common import ErrorBody
 
 _REF: Final = "#/components/schemas/{name}"
 _MEANINGS: Final = {

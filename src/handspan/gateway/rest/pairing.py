@@ -1,9 +1,8 @@
 """How somebody new comes in: `/pair`, `/signin` and the page at `/`. Those are open, and answer everybody the same."""
 
 import html
-from typing import Final, Literal
+from typing import Final
 
-from msgspec import Struct
 from starlette.responses import Response
 
 from handspan.core.errors import StoreError
@@ -13,6 +12,7 @@ from handspan.gateway.entry.tokens import page_cookie
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.rest.route import HTML, Family, Visit
+from handspan.wire.rest.tokens import PairBody, Paired, PairHeaders, SignInLink, SignInQuery
 
 family: Final = Family("pairing")
 
@@ -40,42 +40,6 @@ _TOO_LATE: Final = _PAGE.format(
     text="A sign-in link works once, for ten minutes. <code>handspan pair --browser</code> shows a new one.",
 )
 _NOT_YET: Final = _PAGE.format(title="Not yet", text="A sign-in link is opened by a person, not ahead of one.")
-
-
-class PairHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", "-")):
-    """Where ClawSeed's clients put the code."""
-
-    x_pairing_code: str = ""
-
-
-class PairBody(Struct, frozen=True):
-    """The code, where no header has it, and a name for people."""
-
-    code: str = ""
-    label: str = ""
-
-
-class Paired(Struct, frozen=True):
-    """The token, shown this once."""
-
-    token: str
-    message: str
-    paired: Literal[True] = True
-    persisted: Literal[True] = True
-
-
-class SignInQuery(Struct, frozen=True):
-    """What the link has."""
-
-    code: str = ""
-
-
-class SignInLink(Struct, frozen=True):
-    """A link that signs one browser in, once and soon."""
-
-    url: str
-    expires_in: float
-    """Seconds."""
 
 
 @family.get("/", "open", media_type=HTML)

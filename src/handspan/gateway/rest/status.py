@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-from typing import Annotated, Final
-
-from msgspec import Meta, Struct
+from typing import Final
 
 from handspan.config.settings import Settings
 from handspan.core.context import ToolContext, no_progress
@@ -19,81 +17,11 @@ from handspan.gateway.rest.route import Family, Visit
 from handspan.models.choice import choose
 from handspan.models.projection import EncodedProjection
 from handspan.tools.memory import MemoryRead
+from handspan.wire.rest.status import ChosenModel, MemoryStatus, Models, SourceList, Status, WhichModel
 
 family: Final = Family("status")
 _USUAL_TEMPERATURE: Final = 1.0
 """What model APIs use where nobody says anything."""
-
-
-class MemoryStatus(Struct, frozen=True):
-    """The owner's long-term memory."""
-
-    backend: str
-    count: int
-    """Paragraphs."""
-
-
-class Status(Struct, frozen=True):
-    """What runs here."""
-
-    provider: str
-    model: str
-    temperature: float
-    paired: bool
-    gateway_port: int
-    memory: MemoryStatus
-    version: str
-    why: str
-    """Why this model."""
-    sandbox: bool
-    """Whether commands run in one."""
-    tools: int
-    agent: str
-    """The agent that is meant where none is named."""
-    sources: dict[str, SourceState]
-    """What supplies tools, by name. What exactly is wrong with one is shown to `admin` tokens."""
-
-
-class WhichModel(Struct, frozen=True, forbid_unknown_fields=True):
-    """A model, or an agent's."""
-
-    model: Annotated[str, Meta(max_length=200)] = ""
-    agent: Annotated[str, Meta(max_length=100)] = ""
-
-
-class ChosenModel(Struct, frozen=True):
-    """The model that answers."""
-
-    model: str
-    provider: str
-    """The API that it speaks; its own name where it needs none."""
-    why: str
-
-
-class Models(Struct, frozen=True):
-    """Models that the settings name."""
-
-    models: list[str]
-    default: ChosenModel
-
-
-class ShownSkill(Struct, frozen=True):
-    """A skill, usable or not (SPEC A3)."""
-
-    name: str
-    description: str
-    version: str
-    enabled: bool
-    where: str
-    problems: tuple[str, ...]
-    triggers: tuple[str, ...] = ()
-    permissions: tuple[str, ...] = ()
-
-
-class SkillList(Struct, frozen=True):
-    """All skills that were found."""
-
-    skills: list[ShownSkill]
 
 
 @family.get("/health", "open")
@@ -141,30 +69,24 @@ async def models(visit: Visit) -> Models:
 async def which_model(visit: Visit, query: WhichModel) -> ChosenModel:
     """Which model answers, and why."""
     if query.model:
-        return await _which(visit, query.model)
+        return await _which(visit, query.model, at_once=query.at_once)
     agents = visit.doors.app.agents
     known = {one.agent.name: one.agent for one in await agents.all(owner=visit.owner)}
     if query.agent and query.agent not in known:
         raise Refusal(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
-    return await _which(visit, known[query.agent].model if query.agent else "")
+    return await _which(visit, known[query.agent].model if query.agent else "", at_once=query.at_once)
 
 
-@family.get("/api/skills")
-async def skills(visit: Visit) -> SkillList:
-    """Every skill that was found, with what keeps it from being used."""
-    known = visit.doors.app.skills
-    await known.refresh()
-    listing = await asyncio.to_thread(known.listing)
-    return SkillList(
-        [ShownSkill(one.name, one.description, one.version, one.enabled, one.where, one.problems) for one in listing]
-    )
-
-
-async def _which(visit: Visit, named: str) -> ChosenModel:
+async def _which(visit: Visit, named: str, *, at_once: bool = False) -> ChosenModel:
     """Made to be looked at: it opens no connection, so there is nothing to close."""
-    app, given = visit.doors.app, visit.doors.model_choice
+    app, given, known = visit.doors.app, visit.doors.model_choice, visit.doors.choice_at_once
     try:
-        chosen = await given() if given and not named else choose(app.settings, app.guard, os.environ, named)
+        if not named and at_once and known is not None:
+            chosen = known()
+        elif not named and given is not None:
+            chosen = await given()
+        else:
+            chosen = choose(app.settings, app.guard, os.environ, named)
     except ConfigError as error:
         if not named:
             raise
@@ -173,6 +95,12 @@ async def _which(visit: Visit, named: str) -> ChosenModel:
     projection = model.projection()
     provider = projection.api if isinstance(projection, EncodedProjection) else model.name
     return ChosenModel(model.name, provider, chosen.why)
+
+
+@family.get("/api/sources")
+async def sources(visit: Visit) -> SourceList:
+    """What supplies tools, and what of it can't be used."""
+    return SourceList({source.name: _shown_state(visit, source.state) for source in visit.doors.app.sources})
 
 
 def _shown_state(visit: Visit, state: SourceState) -> SourceState:

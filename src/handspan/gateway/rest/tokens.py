@@ -1,84 +1,18 @@
 """Tokens of programs and devices, and the codes that become them; for admins (SPEC S5)."""
 
-from typing import Annotated, Final
-
-from msgspec import Meta, Struct
+from typing import Final
 
 from handspan.core.records import Token
-from handspan.gateway.entry.auth import TokenScope
-from handspan.gateway.entry.pairing import DEVICE_SCOPES
 from handspan.gateway.entry.tokens import hash_of
 from handspan.gateway.http.routing import moment
 from handspan.gateway.listening import url_for_others
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
+from handspan.wire.rest.tokens import MadeCode, MadeToken, NewCode, NewToken, RevokedToken, ShownToken, TokenList
 
 family: Final = Family("tokens")
 _SHOWN: Final = 16
 """Characters of the hash that tell a token from the owner's others."""
-
-Scopes = Annotated[tuple[TokenScope, ...], Meta(min_length=1, max_length=3)]
-TokenLabel = Annotated[str, Meta(max_length=64, description="A name for people.")]
-
-
-class ShownToken(Struct, frozen=True):
-    """What is known of a token: never the token itself."""
-
-    id: str
-    label: str
-    scopes: tuple[str, ...]
-    created: str
-    last_seen: str | None
-    revoked: str | None
-    current: bool
-    """The one that this request came with."""
-
-
-class TokenList(Struct, frozen=True):
-    """The caller's tokens, the first one first."""
-
-    tokens: list[ShownToken]
-
-
-class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
-    """A token to make."""
-
-    scopes: Scopes = ("chat",)
-    label: TokenLabel = ""
-
-
-class MadeToken(Struct, frozen=True):
-    """The token, shown this once."""
-
-    token: str
-    id: str
-    """By which it is listed, and revoked."""
-    scopes: tuple[str, ...]
-    label: str
-
-
-class RevokedToken(Struct, frozen=True):
-    """It opens nothing any more, and what it had opened is closed."""
-
-    revoked: bool
-    id: str
-
-
-class NewCode(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the token will be that the code becomes."""
-
-    scopes: Scopes = DEVICE_SCOPES
-
-
-class MadeCode(Struct, frozen=True):
-    """A pairing code: single use, and soon over."""
-
-    code: str
-    scopes: tuple[str, ...]
-    expires_in: float
-    """Seconds."""
-    url: str | None
-    """Where another computer or a phone reaches this gateway; null when only this computer does."""
 
 
 @family.get("/api/tokens", "admin")

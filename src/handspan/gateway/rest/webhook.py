@@ -1,9 +1,9 @@
 """`POST /webhook`: one message in, the agent's answer out (origins.md 1.9)."""
 
 import math
-from typing import Annotated, Final, Literal
+from typing import Final
 
-from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from msgspec import structs
 
 from handspan.core.messages import AssistantMessage, Text, UserMessage
 from handspan.gateway.entry.places import address_of
@@ -11,42 +11,9 @@ from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.agents import agent_called
 from handspan.gateway.rest.route import Family, Reply, Visit
-from handspan.gateway.rest.shown import SOMETHING, SessionId
+from handspan.wire.rest.sessions import WaitingAnswer, WebhookAnswer, WebhookBody, WebhookHeaders
 
 family: Final = Family("webhook")
-
-
-class WebhookBody(Struct, frozen=True):
-    """What is said, and to whom."""
-
-    message: Annotated[str, Meta(pattern=SOMETHING, max_length=60_000)]
-    persona: Annotated[str, Meta(max_length=100)] | None = None
-    """The agent."""
-
-
-class WebhookHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", "-")):
-    """Where it is said. Without a session a new one begins."""
-
-    x_session_id: SessionId = ""
-    x_persona: Annotated[str, Meta(max_length=100)] = ""
-    x_idempotency_key: Annotated[str, Meta(max_length=200)] = ""
-
-
-class WebhookAnswer(Struct, frozen=True):
-    """What the agent said. With `status` it is the stored answer to a request that came before."""
-
-    response: str
-    model: str
-    session_id: str
-    status: Literal["duplicate"] | UnsetType = UNSET
-    idempotent: Literal[True] | UnsetType = UNSET
-
-
-class WaitingAnswer(Struct, frozen=True):
-    """The turn waits for a person or a device; it goes on by itself."""
-
-    status: Literal["pending"]
-    session_id: str
 
 
 @family.post("/webhook", also={202: WaitingAnswer}, also_refuses=(404, 409, 429, 500, 503))

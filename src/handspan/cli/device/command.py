@@ -13,11 +13,11 @@ from typing import Final
 import click
 from msgspec import Struct
 
-from handspan.cli.device_consent import Choices, Consent, DeviceFile
-from handspan.cli.device_shown import DeviceJson, DeviceLines, DeviceLog
-from handspan.cli.device_tools import DELAY, PERMISSIONS, DeviceTool, device_tools
+from handspan.cli.device.consent import Choices, DeviceConsent, DeviceFile
+from handspan.cli.device.log import DeviceJson, DeviceLines, DeviceLog
+from handspan.cli.device.tools import DELAY, PERMISSIONS, DeviceTool, device_tools
+from handspan.cli.door import gateway_options, given_url, named_gateway, remote_at, running_gateway
 from handspan.cli.options import read_settings, settings_options
-from handspan.cli.place import gateway_options, given_url, named_gateway, remote_at, running_gateway
 from handspan.cli.remote import Remote
 from handspan.cli.terminal import TerminalQuestions
 from handspan.client.callbacks import Callbacks
@@ -62,7 +62,7 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
     file = DeviceFile(settings.state / f"{name}.choices.json")
     remote = _gateway(settings, file, pair, own_label)
     questions = TerminalQuestions(sys.stdin, sys.stderr) if sys.stdin.isatty() and sys.stderr.isatty() else None
-    consent = Consent(file, PERMISSIONS if yes else allow, questions)
+    consent = DeviceConsent(file, PERMISSIONS if yes else allow, questions)
     device = Device(remote, own_label, consent, log)
     sys.exit(asyncio.run(device.run(settings, name)))
 
@@ -103,12 +103,12 @@ class _Paired(Struct, frozen=True):
 class Device:
     """This computer at the gateway, from the first connection to Ctrl-C."""
 
-    def __init__(self, remote: Remote, label: str, consent: Consent, log: DeviceLog) -> None:
+    def __init__(self, remote: Remote, label: str, consent: DeviceConsent, log: DeviceLog) -> None:
         self._remote = remote
         self._label = label
         self._consent = consent
         self._log = log
-        self._tools = device_tools(os.environ, lambda text: log.told(text, bell=True))
+        self._tools = device_tools(os.environ, lambda text: log.note(text, bell=True))
         self._why = _Why()
         self._is_ending = False
 
@@ -138,7 +138,7 @@ class Device:
             raise ConfigError(f"{error} (--label makes it another device).") from None
         finally:
             logging.getLogger(_LINK).removeHandler(self._why)
-        self._log.told("Ended." if self._is_ending else "The gateway has ended the connection for good.")
+        self._log.note("Ended." if self._is_ending else "The gateway has ended the connection for good.")
         return 0 if self._is_ending else 1
 
     def _end(self, client: Client) -> None:

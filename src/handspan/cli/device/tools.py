@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from handspan.cli.device_programs import CLIPBOARDS, NOTIFIERS, SCREENS, Program, has_display, run_program, usable
+from handspan.cli.device.programs import CLIPBOARDS, NOTIFIERS, SCREENS, Program, has_display, run_program, usable
 from handspan.client.context import CallContext
 from handspan.client.results import Image
 from handspan.core.errors import ToolError

@@ -68,7 +68,7 @@ def run_program(program: Program, *words: str, given: bytes | None = None, other
         file = Path(folder) / "made.png"
         called = program.other if other else (program.name, *_filled(program.words, words, file))
         try:
-            # What is copied has to stay there, so a clipboard's program lives on behind: nobody waits for its output.
+            # What is copied has to stay there, so a clipboard's program lives on behind: its output is not waited for.
             done = subprocess.run(
                 called,
                 input=given,

@@ -13,7 +13,7 @@ from handspan.core.errors import ConfigError
 from handspan.core.questions import Question, Questions
 from handspan.wire.ws_frames import Decision
 
-_NOBODY: Final = "start `handspan device` at a terminal, or with --allow {permission} or --yes"
+_NO_PERSON: Final = "start `handspan device` at a terminal, or with --allow {permission} or --yes"
 _LONGEST: Final = 3600.0
 """Seconds; the gateway stops waiting long before."""
 
@@ -56,11 +56,11 @@ class DeviceFile:
             raise ConfigError(f"{str(self.path)!r} can't be written: {error.strerror}.") from None
 
 
-class Consent:
+class DeviceConsent:
     """Asks, or knows the answer."""
 
     def __init__(self, file: DeviceFile, allowed: Collection[str], questions: Questions | None) -> None:
-        """`allowed` are granted without asking. Without `questions` nobody is there to ask."""
+        """`allowed` are granted without asking. Without `questions` no person is there to ask."""
         self._file = file
         self._allowed = allowed
         self._questions = questions
@@ -75,7 +75,7 @@ class Consent:
             case "never":
                 return "deny_forever", self._where(permission)
         if self._questions is None:
-            return "deny", _NOBODY.format(permission=permission)
+            return "deny", _NO_PERSON.format(permission=permission)
         question = Question(call_id, "permission", call_id, tool, {}, permission, "", "", "", _LONGEST)
         answer = await self._questions.ask(question)
         assert answer is not None and answer.decision != "expired"  # a terminal answers at once, or is given up

@@ -1,72 +1,43 @@
-"""A conversation with an agent of a gateway that runs: its words, its questions, its end (SPEC A2, A4, P5)."""
+"""A conversation with an agent of a gateway: its words, its questions, its end (SPEC A2, A4, P5)."""
 
 import asyncio
 import signal
 from types import TracebackType
 from typing import Any, Final, Self
 
-from msgspec import Struct
-
 from handspan.agent.loading import LAST, usage_lines
 from handspan.cli.conversation import tool_line
-from handspan.cli.remote import Remote, RemoteRefused, segment
-from handspan.cli.remote_agents import RemoteAgent, agent_called, skill_notes
-from handspan.cli.remote_call import ask_here
-from handspan.cli.remote_tools import tools_of
-from handspan.cli.shown import Show
+from handspan.cli.render_chat import Show
+from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
+from handspan.cli.terminal import ask_here
 from handspan.client.chat import Chat
-from handspan.client.client import Client
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallFinished, Ended, QuestionAsked
 from handspan.core.questions import Question, Questions
-from handspan.core.records import UsageSum
+from handspan.wire.rest.agents import ShownAgent
+from handspan.wire.rest.sessions import SessionList, ShownSession
+from handspan.wire.rest.status import ChosenModel, SessionSkills, UsageList
 
 _CLOSED: Final = Ended("error", "The gateway has ended this conversation. Begin it again: what was said is kept there.")
-
 _PATIENCE: Final = 1.0
 _NO_WORD: Final = "(no word from the gateway yet; Ctrl-C again does not wait for it)"
 
 
-class _Session(Struct, frozen=True):
-    session_id: str
-    persona: str = ""
+class TerminalChat:
+    """A conversation at a terminal. The link to the gateway comes back by itself."""
 
-
-class _Sessions(Struct, frozen=True):
-    sessions: list[_Session]
-
-
-class ChosenModel(Struct, frozen=True):
-    """A model that the gateway would use."""
-
-    model: str
-    why: str
-
-
-class _Usage(Struct, frozen=True):
-    usage: list[UsageSum]
-
-
-def model_called(remote: Remote, name: str) -> ChosenModel:
-    """The model of this name; `RemoteRefused` when there is none."""
-    return remote.get("/api/models/which", ChosenModel, model=name)
-
-
-def model_of_agent(remote: Remote, name: str) -> ChosenModel:
-    """The model that this agent, or the default one, answers with."""
-    return remote.get("/api/models/which", ChosenModel, agent=agent_called(remote, name).name)
-
-
-class RemoteTalk:
-    """A conversation at a terminal, over the gateway. What the link does meanwhile is not its concern."""
-
-    def __init__(self, remote: Remote, show: Show, questions: Questions) -> None:
-        self._remote = remote
+    def __init__(self, requests: Requests, show: Show, questions: Questions, model: str = "") -> None:
+        """`model` is the one that answers for every agent, where there is one."""
+        self._requests = requests
         self._show = show
         self._questions = questions
-        self._client = Client(remote.url, remote.token, tls=remote.tls)
+        self._model = model
+        self._client = requests.client()
         self._chat: Chat | None = None
-        self._agent: RemoteAgent
+        self._agent: ShownAgent
+        self._choosing: asyncio.Task[ChosenModel] | None = None
+        """Which model answers, where a better one is still looked for (SPEC M5)."""
+        self._chosen: ChosenModel
         self._session_id = self._named = ""
         self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
         """By the ids of the call and of the question."""
@@ -79,23 +50,32 @@ class RemoteTalk:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._choosing is not None:
+            await _cancel(self._choosing)
         await self._leave()
-        self._remote.close()
 
-    async def open(self, agent: str | None, session_id: str | None) -> None:
-        """Begin a session, or go on with one: with the agent that it has, unless another is named."""
-        session = await asyncio.to_thread(self._find, session_id) if session_id else None
-        self._agent = await asyncio.to_thread(self._find_agent, agent, session)
-        chosen = await asyncio.to_thread(model_of_agent, self._remote, self._agent.name)
+    async def open(self, agent: str | None, session_id: str | None, *, waits: bool) -> None:
+        """Begin a session, or go on with one: with the agent that it has, unless another is named.
+
+        `waits`: until it is known whether a local model answers. That is worth it for a single question; a conversation
+        begins without knowing.
+        """
+        session = await self._find(session_id) if session_id else None
+        self._agent = await self._find_agent(agent, session)
+        self._chosen = await self._choose(at_once=not waits)
+        if not waits:
+            self._choosing = asyncio.create_task(self._choose())
         await self._enter(session.session_id if session else "", agent or "")
-        self._show.opened(self._session_id, self._agent.name, chosen.why)
-        for note in await asyncio.to_thread(skill_notes, self._remote, self._agent.skills):
-            self._show.told(f"({note})")
+        self._show.begin(self._session_id, self._agent.name, self._chosen.why)
+        if self._agent.skills:
+            for note in (await self._skills()).notes:
+                self._show.note(f"({note})")
 
     async def say(self, text: str) -> Ended:
         """One turn; Ctrl-C aborts it, a second one does not wait for the gateway to say so."""
         if self._is_lost or self._chat is None:
             await self._go_over(self._named)
+        await self._await_choice()
         loop = asyncio.get_running_loop()
         turn = asyncio.create_task(self._turn(text))
         aborting: list[asyncio.Task[None]] = []
@@ -122,21 +102,19 @@ class RemoteTalk:
         """The lines that answer a command."""
         match name:
             case "/tools":
-                found = await asyncio.to_thread(tools_of, self._remote, self._agent.name, self._session_id)
-                return [tool_line(tool.name, tool.description) for tool in found]
+                return [tool_line(tool.name, tool.description) for tool in (await self._skills()).tools]
             case "/agent":
                 if argument:
                     await self._change_agent(argument)
                 return [self._agent.name]
             case "/skill":
                 if argument:
-                    raise HandspanError(
-                        "At a gateway skills are switched on for an agent: "
-                        f"handspan agents edit {self._agent.name} --skills {argument}"
-                    )
-                return list(self._agent.skills)
+                    body = {"name": argument, "agent": self._named}
+                    return (await self._requests.change("POST", self._skills_path(), SessionSkills, body)).skills
+                return (await self._skills()).skills
             case _:
-                return usage_lines(await asyncio.to_thread(self._usage))
+                path, session = "/api/usage", self._session_id
+                return usage_lines((await self._requests.get(path, UsageList, by="model", session=session)).usage)
 
     # The turn.
 
@@ -174,7 +152,7 @@ class RemoteTalk:
             await _cancel(asking, over)
 
     async def _abort(self, turn: asyncio.Task[Ended]) -> None:
-        waiting = asyncio.get_running_loop().call_later(_PATIENCE, self._show.told, _NO_WORD)
+        waiting = asyncio.get_running_loop().call_later(_PATIENCE, self._show.note, _NO_WORD)
         try:
             if not await self._talking.abort():  # nothing runs there, whatever this end waits for
                 turn.cancel()
@@ -204,7 +182,7 @@ class RemoteTalk:
 
     async def _change_agent(self, name: str) -> None:
         """The session goes on under another agent: a connection says at its beginning which one it is for."""
-        self._agent = await asyncio.to_thread(agent_called, self._remote, name)
+        self._agent = await find_agent(self._requests, name)
         await self._go_over(name)
 
     async def _go_over(self, agent: str) -> None:
@@ -213,25 +191,42 @@ class RemoteTalk:
         await self._enter(self._session_id, agent)
         self._is_lost = False
 
-    def _find(self, session_id: str) -> _Session:
+    async def _find(self, session_id: str) -> ShownSession:
         if session_id != LAST:
-            return self._remote.get(f"/api/sessions/{segment(session_id)}", _Session)
-        found = self._remote.get("/api/sessions", _Sessions, limit="1").sessions
+            return await self._requests.get(f"/api/sessions/{segment(session_id)}", ShownSession)
+        found = (await self._requests.get("/api/sessions", SessionList, limit="1")).sessions
         if not found:
             raise HandspanError("There is no session yet to go on with: begin one.")
         return found[0]
 
-    def _find_agent(self, named: str | None, session: _Session | None) -> RemoteAgent:
+    async def _find_agent(self, named: str | None, session: ShownSession | None) -> ShownAgent:
         try:
-            return agent_called(self._remote, named or (session.persona if session else ""))
+            return await find_agent(self._requests, named or (session.persona if session else ""))
         except RemoteRefused as refused:
             if named or session is None:
                 raise
             text = f"{refused} The session was with that one: name another (--agent)."
             raise RemoteRefused(refused.status, text) from None
 
-    def _usage(self) -> list[UsageSum]:
-        return self._remote.get("/api/usage", _Usage, by="model", session=self._session_id).usage
+    # The model and the skills.
+
+    async def _choose(self, *, at_once: bool = False) -> ChosenModel:
+        of = {"model": self._model} if self._model else {"agent": self._agent.name}
+        return await self._requests.get("/api/models/which", ChosenModel, **of, at_once="true" if at_once else "")
+
+    async def _await_choice(self) -> None:
+        """Say so if a better model was found since the conversation was opened."""
+        if self._choosing is not None:
+            choosing, self._choosing = self._choosing, None
+            found = await choosing
+            if found.model != self._chosen.model:
+                self._show.note(f"Model: {found.why}")
+
+    async def _skills(self) -> SessionSkills:
+        return await self._requests.get(self._skills_path(), SessionSkills, agent=self._named)
+
+    def _skills_path(self) -> str:
+        return f"/api/sessions/{segment(self._session_id)}/skills"
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

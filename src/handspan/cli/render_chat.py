@@ -32,28 +32,28 @@ _MOST_SHOWN: Final = 2000
 
 
 class Show(Protocol):
-    """Whoever shows a conversation."""
+    """Shows a conversation."""
 
     def __call__(self, event: Event) -> None:
         """An event of a turn."""
         ...
 
-    def opened(self, session: str, agent: str, model: str) -> None:
+    def begin(self, session: str, agent: str, model: str) -> None:
         """The conversation can begin. `model` says which one answers, and why."""
         ...
 
-    def told(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """What is no part of the conversation itself: the answer to a command, or what went wrong."""
         ...
 
 
-class _Opened(Struct, frozen=True, tag="session"):
+class _Begun(Struct, frozen=True, tag="session"):
     id: str
     agent: str
     model: str
 
 
-class _Told(Struct, frozen=True, tag="told"):
+class _Note(Struct, frozen=True, tag="told"):
     text: str
 
 
@@ -67,20 +67,20 @@ class JsonLines:
         """Show this event."""
         self._write(event)
 
-    def opened(self, session: str, agent: str, model: str) -> None:
+    def begin(self, session: str, agent: str, model: str) -> None:
         """The first line."""
-        self._write(_Opened(session, agent, model))
+        self._write(_Begun(session, agent, model))
 
-    def told(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """A line that is no event of the turn."""
-        self._write(_Told(text))
+        self._write(_Note(text))
 
     def _write(self, value: Struct) -> None:
         self._out.write(msgspec.json.encode(value).decode() + "\n")
         self._out.flush()
 
 
-class Shown:
+class TerminalRenderer:
     """Shows events to a person. Compact: a call is one line; verbose: with arguments and result."""
 
     def __init__(self, out: TextIO, aside: TextIO, *, verbose: bool = False, once: bool = False) -> None:
@@ -95,15 +95,15 @@ class Shown:
         """Names by call id. At a terminal they stand in a last line that goes when something else is written."""
         self._has_last_line = False
 
-    def opened(self, session: str, agent: str, model: str) -> None:
+    def begin(self, session: str, agent: str, model: str) -> None:
         """Which model it is and how to go on with this later."""
         if not self._once:
-            self.told(f"Model: {model}")
-            self.told(f"Session {session}, agent {agent!r}. /help for help, Ctrl-D to end.")
+            self.note(f"Model: {model}")
+            self.note(f"Session {session}, agent {agent!r}. /help for help, Ctrl-D to end.")
         elif self._verbose or self._aside.isatty():
-            self.told(f"(session {session}, agent {agent!r}, model {model})")
+            self.note(f"(session {session}, agent {agent!r}, model {model})")
 
-    def told(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """Show a line of ours."""
         if self._once:
             self._aside.write(f"{_harmless(text)}\n")

@@ -1,15 +1,19 @@
-"""Where a command does its work: at the gateway that runs, or in a house of its own that ends with it."""
+"""The gateway that a command asks: one that runs, else the same gateway opened inside this process."""
 
+import asyncio
+import contextlib
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import click
+import msgspec
 
 from handspan.cli.asking import own_tls
-from handspan.cli.options import read_settings
+from handspan.cli.options import config_folder, read_settings
+from handspan.cli.requests import GatewayAnswer, Method, Requests, check_answer
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
@@ -18,18 +22,35 @@ if TYPE_CHECKING:
     import ssl
 
     from handspan.cli.remote import Remote
+    from handspan.client.client import Client
+    from handspan.client.threads import CallThreads
+    from handspan.gateway.inside import InsideGateway
 
 F = TypeVar("F", bound=Callable[..., Any])
-Part: TypeAlias = Literal["remote_agents", "remote_call", "remote_chat", "remote_tools"]
+T = TypeVar("T")
+Late: TypeAlias = Literal["client", "inside", "remote", "threads", "qr"]
 
 _URL: Final = "HANDSPAN_URL"
 _TOKEN: Final = "HANDSPAN_TOKEN"
+_LATE: Final[dict[Late, str]] = {
+    "client": "handspan.client.client",
+    "inside": "handspan.gateway.inside",
+    "remote": "handspan.cli.remote",
+    "threads": "handspan.client.threads",
+    "qr": "handspan.gateway.entry.qr",
+}
+"""What is loaded when it is first needed, so that a command that does not need it starts sooner."""
+
+
+def load(name: Late) -> ModuleType:
+    """This module, loaded now if it was not before."""
+    return importlib.import_module(_LATE[name])
 
 
 def gateway_options(function: F) -> F:
     """Let a command take the options that name a gateway."""
     for name, text in (
-        ("token", f"A token of the gateway; {_TOKEN} says it where nobody else sees it."),
+        ("token", f"A token of the gateway; {_TOKEN} says it where no other user sees it."),
         ("url", f"The gateway's address (or {_URL}); default: the one that serves the state folder."),
     ):
         function = click.option(f"--{name}", expose_value=False, callback=_keep, help=text)(function)
@@ -58,9 +79,61 @@ def given_url() -> str:
     return str(_given(click.get_current_context()).get("url") or os.environ.get(_URL, ""))
 
 
-def remote_part(name: Part) -> ModuleType:
-    """What a command does at a gateway. Loaded where one runs: nobody else pays for it."""
-    return importlib.import_module(f"handspan.cli.{name}")
+def ask_gateway(work: Callable[[Requests], Awaitable[T]], *, says: bool = True) -> T:
+    """What `work` returns: at the gateway that was found, else at one inside this process."""
+    return asyncio.run(_work_at(find_gateway(says=says), work))
+
+
+async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable[T]]) -> T:
+    async with open_requests(remote) as requests:
+        return await work(requests)
+
+
+@contextlib.asynccontextmanager
+async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIterator[Requests]:
+    """Requests to this gateway. None: to one inside this process, where `model` answers for every agent."""
+    if remote is not None:
+        threads = load("threads").Threads()  # its threads hold no process up: Ctrl-C ends a command at once
+        try:
+            yield _remote_requests(remote, threads)
+        finally:
+            threads.close()
+            remote.close()
+        return
+    inside: InsideGateway = load("inside").InsideGateway(read_settings(), config_folder(), model=model)
+    await inside.open()
+    try:
+        yield _inside_requests(inside)
+    finally:
+        await inside.close()
+
+
+def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
+    async def send(method: Method, path: str, body: object, headers: Mapping[str, str]) -> GatewayAnswer:
+        answered: GatewayAnswer = await threads.run(remote.send, method, path, body, headers)
+        return answered
+
+    def client() -> "Client":
+        made: Client = load("client").Client(remote.url, remote.token, tls=remote.tls)
+        return made
+
+    return Requests(remote.url, send, client)
+
+
+def _inside_requests(inside: "InsideGateway") -> Requests:
+    url: str = load("inside").URL
+
+    async def send(method: Method, path: str, body: object, headers: Mapping[str, str]) -> GatewayAnswer:
+        data = b"" if body is None else msgspec.json.encode(body)
+        given = headers if body is None else {"Content-Type": "application/json", **headers}
+        answer = await inside.send(method, path, data, given)
+        return check_answer("This gateway", answer.status, answer.body)
+
+    def client() -> "Client":
+        made: Client = load("client").Client(url, open_link=inside.connect)
+        return made
+
+    return Requests(url, send, client)
 
 
 def find_gateway(*, says: bool = True) -> "Remote | None":
@@ -101,7 +174,7 @@ def named_gateway(token: str = "") -> "Remote | None":
 def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None) -> "Remote":
     """The gateway at this address."""
     try:
-        remote: Remote = importlib.import_module("handspan.cli.remote").Remote(url, token, tls)
+        remote: Remote = load("remote").Remote(url, token, tls)
     except ValueError as error:
         raise click.UsageError(f"--url: {error}.") from None
     return remote

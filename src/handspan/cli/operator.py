@@ -1,4 +1,4 @@
-"""The gateway as its operator asks it: found, or said how to find it; who is not the operator is told so."""
+"""The gateway that runs, for commands that only its operator may use."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,9 +6,10 @@ from typing import Final
 
 import click
 
+from handspan.cli.door import named_gateway, running_gateway
 from handspan.cli.options import read_settings
-from handspan.cli.place import named_gateway, running_gateway
-from handspan.cli.remote import Remote, RemoteRefused
+from handspan.cli.remote import Remote
+from handspan.cli.requests import RemoteRefused
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.gateway.entry.auth import ADMIN
@@ -21,8 +22,8 @@ _OR_NONE: Final = (
 
 
 @contextlib.contextmanager
-def operated(*, says: bool) -> Iterator[Remote]:
-    """The gateway, for a block that needs the scope `admin`. `says`: on standard error, which it is."""
+def as_operator(*, says: bool) -> Iterator[Remote]:
+    """The gateway that runs, for a block that needs the scope `admin`. `says`: on standard error, which it is."""
     settings = read_settings()
     remote = named_gateway() or running_gateway(settings)
     if remote is None:
@@ -35,14 +36,14 @@ def operated(*, says: bool) -> Iterator[Remote]:
     try:
         yield remote
     except RemoteRefused as refused:
-        raise RemoteRefused(refused.status, _in_words(refused, remote, settings)) from None
+        raise RemoteRefused(refused.status, _explain(refused, remote, settings)) from None
     finally:
         remote.close()
 
 
-def _in_words(refused: RemoteRefused, remote: Remote, settings: Settings) -> str:
-    """What the gateway said, for somebody who typed a command: about tokens its own words are for programs."""
-    if refused.status == 401 and remote.token == _operators(settings):
+def _explain(refused: RemoteRefused, remote: Remote, settings: Settings) -> str:
+    """The refusal in words for the person who typed a command: about tokens the gateway speaks to programs."""
+    if refused.status == 401 and remote.token == _operator_token(settings):
         return (
             f"The gateway at {remote.url} does not take the operator's token of {str(settings.state)!r} any more: it "
             "was revoked, or is another gateway's. If it was revoked, start the gateway again: it makes a new one."
@@ -60,7 +61,7 @@ def _in_words(refused: RemoteRefused, remote: Remote, settings: Settings) -> str
     return str(refused)
 
 
-def _operators(settings: Settings) -> str | None:
+def _operator_token(settings: Settings) -> str | None:
     try:
         return read_operator_token(settings.state)
     except ConfigError:  # then it was not this one

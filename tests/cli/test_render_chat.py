@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from handspan.cli.shown import JsonLines, Shown
+from handspan.cli.render_chat import JsonLines, TerminalRenderer
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -31,7 +31,7 @@ class Screen(io.StringIO):
 
 def shown(*events: object, verbose: bool = False, out: io.StringIO | None = None) -> str:
     out = out or io.StringIO()
-    show = Shown(out, io.StringIO(), verbose=verbose)
+    show = TerminalRenderer(out, io.StringIO(), verbose=verbose)
     for event in events:
         show(event)  # type: ignore[arg-type] # a union of many
     return out.getvalue()
@@ -95,18 +95,18 @@ def test_nothing_that_is_shown_steers_the_terminal() -> None:
 def test_what_is_not_the_answer_goes_aside_when_there_is_only_one() -> None:
     for screen, told in ((io.StringIO(), "(note)\n"), (Screen(), "(session s1, agent 'A', model m)\n(note)\n")):
         out = io.StringIO()
-        show = Shown(out, screen, once=True)
-        show.opened("s1", "A", "m")
-        show.told("(note)")
+        show = TerminalRenderer(out, screen, once=True)
+        show.begin("s1", "A", "m")
+        show.note("(note)")
         assert (out.getvalue(), screen.getvalue()) == ("", told)
 
 
 def test_json_lines_are_one_value_each() -> None:
     out = io.StringIO()
     show = JsonLines(out)
-    show.opened("s1", "A", "m")
+    show.begin("s1", "A", "m")
     show(TextArrived("a\nb"))
-    show.told("note")
+    show.note("note")
     assert [json.loads(line) for line in out.getvalue().splitlines()] == [
         {"type": "session", "id": "s1", "agent": "A", "model": "m"},
         {"type": "text", "text": "a\nb"},

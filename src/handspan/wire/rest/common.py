@@ -1,13 +1,12 @@
-"""Forms that several families show: pages, the limits of texts."""
+"""Values that several subjects of REST share: pages, names, limits of texts, refusals."""
 
 from typing import Annotated, Final, TypeAlias
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 SOMETHING: Final = r"[^\s\x1c-\x1f\x85\ufeff]"
 """A pattern for texts that are not empty: it means the same to Python and to JSON Schema, which have other spaces."""
 _CHARS: Final = "!-~¡-¬®-ͷΑ-ΡΣ-ωЀ-ӿא-תؠ-يऄ-हก-ะぁ-ゖァ-ヺ一-鿿가-힣🌀-🗿😀-🙏🚀-🛅🤌-🤺🥇-🧿"
-
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="How many at most.")]
 After: TypeAlias = Annotated[
     str,
@@ -27,3 +26,14 @@ AgentName: TypeAlias = Annotated[
         description="1 to 100 characters of one line: letters, digits, punctuation, emoji.",
     ),
 ]
+
+
+class ErrorBody(Struct, frozen=True):
+    """What every refusal says."""
+
+    error: str
+    """What is wrong, and what to do."""
+    code: str
+    """The kind of refusal, for programs."""
+    retry_after: int | UnsetType = UNSET
+    """Seconds to wait, where waiting helps."""

@@ -14,7 +14,7 @@ _MOST_SHOWN = 80
 
 
 class DeviceLog(Protocol):
-    """Whoever shows it. Called from any thread."""
+    """Shows what the device does. Called from any thread."""
 
     def connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
         """The gateway knows this device and its tools."""
@@ -32,7 +32,7 @@ class DeviceLog(Protocol):
         """A permission was granted or not; `where` says how to change that."""
         ...
 
-    def told(self, text: str, *, bell: bool = False) -> None:
+    def note(self, text: str, *, bell: bool = False) -> None:
         """Anything else."""
         ...
 
@@ -45,23 +45,23 @@ class DeviceLines:
         self._one_at_a_time = threading.Lock()
 
     def connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
-        self.told(f"Connected to {url} as {label!r}. Tools: {', '.join(tools) or 'none'}. Ctrl-C ends it.")
+        self.note(f"Connected to {url} as {label!r}. Tools: {', '.join(tools) or 'none'}. Ctrl-C ends it.")
         for name, why in rejected.items():
-            self.told(f"The gateway does not take {name!r}: {why}")
+            self.note(f"The gateway does not take {name!r}: {why}")
 
     def waits(self, url: str, seconds: float, why: str) -> None:
-        self.told(f"No link to {url}{f' ({why})' if why else ''}: trying again in {seconds:.0f} s")
+        self.note(f"No link to {url}{f' ({why})' if why else ''}: trying again in {seconds:.0f} s")
 
     def called(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
         shown = msgspec.json.encode(arguments).decode() if arguments else ""
         clipped = f"{shown[:_MOST_SHOWN]}…" if len(shown) > _MOST_SHOWN else shown
         took = f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-        self.told(f"{tool}{' ' if clipped else ''}{clipped}: {outcome}, {took}")
+        self.note(f"{tool}{' ' if clipped else ''}{clipped}: {outcome}, {took}")
 
     def decided(self, tool: str, permission: str, decision: str, where: str) -> None:
-        self.told(f"{tool} wants {permission!r}: {decision}{f' (to change that: {where})' if where else ''}")
+        self.note(f"{tool} wants {permission!r}: {decision}{f' (to change that: {where})' if where else ''}")
 
-    def told(self, text: str, *, bell: bool = False) -> None:
+    def note(self, text: str, *, bell: bool = False) -> None:
         line = " ".join(visible(text).split())
         with self._one_at_a_time:
             self._out.write(f"{chr(7) if bell else ''}{time.strftime('%H:%M:%S')} {line}\n")
@@ -87,7 +87,7 @@ class DeviceJson:
     def decided(self, tool: str, permission: str, decision: str, where: str) -> None:
         self._write("permission", tool=tool, permission=permission, decision=decision, where=where)
 
-    def told(self, text: str, *, bell: bool = False) -> None:
+    def note(self, text: str, *, bell: bool = False) -> None:
         self._write("told", text=text)
 
     def _write(self, kind: str, **values: Json) -> None:

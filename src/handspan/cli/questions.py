@@ -1,0 +1,87 @@
+"""`handspan questions`: answer what agents ask, list the rules "always" and "never", take them back (SPEC P5)."""
+
+from typing import Final
+
+import click
+import msgspec
+
+from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.options import settings_options
+from handspan.cli.render import print_json, print_rows
+from handspan.cli.requests import segment
+from handspan.core.values import Json, JsonObject
+from handspan.wire import strict_json
+from handspan.wire.rest.questions import AcceptedAnswer, ForgottenRules, QuestionList, RuleList
+
+_json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
+
+
+@click.group("questions", invoke_without_command=True)
+@_json_option
+@settings_options
+@place_options
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List the questions that wait for your answer: id, kind, tool, arguments, what is asked."""
+    if ctx.invoked_subcommand is not None:
+        return
+    found = ask_gateway(lambda requests: requests.get("/api/questions", QuestionList), says=not as_json)
+    if as_json:
+        print_json(found.questions)
+        return
+    rows = [
+        (one.id, one.kind, one.tool, msgspec.json.encode(one.arguments).decode(), one.subject)
+        for one in found.questions
+    ]
+    print_rows(("id", "kind", "tool", "arguments", "asks"), rows)
+
+
+@command.command("answer")
+@click.argument("question_id", metavar="ID")
+@click.argument("decision", type=click.Choice(list(_DECISIONS)))
+@click.option("--always", is_flag=True, help="Answer every question like it so, for this tool as it is now.")
+@click.option("--value", help="What the question asks for, as JSON; with 'allow'.")
+@_json_option
+@settings_options
+@place_options
+def answer(question_id: str, decision: str, always: bool, value: str | None, as_json: bool) -> None:
+    """Answer the question ID: allow it, deny it, or never allow it. The first answer counts."""
+    given: Json = None if value is None else strict_json.parse(value)
+    body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "value": given}
+    path = f"/api/questions/{segment(question_id)}/answer"
+    accepted = ask_gateway(lambda requests: requests.change("POST", path, AcceptedAnswer, body), says=not as_json)
+    if as_json:
+        print_json(accepted)
+    else:
+        click.echo("The answer counts.")
+
+
+@command.command("rules")
+@_json_option
+@settings_options
+@place_options
+def rules(as_json: bool) -> None:
+    """List what you answered with "always" or "never": tool, kind, what was asked, the answer."""
+    found = ask_gateway(lambda requests: requests.get("/api/rules", RuleList), says=not as_json)
+    if as_json:
+        print_json(found.rules)
+    else:
+        print_rows(
+            ("tool", "kind", "asks", "answer"), [(one.tool, one.kind, one.subject, one.answer) for one in found.rules]
+        )
+
+
+@command.command("forget")
+@click.argument("tool")
+@_json_option
+@settings_options
+@place_options
+def forget(tool: str, as_json: bool) -> None:
+    """Take back every "always" and "never" about TOOL: you are asked again."""
+    path = f"/api/rules/{segment(tool)}"
+    done = ask_gateway(lambda requests: requests.change("DELETE", path, ForgottenRules), says=not as_json)
+    if as_json:
+        print_json(done)
+    else:
+        click.echo(f"{done.forgotten} rule{'' if done.forgotten == 1 else 's'} about {done.tool} forgotten.")

@@ -1,0 +1,218 @@
+"""Tools, agents and tokens as a terminal shows them, and what `--json` prints."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import click
+import msgspec
+from msgspec import structs
+
+from handspan.core.agents import Agent
+from handspan.core.clean import visible
+from handspan.core.principals import Origin
+from handspan.core.values import JsonObject
+from handspan.wire.rest.agents import Checkbox, KeptWhere, ShownAgent
+from handspan.wire.rest.tokens import MadeToken, ShownToken
+from handspan.wire.rest.tools import ShownTool, Why
+
+_KEPT: Final[dict[KeptWhere, str]] = {"settings": "settings", "built_in": "built in", "store": "kept"}
+_TOKEN_COLUMNS: Final = ("id", "name", "scopes", "made", "last seen", "")
+
+
+def print_json(value: object) -> None:
+    """Print JSON for programs, indented for people."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+
+
+def render_columns(lines: Sequence[Sequence[str]]) -> list[str]:
+    """The lines with each column as wide as its widest text."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table: one line a row, no wider than the terminal."""
+    for line in render_columns([columns, *([one_line(visible(str(cell))) for cell in row] for row in rows)]):
+        print_line(line)
+
+
+def print_line(text: str) -> None:
+    """Print one line, no wider than the terminal."""
+    click.echo(text[: shutil.get_terminal_size((120, 24)).columns])
+
+
+def one_line(text: str) -> str:
+    """The text on one line."""
+    return " ".join(text.split())
+
+
+# Tools.
+
+
+def tool_row(tool: ShownTool) -> JsonObject:
+    """What a list shows of a tool."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "origin": str(Origin(tool.origin.kind, tool.origin.name)),
+        "version": tool.version,
+        "permissions": list(tool.permissions),
+        "enabled": tool.enabled,
+        "timeout": tool.timeout,
+        "parameters": tool.parameters,
+    }
+
+
+def print_tools(tools: Sequence[ShownTool]) -> None:
+    """One line a tool."""
+    cells = [
+        (tool.name, str(Origin(tool.origin.kind, tool.origin.name)), tool.version, ", ".join(tool.permissions))
+        for tool in tools
+    ]
+    words = [("" if tool.enabled else "(off) ") + one_line(tool.description) for tool in tools]
+    lines = [("name", "origin", "version", "permissions"), *cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line, description in zip(lines, ["description", *words], strict=True):
+        cut = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        print_line("  ".join([*cut, description]).rstrip())
+
+
+def print_why(why: Why) -> None:
+    """Whether an agent can use a tool, and every reason for it."""
+    click.echo(f"The agent {why.agent!r} {'can' if why.usable else 'can not'} use {why.tool!r}:")
+    for reason in why.reasons:
+        click.echo(f"  {'yes' if reason.ok else 'NO '}  {reason.text}")
+
+
+# Agents.
+
+
+def plain_agent(shown: ShownAgent) -> Agent:
+    """The agent without what the gateway adds to it."""
+    return Agent(**{name: value for name, value in structs.asdict(shown).items() if name in Agent.__struct_fields__})
+
+
+def print_agents(agents: Sequence[ShownAgent], as_json: bool) -> None:
+    """The table of agents."""
+    rows: list[JsonObject] = [
+        {
+            "name": agent.name,
+            "from": _KEPT[agent.kept],
+            "model": agent.model,
+            "mode": agent.mode,
+            "tools": agent.tool_count,
+            "description": agent.description,
+        }
+        for agent in agents
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    columns = list(rows[0])
+    for line in render_columns([columns, *([one_line(str(row[column])) for column in columns] for row in rows)]):
+        print_line(line)
+
+
+def print_agent(agent: ShownAgent, boxes: Sequence[Checkbox], as_json: bool) -> None:
+    """One agent with a checkbox for every tool (SPEC A1)."""
+    kept = _KEPT[agent.kept]
+    if as_json:
+        print_json(msgspec.to_builtins(plain_agent(agent)) | {"from": kept, "selection": _selection(boxes)})
+        return
+    click.echo(f"{agent.name} ({kept})" + (f": {agent.description}" if agent.description else ""))
+    if agent.kept == "settings":
+        click.echo("It is from the settings: change it there.")
+    click.echo(f"model:        {agent.model or 'whichever the gateway uses'}")
+    click.echo(f"mode:         {agent.mode}")
+    click.echo(f"rounds:       {agent.max_tool_iterations or 'no limit'}")
+    click.echo(f"instructions: {agent.instructions or 'none'}")
+    click.echo(f"skills:       {', '.join(agent.skills) or 'none'}")
+    click.echo(f"tools:        {_globs(agent)}")
+    for box in boxes:
+        print_line(_checkbox(box))
+
+
+def _checkbox(box: Checkbox) -> str:
+    """One tool: ticked or not, its name, what it needs, what keeps it from being used, its description."""
+    remarks = [f"needs {', '.join(box.permissions)}"] if box.permissions else []
+    if box.disabled_by is not None:
+        remarks.append("off for everybody")
+    if box.selected and box.refused:
+        remarks.append("refused: read-only agent")
+    if box.selected and box.asks:
+        remarks.append("asks first")
+    remark = f" ({'; '.join(remarks)})" if remarks else ""
+    return f"[{'x' if box.selected else ' '}] {box.name}{remark} - {one_line(box.description)}"
+
+
+def _selection(boxes: Sequence[Checkbox]) -> list[JsonObject]:
+    return [
+        {
+            "name": box.name,
+            "description": box.description,
+            "permissions": list(box.permissions),
+            "selected": box.selected,
+        }
+        for box in boxes
+    ]
+
+
+def _globs(agent: ShownAgent) -> str:
+    chosen = "all" if agent.tools is None else ", ".join(agent.tools) or "none"
+    return chosen + (f"; never {', '.join(agent.deny)}" if agent.deny else "")
+
+
+# Tokens.
+
+
+def print_tokens(tokens: Sequence[ShownToken]) -> None:
+    """One line a token. None is cut: what stands last says which one not to revoke."""
+    for line in render_columns([_TOKEN_COLUMNS, *map(_token_cells, tokens)]):
+        click.echo(line)
+
+
+def token_uses(made: MadeToken, url: str) -> Iterator[str]:
+    """What a person does with a new token, a line each."""
+    if not {"chat", "admin"}.isdisjoint(made.scopes):
+        yield f'A page      new HandspanClient({{ baseUrl: "{url}", token: "…" }})'
+        yield "            (one that the gateway does not serve itself: with its origin in `gateway.origins`)"
+        yield f"A command   HANDSPAN_URL={url} HANDSPAN_TOKEN=… handspan chat"
+    yield f'A device    Client("{url}", token="…", label="…")'  # ws.md 7.3: any scope is good for that
+    yield f"            HANDSPAN_URL={url} HANDSPAN_TOKEN=… handspan device"
+    yield "A program   any request with the header  Authorization: Bearer …"
+    if "admin" in made.scopes:
+        yield "            With the scope 'admin' it may do all that you may, and make other tokens: guard it well."
+
+
+def token_words(token: ShownToken) -> str:
+    """The token as sentences name it."""
+    return f"{visible(token.id)} ({quote_label(token.label)})"
+
+
+def render_time(at: str) -> str:
+    """A time as the clock on the wall says it."""
+    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def quote_label(label: str) -> str:
+    """A name in quotes, on one line."""
+    return repr(one_line(visible(label))) if label else "no name"
+
+
+def _token_cells(token: ShownToken) -> tuple[str, ...]:
+    return (
+        one_line(visible(token.id)),
+        one_line(visible(token.label)),
+        one_line(visible(", ".join(token.scopes))),
+        render_time(token.created),
+        "never" if token.last_seen is None else render_time(token.last_seen),
+        _remark(token),
+    )
+
+
+def _remark(token: ShownToken) -> str:
+    if token.revoked is not None:
+        return f"revoked {render_time(token.revoked)}"
+    return "the one in use here" if token.current else ""

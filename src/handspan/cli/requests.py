@@ -1,0 +1,102 @@
+"""A gateway as commands ask it, running or inside this process: requests in, typed answers or `RemoteRefused` out."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.clean import visible
+from handspan.core.errors import HandspanError
+from handspan.wire.rest.agents import AgentList, ShownAgent
+
+if TYPE_CHECKING:
+    from handspan.client.client import Client
+
+T = TypeVar("T")
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+class RemoteRefused(HandspanError):
+    """The gateway did not do it; the message is its own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class GatewayAnswer(Struct, frozen=True):
+    """What came back: it was done, or will be."""
+
+    status: int
+    body: bytes
+
+
+class _Refusal(Struct, frozen=True):
+    error: str
+
+
+SendRequest: TypeAlias = Callable[[Method, str, object, Mapping[str, str]], Awaitable[GatewayAnswer]]
+"""One request: method, path, body as an object, headers. Raises `RemoteRefused` when the gateway refuses it."""
+
+
+class Requests:
+    """Asks one gateway, wherever it runs."""
+
+    def __init__(self, url: str, send: SendRequest, client: Callable[[], "Client"]) -> None:
+        self.url = url
+        self.client = client
+        """Makes a client of this gateway, to chat with."""
+        self._send = send
+
+    async def get(self, path: str, form: type[T], **query: str) -> T:
+        """The answer, read as this type."""
+        return read_answer(self.url, await self.send("GET", with_query(path, query)), form)
+
+    async def change(self, method: Method, path: str, form: type[T], body: object = None) -> T:
+        """What the change came to, read as this type."""
+        return read_answer(self.url, await self.send(method, path, body), form)
+
+    async def send(
+        self, method: Method, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> GatewayAnswer:
+        """The answer to one request."""
+        return await self._send(method, path, body, headers or {})
+
+
+def with_query(path: str, query: Mapping[str, str]) -> str:
+    """The path with those parts of the query that are not empty."""
+    given = {name: value for name, value in query.items() if value}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def read_answer(url: str, answered: GatewayAnswer, form: type[T]) -> T:
+    """The answer as this type; raises `RemoteRefused` when it is something else."""
+    try:
+        return msgspec.json.decode(answered.body, type=form)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        text = f"What {url} answers can't be understood ({error}): is it a gateway of this version?"
+        raise RemoteRefused(answered.status, text) from None
+
+
+def check_answer(url: str, status: int, body: bytes) -> GatewayAnswer:
+    """The answer, if the gateway did what was asked; raises `RemoteRefused` with the gateway's own words if not."""
+    if 200 <= status < 300:
+        return GatewayAnswer(status, body)
+    try:
+        text = visible(msgspec.json.decode(body, type=_Refusal).error)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = f"{url} answers with HTTP {status}: is it a gateway, and is its path right?"
+    raise RemoteRefused(status, text)
+
+
+def segment(name: str) -> str:
+    """A name as one part of a path."""
+    return quote(name, safe="")
+
+
+async def find_agent(requests: Requests, name: str) -> ShownAgent:
+    """The agent of this name, or the default one; raises `RemoteRefused` when there is none."""
+    named = name or (await requests.get("/api/agents", AgentList)).default
+    return await requests.get(f"/api/agents/{segment(named)}", ShownAgent)

@@ -1,0 +1,26 @@
+"""`handspan usage`: what replies used, by model, session or day (SPEC M6, U2)."""
+
+import click
+
+from handspan.agent.loading import usage_lines
+from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.options import settings_options
+from handspan.cli.render import print_json
+from handspan.wire.rest.status import UsageList
+
+
+@click.command("usage")
+@click.option("--by", type=click.Choice(["model", "session", "day"]), default="model", show_default=True)
+@click.option("--session", default="", help="Only this session.")
+@click.option("--since", default="", help="Only since this day (UTC), as 2026-01-31.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@settings_options
+@place_options
+def command(by: str, session: str, since: str, as_json: bool) -> None:
+    """Print replies, tokens and cost. What a model did not tell is unknown, never 0."""
+    query = {"by": by, "session": session, "since": since}
+    found = ask_gateway(lambda requests: requests.get("/api/usage", UsageList, **query), says=not as_json)
+    if as_json:
+        print_json(found.usage)
+    else:
+        click.echo("\n".join(usage_lines(found.usage)))

@@ -1,0 +1,226 @@
+"""A gateway inside this process: the same application, asked without a port, for commands that find none running.
+
+Requests are ASGI calls, a chat is an ASGI WebSocket whose two ends pass messages in memory. No server and no WebSocket
+library is loaded: that would take longer than the command itself. Several processes may each have one on the same
+state folder, as the store's leases allow.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from handspan.config.settings import Settings
+from handspan.core.principals import OPERATOR
+from handspan.gateway.clients.line import EXTENSION, Receiver
+from handspan.gateway.entry.auth import INSIDE, Admitted
+from handspan.gateway.gateway import Gateway
+
+URL: Final = "http://127.0.0.1"
+"""What stands for the address. Nothing listens there."""
+_HEAD: Final = {
+    "type": "",
+    "asgi": {"version": "3.0"},
+    "http_version": "1.1",
+    "client": ("127.0.0.1", 0),
+    "root_path": "",
+}
+_ABNORMAL: Final = 1006
+
+
+class InsideAnswer(Struct, frozen=True):
+    """The answer to one request."""
+
+    status: int
+    body: bytes
+
+
+class MessageListener(Protocol):
+    """The client's side of a chat."""
+
+    def on_message(self, data: bytes) -> None:
+        """A message of the gateway. Must not block."""
+        ...
+
+
+class InsideGateway:
+    """Opens a gateway for this process alone: `open`, then requests and connections, then `close`."""
+
+    def __init__(self, settings: Settings, config_folder: Path | None = None, *, model: str = "") -> None:
+        """`model`, where it is given, answers for every agent."""
+        self._gateway = Gateway(settings, config_folder, model=model, is_inside=True)
+        self._prefix = settings.gateway.path_prefix
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Be ready for requests."""
+        await self._gateway.open()
+
+    async def close(self) -> None:
+        """End the connections, then the gateway."""
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        await self._gateway.close()
+
+    async def send(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> InsideAnswer:
+        """The answer to a request of the operator."""
+        status, pieces = 0, []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                pieces.append(message.get("body", b""))
+
+        await self._gateway.asgi(self._scope("http", path, headers) | {"method": method}, receive, send)
+        return InsideAnswer(status, b"".join(pieces))
+
+    async def connect(self, url: str) -> "InsideSocket":
+        """A WebSocket connection of the operator to this address."""
+        parts, end = urlsplit(url), GatewayEnd()
+        end.is_accepted = asyncio.get_running_loop().create_future()
+        scope = self._scope("websocket", f"{parts.path}?{parts.query}", {}) | {"scheme": "ws", "subprotocols": []}
+        scope["extensions"][EXTENSION] = end
+        task = asyncio.create_task(self._serve(scope, end))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+        await end.is_accepted
+        return end.client
+
+    async def _serve(self, scope: dict[str, Any], end: "GatewayEnd") -> None:
+        await self._gateway.asgi(scope, end.receive, end.answer)
+
+    def _scope(self, kind: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+        given = [(b"host", b"127.0.0.1"), *((k.lower().encode(), v.encode("latin-1")) for k, v in headers.items())]
+        raw, _, query = (self._prefix + path).partition("?")
+        admitted = Admitted(OPERATOR, "", "header")
+        return _HEAD | {
+            "type": kind,
+            "scheme": "http",
+            "path": unquote(raw),
+            "raw_path": raw.encode("latin-1"),
+            "query_string": query.encode("latin-1"),
+            "headers": given,
+            "server": ("127.0.0.1", None),
+            "extensions": {INSIDE: admitted},
+            "state": {},
+        }
+
+
+class GatewayEnd:
+    """The gateway's end of a connection in memory; `client` is the other end."""
+
+    backlog_limit = 0
+
+    def __init__(self) -> None:
+        self.client = InsideSocket(self)
+        self.is_accepted: asyncio.Future[None]
+        self._receiver: Receiver | None = None
+        self._is_over = False
+
+    async def receive(self) -> dict[str, Any]:
+        """The one message of ASGI: all others go past it."""
+        return {"type": "websocket.connect"}
+
+    async def answer(self, message: Any) -> None:
+        """The gateway let the connection in, or refused it."""
+        if not self.is_accepted.done():
+            self.is_accepted.set_result(None)
+        if message["type"] != "websocket.accept":
+            self.client.end(_ABNORMAL, "refused")
+
+    def let_in(self, message_bytes: int) -> None:
+        """There is no limit on messages of this process."""
+
+    def take(self, receiver: Receiver) -> None:
+        """Give every message to `receiver` from now on."""
+        self._receiver = receiver
+
+    def send_text(self, data: bytes) -> None:
+        """Send a message to the client."""
+        if not self._is_over:
+            asyncio.get_running_loop().call_soon(self.client.hear, data)
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """End the connection."""
+        self.end(code, reason)
+
+    def abort(self) -> None:
+        """End the connection."""
+        self.end(_ABNORMAL, "")
+
+    def pause(self, seconds: float) -> None:
+        """The client is this process: it is not slowed down."""
+
+    def hear(self, data: bytes) -> None:
+        """The client said something."""
+        if self._receiver is not None and not self._is_over:
+            self._receiver.on_message(data)
+
+    def end(self, code: int, reason: str) -> None:
+        """Tell both ends once that the connection is over."""
+        if not self._is_over:
+            self._is_over = True
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self.client.end, code, reason)
+            if self._receiver is not None:
+                loop.call_soon(self._receiver.on_close, code)
+
+
+class InsideSocket:
+    """The client's end of a connection in memory."""
+
+    paused = False
+    close_exc: Exception | None = None
+
+    def __init__(self, other: GatewayEnd) -> None:
+        self._other = other
+        self._listener: MessageListener | None = None
+        self._early: list[bytes] = []
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the listener gets nothing more."""
+        self.close_code: int | None = None
+        self.close_reason: str | None = None
+
+    def listen(self, listener: MessageListener) -> None:
+        """Give every message to this listener, first those that are there already."""
+        self._listener = listener
+        early, self._early = self._early, []
+        for data in early:
+            self.hear(data)
+
+    def hear(self, data: bytes) -> None:
+        """The gateway said something."""
+        if self._listener is None:
+            self._early.append(data)
+        elif not self.over.done():
+            self._listener.on_message(data)
+
+    def send_text(self, data: bytes) -> bool:
+        """Send a message to the gateway. False: the connection is over, and nothing was sent."""
+        if self.over.done():
+            return False
+        asyncio.get_running_loop().call_soon(self._other.hear, data)
+        return True
+
+    async def drained(self) -> None:
+        """The gateway takes everything at once."""
+
+    async def close(self, code: int = 1000) -> None:
+        """End the connection."""
+        self._other.end(code, "")
+        await self.over
+
+    def end(self, code: int, reason: str) -> None:
+        """The connection is over."""
+        if not self.over.done():
+            self.close_code, self.close_reason = code, reason
+            self.over.set_result(None)

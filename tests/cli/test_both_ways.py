@@ -1,0 +1,140 @@
+"""Each command gives the same answer with a running gateway and without one (SPEC U2)."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.cli.gateways import serving
+from tests.cli.shell import Shell, json_lines
+from tests.cli.sleeper import Sleeper
+
+CONFIG = '[agents.reader]\ntools = ["read_*"]\nmode = "read_only"\n'
+TIME = "What time is it in Tokyo?"
+COMMANDS = (
+    ("tools",),
+    ("tools", "--json"),
+    ("tools", "--agent", "reader"),
+    ("tools", "why", "read_file"),
+    ("tools", "why", "spawn", "--agent", "reader", "--json"),
+    ("tools", "enable", "spawn"),
+    ("agents",),
+    ("agents", "--json"),
+    ("agents", "show", "reader"),
+    ("agents", "show", "nobody"),
+    ("agents", "create", "reader"),
+    ("call", "read_file", '{"path": "a.txt"}'),
+    ("call", "raed_file"),
+    ("call", "read_file", "[1]"),
+    ("call", "read_file", "--agent", "nobody"),
+    ("model", "which"),
+    ("model", "which", "--json", "--model", "nope"),
+    ("chat", "--session", "nope", "hi"),
+    ("chat", "--agent", "nobody", "hi"),
+    ("sessions",),
+    ("sessions", "show", "nope"),
+    ("sessions", "delete", "nope", "--json"),
+    ("calls", "show", "nope"),
+    ("questions", "--json"),
+    ("questions", "answer", "nope", "allow"),
+    ("questions", "rules"),
+    ("questions", "forget", "spawn"),
+    ("usage", "--json"),
+    ("usage", "--by", "day"),
+    ("devices",),
+    ("devices", "forget", "nope"),
+)
+
+
+def test_each_command_answers_the_same_with_and_without_a_gateway(run: Shell) -> None:
+    run.config(f'model = "offline"\n{CONFIG}')
+    run.workspace.mkdir(parents=True)
+    (run.workspace / "a.txt").write_text("hello", encoding="utf-8")
+
+    def answers() -> list[tuple[int, str, str]]:
+        done = [run(*words) for words in COMMANDS]
+        return [(one.returncode, one.stdout, re.sub(r"^\((no )?gateway [^\n]*\n", "", one.stderr)) for one in done]
+
+    without = answers()
+    with serving(run):
+        there = answers()
+    for words, mine, its in zip(COMMANDS, without, there, strict=True):
+        assert mine == its, words
+        assert "Traceback" not in mine[2]
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_what_a_person_always_allows_is_remembered_listed_and_taken_back(run: Shell, is_served: bool) -> None:
+    run.config('[agents.General]\nmode = "ask_always"\n')
+
+    def converse() -> None:
+        with run.at_terminal("chat") as terminal:
+            terminal.prompt()
+            terminal.say(TIME)
+            terminal.until(r"never\? ")
+            terminal.say("a")
+            assert "[get_current_time: ok," in terminal.prompt()
+            terminal.type("\x04")
+            assert terminal.ended() == 0
+        assert run("call", "get_current_time").returncode == 0, "another process remembers it"
+        (rule,) = rules(run)
+        assert (rule["tool"], rule["kind"], rule["answer"]) == ("get_current_time", "approval", "always")
+        assert "1 rule about get_current_time forgotten" in run("questions", "forget", "get_current_time").stdout
+        assert rules(run) == []
+        assert json_lines(run("call", "get_current_time"))[0]["code"] == "approval_denied"
+
+    if is_served:
+        with serving(run):
+            converse()
+    else:
+        converse()
+
+
+def rules(run: Shell) -> list[dict[str, Any]]:
+    """The rules, as `handspan questions rules --json` prints them."""
+    listed: list[dict[str, Any]] = json.loads(run("questions", "rules", "--json").stdout)
+    return listed
+
+
+def test_a_rule_that_was_made_without_a_gateway_holds_at_one(run: Shell) -> None:
+    run.config('[agents.General]\nmode = "ask_always"\n')
+    with run.at_terminal("call", "get_current_time") as terminal:
+        terminal.until(r"never\? ")
+        terminal.say("a")
+        terminal.until(r'"status":"success"')
+        assert terminal.ended() == 0
+    with serving(run):
+        assert run("call", "get_current_time").returncode == 0
+
+
+def test_sessions_calls_and_usage_of_a_conversation_are_there_afterwards(run: Shell) -> None:
+    session = json_lines(run("chat", "--json", "--model", "offline", TIME))[0]["id"]
+    (listed,) = json.loads(run("sessions", "--json").stdout)
+    assert (listed["session_id"], listed["message_count"], listed["persona"]) == (session, 4, "General")
+    assert session in run("sessions").stdout
+    assert TIME in run("sessions", "show", session).stdout
+    (call,) = json.loads(run("calls", "--json", "--session", session).stdout)
+    assert (call["tool"], call["status"]) == ("get_current_time", "success")
+    assert "get_current_time" in run("calls").stdout
+    assert json.loads(run("calls", "show", call["id"]).stdout)["arguments"] == {"timezone": "Asia/Tokyo"}
+    assert "offline: 2 replies" in run("usage").stdout
+    assert run("sessions", "rename", session, "Tokyo").returncode == 0
+    assert json.loads(run("sessions", "--json").stdout)[0]["name"] == "Tokyo"
+    assert run("sessions", "delete", session).returncode == 0
+    assert json.loads(run("sessions", "--json").stdout) == []
+
+
+def test_a_call_works_while_a_conversation_is_open_in_another_process(run: Shell) -> None:
+    sleeper = Sleeper(run)
+    with run.at_terminal("chat") as terminal:
+        terminal.prompt()
+        terminal.say("/nap minutes=5")
+        assert sleeper.has_begun()
+        assert run("call", "get_current_time").returncode == 0
+        assert [row["status"] for row in json.loads(run("calls", "--json", "--tool", "nap").stdout)] == ["open"]
+        terminal.type("\x03")
+        assert "(aborted)" in terminal.prompt()
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+    sleeper.close()
