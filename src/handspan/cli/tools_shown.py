@@ -5,7 +5,7 @@ import shutil
 from msgspec import Struct
 
 from handspan.core.values import JsonObject
-from handspan.registry.reasons import Reason
+from handspan.registry.selection import Reason
 
 
 class Why(Struct, frozen=True):

@@ -27,8 +27,8 @@ from handspan.engine.hooks import Hooks
 from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_another
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
-from handspan.registry.reasons import Reason
 from handspan.registry.registry import Registry, RegistryRules
+from handspan.registry.selection import Reason
 from handspan.registry.toolbox import Toolbox
 from handspan.skills.folders import skill_folders
 from handspan.skills.skills import Skills
@@ -153,7 +153,7 @@ class App:
 
         What exactly is wrong with a source is for the operator: it may name files, commands and addresses.
         """
-        reasons = box.why(name)
+        reasons = box.explain(name)
         if box.knows(name):
             return reasons
         states = [(source.name, source.state) for source in self.sources]
