@@ -10,7 +10,7 @@ from handspan.core.results import Attachment, Failure, Success, succeed
 from handspan.core.store import KeptArtifacts
 from handspan.core.values import Json
 from handspan.engine.cut import clip, cut
-from handspan.store.artifacts import Bounds
+from handspan.store.artifacts import ArtifactLimits
 from tests.stores import open_artifacts
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ async def test_when_the_artifact_can_not_be_kept_head_and_tail_are_shown_all_the
 
 
 async def test_one_that_is_too_large_even_for_an_artifact_says_so(tmp_path: Path) -> None:
-    value = await shown("x" * 100_000, open_artifacts(tmp_path / "artifacts", Bounds(size=10)))
+    value = await shown("x" * 100_000, open_artifacts(tmp_path / "artifacts", ArtifactLimits(size=10)))
     assert "100000 bytes are more than an artifact may have (10)" in str(value["how_to_read"])
 
 

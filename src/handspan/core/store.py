@@ -109,7 +109,7 @@ class Journal(Ledger, Protocol):
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
         """The owner's calls that have no result yet, the first one first."""
 
-    async def left_open(self) -> Sequence[CallRecord]:
+    async def take_over_calls(self) -> Sequence[CallRecord]:
         """The calls that processes which are gone had handed to clients that may come back, the first one first.
 
         They are for this process from now on, so that no other waits for the same clients.

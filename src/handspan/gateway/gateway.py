@@ -117,7 +117,7 @@ class Gateway:
         )
         self.questions.open(store.questions, self._answered.answered)
         self._subscribe()
-        self._leftovers.open(await store.ledger.left_open(), self.settings.gateway.resume_grace)
+        self._leftovers.open(await store.ledger.take_over_calls(), self.settings.gateway.resume_grace)
         await self._answered.recover(app.recovery)
         self._watch()
 

@@ -70,7 +70,7 @@ async def test_without_room_nothing_starts_and_with_room_again_it_does(
     assert large.state is None
     assert running.state == "started"
     assert waiting.state == "accepted"
-    assert "was not kept" in caplog.text
+    assert "was not stored" in caplog.text
     await started(ledger, large)
     await started(ledger, waiting)
     for record in (large, waiting, running, reading):

@@ -1,4 +1,4 @@
-"""An owner's agents. The built-in one is always there; an edited one hides what it was built as (SPEC A1)."""
+"""An owner's agents as rows. The built-in agent always exists; an edited copy of it takes its place (SPEC A1)."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -18,26 +18,26 @@ _decoder: Final = msgspec.json.Decoder(Agent)
 
 
 class StoredAgents:
-    """Agents as rows. An unknown name is a `ToolError` (`file_not_found`), a taken one (`invalid_arguments`)."""
+    """Stores agents. Raises `ToolError`: `file_not_found` for an unknown name, `invalid_arguments` for a taken one."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self, *, owner: str) -> Sequence[Agent]:
-        """The owner's agents by name; the built-in one first."""
-        found = self._database.read_now(partial(_all, plain(owner)))  # a handful: a thread would cost more
+        """Return the owner's agents by name; the built-in one comes first."""
+        found = self._database.read_now(partial(_all, plain(owner)))  # few rows: a thread would cost more
         return [found.pop(GENERAL.name), *(found[name] for name in sorted(found))]
 
     async def find(self, name: str, *, owner: str) -> Agent | None:
-        """The agent of this name; None when there is none."""
+        """Return the agent of this name, or None."""
         return self._database.read_now(partial(_find, name, plain(owner)))
 
     async def create(self, agent: Agent, *, owner: str) -> None:
-        """Keep a new agent."""
+        """Store a new agent."""
         await self._database.write(partial(_insert, agent, plain(owner)))
 
     async def clone(self, name: str, new_name: str, *, owner: str) -> Agent:
-        """The same agent once more, under another name."""
+        """Store a copy under another name and return it."""
 
         def work(connection: sqlite3.Connection) -> Agent:
             copy = structs.replace(_get(name, plain(owner), connection), name=new_name)
@@ -47,11 +47,11 @@ class StoredAgents:
         return await self._database.write(work)
 
     async def edit(self, name: str, agent: Agent, *, owner: str) -> None:
-        """Put this in its place; with another name its sessions follow. The built-in one keeps its name."""
+        """Replace this agent. If its name changes, its sessions follow. The built-in agent can't be renamed."""
         await self._database.write(partial(_edit, name, agent, plain(owner)))
 
     async def delete(self, name: str, *, owner: str) -> int:
-        """Remove it and move its sessions to the built-in one, which can't be removed; how many were moved."""
+        """Remove this agent and give its sessions to the built-in one. Return their number."""
         return await self._database.write(partial(_delete, name, plain(owner)))
 
 
@@ -77,8 +77,8 @@ def _get(name: str, owner: str, connection: sqlite3.Connection) -> Agent:
 
 
 def _insert(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
-    _refuse_unusable(agent, owner, connection)
-    _put(agent, owner, connection)
+    _check_new_name(agent, owner, connection)
+    _save(agent, owner, connection)
 
 
 def _edit(name: str, agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
@@ -88,10 +88,10 @@ def _edit(name: str, agent: Agent, owner: str, connection: sqlite3.Connection) -
             raise ToolError(
                 "invalid_arguments", f"The agent {name!r} is built in and keeps its name: clone it instead."
             )
-        _refuse_unusable(agent, owner, connection)
+        _check_new_name(agent, owner, connection)
         _move_sessions(name, agent.name, owner, connection)
         connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, plain(name)))
-    _put(agent, owner, connection)
+    _save(agent, owner, connection)
 
 
 def _delete(name: str, owner: str, connection: sqlite3.Connection) -> int:
@@ -102,7 +102,7 @@ def _delete(name: str, owner: str, connection: sqlite3.Connection) -> int:
     return _move_sessions(name, GENERAL.name, owner, connection)
 
 
-def _refuse_unusable(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
+def _check_new_name(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
     if agent.name.strip() != agent.name or not agent.name.isprintable() or not 0 < len(agent.name) <= 100:
         text = f"{agent.name[:60]!r} can't be an agent's name: use 1 to 100 characters of one line."
         raise ToolError("invalid_arguments", text)
@@ -110,7 +110,7 @@ def _refuse_unusable(agent: Agent, owner: str, connection: sqlite3.Connection) -
         raise ToolError("invalid_arguments", f"There is an agent {agent.name!r} already: choose another name.")
 
 
-def _put(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
+def _save(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
     sql = "INSERT OR REPLACE INTO agents (owner, name, body) VALUES (?, ?, ?)"
     connection.execute(sql, (owner, plain(agent.name), encode(agent)))
 
