@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from handspan.core.store import KeptArtifacts, Store
+from handspan.core.store import ArtifactStore, Store
 from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.store import SqliteStore
@@ -20,7 +20,7 @@ CHOSEN: Final = "HANDSPAN_TEST_BACKEND"
 
 def open_store(
     folder: Path,
-    artifacts: KeptArtifacts | None = None,
+    artifacts: ArtifactStore | None = None,
     clock: Callable[[], float] = time.time,
     journal_days: float | None = None,
 ) -> Store:

@@ -232,7 +232,7 @@ REQUIREMENTS: Final = {
     "P6": Requirement(
         "One question for all kinds: permission, approval, input, login, trust; a valid value; a call or none.",
         (
-            "core/test_asking.py::test_a_value_that_does_not_fit_is_refused_in_words",
+            "core/test_question_checks.py::test_a_value_that_does_not_fit_is_refused_in_words",
             "engine/test_tools_that_ask.py::test_the_answer_with_its_value_reaches_the_tool",
             "store/test_questions.py::test_a_question_without_a_call_survives_a_restart_and_is_answered_once",
             "gateway/rest/test_questions.py::test_a_question_for_a_value_shows_its_schema_and_takes_only_what_fits",

@@ -293,7 +293,7 @@ async def test_an_id_that_somebody_else_has_is_refused_to_who_would_begin_a_sess
         store.conversations.create(owner="bob", session="kitchen"),
         store.conversations.find("kitchen", owner="bob"),
     ):
-        with pytest.raises(NotYours, match="'kitchen' belongs to somebody else"):
+        with pytest.raises(NotYours, match="'kitchen' belongs to another owner"):
             await soon(trying)
     assert await soon(store.conversations.find("cellar", owner="bob")) is None
 

@@ -7,9 +7,9 @@ import termios
 from typing import Final, TextIO
 
 from handspan.cli.question_text import prompt_for_value, read_value, render_question
-from handspan.core.asking import check_answer
 from handspan.core.clean import visible
 from handspan.core.errors import InvalidAnswer
+from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer, Question, Questions
 from handspan.engine.asking import RuleAnswers
 

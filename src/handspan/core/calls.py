@@ -1,4 +1,4 @@
-"""A request to run one tool once, and the record that is kept of it (SPEC E2, E8)."""
+"""A request to run one tool once, and its record in the ledger (SPEC E2, E8)."""
 
 import os
 from collections import deque
@@ -14,7 +14,7 @@ from handspan.core.tool import AnsweredBy
 from handspan.core.values import Arguments
 
 CallState: TypeAlias = Literal["accepted", "started", "pending", "done"]
-"""`accepted`: no tool was touched. `started`: one was. `pending`: it was, and its outcome comes from elsewhere."""
+"""`accepted`: no tool was touched. `started`: one was. `pending`: one was, and its outcome comes from elsewhere."""
 
 
 class ToolCall(Struct, frozen=True, gc=False):
@@ -22,21 +22,21 @@ class ToolCall(Struct, frozen=True, gc=False):
 
     name: str
     arguments: Arguments | bytes | str
-    """Parsed, or the raw JSON text as it came."""
+    """Parsed, or the raw JSON text."""
     id: str
-    """Unique for ever and not to be guessed: see `new_call_id`. A model's own id for the call is not this one."""
+    """Unique for ever and impossible to guess: see `new_call_id`. A model's own id for the call is a different one."""
     deadline: Deadline | None = None
-    """The caller's own limit, where it has one."""
+    """The caller's own limit, if it has one."""
 
 
 class ToolFacts(Struct, frozen=True, omit_defaults=True):
-    """What a record says of the tool, as it was when it was called."""
+    """What a record says about the tool, as it was at the time of the call."""
 
     origin: Origin | None
     version: str
     read_only: bool
     outlives: bool = False
-    """An outcome may still come when this process is gone: the client that was asked can come back (ws.md 6.7)."""
+    """The outcome may still come when this process is gone, because the client can come back (ws.md 6.7)."""
     answered_by: AnsweredBy = "tool"
 
 
@@ -50,7 +50,7 @@ _facts: Final = msgspec.json.Decoder(ToolFacts)
 
 
 def decode_facts(stored: bytes) -> ToolFacts:
-    """The facts of a record that was stored as JSON. What earlier versions did not write, `answered_by`, is added."""
+    """Decode the facts of a stored record. Adds `answered_by` to records of versions that did not write it."""
     facts = _facts.decode(stored)
     if facts.origin is None or facts.answered_by != "tool":
         return facts
@@ -59,7 +59,7 @@ def decode_facts(stored: bytes) -> ToolFacts:
 
 
 class CallRecord(Struct, gc=False):
-    """What is known of one call. Only the ledger and the engine write it."""
+    """What the gateway knows about one call. Only the ledger and the engine write it."""
 
     id: str
     name: str
@@ -71,19 +71,19 @@ class CallRecord(Struct, gc=False):
     at: float
     """When it began, in seconds since 1970."""
     size: int = 0
-    """Roughly how many bytes this record holds."""
+    """The approximate size of this record in bytes."""
     state: CallState | None = None
-    """None until the ledger knows it."""
+    """None before the ledger has it."""
     expires_at: float | None = None
-    """When a call that is pending, or outlives its process, ends by itself; in seconds since 1970."""
+    """When a call that is pending, or may outlive its process, ends without an answer; in seconds since 1970."""
     duration: float = 0.0
     result: ToolResult | UnsetType = UNSET
     true_result: ToolResult | UnsetType = UNSET
-    """What the tool really answered, where a hook put something else in its place."""
+    """What the tool answered, if a hook has replaced that."""
 
 
 class Note(Struct, frozen=True):
-    """What came for a call that had its result already."""
+    """Something that came for a call after its result."""
 
     at: float
     text: str
@@ -94,7 +94,7 @@ LONGEST_NOTE: Final = 64 * 1024
 
 
 def cut_note(text: str) -> str:
-    """The text, or as much of it as a note may have, with a mark that says so."""
+    """Return the text; if it is too long for a note, its beginning with a mark."""
     size = len(text.encode(errors="replace"))
     if size <= LONGEST_NOTE:
         return text
@@ -104,19 +104,18 @@ def cut_note(text: str) -> str:
 
 
 _ids: deque[str] = deque()
-os.register_at_fork(after_in_child=_ids.clear)  # a child draws its own: two processes must not use one id
+os.register_at_fork(after_in_child=_ids.clear)  # a child process draws its own: two processes must not share an id
 
 
 def new_call_id() -> str:
-    """An id in UUID form that nobody can guess.
+    """Return an id in UUID form that is impossible to guess.
 
-    Ids are drawn in bulk, 256 with one system call; those of one draw share their first half, and each has 60 random
-    bits of its own.
+    256 ids are drawn with one system call. They share their first half, and each has 60 random bits of its own.
     """
     while True:
         try:
             return _ids.popleft()
-        except IndexError:  # none are left, or another thread took the last one
+        except IndexError:  # the stock is empty, or another thread took the last one
             drawn = os.urandom(8 + 256 * 8).hex()
             shared = f"{drawn[:8]}-{drawn[8:12]}-4{drawn[12:15]}-a"
             _ids.extend(f"{shared}{drawn[at : at + 3]}-{drawn[at + 3 : at + 15]}" for at in range(16, len(drawn), 16))

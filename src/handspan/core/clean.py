@@ -1,14 +1,14 @@
-"""Text from outside without what a person can't see (SPEC S4).
+"""Text from outside without characters that a person can't see (SPEC S4).
 
-Tags, zero-width and bidirectional control characters can carry words that a model reads and nobody else does. They are
-taken out of whatever tools and strangers say before a model sees it. Line breaks and tabs stay.
+Tags, zero-width and bidirectional control characters can carry words that only a model reads. They are removed from the
+text of tools and strangers before a model gets it. Line breaks and tabs stay.
 """
 
 import re
 from typing import Final
 
-# C0 and C1 controls but tab, newline and return; soft hyphen; zero-width and bidi controls; invisible operators;
-# variation selectors that hide data; tag characters.
+# C0 and C1 controls except tab, newline and return; soft hyphen; zero-width and bidi controls; invisible operators;
+# variation selectors that can hide data; tag characters.
 _INVISIBLE: Final = (
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -17,5 +17,5 @@ _INVISIBLE: Final = (
 
 
 def visible(text: str) -> str:
-    """The text without invisible characters. Joiners that emoji and scripts need (U+200C, U+200D, U+FE0F) stay."""
+    """Return the text without invisible characters. Joiners of emoji and scripts (U+200C, U+200D, U+FE0F) stay."""
     return text if text.isascii() and text.isprintable() else re.sub(_INVISIBLE, "", text)

@@ -1,15 +1,15 @@
-"""How long a call may still take, and whose clock says so (SPEC E6)."""
+"""The moment when a call is stopped, and whose limit that is (SPEC E6)."""
 
 from msgspec import Struct
 
 
 class Deadline(Struct, frozen=True, gc=False):
-    """A moment on this process's monotonic clock; on a wire it is remaining milliseconds, in the store wall-clock."""
+    """A moment on this process's monotonic clock. A wire carries the remaining milliseconds, the store a wall time."""
 
     at: float
     whose: str
-    """The clock that fires, in words for an error: "the tool's own limit", "the caller's deadline"."""
+    """Whose limit it is, in words for an error: "the tool's own limit", "the caller's deadline"."""
 
     def later(self, seconds: float) -> "Deadline":
-        """The same deadline after `seconds` that do not count, such as waiting for a person."""
+        """Return this deadline moved by `seconds` that do not count, such as waiting for a person."""
         return Deadline(self.at + seconds, self.whose)

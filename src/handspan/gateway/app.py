@@ -18,7 +18,7 @@ from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
 from handspan.core.records import Recovery
 from handspan.core.sources import Broken, ToolSource, problem_lines
-from handspan.core.store import KeptArtifacts, SkillSwitches, Store, Switches
+from handspan.core.store import ArtifactStore, SkillSwitches, Store, Switches
 from handspan.engine.builtin_hooks import make_hooks
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
@@ -74,7 +74,7 @@ class App:
             switch=settings.tools.sandbox.enabled,
         )
         self.guard = NetGuard(settings.tools.url_policy)
-        self.artifacts: KeptArtifacts = FolderArtifacts(settings.state / "artifacts")
+        self.artifacts: ArtifactStore = FolderArtifacts(settings.state / "artifacts")
         self.store: Store | None = (
             SqliteStore(settings.state, self.artifacts, journal_days=settings.journal_days) if durable else None
         )

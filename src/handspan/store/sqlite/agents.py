@@ -11,7 +11,7 @@ from msgspec import structs
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ToolError
 from handspan.core.names import did_you_mean
-from handspan.core.values import encode, plain
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
 
 _decoder: Final = msgspec.json.Decoder(Agent)
@@ -25,34 +25,34 @@ class StoredAgents:
 
     async def all(self, *, owner: str) -> Sequence[Agent]:
         """Return the owner's agents by name; the built-in one comes first."""
-        found = self._database.read_now(partial(_all, plain(owner)))  # few rows: a thread would cost more
+        found = self._database.read_now(partial(_all, sanitize(owner)))  # few rows: a thread would cost more
         return [found.pop(GENERAL.name), *(found[name] for name in sorted(found))]
 
     async def find(self, name: str, *, owner: str) -> Agent | None:
         """Return the agent of this name, or None."""
-        return self._database.read_now(partial(_find, name, plain(owner)))
+        return self._database.read_now(partial(_find, name, sanitize(owner)))
 
     async def create(self, agent: Agent, *, owner: str) -> None:
         """Store a new agent."""
-        await self._database.write(partial(_insert, agent, plain(owner)))
+        await self._database.write(partial(_insert, agent, sanitize(owner)))
 
     async def clone(self, name: str, new_name: str, *, owner: str) -> Agent:
         """Store a copy under another name and return it."""
 
         def work(connection: sqlite3.Connection) -> Agent:
-            copy = structs.replace(_get(name, plain(owner), connection), name=new_name)
-            _insert(copy, plain(owner), connection)
+            copy = structs.replace(_get(name, sanitize(owner), connection), name=new_name)
+            _insert(copy, sanitize(owner), connection)
             return copy
 
         return await self._database.write(work)
 
     async def edit(self, name: str, agent: Agent, *, owner: str) -> None:
         """Replace this agent. If its name changes, its sessions follow. The built-in agent can't be renamed."""
-        await self._database.write(partial(_edit, name, agent, plain(owner)))
+        await self._database.write(partial(_edit, name, agent, sanitize(owner)))
 
     async def delete(self, name: str, *, owner: str) -> int:
         """Remove this agent and give its sessions to the built-in one. Return their number."""
-        return await self._database.write(partial(_delete, name, plain(owner)))
+        return await self._database.write(partial(_delete, name, sanitize(owner)))
 
 
 def _all(owner: str, connection: sqlite3.Connection) -> dict[str, Agent]:
@@ -62,7 +62,7 @@ def _all(owner: str, connection: sqlite3.Connection) -> dict[str, Agent]:
 
 def _find(name: str, owner: str, connection: sqlite3.Connection) -> Agent | None:
     sql = "SELECT body FROM agents WHERE owner = ? AND name = ?"
-    row = connection.execute(sql, (owner, plain(name))).fetchone()
+    row = connection.execute(sql, (owner, sanitize(name))).fetchone()
     if row is None:
         return GENERAL if name == GENERAL.name else None
     return _decoder.decode(row[0])
@@ -90,7 +90,7 @@ def _edit(name: str, agent: Agent, owner: str, connection: sqlite3.Connection) -
             )
         _check_new_name(agent, owner, connection)
         _move_sessions(name, agent.name, owner, connection)
-        connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, plain(name)))
+        connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
     _save(agent, owner, connection)
 
 
@@ -98,7 +98,7 @@ def _delete(name: str, owner: str, connection: sqlite3.Connection) -> int:
     _get(name, owner, connection)
     if name == GENERAL.name:
         raise ToolError("invalid_arguments", f"The agent {name!r} is built in and can't be removed.")
-    connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, plain(name)))
+    connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
     return _move_sessions(name, GENERAL.name, owner, connection)
 
 
@@ -112,9 +112,9 @@ def _check_new_name(agent: Agent, owner: str, connection: sqlite3.Connection) ->
 
 def _save(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
     sql = "INSERT OR REPLACE INTO agents (owner, name, body) VALUES (?, ?, ?)"
-    connection.execute(sql, (owner, plain(agent.name), encode(agent)))
+    connection.execute(sql, (owner, sanitize(agent.name), encode(agent)))
 
 
 def _move_sessions(old: str, new: str, owner: str, connection: sqlite3.Connection) -> int:
     sql = "UPDATE sessions SET agent = ? WHERE agent = ? AND owner = ?"
-    return connection.execute(sql, (plain(new), plain(old), owner)).rowcount
+    return connection.execute(sql, (sanitize(new), sanitize(old), owner)).rowcount

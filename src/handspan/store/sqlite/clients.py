@@ -9,7 +9,7 @@ import msgspec
 
 from handspan.core.records import DeviceRow
 from handspan.core.store import MOST_TOOL_SETS
-from handspan.core.values import encode, plain
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import Row
 
@@ -50,7 +50,7 @@ class StoredDevices:
 
     async def delete(self, devices: Sequence[tuple[str, str]]) -> None:
         """Remove these devices, each given as owner and id; all or none."""
-        sql, keys = "DELETE FROM devices WHERE owner = ? AND id = ?", [(plain(owner), id_) for owner, id_ in devices]
+        sql, keys = "DELETE FROM devices WHERE owner = ? AND id = ?", [(sanitize(owner), id_) for owner, id_ in devices]
 
         def work(connection: sqlite3.Connection) -> None:
             connection.executemany(sql, keys)
@@ -59,7 +59,7 @@ class StoredDevices:
 
 
 def _encode_device(row: DeviceRow) -> Row:
-    texts = (plain(row.owner), row.id, row.label, plain(row.name))
+    texts = (sanitize(row.owner), row.id, row.label, sanitize(row.name))
     return (*texts, row.last_seen, encode(row.tools), encode(row.gone), encode(row.changed))
 
 

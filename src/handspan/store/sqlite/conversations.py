@@ -22,8 +22,8 @@ from handspan.core.messages import (
     check_next,
 )
 from handspan.core.records import SessionPage, SessionRecord, SessionState
-from handspan.core.store import KeptArtifacts, Leases
-from handspan.core.values import encode, plain
+from handspan.core.store import ArtifactStore, Leases
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import PageCursor, Row, clamp_limit
 from handspan.store.sqlite.usage import INSERT_USAGE, usage_values
@@ -63,7 +63,7 @@ class StoredConversations:
         self,
         database: Database,
         leases: Leases,
-        artifacts: KeptArtifacts,
+        artifacts: ArtifactStore,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
@@ -79,8 +79,8 @@ class StoredConversations:
         """Return a new, empty session. With `session` it has this id; the owner's session of that id is returned if it
         exists. Raises `NotYours` when another owner has it.
         """
-        now, session_id = self._clock(), plain(session or os.urandom(12).hex())
-        made = SessionRecord(session_id, plain(owner), plain(agent), plain(name), now, now, "idle", 0)
+        now, session_id = self._clock(), sanitize(session or os.urandom(12).hex())
+        made = SessionRecord(session_id, sanitize(owner), sanitize(agent), sanitize(name), now, now, "idle", 0)
         unit = self._database.unit
         if unit is None:
             return await self._database.write(partial(_create, made))
@@ -91,7 +91,7 @@ class StoredConversations:
     async def find(self, session: str, *, owner: str) -> SessionRecord | None:
         """Return this session, or None if no owner has it. Raises `NotYours` when another owner has it."""
         new = self._new.get(session)
-        if new is not None and new.owner == plain(owner):
+        if new is not None and new.owner == sanitize(owner):
             return new
         return self._database.read_now(partial(_find, session, owner))
 
@@ -106,7 +106,7 @@ class StoredConversations:
             f"SELECT {SESSION} FROM sessions WHERE owner = ? AND (active, id) < (?, ?)"
             " ORDER BY active DESC, id DESC LIMIT ?"
         )
-        values = (plain(owner), cursor.at, cursor.id, limit + 1)
+        values = (sanitize(owner), cursor.at, cursor.id, limit + 1)
         rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
         found = tuple(SessionRecord(*row) for row in rows[:limit])
         return SessionPage(found, str(PageCursor(found[-1].active, found[-1].id)) if len(rows) > limit else None)
@@ -170,12 +170,12 @@ class StoredConversations:
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
         """Change the name."""
-        await self._change("name = ?", (plain(name),), session, owner)
+        await self._change("name = ?", (sanitize(name),), session, owner)
 
     async def give_name(self, session: str, name: str, *, owner: str) -> bool:
         """Set the first name. Return False if it has a name; inside a unit of work always True."""
         sql = "UPDATE sessions SET name = ? WHERE id = ? AND owner = ? AND name = ''"
-        values = (plain(name), plain(session), plain(owner))
+        values = (sanitize(name), sanitize(session), sanitize(owner))
         unit = self._database.unit
         if unit is None:
             return await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 1
@@ -184,7 +184,7 @@ class StoredConversations:
 
     async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
         """Continue this session with another agent."""
-        await self._change("agent = ?", (plain(agent),), session, owner)
+        await self._change("agent = ?", (sanitize(agent),), session, owner)
 
     async def delete(self, session: str, *, owner: str) -> None:
         """Remove the session with everything in it (SPEC S6). Raises `ToolError` (`busy`) while it runs."""
@@ -206,7 +206,7 @@ def append_messages(
     cost: float | None = None,
 ) -> Callable[[sqlite3.Connection], None]:
     """Return the work that adds these messages. It can refuse only the first of them."""
-    key = (plain(session), plain(owner))
+    key = (sanitize(session), sanitize(owner))
     rows = [
         (at, _open_ids(message), encode(message), *key, _answered_ids(message), type(message) is AssistantMessage)
         for message in messages
@@ -227,7 +227,7 @@ def append_messages(
 def get_session(session: str, owner: str, connection: sqlite3.Connection) -> SessionRecord:
     """Return the owner's session of this id. Raises `ToolError` (`file_not_found`)."""
     sql = f"SELECT {SESSION} FROM sessions WHERE id = ? AND owner = ?"
-    row = connection.execute(sql, (plain(session), plain(owner))).fetchone()
+    row = connection.execute(sql, (sanitize(session), sanitize(owner))).fetchone()
     if row is None:
         text = f"There is no session {session[:60]!r}: it was never made, is not yours, or was deleted."
         raise ToolError("file_not_found", text)
@@ -240,7 +240,7 @@ def load_messages(
     """Return the messages of the owner's session. Raises `StoreError` when calls and results do not pair."""
     get_session(session, owner, connection)
     sql = "SELECT body FROM messages WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
-    bodies = [body for (body,) in connection.execute(sql, (plain(session), after, limit))]
+    bodies = [body for (body,) in connection.execute(sql, (sanitize(session), after, limit))]
     try:
         messages = _decoder().decode(b"[%b]" % b",".join(bodies)) if bodies else []
         # The first message of a part may answer a message before that part.
@@ -260,9 +260,9 @@ def _create(session: SessionRecord, connection: sqlite3.Connection) -> SessionRe
 
 
 def _find(session: str, owner: str, connection: sqlite3.Connection) -> SessionRecord | None:
-    row = connection.execute(f"SELECT {SESSION} FROM sessions WHERE id = ?", (plain(session),)).fetchone()
+    row = connection.execute(f"SELECT {SESSION} FROM sessions WHERE id = ?", (sanitize(session),)).fetchone()
     found = None if row is None else SessionRecord(*row)
-    if found is not None and found.owner != plain(owner):
+    if found is not None and found.owner != sanitize(owner):
         raise NotYours(session)
     return found
 
@@ -290,7 +290,7 @@ def set_length(session: str, length: int, connection: sqlite3.Connection) -> Non
 
 
 def _begin_turn(session: str, owner: str, run: str, now: float, connection: sqlite3.Connection) -> SessionRecord:
-    row = connection.execute(_BEGIN_TURN, (run, now, plain(session), plain(owner))).fetchone()
+    row = connection.execute(_BEGIN_TURN, (run, now, sanitize(session), sanitize(owner))).fetchone()
     if row is None:
         check_not_running(get_session(session, owner, connection))
     return SessionRecord(*row)
@@ -298,7 +298,7 @@ def _begin_turn(session: str, owner: str, run: str, now: float, connection: sqli
 
 def _update(assignment: str, values: Row, session: str, owner: str, connection: sqlite3.Connection) -> None:
     sql = f"UPDATE sessions SET {assignment} WHERE id = ? AND owner = ?"
-    if connection.execute(sql, (*values, plain(session), plain(owner))).rowcount == 0:
+    if connection.execute(sql, (*values, sanitize(session), sanitize(owner))).rowcount == 0:
         get_session(session, owner, connection)
 
 

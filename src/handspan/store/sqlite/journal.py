@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from handspan.core.calls import MOST_NOTES, Note, cut_note
 from handspan.core.records import CallStatus
-from handspan.core.values import plain
+from handspan.core.values import sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import RECORD, PageCursor, Row
 
@@ -54,7 +54,7 @@ class CallFilter(Struct, frozen=True):
 
 def page_query(owner: str, wanted: CallFilter, before: PageCursor, limit: int) -> tuple[str, Row]:
     """Return the statement and its values for the owner's calls before the cursor, the newest first."""
-    terms: list[tuple[str, Row]] = [("owner = ?", (plain(owner),)), *_terms(wanted)]
+    terms: list[tuple[str, Row]] = [("owner = ?", (sanitize(owner),)), *_terms(wanted)]
     where = " AND ".join(sql for sql, _ in terms)
     values = [value for _, given in terms for value in given]
     sql = f"SELECT {RECORD} FROM calls WHERE {where} AND (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?"
@@ -64,11 +64,11 @@ def page_query(owner: str, wanted: CallFilter, before: PageCursor, limit: int) -
 def _terms(wanted: CallFilter) -> list[tuple[str, Row]]:
     terms: list[tuple[str, Row]] = []
     if wanted.session is not None:
-        terms.append(("session = ?", (plain(wanted.session),)))
+        terms.append(("session = ?", (sanitize(wanted.session),)))
     if wanted.tool is not None:
         # `+` keeps SQLite from using the index of names: a session has fewer calls than a tool.
         name = "name" if wanted.session is None else "+name"
-        terms.append((f"{name} = ?", (plain(wanted.tool),)))
+        terms.append((f"{name} = ?", (sanitize(wanted.tool),)))
     if wanted.status is not None:
         terms.append(_status_term(wanted.status))
     if wanted.since is not None:
@@ -92,13 +92,13 @@ def _status_term(status: CallStatus) -> tuple[str, Row]:
 
 def add_note(call_id: str, at: float, text: str, connection: sqlite3.Connection) -> bool:
     """Store a note. Return False if there is no such finished call, or it has `MOST_NOTES`."""
-    values = (at, plain(cut_note(text)), plain(call_id), MOST_NOTES)
+    values = (at, sanitize(cut_note(text)), sanitize(call_id), MOST_NOTES)
     return connection.execute(_ADD_NOTE, values).rowcount == 1
 
 
 def load_notes(call_id: str, owner: str, connection: sqlite3.Connection) -> list[Note]:
     """Return the notes of the owner's call, the oldest first."""
-    return [Note(*row) for row in connection.execute(_NOTES, (plain(call_id), plain(owner)))]
+    return [Note(*row) for row in connection.execute(_NOTES, (sanitize(call_id), sanitize(owner)))]
 
 
 async def prune(database: Database, before: float) -> int:

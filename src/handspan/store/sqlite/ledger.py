@@ -15,7 +15,7 @@ from handspan.core.errors import StoreError, ToolError
 from handspan.core.records import CallStatus
 from handspan.core.results import ToolResult
 from handspan.core.store import Leases, NowOrLater
-from handspan.core.values import plain
+from handspan.core.values import sanitize
 from handspan.store.sqlite.database import Database, UnitOfWork
 from handspan.store.sqlite.journal import CallFilter, add_note, load_notes, page_query
 from handspan.store.sqlite.leases import lost_leases
@@ -115,7 +115,7 @@ class StoredLedger:
         if record.state is None:
             work = self._enter(record, "pending")
         else:
-            work = partial(_suspend, record.expires_at, plain(record.id))
+            work = partial(_suspend, record.expires_at, sanitize(record.id))
         unit = self._database.unit
         if unit is None:
             await self._database.write(work)
@@ -206,7 +206,7 @@ class StoredLedger:
     def _finish(self, record: CallRecord, result: ToolResult) -> partial[bool]:
         if record.state is None:  # it was refused before it was entered; another call that runs may have its id
             return partial(_enter_done, (*entry_values(record), *outcome_values(record, result)))
-        key = (plain(record.id), record.at, plain(record.owner))
+        key = (sanitize(record.id), record.at, sanitize(record.owner))
         if _needs_no_disk(record):
             return partial(_finish, _FINISH_OR_ENTER, (*entry_values(record), *outcome_values(record, result)), key)
         return partial(_finish, _FINISH, (record.size, *outcome_values(record, result), *key), key)
@@ -292,14 +292,14 @@ def _needs_no_disk(record: CallRecord) -> bool:
 
 
 def _select(connection: sqlite3.Connection, call_id: str) -> Row | None:
-    row: Row | None = connection.execute(_FIND, (plain(call_id),)).fetchone()
+    row: Row | None = connection.execute(_FIND, (sanitize(call_id),)).fetchone()
     return row
 
 
 def _owner_filter(owner: str, session: str | None) -> tuple[str, Row]:
     if session is None:
-        return "owner = ?", (plain(owner),)
-    return "owner = ? AND session = ?", (plain(owner), plain(session))
+        return "owner = ?", (sanitize(owner),)
+    return "owner = ? AND session = ?", (sanitize(owner), sanitize(session))
 
 
 def _enter(call_id: str, values: Row, connection: sqlite3.Connection) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from handspan.core.errors import ToolError
 from handspan.core.records import FoundMemory, MemoryFilter, MemoryRecord
 from handspan.core.store import MOST_MEMORIES
-from handspan.core.values import JsonObject, encode, plain
+from handspan.core.values import JsonObject, encode, sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import Row
 
@@ -39,8 +39,8 @@ class StoredMemories:
         self, content: str, *, owner: str, kind: str, category: str, metadata: JsonObject, thread: str = ""
     ) -> MemoryRecord:
         """Store a memory. Raises `ToolError` (`invalid_arguments`) when the owner has `MOST_MEMORIES`."""
-        texts = (plain(thread), kind, plain(category), plain(content))
-        memory = MemoryRecord(os.urandom(12).hex(), plain(owner), self._clock(), *texts, metadata)
+        texts = (sanitize(thread), kind, sanitize(category), sanitize(content))
+        memory = MemoryRecord(os.urandom(12).hex(), sanitize(owner), self._clock(), *texts, metadata)
         row = (*msgspec.structs.astuple(memory)[:-1], encode(metadata), memory.owner, MOST_MEMORIES)
         if await self._database.write(lambda connection: connection.execute(_INSERT, row).rowcount) == 0:
             raise ToolError("invalid_arguments", f"There are {MOST_MEMORIES} memories already: forget some first.")
@@ -48,7 +48,7 @@ class StoredMemories:
 
     async def get(self, memory_id: str, *, owner: str) -> MemoryRecord:
         """Return this memory."""
-        sql, key = f"SELECT {_COLUMNS} FROM memories WHERE id = ? AND owner = ?", (plain(memory_id), plain(owner))
+        sql, key = f"SELECT {_COLUMNS} FROM memories WHERE id = ? AND owner = ?", (sanitize(memory_id), sanitize(owner))
         row = await self._database.read(lambda connection: connection.execute(sql, key).fetchone())
         if row is None:
             raise _missing(memory_id)
@@ -58,12 +58,12 @@ class StoredMemories:
         """Replace the content, and the metadata unless it is None."""
         sql = "UPDATE memories SET content = ?, metadata = COALESCE(?, metadata) WHERE id = ? AND owner = ?"
         encoded = None if metadata is None else encode(metadata)
-        await self._write_one(memory_id, sql, (plain(content), encoded, plain(memory_id), plain(owner)))
+        await self._write_one(memory_id, sql, (sanitize(content), encoded, sanitize(memory_id), sanitize(owner)))
 
     async def delete(self, memory_id: str, *, owner: str) -> None:
         """Remove this memory."""
         sql = "DELETE FROM memories WHERE id = ? AND owner = ?"
-        await self._write_one(memory_id, sql, (plain(memory_id), plain(owner)))
+        await self._write_one(memory_id, sql, (sanitize(memory_id), sanitize(owner)))
 
     async def all(self, *, owner: str, limit: int) -> list[MemoryRecord]:
         """Return the newest memories, the newest first."""
@@ -137,8 +137,8 @@ def _select(
         f"SELECT {_COLUMNS} FROM memories WHERE owner = ? AND (? IS NULL OR kind = ?) AND (? IS NULL OR category = ?)"
         " ORDER BY at DESC, id DESC LIMIT ?"
     )
-    category = None if wanted.category is None else plain(wanted.category)
-    values = (plain(owner), wanted.kind, wanted.kind, category, category, limit)
+    category = None if wanted.category is None else sanitize(wanted.category)
+    values = (sanitize(owner), wanted.kind, wanted.kind, category, category, limit)
     return filter(wanted.fits, map(_memory, connection.execute(sql, values)))
 
 

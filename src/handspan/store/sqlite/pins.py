@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from handspan.core.records import Pin
-from handspan.core.values import encode, plain
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import Row
 
@@ -24,14 +24,14 @@ class StoredPins:
     async def all(self, *, owner: str, origin: str | None = None) -> Sequence[Pin]:
         """Return the owner's pins, or those of one origin; sorted by origin and name."""
         sql = f"SELECT {_COLUMNS} FROM pins WHERE owner = ?1 AND (?2 IS NULL OR origin = ?2) ORDER BY origin, name"
-        key = (plain(owner), None if origin is None else plain(origin))
+        key = (sanitize(owner), None if origin is None else sanitize(origin))
         rows = await self._database.read(lambda connection: connection.execute(sql, key).fetchall())
         return [_pin(row) for row in rows]
 
     async def get(self, name: str, *, owner: str, origin: str) -> Pin | None:
         """Return the pin of this tool, or None."""
         sql = f"SELECT {_COLUMNS} FROM pins WHERE owner = ? AND origin = ? AND name = ?"
-        key = (plain(owner), plain(origin), plain(name))
+        key = (sanitize(owner), sanitize(origin), sanitize(name))
         row = self._database.read_now(lambda connection: connection.execute(sql, key).fetchone())
         return None if row is None else _pin(row)
 
@@ -47,7 +47,7 @@ class StoredPins:
 
 def _values(pin: Pin) -> Row:
     texts = (pin.owner, pin.origin, pin.name, pin.fingerprint)
-    return (*(plain(text) for text in texts), encode(pin.definition))
+    return (*(sanitize(text) for text in texts), encode(pin.definition))
 
 
 def _pin(row: Row) -> Pin:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from handspan.core.questions import Answer, Question
 from handspan.core.records import Rule
-from handspan.core.values import encode, plain
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import Row
 
@@ -50,9 +50,9 @@ class StoredQuestions:
         """Return the questions that this owner can answer now. `expires_in` is the time that is left."""
         now = self._clock()
         sql = f"SELECT body, expires_at FROM questions WHERE owner = ? AND {_IS_OPEN}"
-        values: Row = (plain(owner), now)
+        values: Row = (sanitize(owner), now)
         if session is not None:
-            sql, values = f"{sql} AND session = ?", (*values, plain(session))
+            sql, values = f"{sql} AND session = ?", (*values, sanitize(session))
         sql += " ORDER BY asked_at, id"
         rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
         return [structs.replace(_question_decoder.decode(body), expires_in=until - now) for body, until in rows]
@@ -61,13 +61,15 @@ class StoredQuestions:
         """Answer the owner's question. Return False if it is not open, or another owner's."""
         if answer.decision == "expired":  # only the clock decides that
             return False
-        return await self._database.write(partial(_answer, plain(question_id), answer, plain(owner), self._clock()))
+        return await self._database.write(
+            partial(_answer, sanitize(question_id), answer, sanitize(owner), self._clock())
+        )
 
 
 def _ask(question: Question, body: bytes, now: float, connection: sqlite3.Connection) -> Answer | None:
-    question_id = plain(question.id)
+    question_id = sanitize(question.id)
     sql = "SELECT answer, expires_at FROM questions WHERE id = ? AND owner = ?"
-    asked = connection.execute(sql, (question_id, plain(question.owner))).fetchone()
+    asked = connection.execute(sql, (question_id, sanitize(question.owner))).fetchone()
     if asked is not None:
         answer, expires_at = asked
         return _answer_decoder.decode(answer) if answer is not None else EXPIRED if expires_at <= now else None
@@ -78,9 +80,9 @@ def _ask(question: Question, body: bytes, now: float, connection: sqlite3.Connec
         "INSERT INTO questions (id, call_id, owner, session, asked_at, expires_at, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             question_id,
-            plain(question.call_id),
-            plain(question.owner),
-            plain(question.session),
+            sanitize(question.call_id),
+            sanitize(question.owner),
+            sanitize(question.session),
             now,
             now + question.expires_in,
             body,
@@ -126,7 +128,7 @@ class StoredRules:
     async def all(self, *, owner: str) -> Sequence[Rule]:
         """Return the owner's rules, sorted by tool and subject."""
         sql = f"SELECT {_RULE} FROM rules WHERE owner = ? ORDER BY tool, subject, kind, fingerprint"
-        rows = await self._database.read(lambda connection: connection.execute(sql, (plain(owner),)).fetchall())
+        rows = await self._database.read(lambda connection: connection.execute(sql, (sanitize(owner),)).fetchall())
         return [_decode_rule(row) for row in rows]
 
     async def remember(self, rule: Rule) -> None:
@@ -135,7 +137,7 @@ class StoredRules:
 
     async def forget(self, tool: str, *, owner: str) -> int:
         """Remove the owner's rules for this tool and return their number."""
-        sql, values = "DELETE FROM rules WHERE owner = ? AND tool = ?", (plain(owner), plain(tool))
+        sql, values = "DELETE FROM rules WHERE owner = ? AND tool = ?", (sanitize(owner), sanitize(tool))
         return await self._database.write(lambda connection: connection.execute(sql, values).rowcount)
 
 
@@ -157,4 +159,4 @@ def _decode_rule(row: Row) -> Rule:
 
 def _rule_key(of: Rule | Question) -> Row:
     """Return the columns that identify a rule. A changed definition has another key: it is asked about again (T5)."""
-    return tuple(plain(text) for text in (of.owner, of.kind, of.tool, of.fingerprint, of.subject))
+    return tuple(sanitize(text) for text in (of.owner, of.kind, of.tool, of.fingerprint, of.subject))

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from handspan.core.calls import CallRecord, decode_facts
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.results import Attachment, Failure, Success, ToolResult, encode_envelope
-from handspan.core.values import Arguments, Json, encode, plain
+from handspan.core.values import Arguments, Json, encode, sanitize
 
 Row: TypeAlias = tuple[Any, ...]
 """A row of sqlite3, which has no types."""
@@ -38,7 +38,7 @@ _attachments: Final = msgspec.json.Decoder(tuple[Attachment, ...])
 def entry_values(record: CallRecord) -> Row:
     """The values of `ENTRY`."""
     form, arguments = _encode_arguments(record.arguments)
-    texts = (plain(text) for text in (record.id, record.owner, record.session, record.agent, record.name))
+    texts = (sanitize(text) for text in (record.id, record.owner, record.session, record.agent, record.name))
     return (*texts, encode(record.tool), arguments, form, record.at, record.size)
 
 

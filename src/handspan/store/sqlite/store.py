@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from handspan.core.errors import StoreError
 from handspan.core.records import Recovery
-from handspan.core.store import KeptArtifacts
+from handspan.core.store import ArtifactStore
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.idempotency import FileIdempotency
 from handspan.store.sqlite.agents import StoredAgents
@@ -42,7 +42,7 @@ class SqliteStore:
     def __init__(
         self,
         folder: Path,
-        artifacts: KeptArtifacts | None = None,
+        artifacts: ArtifactStore | None = None,
         clock: Callable[[], float] = time.time,
         journal_days: float | None = None,
     ) -> None:
@@ -53,7 +53,7 @@ class SqliteStore:
         self._next_pruning = 0.0
         self.database = Database(folder)
         self.leases = FileLeases(folder / "runs")
-        self.artifacts: KeptArtifacts = artifacts or FolderArtifacts(folder / "artifacts")
+        self.artifacts: ArtifactStore = artifacts or FolderArtifacts(folder / "artifacts")
         self.idempotency = FileIdempotency(folder)
         self.switches = FileSwitches(folder)
         self.skill_switches = FileSkillSwitches(folder)

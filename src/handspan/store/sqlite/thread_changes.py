@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, UserMessage
 from handspan.core.records import SessionRecord
-from handspan.core.values import encode, plain
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.conversations import check_not_running, drop_messages, get_session, set_length
 
 TalkMessage: TypeAlias = UserMessage | AssistantMessage
@@ -105,5 +105,5 @@ def _last_line(session: SessionRecord, connection: sqlite3.Connection) -> _Line 
 def _lines(session: SessionRecord, connection: sqlite3.Connection, after: int = 0) -> list[_Line]:
     # A message begins with its kind: so the first bytes of its body show it.
     sql = "SELECT CAST(substr(body, 10, 4) AS TEXT), opens FROM messages WHERE session = ? AND seq > ? ORDER BY seq"
-    rows = connection.execute(sql, (plain(session.id), after))
+    rows = connection.execute(sql, (sanitize(session.id), after))
     return [_Line(_KINDS[begin], opens) for begin, opens in rows]

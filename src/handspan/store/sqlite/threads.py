@@ -14,7 +14,7 @@ from handspan.core.calls import ToolFacts, decode_facts
 from handspan.core.errors import StoreError
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage
 from handspan.core.records import SessionRecord, ThreadEntry
-from handspan.core.values import plain
+from handspan.core.values import sanitize
 from handspan.store.sqlite.conversations import SESSION, get_session
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.thread_changes import TalkMessage, add, clear, remove
@@ -34,11 +34,11 @@ class StoredThreads:
 
     async def page(self, *, owner: str, search: str = "", offset: int = 0, limit: int = 100) -> list[SessionRecord]:
         """Return the owner's threads with this text in their name or id, the last active first."""
-        wanted = plain(search).casefold()
+        wanted = sanitize(search).casefold()
 
         def work(connection: sqlite3.Connection) -> list[SessionRecord]:
             connection.create_function("fold", 1, str.casefold, deterministic=True)
-            rows = connection.execute(_PAGE, (plain(owner), wanted, wanted, wanted, limit, offset))
+            rows = connection.execute(_PAGE, (sanitize(owner), wanted, wanted, wanted, limit, offset))
             return [SessionRecord(*row) for row in rows]
 
         return await self._database.read(work)
@@ -69,7 +69,7 @@ class StoredThreads:
     async def tools_called(self, thread: str, *, owner: str) -> list[ToolFacts]:
         """Return the tools that were called in the thread, as they were then; the last called one is the last."""
         sql = "SELECT tool FROM calls WHERE session = ? AND owner = ? GROUP BY tool ORDER BY MAX(at)"
-        key = (plain(thread), plain(owner))
+        key = (sanitize(thread), sanitize(owner))
         rows = await self._database.read(lambda connection: connection.execute(sql, key).fetchall())
         return [decode_facts(tool) for (tool,) in rows]
 
@@ -124,7 +124,9 @@ def _load_entries(
 def _entry_counts(thread: str, connection: sqlite3.Connection) -> Iterator[int]:
     """Return the number of entries of each message: one for each result, else one."""
     opened: str | None = None
-    for (opens,) in connection.execute("SELECT opens FROM messages WHERE session = ? ORDER BY seq", (plain(thread),)):
+    for (opens,) in connection.execute(
+        "SELECT opens FROM messages WHERE session = ? ORDER BY seq", (sanitize(thread),)
+    ):
         yield 1 if opened is None else len(msgspec.json.decode(opened))
         opened = opens
 
@@ -133,7 +135,7 @@ def _entries(thread: str, first: int, last: int, connection: sqlite3.Connection)
     sql = "SELECT seq, number, at, body FROM messages WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"
     calls: tuple[CallPart, ...] = ()
     # One message before the first: a results message needs the calls that it answers.
-    for seq, number, at, body in connection.execute(sql, (plain(thread), first - 1, last)):
+    for seq, number, at, body in connection.execute(sql, (sanitize(thread), first - 1, last)):
         message = _decode(thread, body)
         if seq >= first:
             yield from _split_message(number, at, message, calls)

@@ -8,7 +8,7 @@ import msgspec
 
 from handspan.core.errors import ToolError
 from handspan.core.records import Token
-from handspan.core.values import encode, plain
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import Row
 
@@ -26,7 +26,7 @@ class StoredTokens:
 
     async def add(self, token_hash: str, *, owner: str, scopes: tuple[str, ...], label: str = "") -> Token:
         """Store a token with this hash. Raises `ToolError` when the hash is known, even if it is revoked."""
-        token = Token(token_hash, plain(owner), scopes, plain(label), self._clock(), None, None)
+        token = Token(token_hash, sanitize(owner), scopes, sanitize(label), self._clock(), None, None)
         values = (token.hash, token.owner, encode(scopes), token.label, token.created)
         sql = "INSERT OR IGNORE INTO tokens (hash, owner, scopes, label, created) VALUES (?, ?, ?, ?, ?)"
         if await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 0:
@@ -37,7 +37,7 @@ class StoredTokens:
         """Return the token, or None if it is unknown or revoked. Its `last_seen` is updated once a minute."""
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE hash = ? AND revoked IS NULL"
         # No thread: every connection and every request reads this one row.
-        row = self._database.read_now(lambda connection: connection.execute(sql, (plain(token_hash),)).fetchone())
+        row = self._database.read_now(lambda connection: connection.execute(sql, (sanitize(token_hash),)).fetchone())
         if row is None:
             return None
         token = _token(row)
@@ -48,13 +48,13 @@ class StoredTokens:
     async def all(self, *, owner: str) -> Sequence[Token]:
         """Return the owner's tokens, the revoked ones too, the oldest first."""
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE owner = ? ORDER BY created, hash"
-        rows = await self._database.read(lambda connection: connection.execute(sql, (plain(owner),)).fetchall())
+        rows = await self._database.read(lambda connection: connection.execute(sql, (sanitize(owner),)).fetchall())
         return [_token(row) for row in rows]
 
     async def revoke(self, token_hash: str, *, owner: str) -> bool:
         """Revoke a token. Return False if the owner has no such token, or it was revoked before."""
         sql = "UPDATE tokens SET revoked = ? WHERE hash = ? AND owner = ? AND revoked IS NULL"
-        values = (self._clock(), plain(token_hash), plain(owner))
+        values = (self._clock(), sanitize(token_hash), sanitize(owner))
         return await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 1
 
     def _update_last_seen(self, token_hash: str) -> None:

@@ -7,7 +7,7 @@ from typing import Final, get_args
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Usage
 from handspan.core.records import SumBy, Total, UsageSum
-from handspan.core.values import plain
+from handspan.core.values import sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import Row
 
@@ -35,9 +35,9 @@ class StoredUsage:
         if by not in get_args(SumBy):  # it becomes part of the statement: so check it at run time, too
             raise ToolError("invalid_arguments", f"Usage is summed by {', '.join(get_args(SumBy))}, not by {by!r}.")
         sql = f"SELECT {by}, COUNT(*), {_SUMS} FROM usage WHERE owner = ? AND day >= ?"
-        values: Row = (plain(owner), since)
+        values: Row = (sanitize(owner), since)
         if session is not None:
-            sql, values = f"{sql} AND session = ?", (*values, plain(session))
+            sql, values = f"{sql} AND session = ?", (*values, sanitize(session))
         sql += f" GROUP BY {by} ORDER BY {by}"
         rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
         return [_sum(row) for row in rows]
@@ -53,7 +53,7 @@ def usage_values(message: AssistantMessage, at: float, cost: float | None) -> Ro
     usage = message.usage or Usage()
     day = datetime.fromtimestamp(at, UTC).date().isoformat()
     tokens = (usage.input, usage.output, usage.cached, usage.reasoning)
-    return (plain(message.model), day, *(_none_if_absurd(count) for count in tokens), _none_if_absurd(cost))
+    return (sanitize(message.model), day, *(_none_if_absurd(count) for count in tokens), _none_if_absurd(cost))
 
 
 def _none_if_absurd(count: float | None) -> float | None:

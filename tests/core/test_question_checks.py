@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from handspan.core.asking import check_answer, check_question
 from handspan.core.errors import DefinitionError, InvalidAnswer
+from handspan.core.question_checks import check_answer, check_question
 from handspan.core.questions import Answer, Question, QuestionAction
 
 COLOUR: dict[str, Any] = {"type": "string", "enum": ["red", "blue"]}
