@@ -5,7 +5,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from handspan.config.installed import entry_points_of
+from handspan.config.entry_points import entry_points_of
 
 POINTS = "[other.group]\nx = y:z\n\n[{group}]\nmine = package:thing\n"
 
