@@ -17,7 +17,7 @@ def install(folder: Path, group: str) -> None:
     (info / "entry_points.txt").write_text(POINTS.format(group=group), encoding="utf-8")
 
 
-def test_nothing_is_found_where_nobody_names_the_group() -> None:
+def test_nothing_is_found_where_no_package_names_the_group() -> None:
     assert list(entry_points_of("handspan.tests.nobody")) == []
 
 

@@ -62,7 +62,7 @@ def refusal(box: Toolbox, name: str) -> tuple[ErrorCode, str]:
 # Whose tools.
 
 
-def test_nobody_sees_the_tools_of_another_owner_or_session(registry: Registry) -> None:
+def test_tools_of_another_owner_or_session_are_not_seen(registry: Registry) -> None:
     common = ["git__log", "read_file", "spawn", "write_file"]
     assert names(registry.toolbox(GENERAL, ADA, "one")) == sorted([*common, "phone__camera", "torch"])
     assert names(registry.toolbox(GENERAL, ADA, "two")) == sorted([*common, "phone__camera"])

@@ -207,7 +207,7 @@ async def test_what_breaks_off_leaves_no_file(artifacts: FolderArtifacts, folder
         assert modes_in(folder) == {}
 
 
-async def test_whoever_cancels_leaves_nothing_wherever_it_stands(artifacts: FolderArtifacts, folder: Path) -> None:
+async def test_a_cancelled_caller_leaves_nothing_wherever_it_stands(artifacts: FolderArtifacts, folder: Path) -> None:
     for steps in range(40):
         receiving = asyncio.create_task(artifacts.receive(pieces_of(*[b"x" * 300_000] * 3), owner="ann"))
         for _ in range(steps):

@@ -242,14 +242,14 @@ async def test_a_call_that_was_refused_at_once_is_in_the_journal(ledger: Journal
     assert (kept.state, kept.tool) == ("done", UNKNOWN_TOOL)
 
 
-async def test_nobody_waits_for_the_start_of_a_call_that_only_reads(ledger: Journal, state: Path) -> None:
+async def test_the_start_of_a_call_that_only_reads_needs_no_wait(ledger: Journal, state: Path) -> None:
     record = call(tool=READS)
     assert ledger.start(record) is None
     assert await finished(ledger, record, DONE)
     assert rows_in(state, "SELECT state, run FROM calls") == [("done", None)]
 
 
-async def test_whoever_asks_for_a_call_that_only_reads_sees_it_at_once(store: Store) -> None:
+async def test_a_call_that_only_reads_is_found_at_once(store: Store) -> None:
     found, listed = call(tool=READS), call(tool=READS)
     store.ledger.start(found)
     assert (await known(store.ledger, found.id)).state == "started"
@@ -257,7 +257,7 @@ async def test_whoever_asks_for_a_call_that_only_reads_sees_it_at_once(store: St
     assert len(await soon(store.ledger.open_calls(owner="ann"))) == 2
 
 
-async def test_a_result_that_nobody_waits_for_any_more_is_kept(ledger: Journal) -> None:
+async def test_a_result_whose_caller_was_cancelled_is_stored(ledger: Journal) -> None:
     record = await started(ledger, call())
     written = asyncio.ensure_future(ledger.finish(record, DONE))  # type: ignore[arg-type] # no block is open
     written.cancel()
@@ -343,7 +343,7 @@ async def test_when_a_call_got_its_result_elsewhere_nothing_of_the_unit_is_kept(
     assert (await soon(store.conversations.get(session.id, owner="ann"))).name == ""
 
 
-async def test_a_result_in_a_unit_is_the_first_one_for_everybody(store: Store) -> None:
+async def test_a_result_in_a_unit_is_the_first_one_for_all_readers(store: Store) -> None:
     record = await started(store.ledger, call())
     inside = asyncio.Event()
     over = asyncio.Event()

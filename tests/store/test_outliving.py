@@ -69,7 +69,7 @@ async def failure(store: Store, call_id: str) -> Failure:
 
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["writes", "reads"])
-async def test_nobody_waits_after_the_time_of_a_call_that_was_handed_out(
+async def test_a_call_that_was_handed_out_ends_after_its_time(
     store: Store, later: Store, clock: Clock, read_only: bool
 ) -> None:
     record = await started(store.ledger, handed_out(clock.now + 30, tool=facts(read_only=read_only)))
@@ -319,7 +319,7 @@ async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: P
             assert (kept.state, kept.result) == ("done", succeed(name))
 
 
-async def test_after_kill_9_and_too_long_a_time_nobody_knows_what_came_of_them(state: Path) -> None:
+async def test_after_kill_9_and_too_long_a_time_their_outcome_is_unknown(state: Path) -> None:
     asked = await asyncio.to_thread(ask_and_kill, state)
     async with open_store(state, clock=lambda: time.time() + SECONDS + 1) as store:
         recovery = await soon(store.recover())

@@ -24,7 +24,7 @@ async def test_a_revoked_token_opens_nothing_and_cannot_come_back(store: Store, 
     ]
 
 
-async def test_an_unknown_token_is_nobodys(store: Store) -> None:
+async def test_an_unknown_token_has_no_owner(store: Store) -> None:
     for unknown in ("", "h2", "\ud800"):
         assert await soon(store.tokens.find(unknown)) is None
 

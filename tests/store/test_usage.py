@@ -16,7 +16,7 @@ DAY = 24 * 3600.0
 NOTHING = Total(None, 1)
 
 
-async def test_what_nobody_said_is_unknown_and_never_0(store: Store) -> None:
+async def test_what_no_reply_said_is_unknown_and_never_0(store: Store) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     await soon(store.conversations.append(session.id, user(), says(), owner="ann"))
     assert await soon(store.usage.sums("model", owner="ann")) == [

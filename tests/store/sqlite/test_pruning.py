@@ -145,7 +145,7 @@ async def test_many_go_in_small_batches_between_which_others_write(
     assert ids(state) == set()
 
 
-async def test_it_is_done_at_the_start_and_now_and_then_and_nobody_waits_for_it(
+async def test_pruning_is_done_at_the_start_and_now_and_then_in_the_background(
     store: SqliteStore, state: Path, clock: Clock
 ) -> None:
     await done(store, call("c1", at=clock.now - 31 * DAY))

@@ -37,25 +37,17 @@ class StoredDevices:
     async def all(self) -> Sequence[DeviceRow]:
         """Return every device of every owner."""
         sql = f"SELECT {_DEVICE} FROM devices ORDER BY owner, id"
-        rows = await self._database.read(lambda connection: connection.execute(sql).fetchall())
+        rows = await self._database.fetch_all(sql)
         return [_decode_device(row) for row in rows]
 
     async def save(self, rows: Sequence[DeviceRow]) -> None:
         """Store these devices, in place of those of the same owner and id; all or none."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            connection.executemany(_SAVE_DEVICE, map(_encode_device, rows))
-
-        await self._database.write(work)
+        await self._database.execute_many(_SAVE_DEVICE, [_encode_device(row) for row in rows])
 
     async def delete(self, devices: Sequence[tuple[str, str]]) -> None:
         """Remove these devices, each given as owner and id; all or none."""
         sql, keys = "DELETE FROM devices WHERE owner = ? AND id = ?", [(sanitize(owner), id_) for owner, id_ in devices]
-
-        def work(connection: sqlite3.Connection) -> None:
-            connection.executemany(sql, keys)
-
-        await self._database.write(work)
+        await self._database.execute_many(sql, keys)
 
 
 def _encode_device(row: DeviceRow) -> Row:
@@ -78,7 +70,7 @@ class StoredBrowserTools:
     async def find(self, client: str, set_id: str = "") -> bytes | None:
         """Return this set of the client, or what it has set up; None if there is none."""
         sql, key = "SELECT tools FROM browser_tools WHERE client = ? AND set_id = ?", (client, set_id)
-        row = self._database.read_now(lambda connection: connection.execute(sql, key).fetchone())
+        row = self._database.fetch_one(sql, key)
         return None if row is None else bytes(row[0])
 
     async def save(self, client: str, set_id: str, tools: bytes) -> None:

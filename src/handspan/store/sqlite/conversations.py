@@ -107,7 +107,7 @@ class StoredConversations:
             " ORDER BY active DESC, id DESC LIMIT ?"
         )
         values = (sanitize(owner), cursor.at, cursor.id, limit + 1)
-        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
+        rows = await self._database.fetch_all(sql, values)
         found = tuple(SessionRecord(*row) for row in rows[:limit])
         return SessionPage(found, str(PageCursor(found[-1].active, found[-1].id)) if len(rows) > limit else None)
 
@@ -178,7 +178,7 @@ class StoredConversations:
         values = (sanitize(name), sanitize(session), sanitize(owner))
         unit = self._database.unit
         if unit is None:
-            return await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 1
+            return await self._database.execute(sql, values) == 1
         unit.add(lambda connection: connection.execute(sql, values))
         return True
 

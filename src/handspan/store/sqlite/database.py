@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from handspan.config.private_files import make_private
 from handspan.core.errors import HandspanError, StoreError
 from handspan.store.sqlite.migrations import MIGRATIONS
+from handspan.store.sqlite.rows import Row
 from handspan.store.sqlite.writer import Work, WriteJob, Writer, store_error
 
 _T = TypeVar("_T")
@@ -123,6 +124,14 @@ class Database:
             self._writer.put(WriteJob(work, future))
         return future
 
+    def execute(self, sql: str, values: Row = ()) -> asyncio.Future[int]:
+        """Begin a write of one statement. The future has the number of changed rows."""
+        return self.write(lambda connection: connection.execute(sql, values).rowcount)
+
+    def execute_many(self, sql: str, rows: Sequence[Row]) -> asyncio.Future[int]:
+        """Begin a write of one statement for each of these rows; all or none."""
+        return self.write(lambda connection: connection.executemany(sql, rows).rowcount)
+
     def _loop_here(self) -> asyncio.AbstractEventLoop:
         try:
             return asyncio.get_running_loop()
@@ -173,6 +182,15 @@ class Database:
     def read_now(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Return what the work reads, without a thread: for one statement that finds few rows by their key."""
         return self._read(work)
+
+    async def fetch_all(self, sql: str, values: Row = ()) -> list[Row]:
+        """Return the rows of a query, on a thread."""
+        return await self.read(lambda connection: connection.execute(sql, values).fetchall())
+
+    def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
+        """Return one row by its key, without a thread."""
+        row: Row | None = self._read(lambda connection: connection.execute(sql, values).fetchone())
+        return row
 
     def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         if self._writer is None:

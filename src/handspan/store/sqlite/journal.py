@@ -103,7 +103,7 @@ def load_notes(call_id: str, owner: str, connection: sqlite3.Connection) -> list
 
 async def prune(database: Database, before: float) -> int:
     """Remove every call that ended before that time and return their number. Other work continues in between."""
-    await database.write(lambda connection: connection.execute(_REMOVE_WITHOUT_CALL, (before,)).rowcount)
+    await database.execute(_REMOVE_WITHOUT_CALL, (before,))
     removed = 0
     while old := await database.read(partial(_find_old, before)):
         count = await database.write(partial(_remove, old, before))

@@ -169,7 +169,7 @@ class StoredLedger:
         """Return the owner's calls that fit the filter, the newest first, and the cursor of the next page."""
         cursor, limit = PageCursor.parse(after), clamp_limit(limit)
         sql, values = page_query(owner, CallFilter(session, tool, status, since, until), cursor, limit + 1)
-        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
+        rows = await self._database.fetch_all(sql, values)
         records = [decode_record(row) for row in rows[:limit]]
         return records, str(PageCursor(records[-1].at, records[-1].id)) if len(rows) > limit else None
 
@@ -179,7 +179,7 @@ class StoredLedger:
             await asyncio.wait(self._entering.values())
         where, values = _owner_filter(owner, session)
         sql = f"SELECT {RECORD} FROM calls WHERE state <> 'done' AND {where} ORDER BY at, id"
-        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
+        rows = await self._database.fetch_all(sql, values)
         return [decode_record(row) for row in rows]
 
     async def take_over_calls(self) -> Sequence[CallRecord]:

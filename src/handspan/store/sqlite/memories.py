@@ -42,14 +42,14 @@ class StoredMemories:
         texts = (sanitize(thread), kind, sanitize(category), sanitize(content))
         memory = MemoryRecord(os.urandom(12).hex(), sanitize(owner), self._clock(), *texts, metadata)
         row = (*msgspec.structs.astuple(memory)[:-1], encode(metadata), memory.owner, MOST_MEMORIES)
-        if await self._database.write(lambda connection: connection.execute(_INSERT, row).rowcount) == 0:
+        if await self._database.execute(_INSERT, row) == 0:
             raise ToolError("invalid_arguments", f"There are {MOST_MEMORIES} memories already: forget some first.")
         return memory
 
     async def get(self, memory_id: str, *, owner: str) -> MemoryRecord:
         """Return this memory."""
         sql, key = f"SELECT {_COLUMNS} FROM memories WHERE id = ? AND owner = ?", (sanitize(memory_id), sanitize(owner))
-        row = await self._database.read(lambda connection: connection.execute(sql, key).fetchone())
+        row = self._database.fetch_one(sql, key)
         if row is None:
             raise _missing(memory_id)
         return _memory(row)
@@ -86,7 +86,7 @@ class StoredMemories:
         return await self._database.write(work)
 
     async def _write_one(self, memory_id: str, sql: str, values: Row) -> None:
-        if await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 0:
+        if await self._database.execute(sql, values) == 0:
             raise _missing(memory_id)
 
 

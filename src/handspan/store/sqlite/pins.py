@@ -1,7 +1,6 @@
 """The definitions of tools from outside, as rows (SPEC T5)."""
 
 from collections.abc import Sequence
-from sqlite3 import Connection
 from typing import Final
 
 import msgspec
@@ -25,24 +24,19 @@ class StoredPins:
         """Return the owner's pins, or those of one origin; sorted by origin and name."""
         sql = f"SELECT {_COLUMNS} FROM pins WHERE owner = ?1 AND (?2 IS NULL OR origin = ?2) ORDER BY origin, name"
         key = (sanitize(owner), None if origin is None else sanitize(origin))
-        rows = await self._database.read(lambda connection: connection.execute(sql, key).fetchall())
+        rows = await self._database.fetch_all(sql, key)
         return [_pin(row) for row in rows]
 
     async def get(self, name: str, *, owner: str, origin: str) -> Pin | None:
         """Return the pin of this tool, or None."""
         sql = f"SELECT {_COLUMNS} FROM pins WHERE owner = ? AND origin = ? AND name = ?"
         key = (sanitize(owner), sanitize(origin), sanitize(name))
-        row = self._database.read_now(lambda connection: connection.execute(sql, key).fetchone())
+        row = self._database.fetch_one(sql, key)
         return None if row is None else _pin(row)
 
     async def set(self, *pins: Pin) -> None:
         """Store these pins, in place of those of the same owner, origin and name; all or none."""
-        rows = [_values(pin) for pin in pins]
-
-        def work(connection: Connection) -> None:
-            connection.executemany(_SAVE, rows)
-
-        await self._database.write(work)
+        await self._database.execute_many(_SAVE, [_values(pin) for pin in pins])
 
 
 def _values(pin: Pin) -> Row:

@@ -54,7 +54,7 @@ class StoredQuestions:
         if session is not None:
             sql, values = f"{sql} AND session = ?", (*values, sanitize(session))
         sql += " ORDER BY asked_at, id"
-        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
+        rows = await self._database.fetch_all(sql, values)
         return [structs.replace(_question_decoder.decode(body), expires_in=until - now) for body, until in rows]
 
     async def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
@@ -128,7 +128,7 @@ class StoredRules:
     async def all(self, *, owner: str) -> Sequence[Rule]:
         """Return the owner's rules, sorted by tool and subject."""
         sql = f"SELECT {_RULE} FROM rules WHERE owner = ? ORDER BY tool, subject, kind, fingerprint"
-        rows = await self._database.read(lambda connection: connection.execute(sql, (sanitize(owner),)).fetchall())
+        rows = await self._database.fetch_all(sql, (sanitize(owner),))
         return [_decode_rule(row) for row in rows]
 
     async def remember(self, rule: Rule) -> None:
@@ -138,7 +138,7 @@ class StoredRules:
     async def forget(self, tool: str, *, owner: str) -> int:
         """Remove the owner's rules for this tool and return their number."""
         sql, values = "DELETE FROM rules WHERE owner = ? AND tool = ?", (sanitize(owner), sanitize(tool))
-        return await self._database.write(lambda connection: connection.execute(sql, values).rowcount)
+        return await self._database.execute(sql, values)
 
 
 def _save_rule(rule: Rule, now: float, connection: sqlite3.Connection) -> None:

@@ -70,7 +70,7 @@ class StoredThreads:
         """Return the tools that were called in the thread, as they were then; the last called one is the last."""
         sql = "SELECT tool FROM calls WHERE session = ? AND owner = ? GROUP BY tool ORDER BY MAX(at)"
         key = (sanitize(thread), sanitize(owner))
-        rows = await self._database.read(lambda connection: connection.execute(sql, key).fetchall())
+        rows = await self._database.fetch_all(sql, key)
         return [decode_facts(tool) for (tool,) in rows]
 
     async def add(self, thread: str, messages: Sequence[TalkMessage], *, owner: str) -> None:

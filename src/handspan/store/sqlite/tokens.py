@@ -29,7 +29,7 @@ class StoredTokens:
         token = Token(token_hash, sanitize(owner), scopes, sanitize(label), self._clock(), None, None)
         values = (token.hash, token.owner, encode(scopes), token.label, token.created)
         sql = "INSERT OR IGNORE INTO tokens (hash, owner, scopes, label, created) VALUES (?, ?, ?, ?, ?)"
-        if await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 0:
+        if await self._database.execute(sql, values) == 0:
             raise ToolError("invalid_arguments", "This token was used before: make a new one.")
         return token
 
@@ -37,7 +37,7 @@ class StoredTokens:
         """Return the token, or None if it is unknown or revoked. Its `last_seen` is updated once a minute."""
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE hash = ? AND revoked IS NULL"
         # No thread: every connection and every request reads this one row.
-        row = self._database.read_now(lambda connection: connection.execute(sql, (sanitize(token_hash),)).fetchone())
+        row = self._database.fetch_one(sql, (sanitize(token_hash),))
         if row is None:
             return None
         token = _token(row)
@@ -48,19 +48,19 @@ class StoredTokens:
     async def all(self, *, owner: str) -> Sequence[Token]:
         """Return the owner's tokens, the revoked ones too, the oldest first."""
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE owner = ? ORDER BY created, hash"
-        rows = await self._database.read(lambda connection: connection.execute(sql, (sanitize(owner),)).fetchall())
+        rows = await self._database.fetch_all(sql, (sanitize(owner),))
         return [_token(row) for row in rows]
 
     async def revoke(self, token_hash: str, *, owner: str) -> bool:
         """Revoke a token. Return False if the owner has no such token, or it was revoked before."""
         sql = "UPDATE tokens SET revoked = ? WHERE hash = ? AND owner = ? AND revoked IS NULL"
         values = (self._clock(), sanitize(token_hash), sanitize(owner))
-        return await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 1
+        return await self._database.execute(sql, values) == 1
 
     def _update_last_seen(self, token_hash: str) -> None:
         sql = "UPDATE tokens SET last_seen = ? WHERE hash = ?"
         now = self._clock()
-        seen = self._database.write(lambda connection: connection.execute(sql, (now, token_hash)).rowcount)
+        seen = self._database.execute(sql, (now, token_hash))
         seen.add_done_callback(lambda done: done.cancelled() or done.exception())  # a failure harms nothing
 
 

@@ -39,7 +39,7 @@ class StoredUsage:
         if session is not None:
             sql, values = f"{sql} AND session = ?", (*values, sanitize(session))
         sql += f" GROUP BY {by} ORDER BY {by}"
-        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
+        rows = await self._database.fetch_all(sql, values)
         return [_sum(row) for row in rows]
 
 
