@@ -3,7 +3,7 @@
 Holds:   `Client` (offers tools, comes back after every drop), `Chat` (says things, hears events), the seed's builder.
          `peer.py` and `talk.py` are the protocol's client side without a socket. `ws.py` is the link that comes back,
          `socket.py` one connection of it, both without words. `connection.py` is where all of them meet.
-Imports: core and wire. `websockets` loads with the first connection, so that importing this is fast.
+Imports: wire, core. `websockets` loads with the first connection, so that importing this is fast.
 To add:  a frame's meaning in `peer.py` (calls) or `talk.py` (conversation), with a case in `protocol/vectors/`.
 """
 

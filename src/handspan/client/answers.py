@@ -9,37 +9,19 @@ from msgspec import structs
 
 from handspan.client.results import Image, ToolCallResult
 from handspan.client.sizes import fits
-from handspan.core.errors import ToolError, WireError
+from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success, succeed
 from handspan.core.values import Json
-from handspan.wire import strict_json
-from handspan.wire.ws import encode
+from handspan.wire.json_size import is_deeper
 from handspan.wire.ws_frames import Fault, Limits, Part, Result
 
 MOST_INLINE: Final = 256 * 1024
 """Bytes of attachments that come in the frame itself, where messages are large; what is beyond is uploaded."""
 _SHARE_INLINE: Final = 4
 """Of smaller messages they take a quarter, and a third when they are base64."""
-_ROOM: Final = 1024
-"""Bytes of a message that are surely enough for everything but the output."""
 
 Upload: TypeAlias = Callable[[bytes, str, str], Awaitable[str]]
 """Bytes, media type and name → the id of the artifact."""
-
-
-_PLAIN: Final = frozenset((str, dict, int, float, bool, type(None)))
-
-
-def plain_answer(call_id: str, value: Any, agreed: frozenset[str], limits: Limits) -> Result | None:
-    """The answer of a tool that gave plain data, as nearly all do, at once; None: it takes `Answers` to make it."""
-    if type(value) not in _PLAIN or not agreed:
-        return None
-    success = succeed(value)
-    if len(success.encoded) > limits.message_bytes - _ROOM:
-        return None
-    # Each level has its bracket; that of the frame and that of the envelope which was encoded here count the same.
-    is_flat = success.encoded.count(b"{") + success.encoded.count(b"[") <= limits.depth
-    return Result(id=call_id, output=success.value) if is_flat else None
 
 
 class Answers:
@@ -66,8 +48,9 @@ class Answers:
             attachments = ()
         if not agreed and not isinstance(output, str):  # a gateway of the seed's reads text alone
             output = msgspec.json.encode(output).decode()
-        frame = Result(id=call_id, output=output, parts=await self._parts(attachments, limits))
-        frame = await self.fitting(frame, agreed, limits)
+        frame = Result(id=call_id, output=output, parts=await self._parts(attachments, limits) if attachments else [])
+        if not fits(frame, limits):
+            frame = await self.fitting(frame, agreed, limits)
         _check_depth(frame, limits)
         return frame
 
@@ -164,9 +147,6 @@ def _too_large(size: int, parts: int, limits: Limits) -> ToolError:
 
 
 def _check_depth(frame: Result, limits: Limits) -> None:
-    if isinstance(frame.output, dict | list):
-        try:
-            strict_json.parse(encode(frame), max_depth=limits.depth)
-        except WireError as error:
-            text = f"The tool ran, but its result can't be sent: {error} Give it a flatter form."
-            raise ToolError("execution_failed", text) from None
+    if isinstance(frame.output, dict | list) and is_deeper(frame.output, limits.depth - 1):  # the frame is a level too
+        text = f"its result can't be sent: it is nested more than {limits.depth} levels deep. Give it a flatter form."
+        raise ToolError("execution_failed", f"The tool ran, but {text}")

@@ -27,7 +27,6 @@ from handspan.client.ws import Backoff, Link
 from handspan.core.errors import WireError
 from handspan.core.events import Event
 from handspan.core.values import Json
-from handspan.wire.plain_requests import plain_request
 from handspan.wire.ws import decode_server, encode
 from handspan.wire.ws_frames import ClientFrame, Connected, Decision, Error, Fault, Limits, Result, ServerFrame
 
@@ -188,7 +187,7 @@ class ClientConnection:
     def on_message(self, data: bytes) -> None:
         """The gateway says something."""
         try:
-            frame = plain_request(data, _DEPTH) or decode_server(data, _DEPTH)
+            frame = decode_server(data, _DEPTH)
         except WireError as error:
             _log.warning("the gateway said what can't be read: %s", error)
             return

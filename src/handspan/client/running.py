@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol, TypeAlias
 
 from handspan.client.actions import RunCall
-from handspan.client.alarm import Alarm
-from handspan.client.answers import Answers, plain_answer
-from handspan.client.carriers import Carriers
+from handspan.client.answers import Answers
 from handspan.client.context import CallContext
+from handspan.client.fast_tasks import EagerTasks
 from handspan.client.functions import Code, is_async
 from handspan.client.sizes import plain_progress
 from handspan.client.threads import CallThreads
+from handspan.client.timers import CallTimers
 from handspan.client.tools import Tools
 from handspan.core.deadlines import Deadline
 from handspan.core.errors import ToolError
@@ -85,8 +85,8 @@ class CallRunner:
         self._ask_permission = ask_permission
         self._boss = boss
         self._calls: dict[str, _Call] = {}
-        self._alarm = Alarm(boss.expired)
-        self._carriers = Carriers()
+        self._timers = CallTimers(boss.expired)
+        self._tasks = EagerTasks()
         self._loop: asyncio.AbstractEventLoop
         self._thread = 0
         self._beside: set[asyncio.Task[None]] = set()
@@ -98,8 +98,8 @@ class CallRunner:
         """Run on this loop, in this thread."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._alarm.open(self._loop)
-        self._carriers.open(self._loop)
+        self._timers.open(self._loop)
+        self._tasks.open(self._loop)
 
     def start(self, run: RunCall) -> None:
         """Run the code of this call."""
@@ -112,7 +112,7 @@ class CallRunner:
             return
         permissions = tool.spec.permissions if run.asks else ()
         call = self._calls[request.id] = _Call(self, request, self._tools.is_on_loop(tool))
-        call.task = self._carriers.start(self._serve(call, code, permissions), request.id)
+        call.task = self._tasks.start(self._serve(call, code, permissions), request.id)
 
     def stop(self, call_id: str) -> None:
         """Nobody waits any more: async code is cancelled, code on a thread is asked to end."""
@@ -126,7 +126,7 @@ class CallRunner:
 
     def watch(self, call_id: str, seconds: float) -> None:
         """Say so when this much time has passed."""
-        self._alarm.set(call_id, seconds)
+        self._timers.set(call_id, seconds)
 
     def ask(self, request: PermissionRequest) -> None:
         """Ask the person, as long as somebody waits for the answer."""
@@ -144,7 +144,7 @@ class CallRunner:
         Nobody hears of these calls: a client that comes back must still know that they were begun.
         """
         self._is_closed = True
-        self._alarm.close()
+        self._timers.close()
         running = (call.task for call in self._calls.values() if call.task is not None)
         tasks: list[asyncio.Task[Any]] = [*running, *self._beside]
         for call in self._calls.values():
@@ -152,7 +152,7 @@ class CallRunner:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._carriers.close()
+        await self._tasks.close()
 
     # One call.
 
@@ -163,8 +163,7 @@ class CallRunner:
             for permission in permissions:
                 await self._require(permission, request)
             value = await (code(request.args, call.context) if call.is_on_loop else self._aside(call, code))
-            given = (request.id, value, self._boss.agreed, self._boss.limits)
-            answer = plain_answer(*given) or await self._answers.frame(*given)
+            answer = await self._answers.frame(request.id, value, self._boss.agreed, self._boss.limits)
         except asyncio.CancelledError:
             if call.is_stopped:
                 raise
@@ -185,7 +184,7 @@ class CallRunner:
 
     def _ended(self, call_id: str, answer: Result | Fault | None) -> None:
         del self._calls[call_id]
-        self._alarm.clear(call_id)
+        self._timers.clear(call_id)
         if not self._is_closed:
             self._boss.finished(call_id, answer)
 
@@ -220,7 +219,7 @@ class CallRunner:
 
     def deadline(self, call_id: str) -> Deadline | None:
         """When it will be given up."""
-        at = self._alarm.ends_at(call_id)
+        at = self._timers.ends_at(call_id)
         return None if at is None else Deadline(time.monotonic() + at - self._loop.time(), "the call's own limit")
 
     # Permissions.

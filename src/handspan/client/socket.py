@@ -1,12 +1,11 @@
 """One WebSocket connection to the gateway: messages in, messages out, with no queue and no task in between.
 
-The library opens it (TLS, proxies, the handshake), answers pings, sends its own, and closes it. A whole text message
-goes past it: straight from the kernel to whoever listens, and straight back. Loads with the first connection.
+The library opens it (TLS, proxies, the handshake), reads and writes frames, answers pings, sends its own and closes it.
+`fast_socket.py` beside it reads and writes whole text messages without the library. Loads with the first connection.
 """
 
 import asyncio
 import contextlib
-import os
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -16,16 +15,14 @@ from websockets.protocol import Event, State
 from websockets.typing import Subprotocol
 
 from handspan.client.faults import NotOpened
-from handspan.wire.plain_frames import Cutter, is_utf8, masked_text
+from handspan.wire.ws import is_utf8
 
 if TYPE_CHECKING:
     import ssl
 
-_LARGEST: Final = 16 * 1024 * 1024
-_BUFFER: Final = 64 * 1024
+LARGEST_MESSAGE: Final = 16 * 1024 * 1024
 _MOST_FRAGMENTS: Final = 4096
 _SECONDS_TO_CLOSE: Final = 2.0
-_END_OF_HEAD: Final = b"\r\n\r\n"
 _DATA: Final = frozenset((Opcode.TEXT, Opcode.BINARY, Opcode.CONT))
 
 
@@ -37,23 +34,18 @@ class Listener(Protocol):
         ...
 
 
-class ClientSocket(ClientConnection, asyncio.BufferedProtocol):
+class ClientSocket(ClientConnection):
     """The library's connection, whose messages go to one listener at once."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.over: asyncio.Future[None] = self.loop.create_future()
         """Done as soon as the listener will hear nothing more; with what it raised, if it did."""
-        self._buffer = memoryview(bytearray(_BUFFER))
         self._listener: Listener | None = None
         self._early: list[bytes] = []
         """What came with the handshake's last bytes, before anybody listened."""
-        self._head = b""
-        """The last bytes of the handshake so far: its end may come in two pieces."""
-        self._cutter = Cutter(_LARGEST)
         self._fragments: list[bytes] = []
         self._is_text = False
-        self._masks: list[bytes] = []
 
     # In.
 
@@ -66,37 +58,8 @@ class ClientSocket(ClientConnection, asyncio.BufferedProtocol):
         if self.protocol.state is not State.OPEN:  # the gateway has said goodbye already
             self._end()
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Where to put the bytes that come. Without it asyncio's own loop maps fresh memory for every read."""
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """So many have come there."""
-        self.data_received(bytes(self._buffer[:nbytes]))
-
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
-        if self.protocol.state is State.CONNECTING:
-            data = self._shake_hands(data)
-            if self.protocol.state is State.CONNECTING:  # refused, or not answered to the end
-                self._read_by_library(data)
-                return
-        for is_message, piece in self._cutter.cut(data):
-            if is_message:
-                self._hear(piece)
-            else:
-                self._read_by_library(piece)
-
-    def _shake_hands(self, data: bytes) -> bytes:
-        """Let the library read the head of the answer; the rest may be frames."""
-        seen = self._head + data
-        end = seen.find(_END_OF_HEAD)
-        size = len(data) if end < 0 else end + len(_END_OF_HEAD) - len(self._head)
-        self._head = seen[-len(_END_OF_HEAD) + 1 :]
-        self._read_by_library(data[:size])
-        return data[size:]
-
-    def _read_by_library(self, data: bytes) -> None:
+        """Let the library read these bytes."""
         super().data_received(data)
         if self.protocol.state in (State.CLOSING, State.CLOSED):
             self._end()
@@ -124,7 +87,7 @@ class ClientSocket(ClientConnection, asyncio.BufferedProtocol):
             self._early.append(message)
         elif self.over.done():
             return
-        elif not message.isascii() and not is_utf8(message):
+        elif not is_utf8(message):
             self._refuse(CloseCode.INVALID_DATA, "text must be UTF-8")
         else:
             try:
@@ -153,8 +116,8 @@ class ClientSocket(ClientConnection, asyncio.BufferedProtocol):
         """Send a message. False: the connection is gone, or going, and nothing was sent."""
         if self.protocol.state is not State.OPEN or self.transport.is_closing():
             return False
-        self._masks = self._masks or _fresh_masks()
-        self.transport.write(masked_text(data, self._masks.pop()))
+        self.protocol.send_text(data)
+        self.send_data()
         return True
 
     async def drained(self) -> None:
@@ -170,8 +133,10 @@ class _Direct(connect):
         return exc
 
 
-async def open_socket(url: str, token: str, is_local: bool, tls: "ssl.SSLContext | None") -> ClientSocket:
-    """A connection that is open; `NotOpened` says why there is none."""
+async def open_socket(
+    url: str, token: str, is_local: bool, tls: "ssl.SSLContext | None", kind: type[ClientSocket] = ClientSocket
+) -> ClientSocket:
+    """Return a connection of this kind that is open. Raises `NotOpened` when it is refused, with the reason."""
     options: dict[str, Any] = {"proxy": None} if is_local else {}
     if tls is not None and url.startswith("wss:"):
         options["ssl"] = tls
@@ -181,9 +146,9 @@ async def open_socket(url: str, token: str, is_local: bool, tls: "ssl.SSLContext
             additional_headers={"Authorization": f"Bearer {token}"} if token else None,
             subprotocols=[Subprotocol("handspan.v1")],
             compression=None,
-            max_size=_LARGEST,
+            max_size=LARGEST_MESSAGE,
             close_timeout=_SECONDS_TO_CLOSE,
-            create_connection=ClientSocket,
+            create_connection=kind,
             **options,
         )
     except InvalidStatus as error:
@@ -193,9 +158,3 @@ async def open_socket(url: str, token: str, is_local: bool, tls: "ssl.SSLContext
         raise NotOpened(str(error) or type(error).__name__) from None
     assert isinstance(socket, ClientSocket)
     return socket
-
-
-def _fresh_masks() -> list[bytes]:
-    """Masks for the next frames (RFC 6455, 5.3): a system call for each would cost more than masking."""
-    random = os.urandom(4 * 64)
-    return [random[at : at + 4] for at in range(0, len(random), 4)]

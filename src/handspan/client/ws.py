@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from handspan.client.faults import GatewayRefused, GatewayUnreachable, NotOpened
 from handspan.core.clean import visible
+from handspan.core.fast import IS_FAST
 
 if TYPE_CHECKING:
     import ssl
@@ -119,11 +120,14 @@ class Link:
 
     async def _once(self, is_patient: bool) -> bool:
         """One link, from its opening to its end; True when the gateway ended it on purpose."""
-        from handspan.client.socket import open_socket  # noqa: PLC0415 - its library loads with the first connection
+        # Their library loads with the first connection.
+        from handspan.client.fast_socket import FastSocket  # noqa: PLC0415 - as above
+        from handspan.client.socket import open_socket  # noqa: PLC0415 - as above
 
         self._ears.opening()
         try:
-            socket = self._socket = await open_socket(self._url(), self._token, self._is_local, self._tls)
+            kind = FastSocket if IS_FAST else ClientSocket
+            socket = self._socket = await open_socket(self._url(), self._token, self._is_local, self._tls, kind)
         except NotOpened as error:
             self._refused(error.status, error.body)
             return self._failed(str(error), is_patient)

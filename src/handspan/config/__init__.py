@@ -5,5 +5,6 @@ Holds:   `settings.py` (every setting as plain data; read it first), `load.py` (
          `setting_types.py` (what a type asks for, and its words in errors); beside them `private_files.py` (files that
          only their owner may read) and `entry_points.py` (what installed packages bring).
 Imports: core. Settings are plain data: the room that needs a policy or an agent makes it of them.
-To add:  a field with type, default and docstring in `settings.py`; file, environment and flags know it then.
+To add:  a field with type, default and docstring in `settings.py`; file, environment and flags know it then,
+         and `make docs` writes it to docs/settings.md.
 """

@@ -3,7 +3,7 @@
 Holds:   `guard.py` (read it first: `NetGuard`, which tools, model adapters and MCP get by constructor), `urls.py` (the
          strict parse), `addresses.py` (the table of special addresses), `policy.py` (the operator's rules), `dial.py`
          (connects to checked addresses only), `exchange.py` (request, response, redirects, errors), `text.py`.
-Imports: core, config. httpx2 and httpcore2 only inside functions (`guard`, `dial`, `exchange`).
+Imports: config, core. httpx2 and httpcore2 only inside functions (`guard`, `dial`, `exchange`).
 To add:  a part that sends requests takes a `NetGuard` and calls `fetch` or `client`; a new special range is one line
          in `addresses.py`.
 """

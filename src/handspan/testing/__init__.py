@@ -4,7 +4,7 @@ Holds:   a gateway in this process (`running_gateway`) or in one of its own that
          devices under full control (`FakeDevice`, `DeviceLogic`); a proxy that breaks connections (`FaultProxy`).
          Models: `Spoken` does what the person's message says (`python -m handspan.testing` serves it);
          `handspan.models.scripted.Scripted` plays a script.
-Imports: everything but the command line.
+Imports: gateway, models, config, core.
 To add:  one file a double, with tests of its own; it must be usable by somebody who has only the wheel.
 """
 

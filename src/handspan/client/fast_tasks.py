@@ -1,65 +1,68 @@
-"""Coroutines that begin at once: their first step does not wait until the loop comes round. Most are over with it.
+"""Tasks whose first step runs at once, not when the loop comes round (a speed trick). Most calls end with that step.
 
-Code runs in a task, as everywhere: `asyncio.timeout` and task groups hold on to the task that they began in. But making
-one costs more than a short call. So a task is there before, which only waits: it lends its name to a coroutine for the
-first step, and goes on with it when the coroutine has to wait. Every coroutine has a context of its own.
+`asyncio.timeout` and task groups hold on to the task that they began in, so each coroutine runs in a task. But making
+one costs more than a short call. So a spare task is there before, and waits. It lends its name to a coroutine for the
+first step, and goes on with the coroutine when that has to wait. Every coroutine has a context of its own.
 """
 
 import asyncio
 import contextvars
 import types
-from asyncio.tasks import (
-    _enter_task,
-    _leave_task,
-)  # made for those who run coroutines: "Extending", in asyncio's manual
+from asyncio.tasks import _enter_task, _leave_task  # for code that runs coroutines: "Extending", in asyncio's manual
 from collections.abc import Coroutine, Generator
 from typing import Any, TypeAlias
+
+from handspan.core.fast import IS_FAST
 
 _Code: TypeAlias = Coroutine[Any, Any, None]
 
 
-class Carriers:
-    """Tasks that wait for something to run."""
+class EagerTasks:
+    """Runs coroutines, each up to where it has to wait, then in a task."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_fast: bool = IS_FAST) -> None:
+        """`is_fast=False`: every coroutine runs in a task of its own from its first step on, as asyncio does it."""
+        self._is_fast = is_fast
         self._loop: asyncio.AbstractEventLoop
-        self._idle: list[_Carrier] = []
+        self._idle: list[_SpareTask] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run on this loop."""
         self._loop = loop
-        self._add()
+        if self._is_fast:
+            self._add()
 
     def start(self, coroutine: _Code, name: str) -> asyncio.Task[None] | None:
-        """Run it up to where it waits; the task in which it goes on, or None when it has ended."""
+        """Run it up to where it waits. Returns the task in which it goes on, or None when it has ended."""
         if not self._idle:
-            self._add()
+            if self._is_fast:
+                self._add()
             return self._loop.create_task(coroutine, name=name)
-        carrier, waits = self._idle.pop(), False
+        spare, waits = self._idle.pop(), False
         try:
-            waits = carrier.begin(coroutine)
+            waits = spare.begin(coroutine)
         finally:
-            if waits or carrier.task.cancelling():  # it may have cancelled the task that it took for its own
+            if waits or spare.task.cancelling():  # it may have cancelled the task that it took for its own
                 self._add()
             else:
-                self._idle.append(carrier)
-        return carrier.task if waits else None
+                self._idle.append(spare)
+        return spare.task if waits else None
 
     async def close(self) -> None:
-        """Let those end that wait for something to run."""
-        for carrier in self._idle:
-            carrier.task.cancel()
+        """End the spare tasks."""
+        for spare in self._idle:
+            spare.task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _add(self) -> None:
-        carrier = _Carrier(self._loop, self._idle)
-        self._tasks.add(carrier.task)
-        carrier.task.add_done_callback(self._tasks.discard)
+        spare = _SpareTask(self._loop, self._idle)
+        self._tasks.add(spare.task)
+        spare.task.add_done_callback(self._tasks.discard)
 
 
-class _Carrier:
-    def __init__(self, loop: asyncio.AbstractEventLoop, idle: "list[_Carrier]") -> None:
+class _SpareTask:
+    def __init__(self, loop: asyncio.AbstractEventLoop, idle: "list[_SpareTask]") -> None:
         self._loop = loop
         self._rest: asyncio.Future[_Rest] = loop.create_future()
         self.task = loop.create_task(self._carry(idle))
@@ -81,7 +84,7 @@ class _Carrier:
         self._rest.set_result(_Rest(coroutine, context, wanted))
         return True
 
-    async def _carry(self, idle: "list[_Carrier]") -> None:
+    async def _carry(self, idle: "list[_SpareTask]") -> None:
         idle.append(self)  # not before: a task that is cancelled before its first step never gets here
         try:
             await self._rest
