@@ -14,7 +14,7 @@ from handspan.core.sources import Broken
 from handspan.core.tool import Handling, Tool, ToolSpec
 from handspan.registry.entry import Entry, ScopedTools
 from handspan.registry.pins import PinnedSpecs, PinPolicy, owner_of
-from handspan.registry.selection import Selection
+from handspan.registry.selection import ToolSelection
 from handspan.registry.toolbox import Toolbox
 
 _BoxKey: TypeAlias = tuple[Agent, str, str, bool, tuple[str, ...] | None]
@@ -53,7 +53,7 @@ class Registry:
         self._no_turn = ScopedTools(Scope("turn"))
         self._by_origin: dict[Origin, dict[tuple[Scope, str], ScopedTools]] = {}
         self._toolboxes: WeakValueDictionary[_BoxKey, Toolbox] = WeakValueDictionary()
-        self._selections: WeakValueDictionary[_SelectionKey, Selection] = WeakValueDictionary()
+        self._selections: WeakValueDictionary[_SelectionKey, ToolSelection] = WeakValueDictionary()
 
     def register(
         self, tool: Tool, origin: Origin = BUILTIN, scope: Scope = GLOBAL, handling: Handling | None = None
@@ -188,12 +188,12 @@ class Registry:
             box = self._toolboxes[key] = Toolbox(turn, scoped, self._selection(agent, who.owner, skill_tools))
         return box
 
-    def _selection(self, agent: Agent, owner: str, skill_tools: tuple[str, ...] | None) -> Selection:
+    def _selection(self, agent: Agent, owner: str, skill_tools: tuple[str, ...] | None) -> ToolSelection:
         key = (agent, owner, skill_tools)
         selection = self._selections.get(key)
         if selection is None:
             scoped = self._tools_in(Scope("owner", owner))
-            selection = Selection(agent, scoped, self._global, self.disabled_by, self.accept, skill_tools)
+            selection = ToolSelection(agent, scoped, self._global, self.disabled_by, self.accept, skill_tools)
             self._selections[key] = selection
         return selection
 

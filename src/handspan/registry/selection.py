@@ -19,7 +19,7 @@ _HIDDEN: Final = "it is internal, and hidden until a skill that is on names it"
 _CHANGED: Final = "its definition is not the one that a person agreed to, and no person has accepted it yet"
 
 
-class Selection:
+class ToolSelection:
     """The tools that one agent may use, among the global ones and those of its owner."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Reason(Struct, frozen=True):
     text: str
 
 
-def refusal(selection: Selection, entry: Entry) -> ToolError:
+def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
     """Return the error for a call of a tool that exists and that this agent can't use."""
     name, agent, pattern = entry.spec.name, selection.agent.name, selection.disabled_by(entry)
     if not selection.names(entry):
@@ -89,7 +89,7 @@ def refusal(selection: Selection, entry: Entry) -> ToolError:
     return ToolError("policy_denied", f"{text} it may change things, and the agent {agent!r} is read-only.")
 
 
-def reasons(selection: Selection, entry: Entry) -> list[Reason]:
+def reasons(selection: ToolSelection, entry: Entry) -> list[Reason]:
     """Return every reason for and against the use of this tool by this agent."""
     name, agent, pattern = entry.spec.name, selection.agent, selection.disabled_by(entry)
     denied = [glob for glob in agent.deny if matches(glob, name)]
@@ -122,7 +122,7 @@ def _skill_reason(globs: Sequence[str], name: str) -> Reason:
     return Reason(False, f"The skills that are on do not name it: {_quote_all(globs)}.")
 
 
-def _definition_reasons(selection: Selection, entry: Entry) -> Iterator[Reason]:
+def _definition_reasons(selection: ToolSelection, entry: Entry) -> Iterator[Reason]:
     """Reasons that only internal, new or changed tools have."""
     if entry.internal and selection.hides(entry):
         yield Reason(False, f"I{_HIDDEN[1:]}.")

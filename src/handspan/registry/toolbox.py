@@ -4,13 +4,13 @@ from handspan.core.errors import ToolError
 from handspan.core.names import did_you_mean
 from handspan.core.tool import ToolSpec
 from handspan.registry.entry import Entry, ScopedTools
-from handspan.registry.selection import Reason, Selection, reasons, refusal
+from handspan.registry.selection import Reason, ToolSelection, reasons, refusal
 
 
 class Toolbox:
     """What one agent may use in one session. Answers are computed on demand and cached until a tool changes."""
 
-    def __init__(self, turn: ScopedTools, session: ScopedTools, selection: Selection) -> None:
+    def __init__(self, turn: ScopedTools, session: ScopedTools, selection: ToolSelection) -> None:
         """`turn` and `session` change often; the selection holds the tools that last longer."""
         self._selection = selection
         self._turn, self._session = turn, session
