@@ -14,8 +14,7 @@ from handspan.bus.memory import MemoryBus
 from handspan.core.agents import Agent
 from handspan.core.bus import CallCompleted
 from handspan.core.calls import CallRecord, ToolFacts
-from handspan.core.context import ToolContext
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, ToolContext
 from handspan.core.principals import Origin, OriginKind
 from handspan.core.questions import Answer
 from handspan.core.records import Recovery

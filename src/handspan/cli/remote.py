@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from handspan.client.address import Address
 from handspan.client.faults import GatewayUnreachable
-from handspan.core.clean import visible
 from handspan.core.errors import HandspanError
+from handspan.core.values import strip_invisible
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -124,7 +124,7 @@ class Remote:
 
     def _said(self, status: int, body: bytes) -> str:
         try:
-            return visible(msgspec.json.decode(body, type=_Refusal).error)
+            return strip_invisible(msgspec.json.decode(body, type=_Refusal).error)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return f"{self.url} answers with HTTP {status}: is it a gateway, and is its path right?"
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.core.clean import visible
+from handspan.core.values import strip_invisible
 
 _COLUMNS: Final = ("id", "name", "scopes", "made", "last seen", "")
 
@@ -25,7 +25,7 @@ class ListedToken(Struct, frozen=True):
 
     def __str__(self) -> str:
         """As sentences name it."""
-        return f"{visible(self.id)} ({named(self.label)})"
+        return f"{strip_invisible(self.id)} ({named(self.label)})"
 
 
 class MadeToken(Struct, frozen=True):
@@ -91,4 +91,4 @@ def _remark(token: ListedToken) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(visible(text).split())
+    return " ".join(strip_invisible(text).split())

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 from handspan.core.fast import IS_FAST
 from handspan.core.fast_ids import draw_id
 from handspan.core.principals import Origin, OriginKind

@@ -1,4 +1,4 @@
-"""What one call may touch. Each call gets its own; tools store nothing of a session."""
+"""What one call may touch, and until when (SPEC E6). Each call gets its own; tools store nothing of a session."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import Final, Protocol, TypeAlias
 from msgspec import Struct
 
 from handspan.core.artifacts import Artifacts
-from handspan.core.deadlines import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.principals import Principal
 from handspan.core.questions import Answer, QuestionAction, QuestionKind, ToolQuestion
@@ -15,6 +14,18 @@ from handspan.core.values import Json, JsonObject
 
 Progress: TypeAlias = Callable[[Json], None]
 """Shows partial output or a state to those who watch the call. Never blocks; any thread may call it."""
+
+
+class Deadline(Struct, frozen=True, gc=False):
+    """A moment on this process's monotonic clock. A wire carries the remaining milliseconds, the store a wall time."""
+
+    at: float
+    whose: str
+    """Whose limit it is, in words for an error: "the tool's own limit", "the caller's deadline"."""
+
+    def later(self, seconds: float) -> "Deadline":
+        """Return this deadline moved by `seconds` that do not count, such as waiting for a person."""
+        return Deadline(self.at + seconds, self.whose)
 
 
 class Person(Protocol):
