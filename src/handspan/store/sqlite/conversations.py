@@ -67,7 +67,7 @@ class StoredConversations:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
-        self._run = leases.own
+        self._lease = leases.own
         self._artifacts = artifacts
         self._clock = clock
         self._new: dict[str, SessionRecord] = {}
@@ -153,7 +153,7 @@ class StoredConversations:
 
         Inside a unit of work the error may come only from the commit; then nothing of the unit is stored.
         """
-        work, unit = partial(_begin_turn, session, owner, self._run, self._clock()), self._database.unit
+        work, unit = partial(_begin_turn, session, owner, self._lease, self._clock()), self._database.unit
         if unit is None:
             return await self._database.write(work)
         known = self._new.get(session) or await self.get(session, owner=owner)
@@ -289,8 +289,8 @@ def set_length(session: str, length: int, connection: sqlite3.Connection) -> Non
     connection.execute(_REWIND, (length, session))
 
 
-def _begin_turn(session: str, owner: str, run: str, now: float, connection: sqlite3.Connection) -> SessionRecord:
-    row = connection.execute(_BEGIN_TURN, (run, now, sanitize(session), sanitize(owner))).fetchone()
+def _begin_turn(session: str, owner: str, lease: str, now: float, connection: sqlite3.Connection) -> SessionRecord:
+    row = connection.execute(_BEGIN_TURN, (lease, now, sanitize(session), sanitize(owner))).fetchone()
     if row is None:
         check_not_running(get_session(session, owner, connection))
     return SessionRecord(*row)

@@ -116,7 +116,7 @@ class Database:
     # Writing.
 
     def write(self, work: Callable[[sqlite3.Connection], _T]) -> asyncio.Future[_T]:
-        """Begin a write. The future has the work's value once it is committed; the write happens without a waiter."""
+        """Begin a write, which happens even if the caller does not wait. The future has its value after the commit."""
         future: asyncio.Future[_T] = self._loop_here().create_future()
         if self._writer is None:
             future.set_exception(self._closed_error())
@@ -135,7 +135,7 @@ class Database:
     def _loop_here(self) -> asyncio.AbstractEventLoop:
         try:
             return asyncio.get_running_loop()
-        except RuntimeError:  # a task is closed after its loop: its write still happens, without a waiter
+        except RuntimeError:  # a task is closed after its loop: its write still happens
             if self._loop is None:
                 raise
             return self._loop

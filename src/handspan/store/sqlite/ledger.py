@@ -70,7 +70,7 @@ class StoredLedger:
     ) -> None:
         self._database = database
         self._leases = leases
-        self._run = leases.own
+        self._lease = leases.own
         self._clock = clock
         self._at_work: dict[str, CallRecord] = {}
         """Calls that run in this process: the database does not have all of these records yet."""
@@ -98,7 +98,7 @@ class StoredLedger:
         work = (
             self._enter(record, "started")
             if before is None
-            else partial(_start, record, self._run, entry_values(record))
+            else partial(_start, record, self._lease, entry_values(record))
         )
         self._submit_unit()
         written = self._database.write(work)
@@ -201,9 +201,11 @@ class StoredLedger:
     # Works of the writer.
 
     def _enter(self, record: CallRecord, state: CallState) -> partial[None]:
-        return partial(_enter, record.id, (*entry_values(record), state, self._run, record.expires_at))
+        """Return the work that enters a new call."""
+        return partial(_enter, record.id, (*entry_values(record), state, self._lease, record.expires_at))
 
     def _finish(self, record: CallRecord, result: ToolResult) -> partial[bool]:
+        """Return the work that stores a result; its value is False if the call has one already."""
         if record.state is None:  # it was refused before it was entered; another call that runs may have its id
             return partial(_enter_done, (*entry_values(record), *outcome_values(record, result)))
         key = (sanitize(record.id), record.at, sanitize(record.owner))
@@ -212,37 +214,41 @@ class StoredLedger:
         return partial(_finish, _FINISH, (record.size, *outcome_values(record, result), *key), key)
 
     def _take_over(self, lost: Set[str], connection: sqlite3.Connection) -> list[CallRecord]:
+        """Give pending calls of lost processes the lease of this one."""
         rows = connection.execute(f"SELECT run, {RECORD} FROM calls WHERE state = 'pending' ORDER BY at, id").fetchall()
-        pending = [(run, decode_record(row)) for run, *row in rows]
+        pending = [(lease, decode_record(row)) for lease, *row in rows]
         taken = [
             record
-            for run, record in pending
-            if record.tool.answered_by == "connection" and (run is None or run == self._run or run in lost)
+            for lease, record in pending
+            if record.tool.answered_by == "connection" and (lease is None or lease == self._lease or lease in lost)
         ]
-        connection.executemany("UPDATE calls SET run = ? WHERE id = ?", [(self._run, record.id) for record in taken])
+        connection.executemany("UPDATE calls SET run = ? WHERE id = ?", [(self._lease, record.id) for record in taken])
         return taken
 
     # What is known before the commit.
 
     async def _load(self, call_id: str) -> CallRecord | None:
+        """Return the record as it is stored, or as it will be after the commit."""
         collected = self._collected.get(call_id)
         if collected is not None:
             return collected
         if call_id in self._entering:
             await asyncio.wait([self._entering[call_id]])
-        row = self._database.read_now(lambda connection: _select(connection, call_id))
+        row = self._database.fetch_one(_FIND, (sanitize(call_id),))
         return None if row is None else decode_record(row)
 
     def _check_unused(self, call_id: str) -> None:
-        # The caller does not wait for the writer, which would refuse: so look here, at a single row.
-        if call_id in self._entering or self._database.read_now(lambda connection: _select(connection, call_id)):
+        """Raise for a used id. The writer checks that, too, but the caller does not wait for it."""
+        if call_id in self._entering or self._database.fetch_one(_FIND, (sanitize(call_id),)):
             raise _used_id_error(call_id)
 
     async def _await_start(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
+        """Wait until the start is stored."""
         await self._await_entry(written, record, before)
         self._at_work[record.id] = record
 
     async def _await_entry(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
+        """Wait until the call is stored; if that fails, give the record its state back."""
         try:
             await written
         except StoreError:
@@ -258,6 +264,7 @@ class StoredLedger:
             _log.error("The start of the call %s was not stored: %s", call_id, error)
 
     def _finish_in(self, unit: UnitOfWork, record: CallRecord, result: ToolResult) -> bool:
+        """Store the result with the unit, which fails if another process was faster."""
         if self._has_collected_result(record.id):
             return False
         work = self._finish(record, result)
@@ -291,11 +298,6 @@ def _needs_no_disk(record: CallRecord) -> bool:
     return record.tool.read_only and not record.tool.outlives
 
 
-def _select(connection: sqlite3.Connection, call_id: str) -> Row | None:
-    row: Row | None = connection.execute(_FIND, (sanitize(call_id),)).fetchone()
-    return row
-
-
 def _owner_filter(owner: str, session: str | None) -> tuple[str, Row]:
     if session is None:
         return "owner = ?", (sanitize(owner),)
@@ -316,9 +318,9 @@ def _enter_done(values: Row, connection: sqlite3.Connection) -> bool:
     return connection.execute(_ENTER_DONE, values).rowcount == 1
 
 
-def _start(record: CallRecord, run: str, values: Row, connection: sqlite3.Connection) -> None:
+def _start(record: CallRecord, lease: str, values: Row, connection: sqlite3.Connection) -> None:
     call_id, tool, arguments, form = values[0], *values[5:8]
-    if connection.execute(_START, (tool, arguments, form, run, record.expires_at, call_id)).rowcount == 0:
+    if connection.execute(_START, (tool, arguments, form, lease, record.expires_at, call_id)).rowcount == 0:
         raise ToolError("busy", f"The call {record.id!r} was started elsewhere, or has its result: look there.")
 
 

@@ -24,7 +24,7 @@ _message: Final = msgspec.json.Decoder(Message)
 
 
 class UnfinishedWork:
-    """Everything that is open, seen in one transaction."""
+    """Everything that is open, seen in one transaction. The column `run` holds the lease of the process at work."""
 
     def __init__(self, connection: sqlite3.Connection, now: float, lost: Set[str]) -> None:
         """`lost`: the leases of processes that are gone (`lost_leases`)."""
@@ -35,10 +35,10 @@ class UnfinishedWork:
     def recover(self) -> Recovery:
         """Close everything that no process works on."""
         interrupted, unknown, repeatable, expired, waiting = [], [], [], [], []
-        for record, run in self._open_calls():
-            failure = self._failure_of(record, run)
+        for record, lease in self._open_calls():
+            failure = self._failure_of(record, lease)
             if failure is None:
-                if record.state != "started" or self._let_wait(record, run):
+                if record.state != "started" or self._let_wait(record, lease):
                     waiting.append(record.id)
                 continue
             self._close(record, failure)
@@ -63,9 +63,9 @@ class UnfinishedWork:
         """Close only the calls that waited too long, and return their ids."""
         late = [
             (record, failure)
-            for record, run in self._open_calls()
+            for record, lease in self._open_calls()
             if record.state != "started"
-            and (failure := self._failure_of(record, run)) is not None
+            and (failure := self._failure_of(record, lease)) is not None
             and failure.code != "interrupted"
         ]
         for record, failure in late:
@@ -73,42 +73,44 @@ class UnfinishedWork:
         return tuple(record.id for record, _ in late)
 
     def _open_calls(self) -> list[tuple[CallRecord, str | None]]:
+        """Return every call without a result, with its lease."""
         rows = self._connection.execute(f"SELECT {RECORD}, run FROM calls WHERE state <> 'done' ORDER BY at, id")
         return [(decode_record(row[:-1]), row[-1]) for row in rows.fetchall()]
 
-    def _is_alive(self, run: str | None) -> bool:
-        return run is not None and run not in self._lost
+    def _is_alive(self, lease: str | None) -> bool:
+        return lease is not None and lease not in self._lost
 
-    def _failure_of(self, record: CallRecord, run: str | None) -> Failure | None:
+    def _failure_of(self, record: CallRecord, lease: str | None) -> Failure | None:
         """Return how this call ends; None if it continues."""
         if record.state == "accepted":
-            return self._failure_of_accepted(record, run)
+            return self._failure_of_accepted(record, lease)
         is_late = record.expires_at is not None and record.expires_at <= self._now
         # Every process has the same clock for a call that waits for its client.
         if record.state == "pending" and record.tool.answered_by == "connection":
             return _too_late(record) if is_late else None
-        if self._is_alive(run):  # that process has its own clock for it
+        if self._is_alive(lease):  # that process has its own clock for it
             return None
         if record.state == "started":
             return None if record.tool.outlives and not is_late else _unknown_outcome(record)
         return _too_late(record) if is_late else None
 
-    def _let_wait(self, record: CallRecord, run: str | None) -> bool:
+    def _let_wait(self, record: CallRecord, lease: str | None) -> bool:
         """Make a started call of a lost process pending: its client may still answer. False if the process lives."""
-        if self._is_alive(run):
+        if self._is_alive(lease):
             return False
         self._connection.execute("UPDATE calls SET state = 'pending' WHERE id = ?", (record.id,))
         return True
 
-    def _failure_of_accepted(self, record: CallRecord, run: str | None) -> Failure | None:
+    def _failure_of_accepted(self, record: CallRecord, lease: str | None) -> Failure | None:
         sql = "SELECT answer IS NULL AND expires_at <= ? FROM questions WHERE call_id = ?"
         late = [row[0] for row in self._connection.execute(sql, (self._now, record.id))]
         if any(late):
             text = f"No person answered in time whether {record.name!r} may run: it did not run."
             return Failure("question_expired", text)
-        return None if late or self._is_alive(run) else _interrupted(record.name)
+        return None if late or self._is_alive(lease) else _interrupted(record.name)
 
     def _close(self, record: CallRecord, failure: Failure) -> None:
+        """End a call with this failure, and its questions with it."""
         sql = "UPDATE calls SET state = 'done', run = NULL, result = ? WHERE id = ?"
         self._connection.execute(sql, (encode_envelope(failure), record.id))
         expire_questions(record.id, self._now, self._connection)
@@ -120,7 +122,7 @@ class UnfinishedWork:
         rows = self._connection.execute(
             "SELECT id, owner, length, run FROM sessions WHERE state = 'running'"
         ).fetchall()
-        return [(session, owner, length) for session, owner, length, run in rows if not self._is_alive(run)]
+        return [(session, owner, length) for session, owner, length, lease in rows if not self._is_alive(lease)]
 
     def _close_turn(self, session: str, owner: str, length: int) -> bool:
         """Add the missing results. Return False if some calls are still open: then the turn waits for them."""
@@ -137,6 +139,7 @@ class UnfinishedWork:
         return not is_waiting
 
     def _last_calls(self, session: str, length: int) -> Iterable[CallPart]:
+        """Return the calls of the last message."""
         sql = "SELECT body FROM messages WHERE session = ? AND seq = ?"
         row = self._connection.execute(sql, (session, length)).fetchone()
         last = None if row is None else _message.decode(row[0])
