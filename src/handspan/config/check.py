@@ -82,6 +82,7 @@ class SettingReader:
         return _INVALID
 
     def _section(self, cls: type[Struct], value: object, key: Key, below: object) -> Any:
+        """Read a section: each key must be one of its fields."""
         if not isinstance(value, Mapping):
             return self._add_error(key, f"must be a table (in JSON an object), not {describe_value(value)}")
         fields, read = fields_of(cls), {}
@@ -101,6 +102,7 @@ class SettingReader:
         return given if given in fields else snake_case(given)
 
     def _map(self, form: SettingForm, value: object, key: Key, below: object) -> Any:
+        """Read a table with free names."""
         if not isinstance(value, Mapping):
             return self._add_error(key, f"must be a table (in JSON an object), not {describe_value(value)}")
         name_kind, item_kind = form.parts
@@ -157,6 +159,7 @@ class SettingReader:
             return self._add_error(key, problem)
 
     def _path(self, value: object, key: Key) -> Any:
+        """Read a path: `~` is the home folder, and relative paths start at the folder of the source."""
         if not isinstance(value, str) or not value.strip() or "\0" in value:
             return self._add_error(key, f"must be a path, not {describe_value(value)}")
         if value == "~" or value.startswith("~/"):

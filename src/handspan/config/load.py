@@ -76,6 +76,7 @@ def _content(file: Path | None, errors: list[str]) -> Mapping[str, Any]:
 def _layers(
     file: Path | None, content: Mapping[str, Any], environ: Mapping[str, str], overrides: Mapping[str, Json]
 ) -> Iterator[_Layer]:
+    """Return the sources of settings, the weakest first."""
     home, here = _home(environ), Path()
     yield _Layer(SettingPlace("default", here, home), _defaults(environ))
     if file is not None:

@@ -101,6 +101,7 @@ class Validator:
         return iter(())
 
     def _describe(self, error: jsonschema_rs.ValidationError, with_hints: bool = True) -> str:
+        """Return one problem as text for a model."""
         where = _path(error.instance_path)
         match error.kind:
             case jsonschema_rs.ValidationErrorKind.Required(property=name):

@@ -102,6 +102,7 @@ class SchemaCost:
         return found
 
     def _check_references(self) -> None:
+        """Resolve every reference that a check can reach: `_resolve` raises for a wrong one."""
         seen: set[int] = set()
         todo: list[Json] = [self._schema]
         while todo:
@@ -152,6 +153,7 @@ def drop_repeated_all_of(schema: JsonObject) -> JsonObject:
 
 
 def _rewrite(value: Json) -> Json:
+    """Return the value with every `allOf` shortened."""
     if isinstance(value, list):
         return [_rewrite(item) for item in value]
     if not isinstance(value, dict):
@@ -169,6 +171,7 @@ def _rewrite(value: Json) -> Json:
 
 
 def _replace_repeats(members: list[Json]) -> Iterator[Json]:
+    """Return the members, with `true` for each one that asks the same as an earlier one."""
     seen: set[bytes] = set()
     for member in members:
         asked = {k: v for k, v in member.items() if k not in _NOTES} if isinstance(member, dict) else member
@@ -178,6 +181,7 @@ def _replace_repeats(members: list[Json]) -> Iterator[Json]:
 
 
 def _follow_pointer(found: Json, pointer: str) -> Json:
+    """Return what a JSON pointer names, or None."""
     for step in pointer.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict):

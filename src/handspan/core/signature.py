@@ -59,6 +59,7 @@ class Signature:
         return values
 
     def _convert(self, arguments: Arguments) -> dict[str, Any]:
+        """Return the arguments as the function's types. Raises `ToolError` (`invalid_arguments`)."""
         from pydantic import ValidationError  # noqa: PLC0415 - heavy, and only needed for functions' own types
 
         try:
@@ -133,6 +134,7 @@ def _bound_keywords(function: AnyFunction) -> list[str]:
 
 
 def _check_parameter(function: str, name: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> None:
+    """Raise `DefinitionError` for a parameter that JSON arguments can't fill."""
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
         raise DefinitionError(
             f"parameter {name!r} of {function!r} can't come from a JSON object: let each parameter have a name"
@@ -156,6 +158,7 @@ def _names_enum_members(hint: Any) -> bool:
 def _adapter_and_schema(
     function: AnyFunction, parameters: dict[str, inspect.Parameter], hints: dict[str, Any]
 ) -> tuple[Any, JsonObject]:
+    """Return pydantic's converter for the parameters, and their JSON Schema."""
     from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415 - heavy: loads with the first function
     from pydantic.json_schema import PydanticJsonSchemaWarning  # noqa: PLC0415 - heavy
 

@@ -96,6 +96,7 @@ class Dialer:
         await asyncio.sleep(seconds)
 
     async def _checked_addresses(self, host: str, port: int, timeout: float | None) -> Sequence[str]:
+        """Return the addresses of this host. Raises `ToolError` if the rules refuse one of them."""
         host = _canonicalize(host)
         self._rules.check_host(host, port)
         literal = address_of(host)

@@ -104,6 +104,7 @@ class NetGuard:
             ) from error
 
     def _transport(self) -> "httpx2.AsyncHTTPTransport":
+        """Return a transport that connects through our dialer only."""
         import httpcore2  # noqa: PLC0415 - loaded with the first request, not with the gateway
         import httpx2  # noqa: PLC0415 - the same
 
@@ -136,6 +137,7 @@ class NetGuard:
 
 
 async def _follow(client: "httpx2.AsyncClient", first: Hop, limits: RequestLimits) -> Fetched:
+    """Send the request, then each redirect, until there is a response."""
     hop = first
     for _ in range(limits.redirects + 1):
         try:

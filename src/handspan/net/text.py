@@ -52,6 +52,7 @@ def decode_text(body: bytes, content_type: str) -> str | None:
 
 
 def _declared_charset(body: bytes, content_type: str) -> str | None:
+    """Return the charset by byte order mark, header or `<meta>`, in this order."""
     for mark, charset in _BOMS:
         if body.startswith(mark):
             return charset

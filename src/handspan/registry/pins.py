@@ -79,6 +79,7 @@ class PinnedSpecs:
         self._store_specs(origin, scope, [spec])
 
     def _store_specs(self, origin: Origin, scope: Scope, specs: Sequence[ToolSpec]) -> None:
+        """Remember these definitions, and write them in the background."""
         owner, source = owner_of(scope), str(origin)
         if specs:
             self._specs.setdefault((owner, source), {}).update((spec.name, spec) for spec in specs)

@@ -264,6 +264,7 @@ class Registry:
             self._changed(owner_of(scope))
 
     def _check_name(self, name: str, origin: Origin) -> None:
+        """Raise for a name that is not valid, or reserved for a built-in tool."""
         if not origin.is_foreign:
             check_own_name(name)
         elif not is_outside_name(name):

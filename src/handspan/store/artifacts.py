@@ -107,6 +107,7 @@ class FolderArtifacts:
             raise StoreError(f"{text} Let this user write the folder {str(self._folder)!r}.") from error
 
     def _forget(self, session: str, owner: str) -> int:
+        """Remove the artifacts of this session of this owner, and return their number."""
         with self._writing:
             found = [record for record in self._records() if (record.owner, record.session) == (owner, session)]
             for record in found:
@@ -134,6 +135,7 @@ class FolderArtifacts:
                 raise
 
     def _write(self, record: _Record, data: bytes) -> None:
+        """Write body and record of an artifact."""
         body = self._folder / record.ref.id
         with self._writing:
             make_private(self._folder)
@@ -159,6 +161,7 @@ class FolderArtifacts:
             raise ToolError("execution_failed", f"The artifact can't be read: {error.strerror or error}.") from error
 
     def _record(self, artifact_id: str, owner: str) -> _Record:
+        """Return the record. Raises `ToolError` if it is missing, damaged, too old or another owner's."""
         if len(artifact_id) != 2 * _ID_BYTES or not set(artifact_id) <= set("0123456789abcdef"):
             raise _missing(artifact_id)
         try:

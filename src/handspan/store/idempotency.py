@@ -35,6 +35,7 @@ class FileIdempotency:
         return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
 
     def _load(self) -> bytes:
+        """Return the secret of the file; the first call makes it. Raises `StoreError`."""
         try:
             secret = read_private(self._file) or self._make_secret()
         except OSError as error:

@@ -82,6 +82,7 @@ def _insert(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
 
 
 def _edit(name: str, agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
+    """Replace the agent. A new name moves its sessions."""
     _get(name, owner, connection)
     if agent.name != name:
         if name == GENERAL.name:

@@ -193,6 +193,7 @@ class Database:
         return row
 
     def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Run the work on a free connection, or on a new one; a connection that failed is closed."""
         if self._writer is None:
             raise self._closed_error()
         try:
@@ -248,6 +249,7 @@ class Database:
         )
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Run the missing steps in one transaction."""
         if self._version(connection) == len(self._migrations):
             return
         connection.execute("BEGIN IMMEDIATE")
@@ -258,6 +260,7 @@ class Database:
         connection.execute("COMMIT")
 
     def _version(self, connection: sqlite3.Connection) -> int:
+        """Return how many steps the database has. Raises `StoreError` if a newer version wrote it."""
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > len(self._migrations):
             raise StoreError(

@@ -62,6 +62,7 @@ def page_query(owner: str, wanted: CallFilter, before: PageCursor, limit: int) -
 
 
 def _terms(wanted: CallFilter) -> list[tuple[str, Row]]:
+    """Return the conditions of the filter, each with its values."""
     terms: list[tuple[str, Row]] = []
     if wanted.session is not None:
         terms.append(("session = ?", (sanitize(wanted.session),)))

@@ -64,6 +64,7 @@ class FileLeases:
                     (self._folder / name).unlink()
 
     def _is_alive(self, holder: str) -> bool:
+        """Whether a process holds the lock of this file."""
         if holder == self.own and self._lock is not None:
             return True
         try:

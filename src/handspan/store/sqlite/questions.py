@@ -67,6 +67,7 @@ class StoredQuestions:
 
 
 def _ask(question: Question, body: bytes, now: float, connection: sqlite3.Connection) -> Answer | None:
+    """Return the stored answer or a rule; else store the question, if it is new."""
     question_id = sanitize(question.id)
     sql = "SELECT answer, expires_at FROM questions WHERE id = ? AND owner = ?"
     asked = connection.execute(sql, (question_id, sanitize(question.owner))).fetchone()
@@ -92,6 +93,7 @@ def _ask(question: Question, body: bytes, now: float, connection: sqlite3.Connec
 
 
 def _answer(question_id: str, answer: Answer, owner: str, now: float, connection: sqlite3.Connection) -> bool:
+    """Store the answer, and a rule if the answer is remembered."""
     sql = f"UPDATE questions SET answer = ?, answered_at = ? WHERE id = ? AND owner = ? AND {_IS_OPEN} RETURNING body"
     answered = connection.execute(sql, (encode(answer), now, question_id, owner, now)).fetchall()
     if not answered:

@@ -108,6 +108,7 @@ def _find_seq(session: SessionRecord, number: int, connection: sqlite3.Connectio
 def _load_entries(
     thread: str, owner: str, offset: int, limit: int | None, connection: sqlite3.Connection
 ) -> list[ThreadEntry]:
+    """Return the entries from `offset` on, and decode only the messages that have them."""
     length = get_session(thread, owner, connection).length
     if offset == 0 and limit is None:
         return list(_entries(thread, 1, length, connection))
@@ -132,6 +133,7 @@ def _entry_counts(thread: str, connection: sqlite3.Connection) -> Iterator[int]:
 
 
 def _entries(thread: str, first: int, last: int, connection: sqlite3.Connection) -> Iterator[ThreadEntry]:
+    """Return the entries of the messages from `first` to `last`."""
     sql = "SELECT seq, number, at, body FROM messages WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"
     calls: tuple[CallPart, ...] = ()
     # One message before the first: a results message needs the calls that it answers.

@@ -79,6 +79,7 @@ class Writer:
         self._thread.join()
 
     def _main(self) -> None:
+        """Run jobs until the queue is closed; then empty the write-ahead log."""
         is_open = True
         while is_open:
             jobs, is_open = self._take_jobs()
@@ -122,6 +123,7 @@ class Writer:
         return outcomes
 
     def _roll_back(self, error: Exception) -> None:
+        """Undo the transaction, and drop a connection that may be broken."""
         if self._connection is None:
             return
         try:
