@@ -78,7 +78,7 @@ def test_a_reference_that_may_mean_two_things_is_refused(keyword: str) -> None:
     twice: JsonObject = {"x": {keyword: name}, "y": {keyword: name, **FOUR}}
     with pytest.raises(DefinitionError, match="'#here' may mean several parts"):
         SchemaCost({**twice, "not": {"$ref": "#here"}})
-    assert SchemaCost(twice).is_within(1)  # as long as nobody refers to them
+    assert SchemaCost(twice).is_within(1)  # as long as no reference names them
 
 
 def test_what_only_looks_like_a_reference_is_none() -> None:

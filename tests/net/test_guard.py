@@ -360,11 +360,11 @@ async def test_an_address_that_can_not_be_reached_is_told() -> None:
 
 
 async def test_an_unknown_host_is_named() -> None:
-    async def nobody(host: str, port: int) -> Sequence[str]:
+    async def no_address(host: str, port: int) -> Sequence[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     assert "cannot resolve host 'nowhere.test'" in await refused(
-        "network_error", "http://nowhere.test/", NetGuard(resolve=nobody)
+        "network_error", "http://nowhere.test/", NetGuard(resolve=no_address)
     )
 
 

@@ -1,4 +1,4 @@
-"""SPEC R4, R7, R8: what a session's toolbox lists is what it can call, and nobody else's tools are in it."""
+"""SPEC R4, R7, R8: what a toolbox lists is what it can call, and it has no tools of other owners or sessions."""
 
 import gc
 import weakref

@@ -99,7 +99,7 @@ async def test_one_that_was_cancelled_on_its_way_in_does_not_end_the_call_that_h
     await asyncio.sleep(0)
     starting.cancel()
     await asyncio.wait([starting], timeout=20)
-    assert other.state == "started"  # as far as anyone could know
+    assert other.state == "started"  # as far as this process can know
     assert await finished(ledger, other, LATE)  # its caller hears this, and nothing is kept
     assert (await known(ledger, record.id)).state == "started"
 
@@ -320,11 +320,11 @@ async def test_a_result_and_its_history_row_are_one_commit(store: Store, state: 
         assert store.ledger.finish(record, DONE) is True
         assert store.ledger.finish(structs.replace(record), LATE) is False
         kept = await soon(store.ledger.find(record.id))
-        assert kept is not None and kept.result == DONE  # whoever asks meanwhile hears the same
+        assert kept is not None and kept.result == DONE  # a reader gets the same meanwhile
         await store.conversations.append(session.id, answers(record.id), owner="ann")
         assert rows_in(state, "SELECT state FROM calls") == [("started",)]
         await store.conversations.end_turn(session.id, owner="ann")
-        assert rows_in(state, "SELECT state FROM calls") == [("done",)]  # whoever has the next turn looks there
+        assert rows_in(state, "SELECT state FROM calls") == [("done",)]  # the next turn looks there
     assert commits_of(store) - before == 1
     assert rows_in(state, "SELECT calls.state, length FROM calls, sessions") == [("done", 3)]
     assert (await known(store.ledger, record.id)).result == DONE

@@ -1,4 +1,4 @@
-"""Calls that outlive their process: whoever was asked may come back with the outcome (ws.md 6.7 i, j; SPEC W8)."""
+"""Calls that outlive their process: the client may come back with the outcome (ws.md 6.7 i, j; SPEC W8)."""
 
 import asyncio
 import os
@@ -220,7 +220,7 @@ class Camera:
 
 @pytest.fixture
 async def house(store: Store, state: Path) -> AsyncIterator[House]:
-    """A house over the store."""
+    """An engine and its parts on the store."""
     house = House(state, ledger=store.ledger, questions=store.questions)
     yield house
     await house.engine.close()

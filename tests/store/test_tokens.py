@@ -35,7 +35,7 @@ async def test_when_a_token_was_seen_is_known_to_the_minute(store: Store, clock:
     assert made == Token("h1", "ann", ("chat", "device"), "phone", clock.now, None, None)
     assert await soon(store.tokens.find("h1")) == made
     first = clock.now
-    await soon(store.tokens.add("h2", owner="ann", scopes=()))  # written behind what nobody waited for
+    await soon(store.tokens.add("h2", owner="ann", scopes=()))  # written after what no caller waited for
     clock.now += 30
     found = await soon(store.tokens.find("h1"))
     assert found is not None and found.last_seen == first

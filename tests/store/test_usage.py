@@ -1,4 +1,4 @@
-"""What replies used: summed, and what nobody said stays unknown (SPEC M6)."""
+"""What replies used, as sums: a count that no reply gave stays unknown (SPEC M6)."""
 
 from typing import Any
 
