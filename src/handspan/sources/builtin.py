@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from handspan.config.settings import Settings, ToolSettings
+from handspan.core.names import matches_any
 from handspan.core.principals import BUILTIN
 from handspan.core.sources import SourceState, SourceStatus
 from handspan.core.tool import Tool
@@ -32,12 +33,16 @@ class BuiltinTools:
         sandbox: Sandbox,
         guard: NetGuard,
         bus: MessageOutlet | None = None,
+        *,
+        only: tuple[str, ...] = ("*",),
     ) -> None:
+        """`only`: globs of the names of those that are wanted."""
         self._registry = registry
         self._settings = settings
         self._sandbox = sandbox
         self._guard = guard
         self._bus = bus
+        self._only = only
         self._workspace: Workspace | None = None
 
     @property
@@ -52,7 +57,8 @@ class BuiltinTools:
             self._settings.workspace, self._sandbox.hidden, self._sandbox.file_owner
         )
         for tool in self._tools(workspace):
-            self._registry.register(tool, BUILTIN)
+            if matches_any(self._only, tool.spec.name):
+                self._registry.register(tool, BUILTIN)
 
     async def close(self) -> None:
         """Take them back."""
