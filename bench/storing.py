@@ -18,7 +18,7 @@ from handspan.core.messages import (
     Usage,
     UserMessage,
 )
-from handspan.store.sqlite.conversations import messages_of
+from handspan.store.sqlite.conversations import load_messages
 from handspan.store.sqlite.store import SqliteStore
 
 SESSIONS = 64
@@ -60,7 +60,7 @@ async def _load_ms(store: SqliteStore, rounds: int = 5) -> float:
 
     def load(connection: sqlite3.Connection) -> float:
         began = time.process_time()
-        assert len(messages_of(session, OWNER, 0, connection)) == LONG
+        assert len(load_messages(session, OWNER, 0, connection)) == LONG
         return (time.process_time() - began) * 1000
 
     best = float("inf")

@@ -17,9 +17,8 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
-from handspan.config.forms import form_of, section_of
+from handspan.config.setting_types import describe_wanted, form_of, section_of
 from handspan.config.settings import Settings
-from handspan.config.words import wanted
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD: Final = """# Settings
@@ -86,7 +85,7 @@ def _type(kind: Any) -> str:
         return "a list of sections" if section_of(form.parts[0]) else f"a list; each {_type(form.parts[0])}"
     if form.base is Path:
         return "a path"
-    return wanted(form)
+    return describe_wanted(form)
 
 
 def _default(field: FieldInfo) -> str:

@@ -11,6 +11,7 @@ KNOWN_TWICE: list[str] = [
     "RunningGateway",
     "Success",
     "Thinking",
+    "ToolSelection",
 ]
 
 KNOWN_OFFENDERS: dict[str, tuple[str, ...]] = {
@@ -20,7 +21,6 @@ KNOWN_OFFENDERS: dict[str, tuple[str, ...]] = {
     "client/memory.py": ("earlier life",),
     "client/running.py": ("boss",),
     "client/ws.py": ("ears",),
-    "core/schema.py": ("house",),
     "engine/builtin_hooks.py": ("house",),
     "gateway/__init__.py": ("house",),
     "gateway/app.py": ("earlier life", "house"),
@@ -42,10 +42,6 @@ KNOWN_OFFENDERS: dict[str, tuple[str, ...]] = {
     "gateway/sessions/answered_calls.py": ("AnsweredCalls",),
     "models/scripted.py": ("house",),
     "models/schema/lowering.py": ("Kept",),
-    "registry/registry.py": ("shelf",),
-    "registry/selection.py": ("shelf",),
-    "registry/shelf.py": ("shelf",),
-    "registry/toolbox.py": ("shelf",),
     "sources/builtin.py": ("house",),
     "sources/graph.py": ("interned",),
     "sources/offers.py": ("interned",),

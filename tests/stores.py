@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from handspan.core.store import KeptArtifacts, Store
-from handspan.store.artifacts import Bounds, FolderArtifacts
+from handspan.core.store import ArtifactStore, Store
+from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.store import SqliteStore
 
@@ -20,7 +20,7 @@ CHOSEN: Final = "HANDSPAN_TEST_BACKEND"
 
 def open_store(
     folder: Path,
-    artifacts: KeptArtifacts | None = None,
+    artifacts: ArtifactStore | None = None,
     clock: Callable[[], float] = time.time,
     journal_days: float | None = None,
 ) -> Store:
@@ -30,9 +30,9 @@ def open_store(
     return SqliteStore(folder, artifacts, clock, journal_days)
 
 
-def open_artifacts(folder: Path, bounds: Bounds | None = None) -> FolderArtifacts:
+def open_artifacts(folder: Path, limits: ArtifactLimits | None = None) -> FolderArtifacts:
     """Artifacts in this folder."""
-    return FolderArtifacts(folder, bounds)
+    return FolderArtifacts(folder, limits)
 
 
 def database_of(store: Store | None) -> Database:

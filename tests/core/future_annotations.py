@@ -25,7 +25,7 @@ class Place(BaseModel):
 
 def weather(place: Place, ctx: ToolContext, unit: Annotated[Unit, "of the answer"] = Unit.METRIC) -> Decimal:
     """Tell the weather."""
-    return [place, unit, ctx.call_id]  # type: ignore[return-value] # what it returns is nobody's business here
+    return [place, unit, ctx.call_id]  # type: ignore[return-value] # what it returns does not matter here
 
 
 def price(amount: Decimal) -> str:

@@ -36,7 +36,7 @@ def test_a_foreign_tool_that_says_nothing_counts_as_destructive_and_not_read_onl
     assert UNKNOWN_EFFECTS.destructive and not UNKNOWN_EFFECTS.read_only
 
 
-def test_everybodys_agent_may_use_all_tools_and_asks_nobody() -> None:
+def test_the_built_in_agent_may_use_all_tools_and_asks_no_person() -> None:
     assert (GENERAL.tools, GENERAL.deny, GENERAL.mode) == (None, (), "automatic")
 
 

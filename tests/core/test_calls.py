@@ -83,7 +83,7 @@ def test_another_process_draws_other_ids() -> None:
         ("browser", "request"),
     ],
 )
-def test_a_record_of_an_earlier_version_tells_by_its_origin_who_answers(
+def test_a_record_of_an_earlier_version_tells_by_its_origin_what_answers_it(
     kind: OriginKind, answered_by: AnsweredBy
 ) -> None:
     stored = f'{{"origin":{{"kind":"{kind}","name":"x","connection":"c"}},"version":"1","read_only":true}}'

@@ -17,9 +17,9 @@ from handspan.core.messages import (
     UnpairedCalls,
     Usage,
     UserMessage,
-    as_one,
     check_all,
     check_next,
+    merge_replies,
 )
 
 SAID = UserMessage((Text("hello"),))
@@ -85,11 +85,11 @@ def test_two_replies_as_one_have_all_parts_and_end_like_the_second() -> None:
     native = Native("anthropic", "m1", [])
     first = AssistantMessage((Thinking("hm"), Text("one")), "length", "m1", Usage(1, 2), native)
     second = AssistantMessage((Text("two"), CallPart("c1", "double", "{}")), "calls", "m2", Usage(3, 4), native)
-    assert as_one(first, second) == AssistantMessage((*first.parts, *second.parts), "calls", "m2")
+    assert merge_replies(first, second) == AssistantMessage((*first.parts, *second.parts), "calls", "m2")
 
 
 @pytest.mark.parametrize(
     ("last", "coming"), [(None, REPLIED), (SAID, REPLIED), (REPLIED, SAID), (CALLED, REPLIED), (CALLED, ANSWERED)]
 )
 def test_nothing_else_becomes_one(last: Message | None, coming: Message) -> None:
-    assert as_one(last, coming) is None
+    assert merge_replies(last, coming) is None

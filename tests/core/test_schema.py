@@ -59,7 +59,7 @@ def told(schema: JsonObject, arguments: Json) -> list[str]:
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """A real server that nobody should ever call."""
+    """A real server that must never get a request."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         yield server

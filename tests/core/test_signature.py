@@ -100,7 +100,7 @@ def call(function: AnyFunction, arguments: JsonObject, ctx: ToolContext) -> Any:
     """What the function returns when a model calls it: the schema first, then the function with its own types."""
     signature = Signature(function)
     Validator(signature.schema).check(arguments)
-    return function(**(arguments if signature.is_plain else signature.bind(arguments, ctx)))
+    return function(**(arguments if signature.is_json_only else signature.bind(arguments, ctx)))
 
 
 # Functions that can't be described.
@@ -610,7 +610,7 @@ def test_only_what_is_its_own_json_form_is_handed_over_without_a_look(hint: Any,
         return x
 
     take.__annotations__ = {"x": hint}
-    assert Signature(take).is_plain is plain
+    assert Signature(take).is_json_only is plain
 
 
 def test_reading_a_signature_leaves_the_function_as_it_was() -> None:

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
-from handspan.core.context import Progress, no_progress
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, Progress, no_progress
 from handspan.core.function_tool import tool
 from handspan.core.principals import BUILTIN, OPERATOR, Origin, Principal
 from handspan.core.results import Failure, Pending, Success, ToolResult

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from handspan.core.agents import Agent
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 from handspan.core.function_tool import tool
 from handspan.core.principals import BUILTIN, Origin, Principal
 from handspan.core.questions import Answer, Question

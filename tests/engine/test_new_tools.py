@@ -61,5 +61,5 @@ async def test_a_changed_one_is_refused_and_nobody_is_asked(make_house: MakeHous
     house = offered(make_house, person)
     house.registry.replace(GIT, [tool(name="git_log", description="Another.")(git_log)], pins="blocks")
     refused = await house.failure("git_log")
-    assert refused.code == "tool_not_available" and "nobody has accepted it yet" in refused.message
+    assert refused.code == "tool_not_available" and "no person has accepted it yet" in refused.message
     assert person.asked == []

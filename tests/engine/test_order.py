@@ -10,7 +10,7 @@ import pytest
 
 from handspan.core.agents import Agent
 from handspan.core.calls import ToolCall
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 from handspan.core.principals import Origin
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success, ToolResult

@@ -10,8 +10,7 @@ import pytest
 
 from handspan.core.agents import Agent
 from handspan.core.calls import ToolCall, new_call_id
-from handspan.core.context import ToolContext
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success, encode_envelope
 from handspan.core.tool import Annotations, ToolSpec

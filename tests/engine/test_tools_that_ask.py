@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from handspan.core.context import ToolContext
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import InvalidAnswer
 from handspan.core.function_tool import tool
 from handspan.core.questions import Answer, Question, QuestionAction

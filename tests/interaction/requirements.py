@@ -67,7 +67,7 @@ REQUIREMENTS: Final = {
         (
             "registry/test_registry.py::test_register_refuses_a_taken_name_and_names_its_holder",
             "registry/test_registry.py::test_a_builtin_name_is_reserved_in_every_scope_for_everybody",
-            "registry/test_registry.py::test_an_origin_replaces_nobody_elses_tool_even_on_another_connection_of_the_same_session",
+            "registry/test_registry.py::test_an_origin_replaces_only_its_own_tool_even_on_another_connection_of_the_same_session",
             "registry/test_registry.py::test_unregister_by_source_takes_all_of_that_origin_and_nothing_else",
         ),
     ),
@@ -232,7 +232,7 @@ REQUIREMENTS: Final = {
     "P6": Requirement(
         "One question for all kinds: permission, approval, input, login, trust; a valid value; a call or none.",
         (
-            "core/test_asking.py::test_a_value_that_does_not_fit_is_refused_in_words",
+            "core/test_question_checks.py::test_a_value_that_does_not_fit_is_refused_in_words",
             "engine/test_tools_that_ask.py::test_the_answer_with_its_value_reaches_the_tool",
             "store/test_questions.py::test_a_question_without_a_call_survives_a_restart_and_is_answered_once",
             "gateway/rest/test_questions.py::test_a_question_for_a_value_shows_its_schema_and_takes_only_what_fits",
@@ -329,7 +329,7 @@ REQUIREMENTS: Final = {
     "M6": Requirement(
         "Usage and cost; unknown stays unknown.",
         (
-            "store/test_usage.py::test_what_nobody_said_is_unknown_and_never_0",
+            "store/test_usage.py::test_what_no_reply_said_is_unknown_and_never_0",
             "models/test_prices.py::test_cost_is_unknown_when_anything_it_needs_is",
         ),
     ),
@@ -499,7 +499,7 @@ REQUIREMENTS: Final = {
         (
             "gateway/graph/test_ownership.py::test_while_the_run_is_at_work_nobody_else_has_its_tools",
             "gateway/graph/test_runs.py::test_another_client_in_the_same_thread_does_not_have_them",
-            "gateway/graph/test_runs.py::test_nobody_else_can_answer",
+            "gateway/graph/test_runs.py::test_another_owner_can_not_answer",
         ),
     ),
     "C2": Requirement(

@@ -3,7 +3,7 @@
 import pytest
 
 from handspan.core.errors import ToolError
-from handspan.net.exchange import Headers, Hop, checked_headers, checked_method
+from handspan.net.exchange import Headers, Hop, check_headers, check_method
 from handspan.net.urls import parse_url
 
 HERE = parse_url("https://example.com/a")
@@ -42,26 +42,26 @@ SECRETS: Headers = (
 )
 def test_a_header_that_could_change_the_request_itself_is_refused(name: str, value: str) -> None:
     with pytest.raises(ToolError) as raised:
-        checked_headers(((name, value),))
+        check_headers(((name, value),))
     assert raised.value.code == "invalid_arguments"
 
 
 def test_ordinary_headers_pass() -> None:
     headers = (("Authorization", "Bearer x"), ("X-Title", " Zürich "), ("Accept", "a/b, c/d;q=0.1"), ("x_y", ""))
-    assert checked_headers(headers)[1] == ("X-Title", "Zürich")
-    assert len(checked_headers(headers)) == 4
+    assert check_headers(headers)[1] == ("X-Title", "Zürich")
+    assert len(check_headers(headers)) == 4
 
 
 @pytest.mark.parametrize("method", ["GET / HTTP/1.1\r\nX: y", "get", "CONNECT", "TRACE", "", "G E T"])
 def test_a_method_that_is_not_sent_is_refused_with_those_that_are(method: str) -> None:
     with pytest.raises(ToolError, match="POST") as raised:
-        checked_method(method)
+        check_method(method)
     assert raised.value.code == "invalid_arguments"
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE"])
 def test_a_usual_method_passes(method: str) -> None:
-    assert checked_method(method) == method
+    assert check_method(method) == method
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_usual_method_passes(method: str) -> None:
     ],
 )
 def test_a_redirect_changes_the_method_as_browsers_do(method: str, status: int, becomes: str, keeps_body: bool) -> None:
-    hop = Hop(HERE, method, SECRETS, b"body").redirected(status, "/b")
+    hop = Hop(HERE, method, SECRETS, b"body").redirect(status, "/b")
     assert hop.method == becomes
     assert bool(hop.body) is keeps_body
     assert any(name == "Content-Type" for name, _ in hop.headers) is keeps_body
@@ -92,7 +92,7 @@ def test_a_redirect_changes_the_method_as_browsers_do(method: str, status: int, 
     ["https://other.example/", "http://example.com/", "https://example.com:444/", "https://sub.example.com/"],
 )
 def test_secrets_stay_with_the_origin_that_they_were_meant_for(location: str) -> None:
-    hop = Hop(HERE, "GET", SECRETS, b"").redirected(302, location)
+    hop = Hop(HERE, "GET", SECRETS, b"").redirect(302, location)
     assert "s3cret" not in repr(hop.headers)
     assert ("Accept", "text/plain") in hop.headers
-    assert "s3cret" not in repr(hop.redirected(302, str(HERE)).headers)
+    assert "s3cret" not in repr(hop.redirect(302, str(HERE)).headers)

@@ -360,11 +360,11 @@ async def test_an_address_that_can_not_be_reached_is_told() -> None:
 
 
 async def test_an_unknown_host_is_named() -> None:
-    async def nobody(host: str, port: int) -> Sequence[str]:
+    async def no_address(host: str, port: int) -> Sequence[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     assert "cannot resolve host 'nowhere.test'" in await refused(
-        "network_error", "http://nowhere.test/", NetGuard(resolve=nobody)
+        "network_error", "http://nowhere.test/", NetGuard(resolve=no_address)
     )
 
 
@@ -481,17 +481,17 @@ async def test_a_cookie_of_a_redirect_goes_back_to_its_own_host_only() -> None:
 
 async def test_a_trusted_url_may_be_private_with_its_port_and_nothing_else() -> None:
     async with Site({"/": response(b"ok")}) as site, Site({"/": response(b"no")}) as other:
-        guard = NetGuard(UrlPolicy(), resolve=all_at_home).trusting(site.url(host="search.test"))
+        guard = NetGuard(UrlPolicy(), resolve=all_at_home).trust(site.url(host="search.test"))
         assert (await guard.fetch(OutgoingRequest(site.url(host="search.test")))).body == b"ok"
         for url in (other.url(host="search.test"), site.url(), site.url(host="else.test")):
             await refused("policy_denied", url, guard)
-        assert NetGuard().trusting("http://[::1]:8080/") is not None
+        assert NetGuard().trust("http://[::1]:8080/") is not None
 
 
 async def test_a_narrowed_guard_reaches_its_hosts_only_also_by_redirect() -> None:
     async with Site({}) as site:
         site.routes = {"/": redirect(site.url(host="site.test"))}
-        guard = open_guard().narrowed_to(("127.0.0.1",), "tools.x.hosts")
+        guard = open_guard().restrict_to(("127.0.0.1",), "tools.x.hosts")
         message = await refused("policy_denied", site.url(), guard)
         assert "tools.x.hosts" in message
         assert len(site.seen) == 1

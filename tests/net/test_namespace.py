@@ -12,7 +12,7 @@ import pytest
 PROGRAM = r"""
 import asyncio, json, socket
 from handspan.core.errors import ToolError
-from handspan.net.exchange import Limits, OutgoingRequest
+from handspan.net.exchange import OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 
 dialled = []
@@ -29,7 +29,7 @@ async def answer(reader, writer):
 async def outcome(url):
     dialled.clear()
     try:
-        await NetGuard().fetch(OutgoingRequest(url), Limits(seconds=10))
+        await NetGuard().fetch(OutgoingRequest(url), RequestLimits(seconds=10))
         said = "ok"
     except ToolError as error:
         said = error.code

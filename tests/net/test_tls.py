@@ -58,7 +58,7 @@ async def refusal(guard: NetGuard, url: str) -> str:
     return raised.value.message
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Certificate) -> None:
+async def test_a_certificate_without_a_trusted_issuer_is_refused(certificate: Certificate) -> None:
     async with Site({"/": response(b"secret")}, tls=certificate.server) as site:
         message = await refusal(NetGuard(POLICY, resolve=at_home), site.url(host="site.test"))
         assert "TLS" in message

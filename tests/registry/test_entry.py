@@ -87,7 +87,7 @@ def test_permissions_of_builtins_count_as_granted_and_devices_ask_themselves() -
     assert entry_of(AsksItself("where", permissions=wants), PHONE).permissions_to_ask == ()
 
 
-def test_an_entry_knows_what_the_journal_needs_and_shows_who_it_is() -> None:
+def test_an_entry_knows_what_the_journal_needs_and_shows_its_name() -> None:
     found = Entry(Thing("camera", version="2.0.0", annotations=READ_ONLY), PHONE, FOR_ADA, {})
     assert (found.facts.origin, found.facts.version, found.facts.read_only) == (PHONE, "2.0.0", True)
     assert repr(found) == "<camera of device(phone) for owner 'ada'>"

@@ -31,7 +31,7 @@ def test_no_agent_sees_or_calls_them_even_if_its_own_list_names_them(registry: R
     assert refusal.message == (
         "Tool 'git__log' is not available: it is internal, and hidden until a skill that is on names it."
     )
-    assert [reason.text for reason in box.why("git__log") if not reason.ok] == [
+    assert [reason.text for reason in box.explain("git__log") if not reason.ok] == [
         "It is internal, and hidden until a skill that is on names it."
     ]
     assert len(registry) == 3, "they are listed"
@@ -40,14 +40,14 @@ def test_no_agent_sees_or_calls_them_even_if_its_own_list_names_them(registry: R
 def test_a_skill_shows_those_that_its_globs_match(registry: Registry) -> None:
     box = registry.toolbox(GENERAL, ADA, skill_tools=("git__l*",))
     assert names(box) == ["git__log"] and box.find("git__log") is not None
-    assert all(reason.ok for reason in box.why("git__log"))
-    assert {reason.text for reason in box.why("git__log")} >= {
+    assert all(reason.ok for reason in box.explain("git__log"))
+    assert {reason.text for reason in box.explain("git__log")} >= {
         "A skill that is on names it.",
         "It is internal, and a skill that is on shows it.",
     }
     for hidden in ("git__push", "read_file"):
         assert box.find(hidden) is None and box.refusal(hidden).code == "tool_not_available"
-        assert "The skills that are on do not name it: 'git__l*'." in [one.text for one in box.why(hidden)]
+        assert "The skills that are on do not name it: 'git__l*'." in [one.text for one in box.explain(hidden)]
     assert names(registry.toolbox(GENERAL, ADA)) == ["read_file"], "elsewhere nothing has changed"
 
 

@@ -6,8 +6,8 @@ from handspan.core.agents import GENERAL
 from handspan.core.principals import GLOBAL
 from handspan.registry.entry import Entry
 from handspan.registry.pins import PinnedSpecs, PinPolicy
-from handspan.registry.reasons import Reason
 from handspan.registry.registry import Registry
+from handspan.registry.selection import Reason
 from tests.registry.things import ADA, FOR_ADA, FOR_BOB, GIT, PHONE, Thing
 
 
@@ -25,7 +25,7 @@ def entry_of(registry: Registry, name: str) -> Entry:
 
 def reason(registry: Registry, name: str) -> Reason:
     """The last reason that is given, which is about the definition."""
-    return registry.toolbox(GENERAL, ADA).why(name)[-1]
+    return registry.toolbox(GENERAL, ADA).explain(name)[-1]
 
 
 @pytest.fixture

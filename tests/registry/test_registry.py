@@ -104,7 +104,7 @@ def test_names_from_outside_may_be_anything_that_every_model_takes(registry: Reg
 
 
 @pytest.mark.parametrize("kind", ["owner", "session"])
-def test_a_scope_for_nobody_is_refused(registry: Registry, kind: str) -> None:
+def test_a_scope_without_an_id_is_refused(registry: Registry, kind: str) -> None:
     with pytest.raises(DefinitionError, match=f"has no {kind} to be for"):
         registry.register(Thing("camera"), CHAT, Scope(kind))  # type: ignore[arg-type] # both are kinds
 
@@ -122,7 +122,7 @@ def test_an_origin_replaces_its_own_tool(registry: Registry) -> None:
     assert len(registry) == 3
 
 
-def test_an_origin_replaces_nobody_elses_tool_even_on_another_connection_of_the_same_session(
+def test_an_origin_replaces_only_its_own_tool_even_on_another_connection_of_the_same_session(
     registry: Registry,
 ) -> None:
     kept = registry.register(Thing("camera"), CHAT, IN_ONE)

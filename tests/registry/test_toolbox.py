@@ -1,4 +1,4 @@
-"""SPEC R4, R7, R8: what a session's toolbox lists is what it can call, and nobody else's tools are in it."""
+"""SPEC R4, R7, R8: what a toolbox lists is what it can call, and it has no tools of other owners or sessions."""
 
 import gc
 import weakref
@@ -14,9 +14,9 @@ from handspan.core.errors import ErrorCode, NameTaken
 from handspan.core.names import matches
 from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
 from handspan.core.tool import NO_CLAIMS, READ_ONLY
-from handspan.registry.reasons import Reason
+from handspan.registry.entry import ScopedTools
 from handspan.registry.registry import Registry
-from handspan.registry.shelf import Shelf
+from handspan.registry.selection import Reason
 from handspan.registry.toolbox import Toolbox
 from tests.registry.things import (
     ADA,
@@ -62,7 +62,7 @@ def refusal(box: Toolbox, name: str) -> tuple[ErrorCode, str]:
 # Whose tools.
 
 
-def test_nobody_sees_the_tools_of_another_owner_or_session(registry: Registry) -> None:
+def test_tools_of_another_owner_or_session_are_not_seen(registry: Registry) -> None:
     common = ["git__log", "read_file", "spawn", "write_file"]
     assert names(registry.toolbox(GENERAL, ADA, "one")) == sorted([*common, "phone__camera", "torch"])
     assert names(registry.toolbox(GENERAL, ADA, "two")) == sorted([*common, "phone__camera"])
@@ -184,7 +184,7 @@ def test_whatever_a_model_calls_a_tool_the_refusal_is_one_short_line(registry: R
     code, message = refusal(registry.toolbox(GENERAL, ADA), name)
     assert code == "tool_not_found" and len(message) < 200 and "\n" not in message
     assert message.encode()
-    assert len(registry.toolbox(GENERAL, ADA).why(name)[0].text) < 200
+    assert len(registry.toolbox(GENERAL, ADA).explain(name)[0].text) < 200
 
 
 def test_names_that_a_model_invents_without_end_are_not_kept(registry: Registry) -> None:
@@ -201,7 +201,7 @@ def test_names_that_a_model_invents_without_end_are_not_kept(registry: Registry)
 def test_why_names_every_reason(registry: Registry) -> None:
     registry.disable("s*")
     box = registry.toolbox(Agent("picky", ("read_*", "git__*"), ("*awn", "spaw?"), "read_only"), ADA)
-    assert [(reason.ok, reason.text) for reason in box.why("spawn")] == [
+    assert [(reason.ok, reason.text) for reason in box.explain("spawn")] == [
         (True, "It exists: builtin, scope global, version 1.0.0."),
         (False, "The tool list of the agent 'picky' does not name it: 'read_*', 'git__*'."),
         (False, "The agent's deny list names it: '*awn', 'spaw?'."),
@@ -211,7 +211,7 @@ def test_why_names_every_reason(registry: Registry) -> None:
 
 
 def test_why_says_yes_when_nothing_is_in_the_way(registry: Registry) -> None:
-    reasons = registry.toolbox(Agent("reader", ("read_*",), mode="read_only"), ADA).why("read_file")
+    reasons = registry.toolbox(Agent("reader", ("read_*",), mode="read_only"), ADA).explain("read_file")
     assert all(reason.ok for reason in reasons)
     assert [reason.text for reason in reasons[1:]] == [
         "The tool list of the agent 'reader' names it.",
@@ -219,24 +219,24 @@ def test_why_says_yes_when_nothing_is_in_the_way(registry: Registry) -> None:
         "It is switched on.",
         "Mode 'read_only' permits it.",
     ]
-    assert registry.toolbox(GENERAL, ADA).why("phone__camera")[:2] == [
+    assert registry.toolbox(GENERAL, ADA).explain("phone__camera")[:2] == [
         Reason(True, "It exists: device(phone), scope owner 'ada', version 1.0.0."),
         Reason(True, "The agent 'General' may use all tools."),
     ]
 
 
 def test_why_of_a_tool_that_is_not_there_names_the_near_ones_of_this_session_only(registry: Registry) -> None:
-    (reason,) = registry.toolbox(GENERAL, ADA).why("phone_camera")
+    (reason,) = registry.toolbox(GENERAL, ADA).explain("phone_camera")
     assert (reason.ok, reason.text) == (
         False,
         "There is no tool 'phone_camera' in any scope of this session. Did you mean 'phone__camera'?",
     )
-    (reason,) = registry.toolbox(GENERAL, BOB).why("phone_camera")
+    (reason,) = registry.toolbox(GENERAL, BOB).explain("phone_camera")
     assert "phone__camera" not in reason.text
 
 
 def test_an_empty_tool_list_is_said_to_be_empty(registry: Registry) -> None:
-    assert registry.toolbox(Agent("idle", ()), ADA).why("spawn")[1].text == (
+    assert registry.toolbox(Agent("idle", ()), ADA).explain("spawn")[1].text == (
         "The tool list of the agent 'idle' does not name it: it is empty."
     )
 
@@ -244,28 +244,28 @@ def test_an_empty_tool_list_is_said_to_be_empty(registry: Registry) -> None:
 # Freed.
 
 
-def shelves_of(scope: Scope) -> int:
+def scoped_tools_of(scope: Scope) -> int:
     gc.collect()
-    return sum(isinstance(thing, Shelf) and thing.scope == scope for thing in gc.get_objects())
+    return sum(isinstance(thing, ScopedTools) and thing.scope == scope for thing in gc.get_objects())
 
 
-def test_a_toolbox_that_nobody_holds_is_freed_with_its_empty_shelves(registry: Registry) -> None:
+def test_a_toolbox_without_references_is_freed_with_its_empty_scopes(registry: Registry) -> None:
     scope = Scope("session", "short-lived")
     box = registry.toolbox(GENERAL, Principal("passer-by"), scope.id)
-    assert names(box) and shelves_of(scope) == 1
+    assert names(box) and scoped_tools_of(scope) == 1
     gone = weakref.ref(box)
     del box
     gc.collect()
-    assert gone() is None and shelves_of(scope) == 0
+    assert gone() is None and scoped_tools_of(scope) == 0
 
 
-def test_a_shelf_with_tools_stays_and_one_that_was_emptied_goes(registry: Registry) -> None:
+def test_a_scope_with_tools_stays_and_an_emptied_one_is_freed(registry: Registry) -> None:
     scope = Scope("session", "short-lived")
     registry.register(Thing("camera"), CHAT, scope)
-    assert shelves_of(scope) == 1
+    assert scoped_tools_of(scope) == 1
     assert registry.toolbox(GENERAL, ADA, scope.id).find("camera") is not None
     registry.unregister_by_source(CHAT)
-    assert shelves_of(scope) == 0
+    assert scoped_tools_of(scope) == 0
 
 
 def test_a_toolbox_keeps_up_with_a_session_whose_tools_went_and_came_again(registry: Registry) -> None:
@@ -364,7 +364,7 @@ class Changes(RuleBasedStateMachine):
             listed = {spec.name for spec in box.specs()}
             assert listed == {name for name, entry in found.items() if entry is not None}
             assert {name: entry.origin for name, entry in found.items() if entry} == self._expected(watcher)
-            assert all(all(reason.ok for reason in box.why(name)) == (name in listed) for name in NAMES)
+            assert all(all(reason.ok for reason in box.explain(name)) == (name in listed) for name in NAMES)
 
     @invariant()
     def the_registry_holds_exactly_what_was_kept(self) -> None:
@@ -409,6 +409,6 @@ def test_what_is_for_a_sessions_turns_is_seen_there_and_nowhere_else() -> None:
         found = box.find("weather")
         assert found is not None and found.origin == PLUGIN
         assert box.find("look") is None
-        assert not box.why("look")[0].ok
+        assert not box.explain("look")[0].ok
     registry.unregister_by_source(TAB)
     assert [spec.name for spec in inside.specs()] == ["weather"]

@@ -11,7 +11,7 @@ import pytest
 
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 from handspan.core.principals import OPERATOR, Origin, Scope
 from handspan.core.results import Failure, Success
 from handspan.core.tool import UNKNOWN_EFFECTS

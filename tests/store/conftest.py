@@ -28,7 +28,7 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def clock() -> Clock:
-    """A clock that stands still until somebody moves it."""
+    """A clock that stands still until a test moves it."""
     return Clock()
 
 

@@ -35,7 +35,7 @@ async def test_the_built_in_agent_can_be_edited_by_each_for_themselves(store: St
     assert await soon(store.agents.find("Clerk", owner="bob")) is None
 
 
-async def test_an_agent_of_somebody_else_is_not_there(store: Store) -> None:
+async def test_an_agent_of_another_owner_is_not_found(store: Store) -> None:
     await soon(store.agents.create(CLERK, owner="ann"))
     for attempt in (
         store.agents.clone("Clerk", "Copy", owner="bob"),
@@ -49,7 +49,7 @@ async def test_an_agent_of_somebody_else_is_not_there(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " Clerk", "a\nb", "x" * 101, "\ud800"])
-async def test_a_name_that_nobody_could_type_is_refused(store: Store, name: str) -> None:
+async def test_a_name_that_a_person_can_not_type_is_refused(store: Store, name: str) -> None:
     with pytest.raises(ToolError, match="can't be an agent's name"):
         await soon(store.agents.create(Agent(name), owner="ann"))
 

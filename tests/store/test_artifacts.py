@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from handspan.core.errors import ToolError
-from handspan.core.store import KeptArtifacts, Store
+from handspan.core.store import ArtifactStore, Store
 from tests.stores import open_store
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def artifacts(store: Store) -> KeptArtifacts:
+def artifacts(store: Store) -> ArtifactStore:
     return store.artifacts
 
 
-async def refusal(artifacts: KeptArtifacts, artifact_id: str, hide: str = "", show: str = "") -> str:
+async def refusal(artifacts: ArtifactStore, artifact_id: str, hide: str = "", show: str = "") -> str:
     with pytest.raises(ToolError) as refused:
         await artifacts.read(artifact_id, owner="ann")
     assert refused.value.code == "file_not_found"
@@ -31,7 +31,7 @@ async def pieces_of(*pieces: bytes, then: BaseException | None = None) -> AsyncI
         raise then
 
 
-async def test_another_owner_gets_the_same_words_as_for_an_artifact_that_never_was(artifacts: KeptArtifacts) -> None:
+async def test_another_owner_gets_the_same_words_as_for_an_artifact_that_never_was(artifacts: ArtifactStore) -> None:
     ref = await artifacts.keep(b"secret", owner="ann")
     for attempt in (artifacts.get(ref.id, owner="bob"), artifacts.read(ref.id, owner="bob")):
         with pytest.raises(ToolError) as refused:
@@ -57,7 +57,7 @@ async def test_another_owner_gets_the_same_words_as_for_an_artifact_that_never_w
         "x" * 9999,
     ],
 )
-async def test_an_id_that_is_none_of_ours_finds_nothing(artifacts: KeptArtifacts, hostile: str) -> None:
+async def test_an_id_that_is_none_of_ours_finds_nothing(artifacts: ArtifactStore, hostile: str) -> None:
     await artifacts.keep(b"x", owner="ann")
     assert len(await refusal(artifacts, hostile)) < 300
 
@@ -75,20 +75,20 @@ async def test_an_id_that_is_none_of_ours_finds_nothing(artifacts: KeptArtifacts
     ],
 )
 async def test_any_range_gives_the_bytes_that_are_there(
-    artifacts: KeptArtifacts, offset: int, limit: int | None, expected: bytes
+    artifacts: ArtifactStore, offset: int, limit: int | None, expected: bytes
 ) -> None:
     ref = await artifacts.keep(b"0123456789", owner="ann")
     assert await artifacts.read(ref.id, owner="ann", offset=offset, limit=limit) == expected
 
 
-async def test_the_handle_says_what_was_kept_and_survives_a_restart(artifacts: KeptArtifacts, state: Path) -> None:
+async def test_the_handle_says_what_was_kept_and_survives_a_restart(artifacts: ArtifactStore, state: Path) -> None:
     ref = await artifacts.keep(b"\x89PNG", owner="ann", session="s", media_type="image/png", name="a.png")
     assert (ref.size, ref.media_type, ref.name) == (4, "image/png", "a.png")
     async with open_store(state) as later:
         assert await later.artifacts.get(ref.id, owner="ann") == ref
 
 
-async def test_a_session_takes_its_own_artifacts_with_it_and_no_others(artifacts: KeptArtifacts) -> None:
+async def test_a_session_takes_its_own_artifacts_with_it_and_no_others(artifacts: ArtifactStore) -> None:
     assert await artifacts.forget_session("s", owner="ann") == 0  # there is nothing yet
     gone = [await artifacts.keep(b"x", owner="ann", session="s") for _ in range(2)]
     kept = [
@@ -104,14 +104,14 @@ async def test_a_session_takes_its_own_artifacts_with_it_and_no_others(artifacts
 
 
 @pytest.mark.parametrize("pieces", [(), (b"",), (b"a", b"", b"bc"), (b"x" * 300_000, b"y" * 300_000)])
-async def test_what_comes_in_pieces_is_kept_as_one(artifacts: KeptArtifacts, pieces: tuple[bytes, ...]) -> None:
+async def test_what_comes_in_pieces_is_kept_as_one(artifacts: ArtifactStore, pieces: tuple[bytes, ...]) -> None:
     ref = await artifacts.receive(pieces_of(*pieces), owner="ann", media_type="image/png", name="a.png")
     assert (ref.size, ref.media_type, ref.name) == (len(b"".join(pieces)), "image/png", "a.png")
     assert await artifacts.get(ref.id, owner="ann") == ref
     assert await artifacts.read(ref.id, owner="ann") == b"".join(pieces)
 
 
-async def test_what_breaks_off_leaves_nothing(artifacts: KeptArtifacts) -> None:
+async def test_what_breaks_off_leaves_nothing(artifacts: ArtifactStore) -> None:
     with pytest.raises(EOFError):
         await artifacts.receive(pieces_of(b"x", then=EOFError()), owner="ann", session="s")
     assert await artifacts.forget_session("s", owner="ann") == 0

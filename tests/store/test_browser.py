@@ -34,7 +34,7 @@ async def test_sets_beyond_the_limit_go_those_first_that_were_brought_first(stor
 
 async def test_a_set_stays_while_a_call_of_it_is_open(store: Store) -> None:
     await bring(store, 0, MOST_TOOL_SETS)
-    waiting, strangers = call(tool=of_set("set0")), call(tool=of_set("set1", client="somebody else"))
+    waiting, strangers = call(tool=of_set("set0")), call(tool=of_set("set1", client="another client"))
     for record in (waiting, strangers):
         await soon(store.ledger.suspend(record))
     await bring(store, MOST_TOOL_SETS, 2)

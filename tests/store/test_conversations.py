@@ -273,7 +273,7 @@ def _names(folder: Path) -> list[str]:
 # Ids that clients choose.
 
 
-async def test_an_id_that_somebody_else_has_is_refused_to_who_would_begin_a_session_under_it(
+async def test_an_id_that_another_owner_has_is_refused_to_a_caller_that_would_begin_a_session_under_it(
     store: Store,
 ) -> None:
     await soon(store.conversations.create(owner="ann", session="kitchen"))
@@ -281,7 +281,7 @@ async def test_an_id_that_somebody_else_has_is_refused_to_who_would_begin_a_sess
         store.conversations.create(owner="bob", session="kitchen"),
         store.conversations.find("kitchen", owner="bob"),
     ):
-        with pytest.raises(NotYours, match="'kitchen' belongs to somebody else"):
+        with pytest.raises(NotYours, match="'kitchen' belongs to another owner"):
             await soon(trying)
     assert await soon(store.conversations.find("cellar", owner="bob")) is None
 
@@ -297,7 +297,7 @@ async def test_a_session_is_made_under_a_given_id_once(store: Store) -> None:
 # Dropping an answer.
 
 
-async def test_the_session_of_somebody_else_can_not_be_rewound(store: Store, session: SessionRecord) -> None:
+async def test_the_session_of_another_owner_can_not_be_rewound(store: Store, session: SessionRecord) -> None:
     await soon(store.conversations.append(session.id, user(), owner="ann"))
     with pytest.raises(ToolError, match="There is no session"):
         await soon(store.conversations.rewind(session.id, 0, owner="bob"))

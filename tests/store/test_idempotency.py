@@ -28,7 +28,7 @@ async def test_the_same_owner_and_key_give_the_same_id_in_every_process(store: S
     assert all(str(uuid.UUID(one)) == one for one in (*ids, *others))
 
 
-async def test_without_the_secret_nobody_can_guess_an_id(store: Store, tmp_path: Path) -> None:
+async def test_without_the_secret_an_id_can_not_be_guessed(store: Store, tmp_path: Path) -> None:
     async with open_store(tmp_path / "another") as other:
         assert await store.idempotency.call_id("me", "k") != await other.idempotency.call_id("me", "k")
 

@@ -99,7 +99,7 @@ async def test_one_that_was_cancelled_on_its_way_in_does_not_end_the_call_that_h
     await asyncio.sleep(0)
     starting.cancel()
     await asyncio.wait([starting], timeout=20)
-    assert other.state == "started"  # as far as anyone could know
+    assert other.state == "started"  # as far as this process can know
     assert await finished(ledger, other, LATE)  # its caller hears this, and nothing is kept
     assert (await known(ledger, record.id)).state == "started"
 
@@ -243,14 +243,14 @@ async def test_a_call_that_was_refused_at_once_is_in_the_journal(ledger: Journal
     assert (kept.state, kept.tool) == ("done", UNKNOWN_TOOL)
 
 
-async def test_nobody_waits_for_the_start_of_a_call_that_only_reads(ledger: Journal, state: Path) -> None:
+async def test_the_start_of_a_call_that_only_reads_needs_no_wait(ledger: Journal, state: Path) -> None:
     record = call(tool=READS)
     assert ledger.start(record) is None
     assert await finished(ledger, record, DONE)
     assert rows_in(state, "SELECT state, run FROM calls") == [("done", None)]
 
 
-async def test_whoever_asks_for_a_call_that_only_reads_sees_it_at_once(store: Store) -> None:
+async def test_a_call_that_only_reads_is_found_at_once(store: Store) -> None:
     found, listed = call(tool=READS), call(tool=READS)
     store.ledger.start(found)
     assert (await known(store.ledger, found.id)).state == "started"
@@ -258,7 +258,7 @@ async def test_whoever_asks_for_a_call_that_only_reads_sees_it_at_once(store: St
     assert len(await soon(store.ledger.open_calls(owner="ann"))) == 2
 
 
-async def test_a_result_that_nobody_waits_for_any_more_is_kept(ledger: Journal) -> None:
+async def test_a_result_whose_caller_was_cancelled_is_stored(ledger: Journal) -> None:
     record = await started(ledger, call())
     written = asyncio.ensure_future(ledger.finish(record, DONE))  # type: ignore[arg-type] # no block is open
     written.cancel()
@@ -320,11 +320,11 @@ async def test_a_result_and_its_history_row_are_one_commit(store: Store, state: 
         assert store.ledger.finish(record, DONE) is True
         assert store.ledger.finish(structs.replace(record), LATE) is False
         kept = await soon(store.ledger.find(record.id))
-        assert kept is not None and kept.result == DONE  # whoever asks meanwhile hears the same
+        assert kept is not None and kept.result == DONE  # a reader gets the same meanwhile
         await store.conversations.append(session.id, answers(record.id), owner="ann")
         assert rows_in(state, "SELECT state FROM calls") == [("started",)]
         await store.conversations.end_turn(session.id, owner="ann")
-        assert rows_in(state, "SELECT state FROM calls") == [("done",)]  # whoever has the next turn looks there
+        assert rows_in(state, "SELECT state FROM calls") == [("done",)]  # the next turn looks there
     assert commits_of(store) - before == 1
     assert rows_in(state, "SELECT calls.state, length FROM calls, sessions") == [("done", 3)]
     assert (await known(store.ledger, record.id)).result == DONE
@@ -344,7 +344,7 @@ async def test_when_a_call_got_its_result_elsewhere_nothing_of_the_unit_is_kept(
     assert (await soon(store.conversations.get(session.id, owner="ann"))).name == ""
 
 
-async def test_a_result_in_a_unit_is_the_first_one_for_everybody(store: Store) -> None:
+async def test_a_result_in_a_unit_is_the_first_one_for_all_readers(store: Store) -> None:
     record = await started(store.ledger, call())
     inside = asyncio.Event()
     over = asyncio.Event()

@@ -104,7 +104,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(call_id=IDS, result=RESULTS)
     def refuse_a_newcomer(self, call_id: str, result: ToolResult) -> None:
-        """A call that is refused before anyone knew it, perhaps with an id that is taken."""
+        """A call that is refused before the ledger knew it, perhaps with an id that is taken."""
         is_first = call_id not in self.known
         assert self.runner.run(finished(self.store.ledger, call(call_id, at=3000.0), result)) is is_first
         if is_first:

@@ -33,7 +33,7 @@ async def found(store: Store, query: str, wanted: MemoryFilter | None = None, **
     return [(hit.memory.content, hit.score) for hit in hits]
 
 
-async def test_somebody_elses_memory_is_one_that_never_was(store: Store) -> None:
+async def test_the_memory_of_another_owner_is_one_that_never_was(store: Store) -> None:
     theirs = await keep(store, "my secret", owner="bob")
     words = set()
     for memory_id in (theirs.id, "never", "\ud800", ""):

@@ -15,7 +15,7 @@ from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 
-LOST = Failure("unknown_outcome", "nobody knows")
+LOST = Failure("unknown_outcome", "its outcome is unknown")
 
 
 @pytest.fixture(params=["in memory", "stored"])
@@ -131,6 +131,6 @@ async def test_notes_count_as_what_the_journal_keeps() -> None:
 
 
 async def finished_again(ledger: MemoryLedger, record: CallRecord) -> list[str]:
-    """Its notes, after somebody tried to end it once more."""
+    """Its notes, after an attempt to end it once more."""
     assert ledger.finish(record, succeed("late")) is False
     return await texts(ledger, record.id)

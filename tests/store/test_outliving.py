@@ -1,4 +1,4 @@
-"""Calls that outlive their process: whoever was asked may come back with the outcome (ws.md 6.7 i, j; SPEC W8)."""
+"""Calls that outlive their process: the client may come back with the outcome (ws.md 6.7 i, j; SPEC W8)."""
 
 import asyncio
 import os
@@ -14,8 +14,7 @@ from handspan.bus.memory import MemoryBus
 from handspan.core.agents import Agent
 from handspan.core.bus import CallCompleted
 from handspan.core.calls import CallRecord, ToolFacts
-from handspan.core.context import ToolContext
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, ToolContext
 from handspan.core.principals import Origin, OriginKind
 from handspan.core.questions import Answer
 from handspan.core.records import Recovery
@@ -70,7 +69,7 @@ async def failure(store: Store, call_id: str) -> Failure:
 
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["writes", "reads"])
-async def test_nobody_waits_after_the_time_of_a_call_that_was_handed_out(
+async def test_a_call_that_was_handed_out_ends_after_its_time(
     store: Store, later: Store, clock: Clock, read_only: bool
 ) -> None:
     record = await started(store.ledger, handed_out(clock.now + 30, tool=facts(read_only=read_only)))
@@ -80,9 +79,9 @@ async def test_nobody_waits_after_the_time_of_a_call_that_was_handed_out(
     advice = "It only reads: call it again." if read_only else "Look before you call it again."
     assert await failure(later, record.id) == Failure(
         "unknown_outcome",
-        f"The gateway stopped while 'write_file' was running, and nobody knows what came of it. {advice}",
+        f"The gateway stopped while 'write_file' was running: its outcome is unknown. {advice}",
     )
-    assert await soon(later.ledger.left_open()) == []
+    assert await soon(later.ledger.take_over_calls()) == []
 
 
 async def test_a_call_that_waits_for_its_client_too_long_has_an_unknown_outcome_and_no_timeout(
@@ -97,7 +96,7 @@ async def test_a_call_that_waits_for_its_client_too_long_has_an_unknown_outcome_
     assert await soon(later.expire()) == (record.id,)
     assert await failure(later, record.id) == Failure(
         "unknown_outcome",
-        "'write_file' was handed to its client, and no answer came in time: nobody knows what came of it. "
+        "'write_file' was handed to its client, and no answer came in time: its outcome is unknown. "
         "Look before you call it again.",
     )
     assert await soon(later.expire()) == ()
@@ -151,7 +150,7 @@ async def test_the_calls_of_a_process_that_lives_are_not_for_others(store: Store
     record = await started(store.ledger, handed_out(clock.now + 30))
     await soon(later.open())
     assert await soon(later.recover()) == Recovery()
-    assert await soon(later.ledger.left_open()) == []
+    assert await soon(later.ledger.take_over_calls()) == []
     assert await finished(store.ledger, record, succeed("answered"))
 
 
@@ -163,10 +162,10 @@ async def test_one_process_at_a_time_waits_for_the_clients_of_those_that_are_gon
     async with open_store(state, clock=clock) as third:
         assert await soon(third.recover()) == Recovery(waiting=(record.id,))
         for _ in range(2):
-            assert [one.id for one in await soon(later.ledger.left_open())] == [record.id]
-        assert await soon(third.ledger.left_open()) == []
+            assert [one.id for one in await soon(later.ledger.take_over_calls())] == [record.id]
+        assert await soon(third.ledger.take_over_calls()) == []
         await soon(later.close())
-        assert [one.id for one in await soon(third.ledger.left_open())] == [record.id]
+        assert [one.id for one in await soon(third.ledger.take_over_calls())] == [record.id]
         clock.now += 30  # should the one who waits for it forget it, it ends all the same
         assert await soon(third.expire()) == (record.id,)
 
@@ -183,7 +182,7 @@ async def test_what_waits_for_a_browser_or_a_person_is_not_for_clients(
     await finished(store.ledger, answered, succeed("done"))
     without_limit = await started(store.ledger, handed_out(None, "c4"))
     assert await crash(store, later) == Recovery(interrupted=("c2",), waiting=("c1", "c4"))
-    [left] = await soon(later.ledger.left_open())
+    [left] = await soon(later.ledger.take_over_calls())
     assert (left.id, left.state, left.expires_at) == (without_limit.id, "pending", None)
 
 
@@ -221,7 +220,7 @@ class Camera:
 
 @pytest.fixture
 async def house(store: Store, state: Path) -> AsyncIterator[House]:
-    """A house over the store."""
+    """An engine and its parts on the store."""
     house = House(state, ledger=store.ledger, questions=store.questions)
     yield house
     await house.engine.close()
@@ -303,7 +302,7 @@ async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: P
         outliving = [asked[name] for name in ("phone__camera", "phone__battery", "torch")]
         assert sorted(recovery.waiting) == sorted(outliving)
         assert recovery.unknown_outcome == (asked["write"],)
-        left = {record.name: record for record in await soon(store.ledger.left_open())}
+        left = {record.name: record for record in await soon(store.ledger.take_over_calls())}
         assert {**{name: record.id for name, record in left.items()}, "write": asked["write"]} == asked
         for record in left.values():
             assert record.tool.origin is not None and record.tool.origin.connection in ("peer-1", "peer-2")
@@ -320,13 +319,13 @@ async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: P
             assert (kept.state, kept.result) == ("done", succeed(name))
 
 
-async def test_after_kill_9_and_too_long_a_time_nobody_knows_what_came_of_them(state: Path) -> None:
+async def test_after_kill_9_and_too_long_a_time_their_outcome_is_unknown(state: Path) -> None:
     asked = await asyncio.to_thread(ask_and_kill, state)
     async with open_store(state, clock=lambda: time.time() + SECONDS + 1) as store:
         recovery = await soon(store.recover())
         assert sorted(recovery.unknown_outcome) == sorted(asked.values())
         assert recovery.repeatable == (asked["phone__battery"],)
-        assert await soon(store.ledger.left_open()) == []
+        assert await soon(store.ledger.take_over_calls()) == []
         [session] = (await soon(store.conversations.page(owner="ann"))).sessions
         assert session.state == "idle"
         assert len(await soon(store.conversations.load(session.id, owner="ann"))) == 3

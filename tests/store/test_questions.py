@@ -22,7 +22,7 @@ NO = Answer("deny")
 RULE = Rule("ann", "approval", "write_file", "f", "it writes", Answer("allow", always=True))
 
 
-async def test_nobody_else_can_answer(store: Store) -> None:
+async def test_another_owner_can_not_answer(store: Store) -> None:
     asked = question()
     assert await soon(store.questions.ask(asked)) is None
     assert not await soon(store.questions.answer(asked.id, YES, owner="bob"))

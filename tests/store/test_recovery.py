@@ -176,7 +176,7 @@ async def test_the_open_calls_of_a_closed_turn_get_their_results_in_the_conversa
     await soon(later.conversations.append(session.id, user("go on"), says(), owner="ann"))
 
 
-async def test_a_turn_whose_calls_wait_for_somebody_waits_too(store: Store, later: Store) -> None:
+async def test_a_turn_whose_calls_wait_for_a_person_or_a_page_waits_too(store: Store, later: Store) -> None:
     session = await running_session(store, user(), asks("c1", "c2"))
     waits = await started(store.ledger, call("c1", session=session.id))
     await soon(store.ledger.suspend(waits))
@@ -186,7 +186,7 @@ async def test_a_turn_whose_calls_wait_for_somebody_waits_too(store: Store, late
     await soon(later.conversations.append(session.id, answers("c1", "c2"), says(), owner="ann"))
 
 
-async def test_a_question_for_a_call_that_nobody_knows_is_not_asked_any_more(store: Store, later: Store) -> None:
+async def test_a_question_for_an_unknown_call_is_not_asked_any_more(store: Store, later: Store) -> None:
     session = await running_session(store, user(), asks("c1"))
     await soon(store.questions.ask(structs.replace(question("c1"), session=session.id)))
     assert await crash(store, later) == Recovery(closed=(session.id,))

@@ -25,7 +25,7 @@ async def test_a_revoked_token_opens_nothing_and_cannot_come_back(store: Store, 
     ]
 
 
-async def test_an_unknown_token_is_nobodys(store: Store) -> None:
+async def test_an_unknown_token_has_no_owner(store: Store) -> None:
     for unknown in ("", "h2", "\ud800"):
         assert await soon(store.tokens.find(unknown)) is None
 
@@ -35,7 +35,7 @@ async def test_when_a_token_was_seen_is_known_to_the_minute(store: Store, clock:
     assert made == Token("h1", "ann", ("chat", "device"), "phone", clock.now, None, None)
     assert await soon(store.tokens.find("h1")) == made
     first = clock.now
-    await soon(store.tokens.add("h2", owner="ann", scopes=()))  # written behind what nobody waited for
+    await soon(store.tokens.add("h2", owner="ann", scopes=()))  # written after what no caller waited for
     clock.now += 30
     found = await soon(store.tokens.find("h1"))
     assert found is not None and found.last_seen == first

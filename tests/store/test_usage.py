@@ -1,4 +1,4 @@
-"""What replies used: summed, and what nobody said stays unknown (SPEC M6)."""
+"""What replies used, as sums: a count that no reply gave stays unknown (SPEC M6)."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ DAY = 24 * 3600.0
 NOTHING = Total(None, 1)
 
 
-async def test_what_nobody_said_is_unknown_and_never_0(store: Store) -> None:
+async def test_what_no_reply_said_is_unknown_and_never_0(store: Store) -> None:
     session = await soon(store.conversations.create(owner="ann"))
     await soon(store.conversations.append(session.id, user(), says(), owner="ann"))
     assert await soon(store.usage.sums("model", owner="ann")) == [

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handspan.core.context import ToolContext
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.results import succeed
 from handspan.core.tool import READ_ONLY

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from handspan.core.context import ToolContext
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ConfigError, ErrorCode, ToolError
 from handspan.core.tool import Tool
 from handspan.core.values import Json, JsonObject

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 from handspan.core.errors import ConfigError, ToolError
 from handspan.tools import beneath
 from handspan.tools.beneath import OpenBeneath, best_way, by_openat2, by_walk

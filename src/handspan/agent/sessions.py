@@ -169,7 +169,7 @@ class Sessions:
         """A session that is not stored yet is already owned: by the client that talks in it, or listens to it."""
         session = self._sessions.get(session_id)
         if session is not None and session.owner != owner and session.is_used:
-            text = f"The session {session_id[:60]!r} belongs to somebody else: choose another id."
+            text = f"The session {session_id[:60]!r} belongs to another owner: choose another id."
             raise SessionRefused("SESSION_OWNER_MISMATCH", text)
 
     def _question_opened(self, event: QuestionOpened) -> None:

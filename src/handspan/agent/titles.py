@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from handspan.core.clean import visible
 from handspan.core.messages import Message, Text, UserMessage
+from handspan.core.values import strip_invisible
 
 _MOST_TITLE: Final = 60
 
@@ -18,7 +18,7 @@ def title_of(messages: Iterable[Message]) -> str:
 
 def short(text: str, most: int) -> str:
     """The text on one line, without what nobody sees, at most so long: cut between words where that can be."""
-    line = " ".join(visible(text[: 100 * most]).split())
+    line = " ".join(strip_invisible(text[: 100 * most]).split())
     if len(line) <= most:
         return line
     head, _, _ = line[:most].rpartition(" ")

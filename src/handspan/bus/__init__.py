@@ -1,7 +1,7 @@
-"""WHAT IS TOLD: one file for each way of taking events from one part of the gateway to the others.
+"""WHAT IS TOLD: how events get from one part of the gateway to the others.
 
-Holds:   `memory.py`, inside one process.
+Holds:   `memory.py`, the bus inside one process.
 Imports: core.
-To add:  another way (between processes, say) is a file with a class that fills `Bus` of `core/bus.py`; it joins the
-         fixture of `tests/bus/`. A new event is a struct in `core/bus.py`, with its owner and plain values only.
+To add:  another bus (between processes, for example) is a file with a class that fills `Bus` of `core/bus.py`; it joins
+         the fixture of `tests/bus/`. A new event is a struct in `core/bus.py`, with its owner and plain values only.
 """

@@ -1,9 +1,9 @@
 """The bus inside one process: `publish` calls the listeners, one after the other, in the order of their subscription.
 
-The rules for listeners are kept here, for all of them:
-- A listener does not wait. One with much to do puts the event into a queue of its own, or starts a task.
-- A listener that raises is logged, and disturbs neither the other listeners nor the publisher.
-- Listeners that hold up a publisher for long are logged too: everything in the process waits for them.
+The rules for listeners:
+- A listener does not wait. If it has much to do, it puts the event into its own queue, or starts a task.
+- A listener that raises is logged. It disturbs neither the other listeners nor the publisher.
+- Slow listeners are logged, too: everything in the process waits for them.
 """
 
 import logging
@@ -29,16 +29,16 @@ class MemoryBus:
     """A `Bus` without a network: an event has reached its listeners when `publish` returns."""
 
     def __init__(self, *, strict: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        """`strict`: each event goes through bytes first, so that only what could also leave the process arrives."""
+        """`strict`: each event is encoded and decoded, so that only values arrive that could leave the process."""
         self._strict = strict
         self._clock = clock
         self._listeners: dict[type, tuple[Callable[[Any], None], ...]] = {}
 
     def publish(self, event: BusEvent) -> None:
-        """Let every listener for this kind of event have it. In strict mode: `TypeError` for what is not plain."""
+        """Call every listener for this kind of event. In strict mode raises `TypeError` for what is not plain."""
         listeners = self._listeners.get(type(event))
         if self._strict:
-            event = _through_bytes(event)
+            event = _encode_and_decode(event)
         if not listeners:
             return
         began = self._clock()
@@ -51,8 +51,7 @@ class MemoryBus:
             _log.warning("The listeners for %s took %.1f s: a listener must not wait.", type(event).__name__, took)
 
     def subscribe(self, kind: type[_E], listener: Callable[[_E], None]) -> Callable[[], None]:
-        """Call the listener with every event of this kind from now on, until the returned function is called."""
-
+        """Call the listener with every later event of this kind, until the returned function is called."""
         is_subscribed = True
 
         def unsubscribe() -> None:
@@ -60,12 +59,12 @@ class MemoryBus:
             if is_subscribed:
                 is_subscribed = False
                 left = list(self._listeners[kind])
-                left.remove(listener)  # one of them, where it has subscribed twice
+                left.remove(listener)  # once, if it has subscribed twice
                 self._listeners[kind] = tuple(left)
 
         self._listeners[kind] = (*self._listeners.get(kind, ()), listener)
         return unsubscribe
 
 
-def _through_bytes(event: BusEvent) -> BusEvent:
+def _encode_and_decode(event: BusEvent) -> BusEvent:
     return _DECODER.decode(msgspec.json.encode(event))

@@ -4,10 +4,9 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.clean import visible
 from handspan.core.errors import InvalidAnswer, WireError
 from handspan.core.questions import Question, QuestionAction
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json, JsonObject, strip_invisible
 from handspan.wire import strict_json
 
 _MOST_SHOWN: Final = 1000
@@ -15,8 +14,8 @@ _MOST_SHOWN: Final = 1000
 
 def render_question(question: Question) -> str:
     """The lines that come before the prompt. Words of others must not steer the terminal."""
-    tool = visible(f"{question.tool} {_short(question.arguments) if question.arguments else ''}".strip())
-    subject, action = visible(question.subject), question.action or QuestionAction()
+    tool = strip_invisible(f"{question.tool} {_short(question.arguments) if question.arguments else ''}".strip())
+    subject, action = strip_invisible(question.subject), question.action or QuestionAction()
     match question.kind:
         case "permission":
             return f"\n{tool}\nneeds the permission {question.subject!r}. Grant it?\n"
@@ -25,8 +24,8 @@ def render_question(question: Question) -> str:
         case "input":
             return f"\n{tool}\n{subject}\n{_render_schema(question.schema or {})}"
         case "login":
-            start = f"Open {visible(action.url)}" if action.url else f"Start {visible(action.intent)}"
-            hint = f"{visible(action.hint)}\n" if action.hint else ""
+            start = f"Open {strip_invisible(action.url)}" if action.url else f"Start {strip_invisible(action.intent)}"
+            hint = f"{strip_invisible(action.hint)}\n" if action.hint else ""
             return f"\n{tool}\n{subject}\n  {start}\n{hint}Are you logged in?\n"
         case "trust":
             old = "  (there was none)\n" if action.old is None else _indent(action.old)
@@ -77,7 +76,7 @@ def _render_schema(schema: JsonObject) -> str:
 def _option(option: Json) -> str:
     if isinstance(option, bool):
         return "yes" if option else "no"
-    return visible(option) if isinstance(option, str) else _short(option)
+    return strip_invisible(option) if isinstance(option, str) else _short(option)
 
 
 def _form(schema: JsonObject) -> str:
@@ -91,7 +90,7 @@ def _is_text(schema: JsonObject) -> bool:
 def _indent(value: JsonObject) -> str:
     """JSON in lines, each indented; a long one is cut and says so."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    lines = "".join(f"  {visible(line)}\n" for line in _cut(text).splitlines())
+    lines = "".join(f"  {strip_invisible(line)}\n" for line in _cut(text).splitlines())
     return lines
 
 

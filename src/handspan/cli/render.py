@@ -10,9 +10,8 @@ import msgspec
 from msgspec import structs
 
 from handspan.core.agents import Agent
-from handspan.core.clean import visible
 from handspan.core.principals import Origin
-from handspan.core.values import JsonObject
+from handspan.core.values import JsonObject, strip_invisible
 from handspan.wire.rest.agents import Checkbox, KeptWhere, ShownAgent
 from handspan.wire.rest.tokens import MadeToken, ShownToken
 from handspan.wire.rest.tools import ShownTool, Why
@@ -34,7 +33,7 @@ def render_columns(lines: Sequence[Sequence[str]]) -> list[str]:
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table: one line a row, no wider than the terminal."""
-    for line in render_columns([columns, *([one_line(visible(str(cell))) for cell in row] for row in rows)]):
+    for line in render_columns([columns, *([one_line(strip_invisible(str(cell))) for cell in row] for row in rows)]):
         print_line(line)
 
 
@@ -188,7 +187,7 @@ def token_uses(made: MadeToken, url: str) -> Iterator[str]:
 
 def token_words(token: ShownToken) -> str:
     """The token as sentences name it."""
-    return f"{visible(token.id)} ({quote_label(token.label)})"
+    return f"{strip_invisible(token.id)} ({quote_label(token.label)})"
 
 
 def render_time(at: str) -> str:
@@ -198,14 +197,14 @@ def render_time(at: str) -> str:
 
 def quote_label(label: str) -> str:
     """A name in quotes, on one line."""
-    return repr(one_line(visible(label))) if label else "no name"
+    return repr(one_line(strip_invisible(label))) if label else "no name"
 
 
 def _token_cells(token: ShownToken) -> tuple[str, ...]:
     return (
-        one_line(visible(token.id)),
-        one_line(visible(token.label)),
-        one_line(visible(", ".join(token.scopes))),
+        one_line(strip_invisible(token.id)),
+        one_line(strip_invisible(token.label)),
+        one_line(strip_invisible(", ".join(token.scopes))),
         render_time(token.created),
         "never" if token.last_seen is None else render_time(token.last_seen),
         _remark(token),

@@ -5,7 +5,6 @@ from typing import Final, Protocol, TextIO
 import msgspec
 from msgspec import Struct
 
-from handspan.core.clean import visible
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -17,7 +16,7 @@ from handspan.core.events import (
     TextArrived,
     ThinkingArrived,
 )
-from handspan.core.values import Json
+from handspan.core.values import Json, strip_invisible
 
 _END_WORDS: Final[dict[EndReason, str]] = {
     "limit": "(stopped: the limit of tool rounds is reached)",
@@ -185,7 +184,7 @@ class TerminalRenderer:
 
 def _harmless(text: str) -> str:
     """The text without what would steer a terminal: a model's or a tool's words must not (SPEC S4)."""
-    return visible(text).replace("\r", "")
+    return strip_invisible(text).replace("\r", "")
 
 
 def _name(name: str) -> str:

@@ -7,8 +7,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from handspan.core.clean import visible
 from handspan.core.errors import HandspanError
+from handspan.core.values import strip_invisible
 from handspan.wire.rest.agents import AgentList, ShownAgent
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def check_answer(url: str, status: int, body: bytes) -> GatewayAnswer:
     if 200 <= status < 300:
         return GatewayAnswer(status, body)
     try:
-        text = visible(msgspec.json.decode(body, type=_Refusal).error)
+        text = strip_invisible(msgspec.json.decode(body, type=_Refusal).error)
     except (msgspec.DecodeError, UnicodeDecodeError):
         text = f"{url} answers with HTTP {status}: is it a gateway, and is its path right?"
     raise RemoteRefused(status, text)

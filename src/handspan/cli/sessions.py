@@ -8,7 +8,7 @@ from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import settings_options
 from handspan.cli.render import print_json, print_rows, render_time
 from handspan.cli.requests import segment
-from handspan.core.clean import visible
+from handspan.core.values import strip_invisible
 from handspan.wire.rest.sessions import DeletedSession, MessageList, Renamed, SessionList
 
 _json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -49,7 +49,7 @@ def show(session_id: str, as_json: bool) -> None:
         return
     for message in found.messages:
         calls = "".join(f"\n  {call.name} {call.arguments}" for call in message.calls)
-        click.echo(visible(f"{message.role}: {message.content}{calls}"))
+        click.echo(strip_invisible(f"{message.role}: {message.content}{calls}"))
 
 
 @command.command("rename")

@@ -7,10 +7,10 @@ import termios
 from typing import Final, TextIO
 
 from handspan.cli.question_text import prompt_for_value, read_value, render_question
-from handspan.core.asking import check_answer
-from handspan.core.clean import visible
 from handspan.core.errors import InvalidAnswer
+from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer, Question, Questions
+from handspan.core.values import strip_invisible
 from handspan.engine.asking import RuleAnswers
 
 _ANSWERS: Final = {
@@ -78,7 +78,7 @@ class TerminalQuestions:
                 check_answer(question, answer)
                 return answer
             except InvalidAnswer as error:
-                self._write_to.write(f"  {visible(str(error))}\n")
+                self._write_to.write(f"  {strip_invisible(str(error))}\n")
         return Answer("deny")
 
     async def _prompt(self, prompt: str) -> str:

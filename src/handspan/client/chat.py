@@ -10,10 +10,10 @@ from handspan.client.memory import CallMemory
 from handspan.client.peer import ClientState
 from handspan.client.talk import ChatState, Opening
 from handspan.client.tools import Tools
-from handspan.core.asking import check_answer
 from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event
+from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer as PersonsAnswer
 from handspan.core.values import Json, JsonObject
 from handspan.wire.ws_frames import (

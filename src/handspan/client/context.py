@@ -4,8 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
-from handspan.core.context import Progress
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, Progress
 from handspan.core.values import Arguments
 
 Deadlines: TypeAlias = Callable[[], Deadline | None]

@@ -51,7 +51,7 @@ def tool_of_function(
 
     def keywords(arguments: Arguments, ctx: CallContext) -> dict[str, Any]:
         # A function written for the gateway asks for ToolContext: what a call has here has the same names.
-        bound = dict(arguments) if signature.is_plain else signature.bind(arguments, cast(ToolContext, ctx))
+        bound = dict(arguments) if signature.is_json_only else signature.bind(arguments, cast(ToolContext, ctx))
         return {**bound, context: ctx} if context else bound
 
     return spec, _with_keywords(function, keywords)

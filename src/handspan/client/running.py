@@ -16,7 +16,7 @@ from handspan.client.sizes import plain_progress
 from handspan.client.threads import CallThreads
 from handspan.client.timers import CallTimers
 from handspan.client.tools import Tools
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.values import Json
 from handspan.wire.ws_frames import Decision, Fault, Limits, PermissionRequest, Request, Result

@@ -10,7 +10,6 @@ from typing import Final, TypeAlias, get_args
 import msgspec
 
 from handspan.client.actions import Happened
-from handspan.core.clean import visible
 from handspan.core.events import (
     CallFinished,
     CallStarted,
@@ -22,6 +21,7 @@ from handspan.core.events import (
     ThinkingArrived,
 )
 from handspan.core.questions import Question, QuestionKind
+from handspan.core.values import strip_invisible
 from handspan.wire.ws_frames import (
     Aborted,
     CallNote,
@@ -193,7 +193,7 @@ class ChatState:
         """A turn that was not begun, for this reason. One that failed has ended by then: the error is its echo."""
         if self._has_turns and _id_of(self.opening):  # then errors that are about it have its id
             return self._refused(frame)
-        is_echo = bool(self._echo) and visible(self._echo)[:_MOST_COMPARED] == frame.message[:_MOST_COMPARED]
+        is_echo = bool(self._echo) and strip_invisible(self._echo)[:_MOST_COMPARED] == frame.message[:_MOST_COMPARED]
         if is_echo:
             self._echo = ""
         if is_echo or self.opening is None or frame.code in _ABOUT_A_FRAME:

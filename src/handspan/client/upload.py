@@ -6,8 +6,8 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from handspan.client.address import Address
-from handspan.core.clean import visible
 from handspan.core.errors import ToolError
+from handspan.core.values import strip_invisible
 
 if TYPE_CHECKING:
     import ssl
@@ -46,7 +46,7 @@ def upload(
     finally:
         connection.close()
     if not 200 <= response.status < 300:
-        said = visible(body.decode("utf-8", "replace"))[:200]
+        said = strip_invisible(body.decode("utf-8", "replace"))[:200]
         text = f"The tool ran, but the gateway did not take its result of {len(data)} bytes: {response.status} {said}"
         raise ToolError("execution_failed", text)
     try:

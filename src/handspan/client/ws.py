@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from msgspec import Struct
 
 from handspan.client.faults import GatewayRefused, GatewayUnreachable, NotOpened
-from handspan.core.clean import visible
 from handspan.core.fast import IS_FAST
+from handspan.core.values import strip_invisible
 
 if TYPE_CHECKING:
     import ssl
@@ -187,12 +187,12 @@ class Link:
 
     def _sent_away(self, reason: str) -> GatewayRefused:
         """ws.md 9.2: a person has to let this client in again."""
-        said, place = visible(reason) or "no reason was given", self._url().partition("?")[0]
+        said, place = strip_invisible(reason) or "no reason was given", self._url().partition("?")[0]
         hint = "pair this device anew, or give a token that is valid"
         return GatewayRefused(0, f"The gateway at {place} sent this client away ({said}): {hint}.")
 
     def _refused(self, status: int, body: bytes) -> None:
-        said = visible(body.decode("utf-8", "replace")).strip()[:300]
+        said = strip_invisible(body.decode("utf-8", "replace")).strip()[:300]
         place = self._url().partition("?")[0]
         if status in (401, 403):
             what = "refused the token" if self._token else "wants a token"

@@ -1,9 +1,10 @@
 """SETTINGS: one typed value from file, environment and command line; every error names its source, key and remedy.
 
-Holds:   the settings as plain data (settings), where they come from and in which order (load), TOML and JSON
-         (formats), reading them against their types with all errors at once (check, forms, words);
-         files that only their owner may read (private_files).
-Imports: core. Settings are below the rooms they are for: who needs a policy or an agent makes it from this data.
-To add:  a field with type, default and docstring in settings.py; file, environment and flags then know it,
+Holds:   `settings.py` (every setting as plain data; read it first), `load.py` (where settings come from, in which
+         order), `formats.py` (TOML and JSON), `check.py` (reads values against their types and collects all errors),
+         `setting_types.py` (what a type asks for, and its words in errors); beside them `private_files.py` (files that
+         only their owner may read) and `entry_points.py` (what installed packages bring).
+Imports: core. Settings are plain data: the room that needs a policy or an agent makes it of them.
+To add:  a field with type, default and docstring in `settings.py`; file, environment and flags know it then,
          and `make docs` writes it to docs/settings.md.
 """

@@ -1,4 +1,4 @@
-"""Reads plain values against the typed settings: everything that is wrong at once, each with its place and remedy."""
+"""Reads plain values against the typed settings. Collects all errors, each with its source, key and remedy."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -9,45 +9,55 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from handspan.config.formats import toml_values
-from handspan.config.forms import SettingForm, build, fields_of, form_of, section_of
-from handspan.config.words import given_words, nearest_choice, nearest_key, snake_case, wanted
+from handspan.config.setting_types import (
+    SettingForm,
+    build,
+    describe_value,
+    describe_wanted,
+    fields_of,
+    form_of,
+    nearest_choice,
+    nearest_key,
+    section_of,
+    snake_case,
+)
 
 Key: TypeAlias = tuple[str, ...]
 Values: TypeAlias = dict[str, Any]
-"""Read values by key: nested like the settings, but only what was given."""
+"""Values by key, nested like the settings; only those that were given."""
 
 _INVALID: Final = object()
 
 
 class RawText(str):
-    """A value that came as text only, so that its type is still to be found."""
+    """A value that came as text, so that its type has to be found."""
 
 
 class SettingPlace(Struct, frozen=True):
-    """Where values come from."""
+    """The source of some values."""
 
     source: str
-    """In words for an error: the file, the variable, the command line."""
+    """Its name in errors: the file, the variable, the command line."""
     folder: Path
-    """What relative paths start from."""
+    """The folder of relative paths."""
     home: Path
     capitals: bool = False
-    """Names come in capitals, as they do in the environment."""
+    """Whether names are in capitals, as in the environment."""
 
 
-class Reading:
-    """Reads one source; what is wrong with it collects in `errors`."""
+class SettingReader:
+    """Reads the values of one source, and adds its errors to `errors`."""
 
     def __init__(self, place: SettingPlace, errors: list[str]) -> None:
         self._place = place
         self._errors = errors
 
     def read(self, kind: Any, value: object, key: Key = (), below: object = None) -> Any:
-        """The value in the form of `kind`; sections and maps as dicts of what was given. `below`: what others gave."""
+        """Return the value as `kind`; sections and maps as dicts of given values. `below`: earlier sources' values."""
         if isinstance(value, RawText):
             return self._from_text(kind, value, key, below)
         form = form_of(kind)
-        value = _respelled(value, form.meta)
+        value = _apply_spelling(value, form.meta)
         if value is None and form.optional:
             return None
         if form.base is dict:
@@ -59,11 +69,12 @@ class Reading:
         return self._scalar(form, value, key)
 
     def _from_text(self, kind: Any, text: RawText, key: Key, below: object) -> Any:
-        """What a text means here: a TOML value where that fits, else the text itself."""
+        """Return what a text means here: a TOML value if that fits, else the text itself."""
         problems: list[str] = []
         for meaning in (*toml_values(text), str(text)):
             errors: list[str] = []
-            value = Reading(structs.replace(self._place, capitals=False), errors).read(kind, meaning, key, below)
+            reader = SettingReader(structs.replace(self._place, capitals=False), errors)
+            value = reader.read(kind, meaning, key, below)
             if not errors:
                 return value
             problems = problems or errors
@@ -71,17 +82,18 @@ class Reading:
         return _INVALID
 
     def _section(self, cls: type[Struct], value: object, key: Key, below: object) -> Any:
+        """Read a section: each key must be one of its fields."""
         if not isinstance(value, Mapping):
-            return self._wrong(key, f"must be a table (in JSON an object), not {given_words(value)}")
+            return self._add_error(key, f"must be a table (in JSON an object), not {describe_value(value)}")
         fields, read = fields_of(cls), {}
         for given, item in value.items():
             name = self._field_name(given, fields)
             if name not in fields:
-                self._wrong((*key, given), f"unknown key. {nearest_key(given, fields)}")
+                self._add_error((*key, given), f"unknown key. {nearest_key(given, fields)}")
             elif name in read:
-                self._wrong((*key, given), "stands twice, in two spellings. Remove one")
+                self._add_error((*key, given), "stands twice, in two spellings. Remove one")
             else:
-                read[name] = self.read(fields[name], item, (*key, name), _under(below, name))
+                read[name] = self.read(fields[name], item, (*key, name), _get(below, name))
         return read
 
     def _field_name(self, given: str, fields: Iterable[str]) -> str:
@@ -90,8 +102,9 @@ class Reading:
         return given if given in fields else snake_case(given)
 
     def _map(self, form: SettingForm, value: object, key: Key, below: object) -> Any:
+        """Read a table with free names."""
         if not isinstance(value, Mapping):
-            return self._wrong(key, f"must be a table (in JSON an object), not {given_words(value)}")
+            return self._add_error(key, f"must be a table (in JSON an object), not {describe_value(value)}")
         name_kind, item_kind = form.parts
         read = {}
         for given, item in value.items():
@@ -99,13 +112,14 @@ class Reading:
             try:
                 msgspec.convert(name, name_kind)
             except msgspec.ValidationError:
-                self._wrong((*key, given), f"the name must be {wanted(form_of(name_kind))}, not {given_words(name)}")
+                wanted = describe_wanted(form_of(name_kind))
+                self._add_error((*key, given), f"the name must be {wanted}, not {describe_value(name)}")
             else:
-                read[name] = self.read(item_kind, item, (*key, name), _under(below, name))
+                read[name] = self.read(item_kind, item, (*key, name), _get(below, name))
         return read
 
     def _map_name(self, given: str, below: object) -> str:
-        """A free name. The environment has it in capitals: what is there already under that name is meant."""
+        """Return a name of a map. The environment has it in capitals: an existing name of other case is meant."""
         if not self._place.capitals:
             return given
         known = below if isinstance(below, Mapping) else {}
@@ -114,61 +128,61 @@ class Reading:
 
     def _list(self, form: SettingForm, value: object, key: Key) -> Any:
         if not isinstance(value, list | tuple):
-            return self._wrong(key, f"must be a list, not {given_words(value)}")
+            return self._add_error(key, f"must be a list, not {describe_value(value)}")
         kind = form.parts[0]
         return tuple(self._item(kind, item, (*key[:-1], f"{key[-1]}[{place}]")) for place, item in enumerate(value))
 
     def _item(self, kind: Any, value: object, key: Key) -> Any:
-        """One item of a list. Lists are never merged, so a section in one has to be whole."""
+        """Read one item of a list. Lists are not merged, so a section in a list must have all its required keys."""
         read = self.read(kind, value, key)
         section = section_of(kind)
         if section is None or read is _INVALID:
             return read
         missing = [field for field in msgspec.structs.fields(section) if field.required and field.name not in read]
         for field in missing:
-            self._wrong((*key, field.name), f"is missing. It has to be {wanted(form_of(field.type))}")
+            self._add_error((*key, field.name), f"is missing. It has to be {describe_wanted(form_of(field.type))}")
         return _INVALID if missing else build(kind, read)
 
     def _scalar(self, form: SettingForm, value: object, key: Key) -> Any:
         if form.base is Path:
             return self._path(value, key)
         if isinstance(value, float) and not math.isfinite(value):
-            return self._wrong(key, f"must be {wanted(form)}, not {value}")
+            return self._add_error(key, f"must be {describe_wanted(form)}, not {value}")
         try:
-            if form.base is Any:  # free JSON, such as a hook's own configuration; TOML's dates become texts
+            if form.base is Any:  # free JSON, such as a hook's own configuration; dates of TOML become texts
                 return msgspec.to_builtins(value)
             return msgspec.convert(value, form.whole)
         except RecursionError:
-            return self._wrong(key, "is nested too deep")
+            return self._add_error(key, "is nested too deep")
         except msgspec.ValidationError:
-            return self._wrong(
-                key, f"must be {wanted(form)}, not {given_words(value, form)}{nearest_choice(value, form)}"
-            )
+            problem = f"must be {describe_wanted(form)}, not {describe_value(value, form)}{nearest_choice(value, form)}"
+            return self._add_error(key, problem)
 
     def _path(self, value: object, key: Key) -> Any:
+        """Read a path: `~` is the home folder, and relative paths start at the folder of the source."""
         if not isinstance(value, str) or not value.strip() or "\0" in value:
-            return self._wrong(key, f"must be a path, not {given_words(value)}")
+            return self._add_error(key, f"must be a path, not {describe_value(value)}")
         if value == "~" or value.startswith("~/"):
             return self._place.home / value[2:]
         try:
             return (self._place.folder / value).absolute()
         except OSError:  # the current folder was removed
-            return self._wrong(key, f"{value!r} is relative to a folder that is gone. Give a path from / on")
+            return self._add_error(key, f"{value!r} is relative to a folder that is gone. Give a path from / on")
 
-    def _wrong(self, key: Key, problem: str) -> object:
+    def _add_error(self, key: Key, problem: str) -> object:
         where = f"{self._place.source}: {'.'.join(key)}" if key else self._place.source
         self._errors.append(f"{where}: {problem}{'' if problem.endswith('?') else '.'}")
         return _INVALID
 
 
-def _under(values: object, name: str) -> object:
+def _get(values: object, name: str) -> object:
     return values.get(name) if isinstance(values, Mapping) else None
 
 
-def _respelled(value: object, meta: Meta | None) -> object:
-    """What another spelling of a value stands for; the value itself where it is none."""
+def _apply_spelling(value: object, meta: Meta | None) -> object:
+    """Return what another spelling stands for; the value itself if it is none."""
     spellings = (meta.extra or {}).get("read_as", ()) if meta else ()
     for spelling, meaning in spellings:
-        if type(value) is type(spelling) and value == spelling:  # False == 0, but it is no number
+        if type(value) is type(spelling) and value == spelling:  # False equals 0, but it is no number
             return meaning
     return value

@@ -1,4 +1,4 @@
-"""Settings files and texts, parsed: TOML, and JSON with the same keys (SPEC U4)."""
+"""Parses settings files and texts: TOML, and JSON with the same keys (SPEC U4)."""
 
 import json
 import stat
@@ -12,10 +12,10 @@ _MAX_BYTES: Final = 1024 * 1024
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The plain content of a settings file, JSON where its name ends in .json, else TOML; or a `ConfigError`."""
-    text = _text_of(path)
+    """Return the content of a settings file: JSON if its name ends in .json, else TOML. Raises `ConfigError`."""
+    text = _read_text(path)
     try:
-        content = _json(text) if path.suffix.lower() == ".json" else _toml(text)
+        content = _parse_json(text) if path.suffix.lower() == ".json" else _parse_toml(text)
     except RecursionError:
         raise ConfigError(f"{path}: it is nested too deep.") from None
     except ValueError as error:
@@ -27,21 +27,21 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def toml_values(text: str) -> list[Any]:
-    """The TOML value that a text is, as the only item; nothing where it is none."""
+    """Return a list of the one TOML value that the text is; an empty list if it is none."""
     literal = text.lower() if text.lower() in ("true", "false") else text
     try:
-        document = _toml(f"value = {literal}")
+        document = _parse_toml(f"value = {literal}")
     except (ValueError, RecursionError):
         return []
     return [document["value"]] if len(document) == 1 else []
 
 
-def _text_of(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         kind = path.stat()
         if stat.S_ISDIR(kind.st_mode):
             raise ConfigError(f"{path}: this is a folder. Name the settings file in it.")
-        if not stat.S_ISREG(kind.st_mode):  # a pipe or device might never end
+        if not stat.S_ISREG(kind.st_mode):  # reading a pipe or a device might never end
             raise ConfigError(f"{path}: this is not a regular file.")
         if kind.st_size > _MAX_BYTES:
             raise ConfigError(f"{path}: {kind.st_size} bytes are too many for settings (limit {_MAX_BYTES}).")
@@ -52,18 +52,18 @@ def _text_of(path: Path) -> str:
         raise ConfigError(f"{path}: it can't be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def _toml(text: str) -> dict[str, Any]:
-    import tomllib  # noqa: PLC0415 - 3 ms that a start without a settings file need not pay
+def _parse_toml(text: str) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - takes 3 ms, which a start without a settings file does not need
 
     return tomllib.loads(text)
 
 
-def _json(text: str) -> Json:
-    value: Json = json.loads(text, object_pairs_hook=_only_once, parse_constant=_no_constant)
+def _parse_json(text: str) -> Json:
+    value: Json = json.loads(text, object_pairs_hook=_refuse_repeated_keys, parse_constant=_refuse_constant)
     return value
 
 
-def _only_once(pairs: list[tuple[str, Json]]) -> JsonObject:
+def _refuse_repeated_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
     value: JsonObject = {}
     for key, item in pairs:
         if key in value:
@@ -72,5 +72,5 @@ def _only_once(pairs: list[tuple[str, Json]]) -> JsonObject:
     return value
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")

@@ -1,13 +1,13 @@
-"""Where settings come from, the later over the earlier: defaults, one file, the environment, the command line."""
+"""Loads the settings: defaults, then one file, the environment and the command line; the later ones win."""
 
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from handspan.config.check import Key, RawText, Reading, SettingPlace, Values
+from handspan.config.check import Key, RawText, SettingPlace, SettingReader, Values
 from handspan.config.formats import read_file
-from handspan.config.forms import build
+from handspan.config.setting_types import build
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.fast import FAST_VARIABLE
@@ -20,9 +20,9 @@ FILE_VARIABLE: Final = "HANDSPAN_CONFIG"
 def load_settings(
     path: Path | None = None, environ: Mapping[str, str] | None = None, overrides: Mapping[str, Json] | None = None
 ) -> Settings:
-    """The settings of this user; a `ConfigError` lists everything that is wrong with them.
+    """Return the settings of this user. Raises `ConfigError` with everything that is wrong with them.
 
-    `path` is the file, None the default one; `environ` the environment, None the real one. `overrides` come from
+    `path`: the file; None is the default one. `environ`: the environment; None is the real one. `overrides` come from
     flags: their keys may be dotted ("tools.result_limit"), None counts as not given, and a `RawText` is read as in
     the environment.
     """
@@ -32,7 +32,7 @@ def load_settings(
     sources: dict[Key, str] = {}
     file = find_file(environ) if path is None else path
     for layer in _layers(file, _content(file, errors), environ, overrides or {}):
-        given: Values = Reading(layer.place, errors).read(Settings, layer.values, below=merged)
+        given: Values = SettingReader(layer.place, errors).read(Settings, layer.values, below=merged)
         _merge(merged, given, sources, layer.place.source)
     errors.extend(_contradictions(merged, sources))
     if environ.get(FAST_VARIABLE, "on") not in ("on", "off"):
@@ -44,18 +44,18 @@ def load_settings(
 
 
 def find_file(environ: Mapping[str, str]) -> Path | None:
-    """The settings file of this user: `$HANDSPAN_CONFIG`, else config.toml or config.json in the usual folder."""
+    """Return the settings file of this user: `$HANDSPAN_CONFIG`, or config.toml or config.json in the usual folder."""
     if named := environ.get(FILE_VARIABLE):
         return _home(environ) / named[2:] if named.startswith("~/") else Path(named)
     folder = folder_of(None, environ)
-    there = [file for file in (folder / "config.toml", folder / "config.json") if os.path.lexists(file)]
-    if len(there) > 1:
-        raise ConfigError(f"Both {there[0]} and {there[1]} are there. Keep one of them.")
-    return there[0] if there else None
+    files = [file for file in (folder / "config.toml", folder / "config.json") if os.path.lexists(file)]
+    if len(files) > 1:
+        raise ConfigError(f"Both {files[0]} and {files[1]} are there. Keep one of them.")
+    return files[0] if files else None
 
 
 def folder_of(path: Path | None, environ: Mapping[str, str]) -> Path:
-    """The folder of that settings file, or the usual one: a person's own tools stand there, in `tools/` (SPEC T6)."""
+    """Return the folder of this settings file, or the usual one. A person's own tools are in its `tools/` (SPEC T6)."""
     return _xdg(environ, "XDG_CONFIG_HOME", ".config") / "handspan" if path is None else path.absolute().parent
 
 
@@ -65,7 +65,7 @@ class _Layer(NamedTuple):
 
 
 def _content(file: Path | None, errors: list[str]) -> Mapping[str, Any]:
-    """What the file says; nothing where it can't be read, which then stands among the errors."""
+    """Return the content of the file. If it can't be read, add that to the errors and return nothing."""
     try:
         return {} if file is None else read_file(file)
     except ConfigError as error:
@@ -76,6 +76,7 @@ def _content(file: Path | None, errors: list[str]) -> Mapping[str, Any]:
 def _layers(
     file: Path | None, content: Mapping[str, Any], environ: Mapping[str, str], overrides: Mapping[str, Json]
 ) -> Iterator[_Layer]:
+    """Return the sources of settings, the weakest first."""
     home, here = _home(environ), Path()
     yield _Layer(SettingPlace("default", here, home), _defaults(environ))
     if file is not None:
@@ -83,10 +84,10 @@ def _layers(
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in (FILE_VARIABLE, FAST_VARIABLE):
             place = SettingPlace(f"environment variable {name}", here, home, capitals=True)
-            yield _Layer(place, _nested(name.removeprefix(PREFIX).split("__"), RawText(environ[name])))
+            yield _Layer(place, _nest(name.removeprefix(PREFIX).split("__"), RawText(environ[name])))
     for dotted, value in overrides.items():
         if value is not None:
-            yield _Layer(SettingPlace("command line", here, home), _nested(dotted.split("."), value))
+            yield _Layer(SettingPlace("command line", here, home), _nest(dotted.split("."), value))
 
 
 def _defaults(environ: Mapping[str, str]) -> Values:
@@ -98,7 +99,7 @@ def _defaults(environ: Mapping[str, str]) -> Values:
 
 
 def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
-    """A folder of the XDG base directory specification, which has relative ones ignored."""
+    """Return a folder of the XDG base directory specification, which ignores relative paths."""
     named = environ.get(variable, "")
     return Path(named) if named.startswith("/") else _home(environ) / fallback
 
@@ -107,8 +108,8 @@ def _home(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or os.path.expanduser("~"))
 
 
-def _nested(keys: list[str], value: Any) -> Values:
-    """The value below its keys."""
+def _nest(keys: list[str], value: Any) -> Values:
+    """Return the value inside dicts, one for each key."""
     for key in reversed(keys):
         value = {key: value}
     nested: Values = value
@@ -116,7 +117,7 @@ def _nested(keys: list[str], value: Any) -> Values:
 
 
 def _merge(under: Values, over: Values, sources: dict[Key, str], source: str, key: Key = ()) -> None:
-    """Put the values of one layer over those below, and remember whose they are."""
+    """Put the values of one layer over those below, and note their source."""
     for name, value in over.items():
         here = (*key, name)
         sources[here] = source
@@ -129,7 +130,7 @@ def _merge(under: Values, over: Values, sources: dict[Key, str], source: str, ke
 
 
 def _contradictions(values: Values, sources: Mapping[Key, str]) -> Iterator[str]:
-    """What is right by itself but not together."""
+    """Return the errors of settings that do not fit together."""
     tools = values.get("tools")
     servers = tools.get("mcp_servers") if isinstance(tools, dict) else None
     for name, server in servers.items() if isinstance(servers, dict) else ():

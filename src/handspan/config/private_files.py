@@ -1,4 +1,4 @@
-"""Files and folders that only their owner may read: the state, tokens, where the gateway is (SPEC S6)."""
+"""Files and folders that only their owner may read: state, tokens, the gateway's address (SPEC S6)."""
 
 import contextlib
 import errno
@@ -13,14 +13,14 @@ _LARGEST: Final = 64 * 1024
 
 
 def make_private(folder: Path) -> None:
-    """Have this folder for its owner alone, also where it was there before. `OSError` when that can't be."""
+    """Make this folder with mode 700; an existing one gets that mode. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.stat().st_mode & 0o077:  # made by someone else, or with a wider umask in mind
+    if folder.stat().st_mode & 0o077:  # another program made it, or a person with a wider mode
         folder.chmod(0o700)
 
 
 def read_private(path: Path) -> bytes | None:
-    """What a small file holds, closed to others if it was not; None where there is none. `OSError`."""
+    """Return the content of a small file, or None if it does not exist. Gives the file mode 600. Raises `OSError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def read_private(path: Path) -> bytes | None:
 
 
 def write_private(path: Path, data: bytes, *, is_synced: bool = False) -> None:
-    """Write the file; `is_synced`: it is on the disk when this returns."""
+    """Write the file. With `is_synced` it is on the disk when this returns."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         file.write(data)
@@ -47,7 +47,7 @@ def write_private(path: Path, data: bytes, *, is_synced: bool = False) -> None:
 
 
 def replace_private(path: Path, data: bytes) -> None:
-    """Put this in place of the file: a reader finds the old or the new one, never a part of one. `OSError`."""
+    """Replace the file: a reader finds the old or the new content, never a part. Raises `OSError`."""
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         write_private(fresh, data, is_synced=True)
@@ -59,7 +59,7 @@ def replace_private(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in it be on the disk too."""
+    """Write the names in this folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Whom tools are for: an agent's rules, and the caller that a call is made for."""
+"""An agent as data, and what its mode means for a tool."""
 
 from typing import Literal, TypeAlias
 
@@ -11,34 +11,34 @@ Mode: TypeAlias = Literal["automatic", "ask_destructive", "ask_always", "read_on
 
 
 class Agent(Struct, frozen=True):
-    """An agent as data: which tools it may use, when a person is asked first, and how it talks (SPEC A1)."""
+    """An agent: which tools it may use, when a person is asked first, and how it talks (SPEC A1)."""
 
     name: str = "General"
     tools: tuple[str, ...] | None = None
-    """Globs of names that it may use; None means all, empty means none (SPEC R7)."""
+    """Globs of the names that it may use; None means all, empty means none (SPEC R7)."""
     deny: tuple[str, ...] = ()
-    """Globs of names that it may not use; they win."""
+    """Globs of the names that it may not use; they win over `tools`."""
     mode: Mode = "automatic"
     instructions: str = ""
-    """What the model is told before everything else."""
+    """The first text that the model gets."""
     model: str = ""
-    """Empty: whichever the gateway uses."""
+    """Empty: the model of the gateway."""
     description: str = ""
     """One sentence for people who choose an agent."""
     max_tool_iterations: int | None = 20
     """Rounds of calls in one turn; None or 0 means no limit (SPEC E4)."""
     skills: tuple[str, ...] = ()
-    """Skills that are on from the start (SPEC A3)."""
+    """Skills that are active from the start (SPEC A3)."""
     nodes: tuple[str, ...] | None = None
-    """Nodes of clients over HTTP whose tools it may use; None means all (graph.md 3.6)."""
+    """Nodes of page clients whose tools it may use; None means all (graph.md 3.6)."""
 
 
 GENERAL = Agent()
-"""The agent that everybody has: all tools, no questions. It can't be removed."""
+"""The built-in agent of every owner: all tools, no questions. It can't be removed."""
 
 
 def mode_refuses(mode: Mode, annotations: Annotations) -> bool:
-    """Whether this mode never lets a tool with these annotations run."""
+    """Whether this mode refuses every tool with these annotations."""
     return mode == "read_only" and not annotations.read_only
 
 

@@ -1,4 +1,4 @@
-"""What is too large for a message: kept aside, read by range or search (SPEC X3)."""
+"""Artifacts: data that is too large for a message, stored apart and read in parts (SPEC X3)."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class ArtifactRef(Struct, frozen=True):
-    """The handle of something kept aside."""
+    """The handle of an artifact."""
 
     id: str
     size: int
@@ -15,18 +15,18 @@ class ArtifactRef(Struct, frozen=True):
 
 
 class Artifacts(Protocol):
-    """Keeps large things for their owner: bounded in number, size and age."""
+    """Stores large data for its owner, limited in number, size and age."""
 
     async def keep(
         self, data: bytes, *, owner: str, session: str = "", media_type: str = "text/plain", name: str = ""
     ) -> ArtifactRef:
-        """Keep these bytes; `ToolError` when there is no room for them."""
+        """Store these bytes. Raises `ToolError` when they are too large or can't be written."""
         ...
 
     async def get(self, artifact_id: str, *, owner: str) -> ArtifactRef:
-        """The handle; `ToolError` (`file_not_found`) when the owner has no such artifact."""
+        """Return the handle. Raises `ToolError` (`file_not_found`) when the owner has no such artifact."""
         ...
 
     async def read(self, artifact_id: str, *, owner: str, offset: int = 0, limit: int | None = None) -> bytes:
-        """These bytes of it."""
+        """Return `limit` bytes from `offset`, or all after it."""
         ...

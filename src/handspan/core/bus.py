@@ -1,7 +1,7 @@
-"""What one part of the gateway tells the others: the Protocol of the bus, and every event that travels on it.
+"""The bus, which announces to other parts of the gateway what has happened, and every event that it carries.
 
-An event is a frozen struct of plain values and names its owner, so that it can also travel between processes. Delivery
-is at most once: what matters is in the store, and an event only says that it is time to look.
+An event is a frozen struct of plain values and names its owner, so that it can travel between processes. It is
+delivered at most once: the facts are in the store, and an event only says that it is time to look there.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from handspan.core.questions import Decision, Question, QuestionKind
 
 @final
 class TokenRevoked(Struct, frozen=True, gc=False, tag="token_revoked"):
-    """A token is not valid any more; what it has opened must close."""
+    """A token is not valid any more; connections that it opened must close."""
 
     owner: str
     token: str
@@ -25,7 +25,7 @@ class TokenRevoked(Struct, frozen=True, gc=False, tag="token_revoked"):
 
 @final
 class ToolsChanged(Struct, frozen=True, gc=False, tag="tools_changed"):
-    """Tools of this owner were brought, changed or taken away."""
+    """Tools of this owner were added, changed or removed."""
 
     owner: str
     """Empty: everybody's tools."""
@@ -33,7 +33,7 @@ class ToolsChanged(Struct, frozen=True, gc=False, tag="tools_changed"):
 
 @final
 class DeviceChanged(Struct, frozen=True, gc=False, tag="device_changed"):
-    """A device of this owner has come or gone."""
+    """A device of this owner has connected or disconnected."""
 
     owner: str
 
@@ -48,18 +48,18 @@ class QuestionOpened(Struct, frozen=True, gc=False, tag="question_opened"):
 
 @final
 class QuestionEnded(Struct, frozen=True, gc=False, tag="question_ended"):
-    """A question is not open any more: it was answered, it has expired, or its call was given up."""
+    """A question is not open any more: it was answered, has expired, or its call was abandoned."""
 
     owner: str
     session: str
     call_id: str
-    """Empty where no call waited for the answer."""
+    """Empty if no call waits for the answer."""
     id: str
     kind: QuestionKind
     decision: Decision | None
-    """None when its call was given up. What else the answer holds is for the call alone."""
+    """None if the call was abandoned. The other parts of the answer are only for the call."""
     by: str = ""
-    """The word that the client which answered gave with its answer."""
+    """What the answering client gave as its own word for the answer."""
 
 
 @final
@@ -94,12 +94,12 @@ _E = TypeVar("_E", bound=BusEvent)
 
 
 class Bus(Protocol):
-    """Takes events to their listeners."""
+    """Delivers events to their listeners."""
 
     def publish(self, event: BusEvent) -> None:
-        """Let every listener for this kind of event have it. Never waits, and no failure of a listener reaches here."""
+        """Call every listener for this kind of event. Never waits; a failing listener raises nothing here."""
         ...
 
     def subscribe(self, kind: type[_E], listener: Callable[[_E], None]) -> Callable[[], None]:
-        """Call the listener with every event of this kind from now on, until the returned function is called."""
+        """Call the listener with every later event of this kind, until the returned function is called."""
         ...

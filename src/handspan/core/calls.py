@@ -1,4 +1,4 @@
-"""A request to run one tool once, and the record that is kept of it (SPEC E2, E8)."""
+"""A request to run one tool once, and its record in the ledger (SPEC E2, E8)."""
 
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 from handspan.core.fast import IS_FAST
 from handspan.core.fast_ids import draw_id
 from handspan.core.principals import Origin, OriginKind
@@ -15,7 +15,7 @@ from handspan.core.tool import AnsweredBy
 from handspan.core.values import Arguments
 
 CallState: TypeAlias = Literal["accepted", "started", "pending", "done"]
-"""`accepted`: no tool was touched. `started`: one was. `pending`: it was, and its outcome comes from elsewhere."""
+"""`accepted`: no tool was touched. `started`: one was. `pending`: one was, and its outcome comes from elsewhere."""
 
 
 class ToolCall(Struct, frozen=True, gc=False):
@@ -23,21 +23,21 @@ class ToolCall(Struct, frozen=True, gc=False):
 
     name: str
     arguments: Arguments | bytes | str
-    """Parsed, or the raw JSON text as it came."""
+    """Parsed, or the raw JSON text."""
     id: str
-    """Unique for ever and not to be guessed: see `new_call_id`. A model's own id for the call is not this one."""
+    """Unique for ever and impossible to guess: see `new_call_id`. A model's own id for the call is a different one."""
     deadline: Deadline | None = None
-    """The caller's own limit, where it has one."""
+    """The caller's own limit, if it has one."""
 
 
 class ToolFacts(Struct, frozen=True, omit_defaults=True):
-    """What a record says of the tool, as it was when it was called."""
+    """What a record says about the tool, as it was at the time of the call."""
 
     origin: Origin | None
     version: str
     read_only: bool
     outlives: bool = False
-    """An outcome may still come when this process is gone: the client that was asked can come back (ws.md 6.7)."""
+    """The outcome may still come when this process is gone, because the client can come back (ws.md 6.7)."""
     answered_by: AnsweredBy = "tool"
 
 
@@ -51,7 +51,7 @@ _facts: Final = msgspec.json.Decoder(ToolFacts)
 
 
 def decode_facts(stored: bytes) -> ToolFacts:
-    """The facts of a record that was stored as JSON. What earlier versions did not write, `answered_by`, is added."""
+    """Decode the facts of a stored record. Adds `answered_by` to records of versions that did not write it."""
     facts = _facts.decode(stored)
     if facts.origin is None or facts.answered_by != "tool":
         return facts
@@ -60,7 +60,7 @@ def decode_facts(stored: bytes) -> ToolFacts:
 
 
 class CallRecord(Struct, gc=False):
-    """What is known of one call. Only the ledger and the engine write it."""
+    """What the gateway knows about one call. Only the ledger and the engine write it."""
 
     id: str
     name: str
@@ -72,19 +72,19 @@ class CallRecord(Struct, gc=False):
     at: float
     """When it began, in seconds since 1970."""
     size: int = 0
-    """Roughly how many bytes this record holds."""
+    """The approximate size of this record in bytes."""
     state: CallState | None = None
-    """None until the ledger knows it."""
+    """None before the ledger has it."""
     expires_at: float | None = None
-    """When a call that is pending, or outlives its process, ends by itself; in seconds since 1970."""
+    """When a call that is pending, or may outlive its process, ends without an answer; in seconds since 1970."""
     duration: float = 0.0
     result: ToolResult | UnsetType = UNSET
     true_result: ToolResult | UnsetType = UNSET
-    """What the tool really answered, where a hook put something else in its place."""
+    """What the tool answered, if a hook has replaced that."""
 
 
 class Note(Struct, frozen=True):
-    """What came for a call that had its result already."""
+    """Something that came for a call after its result."""
 
     at: float
     text: str
@@ -95,7 +95,7 @@ LONGEST_NOTE: Final = 64 * 1024
 
 
 def cut_note(text: str) -> str:
-    """The text, or as much of it as a note may have, with a mark that says so."""
+    """Return the text; if it is too long for a note, its beginning with a mark."""
     size = len(text.encode(errors="replace"))
     if size <= LONGEST_NOTE:
         return text
@@ -111,4 +111,4 @@ def _draw_uuid() -> str:
 
 
 new_call_id: Final[Callable[[], str]] = draw_id if IS_FAST else _draw_uuid
-"""Returns an id in UUID form that no one can guess."""
+"""Returns an id in UUID form that is impossible to guess."""

@@ -1,4 +1,4 @@
-"""What one call may touch. Made for each call; tools keep no state of a session."""
+"""What one call may touch, and until when (SPEC E6). Each call gets its own; tools store nothing of a session."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,29 +7,40 @@ from typing import Final, Protocol, TypeAlias
 from msgspec import Struct
 
 from handspan.core.artifacts import Artifacts
-from handspan.core.deadlines import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.principals import Principal
 from handspan.core.questions import Answer, QuestionAction, QuestionKind, ToolQuestion
 from handspan.core.values import Json, JsonObject
 
 Progress: TypeAlias = Callable[[Json], None]
-"""Shows partial output or a state to whoever watches the call. Never blocks, may be called from any thread."""
+"""Shows partial output or a state to those who watch the call. Never blocks; any thread may call it."""
+
+
+class Deadline(Struct, frozen=True, gc=False):
+    """A moment on this process's monotonic clock. A wire carries the remaining milliseconds, the store a wall time."""
+
+    at: float
+    whose: str
+    """Whose limit it is, in words for an error: "the tool's own limit", "the caller's deadline"."""
+
+    def later(self, seconds: float) -> "Deadline":
+        """Return this deadline moved by `seconds` that do not count, such as waiting for a person."""
+        return Deadline(self.at + seconds, self.whose)
 
 
 class Person(Protocol):
-    """The person for whom a call runs, and who can be asked while it runs."""
+    """The person for whom a call runs. A tool can ask them while it runs."""
 
     async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
-        """Return the answer, `expired` when none came in time, and by how many seconds the deadline is later now.
+        """Return the answer (`expired` if none came in time), and by how many seconds the deadline has moved.
 
-        Raises `ToolError` when nobody can be asked.
+        Raises `ToolError` when no person can be asked.
         """
         ...
 
 
 class NoPerson:
-    """For calls that run where no person can be asked, such as in a worker process."""
+    """Stands in where no person can be asked, for example in a worker process."""
 
     async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
         """Raise `ToolError`."""
@@ -62,10 +73,10 @@ class ToolContext(Struct, gc=False):
         action: QuestionAction | None = None,
         expires_in: float | None = None,
     ) -> Answer:
-        """Ask the person for whom this call runs; the answer may be a no, or `expired` after `expires_in` seconds.
+        """Ask the person for whom this call runs. The answer may be a no, or `expired` after `expires_in` seconds.
 
-        `input` needs a schema, and the answer's `value` is valid by it; `login` and `trust` need an action. The time
-        that the person takes does not count against the deadline. Raises `ToolError` when nobody can be asked.
+        `input` needs a schema, and the answer's `value` fits it; `login` and `trust` need an action. The deadline moves
+        by the time that the person takes. Raises `ToolError` when no person can be asked.
         """
         answer, waited = await self.person.ask(ToolQuestion(kind, subject, schema, action, expires_in))
         if self.deadline is not None:
@@ -74,4 +85,4 @@ class ToolContext(Struct, gc=False):
 
 
 def no_progress(_: Json) -> None:
-    """For calls that nobody watches."""
+    """Drop the progress: for calls without a listener."""

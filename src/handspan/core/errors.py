@@ -112,7 +112,7 @@ assert set(ERROR_TYPES) == set(get_args(ErrorCode))
 
 
 class HandspanError(Exception):
-    """The root of all our errors."""
+    """The base class of all our errors."""
 
 
 class ToolError(HandspanError):
@@ -125,23 +125,23 @@ class ToolError(HandspanError):
 
 
 class StoreError(ToolError):
-    """What must last can't be kept or read; the message says why and what to do. Nothing acknowledged is lost."""
+    """The store can't write or read; the message says why and what to do. No acknowledged data is lost."""
 
     def __init__(self, message: str) -> None:
         super().__init__("execution_failed", message)
 
 
 class NotYours(ToolError):
-    """A session of this id is another owner's. Only a caller that asks for an id of its own choice is told so."""
+    """Another owner has a session of this id. Only a caller that chooses the id itself gets this error."""
 
     def __init__(self, session: str) -> None:
         super().__init__(
-            "permission_denied", f"The session {session[:60]!r} belongs to somebody else: choose another id."
+            "permission_denied", f"The session {session[:60]!r} belongs to another owner: choose another id."
         )
 
 
 class DefinitionError(HandspanError):
-    """A tool can't be defined or registered as it is; the message gives the reason."""
+    """A tool can't be defined or registered; the message gives the reason."""
 
 
 class NameTaken(DefinitionError):

@@ -1,4 +1,4 @@
-"""What happens in a turn, for every front alike: terminal, page, socket, SDK."""
+"""What happens in a turn, as events for every listener: terminal, page, WebSocket, SDK."""
 
 from typing import Literal, TypeAlias, final
 
@@ -9,7 +9,7 @@ from handspan.core.questions import Question
 from handspan.core.values import Json
 
 EndReason: TypeAlias = Literal["done", "limit", "errors", "length", "refusal", "pending", "aborted", "error"]
-"""Why a turn ended. `pending`: somebody else has the outcome of a call; the turn goes on when it is there."""
+"""Why a turn ended. `pending`: the outcome of a call comes from elsewhere, and the turn continues with it."""
 
 
 @final
@@ -28,14 +28,14 @@ class ThinkingArrived(Struct, frozen=True, tag="thinking"):
 
 @final
 class RoundBegan(Struct, frozen=True, tag="round"):
-    """The model is asked, for the first time in this turn or again with results."""
+    """The model is asked: for the first time in this turn, or again with results."""
 
     number: int
 
 
 @final
 class CallArrived(Struct, frozen=True, tag="call_arguments"):
-    """A call is being written by the model: its name, then more of its arguments."""
+    """The model is writing a call: first its name, then more and more of its arguments."""
 
     index: int
     name: str
@@ -74,14 +74,14 @@ class CallFinished(Struct, frozen=True, tag="call_finished"):
 
 @final
 class QuestionAsked(Struct, frozen=True, tag="question"):
-    """A person is asked before a call goes on: for a permission, for approval."""
+    """A person is asked before a call continues."""
 
     question: Question
 
 
 @final
 class UsageCounted(Struct, frozen=True, tag="usage"):
-    """What a reply cost."""
+    """What a reply used."""
 
     model: str
     usage: Usage
@@ -97,10 +97,10 @@ class RetryComing(Struct, frozen=True, tag="retry"):
 
 @final
 class TurnFault(Struct, frozen=True):
-    """Why a turn has failed, for programs; `Ended.text` says it to people."""
+    """Why a turn has failed, for programs; `Ended.text` is for people."""
 
     of: Literal["model", "call", "inside"]
-    """The model, its settings or its API; what the turn had to store or to call; or the code around them."""
+    """The model, its settings or its API; something that the turn stored or called; or our own code."""
     code: str
     """A `ModelFault`, an `ErrorCode`, or the name of the exception."""
 
@@ -111,14 +111,14 @@ class Ended(Struct, frozen=True, tag="ended"):
 
     reason: EndReason
     text: str = ""
-    """The model's last words, or what went wrong."""
+    """The last text of the model, or what went wrong."""
     fault: TurnFault | UnsetType = UNSET
-    """With the reason `error`, where it is known."""
+    """Only with the reason `error`, if it is known."""
 
 
 @final
 class Titled(Struct, frozen=True, tag="title"):
-    """The session has got its first name. It comes after the end of the turn."""
+    """The session has its first title. It comes after the end of the turn."""
 
     title: str
 

@@ -24,21 +24,21 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class FunctionTool(Generic[P, R_co]):
-    """A function as a tool. It can still be called as the function it is, and type checkers see its signature."""
+    """A function as a tool. It can still be called like the function, and type checkers see its signature."""
 
     def __init__(self, function: Callable[P, R_co], spec: ToolSpec, signature: Signature, placement: Placement) -> None:
-        functools.update_wrapper(self, function)  # first: it copies attributes too, and ours must win
+        functools.update_wrapper(self, function)  # first: it copies attributes, and ours must win
         self.spec = spec
         self.handling = Handling(placement)
         self.function: AnyFunction = function
         self._signature = signature
-        self._is_plain = signature.is_plain
+        self._is_json_only = signature.is_json_only
         self._needs_loop = placement != "loop" and inspect.iscoroutinefunction(function)
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> Any:
-        """What the function returns; a coroutine when the function is async and runs on the loop."""
-        keywords = arguments if self._is_plain else self._signature.bind(arguments, ctx)
-        if self._needs_loop:  # an async function moved aside has a loop of its own there
+        """Return what the function returns; a coroutine if the function is async and runs on the loop."""
+        keywords = arguments if self._is_json_only else self._signature.bind(arguments, ctx)
+        if self._needs_loop:  # an async function on a thread or in a process needs an event loop there
             return asyncio.run(self.function(**keywords))
         return self.function(**keywords)
 
@@ -78,14 +78,14 @@ def tool(
     thread: bool = False,
     isolated: bool = False,
 ) -> FunctionTool[..., Any] | Callable[[AnyFunction], FunctionTool[..., Any]]:
-    """A tool made of a function: `@tool` alone, or with what the signature can't say.
+    """Make a tool of a function: `@tool` alone, or with options that the signature can't express.
 
-    A plain function runs on a worker thread, an async one on the event loop. `thread=True` moves an async one
-    aside; `isolated=True` runs it in a worker process, so that even a segfault is only an error.
+    A plain function runs on a worker thread, an async one on the event loop. `thread=True` runs an async one on a
+    thread; `isolated=True` runs the function in a worker process, so that even a segfault is only an error.
     """
 
     def define(function: AnyFunction) -> FunctionTool[..., Any]:
-        if isinstance(function, FunctionTool):  # the same function as another tool
+        if isinstance(function, FunctionTool):  # one function as two tools
             function = function.function
         signature = Signature(function)
         spec = ToolSpec(
@@ -100,12 +100,12 @@ def tool(
         check_own_name(spec.name)
         if not spec.description:
             raise DefinitionError(f"{spec.name!r} has no description: give it a docstring of one sentence")
-        return FunctionTool(function, spec, signature, _placement(function, thread, isolated))
+        return FunctionTool(function, spec, signature, _choose_placement(function, thread, isolated))
 
     return define if function is None else define(function)
 
 
-def _placement(function: AnyFunction, thread: bool, isolated: bool) -> Placement:
+def _choose_placement(function: AnyFunction, thread: bool, isolated: bool) -> Placement:
     if isolated:
         if "<locals>" in getattr(function, "__qualname__", "<locals>"):
             raise DefinitionError(

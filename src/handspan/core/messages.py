@@ -1,9 +1,9 @@
-"""One entry of a conversation, in words of no model API (SPEC M2, M4, A2).
+"""One entry of a conversation, in the words of no model API (SPEC M2, M4, A2).
 
 A conversation is a list of messages: `UserMessage`, `AssistantMessage`, and after every assistant message with calls
-one `ResultsMessage` that answers each of them exactly once. A model does not speak twice in a row: somebody has to say
-something, or its calls have to be answered, in between. What a model API sent is kept verbatim beside it
-(`Native`), since signatures and reasoning items have to go back to that API unchanged; other APIs never see it.
+one `ResultsMessage` that answers each call exactly once. An assistant message never follows another one: a user message
+or results stand between them. What a model API sent is stored verbatim beside the message (`Native`), because
+signatures and reasoning items have to go back to that API unchanged; other APIs never get it.
 """
 
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ from handspan.core.values import Json
 Api: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "gemini"]
 
 StopReason: TypeAlias = Literal["end", "calls", "length", "refusal", "aborted", "other"]
-"""Why the model stopped. `length`: cut off, and a call that was cut is not among the calls."""
+"""Why the model stopped. `length`: it was cut off; a call that was cut off is not among the calls."""
 
 
 @final
 class Text(Struct, frozen=True, tag="text"):
-    """Words."""
+    """Text."""
 
     text: str
 
 
 @final
 class Thinking(Struct, frozen=True, tag="thinking"):
-    """What the model let us see of its reasoning. It goes back only inside `Native`."""
+    """What the model shows of its reasoning. It goes back only inside `Native`."""
 
     text: str
 
@@ -47,13 +47,13 @@ class CallPart(Struct, frozen=True, tag="call"):
     """A tool call that the model asks for."""
 
     id: str
-    """Ours: unique for ever (`new_call_id`)."""
+    """Our id: unique for ever (`new_call_id`)."""
     name: str
-    """The tool's name as our registry has it."""
+    """The tool's name in our registry."""
     arguments: str
-    """The JSON text as it came, even when it is broken: the engine says what is wrong with it. Empty means {}."""
+    """The JSON text as it came, even if it is broken: the engine reports what is wrong with it. Empty means {}."""
     wire_id: str = ""
-    """The model's own id for it; empty when it gave none."""
+    """The model's own id of the call; empty if it gave none."""
 
 
 Part: TypeAlias = Text | Thinking | Media | CallPart
@@ -61,7 +61,7 @@ Part: TypeAlias = Text | Thinking | Media | CallPart
 
 @final
 class Native(Struct, frozen=True):
-    """What an API sent, verbatim, to be sent back to the same API unchanged."""
+    """What an API sent, verbatim. It is sent back only to the same API, unchanged."""
 
     api: Api
     model: str
@@ -71,30 +71,30 @@ class Native(Struct, frozen=True):
 
 @final
 class Usage(Struct, frozen=True):
-    """Tokens of one reply. None is unknown, which is never the same as 0 (SPEC M6)."""
+    """The tokens of one reply. None means unknown, which is not 0 (SPEC M6)."""
 
     input: int | None = None
     output: int | None = None
     cached: int | None = None
-    """Of `input`, read from a cache."""
+    """The part of `input` that was read from a cache."""
     reasoning: int | None = None
-    """Of `output`, spent on thinking."""
+    """The part of `output` that was spent on thinking."""
 
 
 @final
 class UserMessage(Struct, frozen=True, tag="user", omit_defaults=True):
-    """What a person, or the world outside, says. Only the parts are for models."""
+    """What a person or a program says. Models get only the parts."""
 
     parts: tuple[Text | Media, ...]
     id: str = ""
-    """What its sender calls it, so that it is not said twice (ws.md 3.1); empty when nobody asked for that."""
+    """The sender's own id of the message, so that it is not added twice (ws.md 3.1); empty if it has none."""
     turn: str = ""
-    """The turn that it began, or became part of."""
+    """The turn that it began or joined."""
 
 
 @final
 class AssistantMessage(Struct, frozen=True, tag="assistant"):
-    """What a model says and asks for."""
+    """What a model says and which tools it calls."""
 
     parts: tuple[Part, ...]
     stop: StopReason = "end"
@@ -109,13 +109,13 @@ class AssistantMessage(Struct, frozen=True, tag="assistant"):
 
     @property
     def text(self) -> str:
-        """The words, without the thinking."""
+        """The text, without the thinking."""
         return "".join(part.text for part in self.parts if type(part) is Text)
 
 
 @final
 class CallResult(Struct, frozen=True):
-    """The answer to one call, in the envelope that every model gets (SPEC X1)."""
+    """The answer to one call, in the envelope that models get (SPEC X1)."""
 
     call_id: str
     name: str
@@ -127,7 +127,7 @@ class CallResult(Struct, frozen=True):
 
 @final
 class ResultsMessage(Struct, frozen=True, tag="results"):
-    """The answers to all calls of the assistant message before it, in the order of the calls."""
+    """The answers to all calls of the assistant message before it, in their order."""
 
     results: tuple[CallResult, ...]
 
@@ -136,15 +136,15 @@ Message: TypeAlias = UserMessage | AssistantMessage | ResultsMessage
 
 
 class UnpairedCalls(HandspanError):
-    """A conversation in which a call and its result do not stand together; no API would take it (SPEC M4)."""
+    """A call is not followed by its result, or a result not preceded by its call; no API accepts that (SPEC M4)."""
 
 
 class RepliesInARow(UnpairedCalls):
-    """A model's message straight after another one: some APIs refuse it, others lose one of them (SPEC M4)."""
+    """An assistant message follows another one: some APIs refuse that, others lose one of them (SPEC M4)."""
 
 
 def check_next(last: Message | None, coming: Message) -> None:
-    """Refuse a message that must not follow that one. Checking each append keeps the whole conversation right."""
+    """Raise if this message must not follow that one. If each append is checked, the whole conversation is valid."""
     _check_calls(last, coming)
     if type(last) is AssistantMessage and type(coming) is AssistantMessage:
         raise RepliesInARow(
@@ -153,10 +153,10 @@ def check_next(last: Message | None, coming: Message) -> None:
 
 
 def check_all(messages: Sequence[Message]) -> None:
-    """Refuse a conversation that is not paired throughout; for loading, where nothing is known yet.
+    """Raise `UnpairedCalls` if calls and results do not pair in a conversation that was loaded.
 
-    Replies in a row pass here, since versions that kept them wrote conversations that have to load; `check_next` lets
-    no new ones come, and projections send them as one (`as_one`).
+    Replies in a row pass here, because older versions stored them; `check_next` refuses new ones, and a projection
+    sends them as one (`merge_replies`).
     """
     last: Message | None = None
     for message in messages:
@@ -164,10 +164,10 @@ def check_all(messages: Sequence[Message]) -> None:
         last = message
 
 
-def as_one(last: Message | None, coming: Message) -> AssistantMessage | None:
-    """Two replies in a row as the one that an API takes for them; None where these messages are something else.
+def merge_replies(last: Message | None, coming: Message) -> AssistantMessage | None:
+    """Return two replies in a row as one message that an API accepts; None if these messages are not that.
 
-    What an API sent verbatim is left out: two of its answers are not one that it gave.
+    Their `Native` parts are left out: the API never sent this one message.
     """
     if type(last) is not AssistantMessage or type(coming) is not AssistantMessage or last.calls:
         return None
@@ -175,7 +175,7 @@ def as_one(last: Message | None, coming: Message) -> AssistantMessage | None:
 
 
 def _check_calls(last: Message | None, coming: Message) -> None:
-    """Refuse a message that leaves a call without its result, or answers one that was not asked for."""
+    """Raise if a message leaves a call without its result, or answers a call that is not open."""
     open_calls = last.calls if type(last) is AssistantMessage else ()
     if type(coming) is ResultsMessage:
         answered = [result.call_id for result in coming.results]

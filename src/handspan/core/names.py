@@ -1,4 +1,4 @@
-"""Names of tools: ours, those from outside, and the globs that choose among them (SPEC T2, R3)."""
+"""Names of tools: our own, those from outside, and the globs that select them (SPEC T2, R3)."""
 
 import hashlib
 import heapq
@@ -19,7 +19,7 @@ _OWN: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _OUTSIDE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _TAIL: Final = 8
 _MAX_NAMESPACE: Final = MAX_LENGTH - 16
-"""So short that a mapped name still shows its namespace, the separator and something of its own name."""
+"""Short enough that a converted name still shows its namespace, the separator and a part of its own name."""
 _MOST_COMPARED: Final = 100
 
 Disabled: TypeAlias = Annotated[
@@ -34,7 +34,7 @@ Disabled: TypeAlias = Annotated[
 
 
 def check_own_name(name: str) -> None:
-    """Refuse a name that our own and plugins' tools may not have."""
+    """Raise `DefinitionError` for a name that our own tools and plugins' tools may not have."""
     if not _OWN.fullmatch(name) or len(name) > MAX_LENGTH:
         raise DefinitionError(
             f"{name!r} can't be a tool's name: use snake_case (lower-case words joined by single '_'), "
@@ -43,7 +43,7 @@ def check_own_name(name: str) -> None:
 
 
 def check_namespace(namespace: str) -> None:
-    """Refuse a server name, label or namespace whose tools could not be told apart (the first `__` splits)."""
+    """Raise `DefinitionError` for a namespace that would make names ambiguous: the first `__` splits a name."""
     fits = _OUTSIDE.fullmatch(namespace) is not None and len(namespace) <= _MAX_NAMESPACE
     if not fits or SEPARATOR in namespace or namespace.endswith("_"):
         raise DefinitionError(
@@ -53,47 +53,47 @@ def check_namespace(namespace: str) -> None:
 
 
 def is_outside_name(name: str) -> bool:
-    """Whether every model API takes this name as it is."""
+    """Whether every model API accepts this name."""
     return _OUTSIDE.fullmatch(name) is not None
 
 
 def outside_name(name: str, namespace: str = "", taken: Collection[str] = ()) -> str:
-    """The name under which a tool from outside is known here: its own where that fits, else one with a hash tail.
+    """Return the name that a tool from outside gets here: its own if that is valid, else one with a hash at its end.
 
-    The same name always maps to the same result, two names never to one, and never onto a taken one. Whoever
-    registers the tool keeps its own name beside it, which makes the mapping reversible.
+    The same name always gives the same result, two names never do, and no result is a taken name. The source stores
+    the tool's own name beside it, so the conversion can be undone.
     """
     full = f"{namespace}{SEPARATOR}{name}" if namespace else name
     if is_outside_name(full) and full not in taken:
         return full
-    kept = re.sub(r"[^A-Za-z0-9_-]", "_", full)
-    kept = kept if kept[:1].isalpha() or kept[:1] == "_" else f"_{kept}"
+    valid = re.sub(r"[^A-Za-z0-9_-]", "_", full)
+    valid = valid if valid[:1].isalpha() or valid[:1] == "_" else f"_{valid}"
     for attempt in range(len(taken) + 1):
         tail = hashlib.sha256(f"{attempt}:{full}".encode("utf-8", "surrogatepass")).hexdigest()[:_TAIL]
-        mapped = f"{kept[: MAX_LENGTH - _TAIL - 1]}_{tail}"
-        if mapped not in taken:
-            return mapped
+        converted = f"{valid[: MAX_LENGTH - _TAIL - 1]}_{tail}"
+        if converted not in taken:
+            return converted
     raise AssertionError("more attempts than taken names can't all be taken")
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Namespace and own name; the first `__` splits. A name without one has the empty namespace."""
+    """Return namespace and own name; the first `__` splits. A name without it has the empty namespace."""
     namespace, separator, own = name.partition(SEPARATOR)
     return (namespace, own) if separator and namespace else ("", name)
 
 
 @lru_cache(maxsize=4096)
-def _glob(pattern: str) -> re.Pattern[str]:
-    # Only `*` and `?` are special; fnmatch would give brackets a meaning too.
+def _compile_glob(pattern: str) -> re.Pattern[str]:
+    # Only `*` and `?` are special; fnmatch would give brackets a meaning, too.
     first, *others = ("".join("." if char == "?" else re.escape(char) for char in part) for part in pattern.split("*"))
-    # Each part in the middle is taken where it first fits and never looked for again: no pattern takes long.
+    # Each middle part matches at its first place and never again (an atomic group): so no pattern takes long.
     middle = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
     return re.compile(f"{first}{middle}.*{others[-1]}" if others else first, re.DOTALL)
 
 
 def matches(pattern: str, name: str) -> bool:
     """Whether a glob (`*`, `?`) matches the whole name."""
-    return _glob(pattern).fullmatch(name) is not None
+    return _compile_glob(pattern).fullmatch(name) is not None
 
 
 def matches_any(patterns: Iterable[str], name: str) -> bool:
@@ -102,13 +102,13 @@ def matches_any(patterns: Iterable[str], name: str) -> bool:
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """A hint such as " Did you mean 'camera'?", or nothing when no known word is near."""
+    """Return a hint such as " Did you mean 'camera'?", or nothing if no known word is similar."""
     by_folded = {name.casefold(): name for name in known}
     folded, candidates = wrong[:MAX_LENGTH].casefold(), list(by_folded)
-    if len(candidates) > _MOST_COMPARED:  # comparing takes up to 0.2 ms each, and nothing else runs meanwhile
+    if len(candidates) > _MOST_COMPARED:  # one comparison takes up to 0.2 ms and blocks the event loop
         pairs = _pairs(folded)
         candidates = heapq.nlargest(_MOST_COMPARED, candidates, key=lambda name: len(pairs & _pairs(name)))
-    import difflib  # noqa: PLC0415 - needed for errors only, and start-up counts
+    import difflib  # noqa: PLC0415 - only errors need it, and start-up time counts
 
     near = [by_folded[name] for name in difflib.get_close_matches(folded, candidates, n=2, cutoff=0.6)]
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -1,4 +1,4 @@
-"""Who acts, and where a tool comes from."""
+"""Who acts (Principal), where a tool comes from (Origin), and who sees it (Scope)."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -12,7 +12,7 @@ DEVICE_SCOPES: Final = ("chat", "device")
 
 
 class Principal(Struct, frozen=True):
-    """Someone who may act: the owner of what the act leaves behind, and the scopes of the token that was shown."""
+    """A person or program that acts: the owner of what it leaves behind, and the scopes of its token."""
 
     owner: str
     scopes: tuple[str, ...] = ()
@@ -23,20 +23,20 @@ OPERATOR = Principal(owner="operator", scopes=("admin", "chat", "device"))
 
 
 class Origin(Struct, frozen=True):
-    """Where a tool came from (SPEC R1). Two connections of one session are two origins: removal goes by connection."""
+    """Where a tool comes from (SPEC R1). Two connections of one session are two origins: each removes its own tools."""
 
     kind: OriginKind
     name: str = ""
     """Plugin, MCP server, session, device label or browser client."""
     connection: str = ""
-    """The connection (remote, device), or thread and set of tools (browser), that brings the tool."""
+    """The connection (remote, device), or thread and tool set (browser), that brings the tool."""
 
     def __str__(self) -> str:
         return f"{self.kind}({self.name})" if self.name else self.kind
 
     @property
     def is_foreign(self) -> bool:
-        """The tool's words and behaviour are somebody else's."""
+        """The tool's text and behaviour come from outside: a client, a server, a page."""
         return self.kind not in ("builtin", "plugin")
 
     @property
@@ -49,11 +49,11 @@ BUILTIN = Origin("builtin")
 
 
 class Scope(Struct, frozen=True):
-    """Who sees a tool: everybody, an owner's sessions, one session, or only the turns in it. Names are unique in it."""
+    """Who sees a tool: everybody, one owner, one session, or the turns of one session. A name is unique in a scope."""
 
     kind: ScopeKind
     id: str = ""
-    """The owner; or the session, for its turns too."""
+    """The owner or the session."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id!r}" if self.id else self.kind

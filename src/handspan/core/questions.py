@@ -1,4 +1,4 @@
-"""Questions to a person: may this be done, what is wanted, who logs in, is this still trusted (SPEC P5, P6)."""
+"""Questions to a person: a permission, an approval, an input, a login, trust in a changed tool (SPEC P5, P6)."""
 
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -14,74 +14,74 @@ FIRST_KINDS: Final[frozenset[QuestionKind]] = frozenset(("permission", "approval
 
 
 class QuestionAction(Struct, frozen=True, omit_defaults=True):
-    """What the person starts (`login`) or compares (`trust`) before they answer."""
+    """What the person opens (`login`) or compares (`trust`) before the answer."""
 
     url: str = ""
     """`login`: the address to open, http or https."""
     intent: str = ""
-    """`login`: what an app is started with, where there is no address."""
+    """`login`: what starts an app, if there is no address."""
     hint: str = ""
-    """What to do there, in words for the person."""
+    """What to do there, as text for the person."""
     old: JsonObject | None = None
-    """`trust`: the definition that was accepted; None when there was none."""
+    """`trust`: the accepted definition; None if there was none."""
     new: JsonObject | None = None
-    """`trust`: the definition that is offered now."""
+    """`trust`: the definition that the tool has now."""
 
 
 class Question(Struct, frozen=True, omit_defaults=True):
-    """A question to a person, bound to one call with exactly these arguments, or to no call."""
+    """A question to a person, for one call with exactly these arguments, or for no call."""
 
     id: str
     kind: QuestionKind
     call_id: str
-    """Empty where no call waits for the answer."""
+    """Empty if no call waits for the answer."""
     tool: str
-    """Or the source that asks, where it is not about one tool."""
+    """The tool; or the source that asks, if it is not about one tool."""
     arguments: Arguments
     subject: str
-    """The permission that is asked for, the reason why approval is needed, or the question itself, in words."""
+    """The permission, the reason why approval is needed, or the text of the question."""
     owner: str
     session: str
     fingerprint: str
-    """Of the tool's definition: an "always" ends when the definition changes."""
+    """The fingerprint of the tool's definition: an "always" ends when the definition changes."""
     expires_in: float
-    """Seconds until silence counts as no."""
+    """Seconds after which no answer counts as no."""
     schema: JsonObject | None = None
     """`input`: the JSON Schema of the answer's `value`."""
     action: QuestionAction | None = None
 
 
 class ToolQuestion(Struct, frozen=True):
-    """What a tool asks the person while it runs; the engine knows the rest of the question."""
+    """What a tool asks the person while it runs; the engine adds the rest of the question."""
 
     kind: QuestionKind
     subject: str
     schema: JsonObject | None = None
     action: QuestionAction | None = None
     expires_in: float | None = None
-    """Seconds; None: as long as questions wait here."""
+    """Seconds; None: the gateway's own limit."""
 
 
 class Answer(Struct, frozen=True):
-    """What the person said."""
+    """The answer of the person."""
 
     decision: Decision
     always: bool = False
-    """Remember it for this tool and this owner."""
+    """Remember it for this tool and owner."""
     arguments: Arguments | None = None
-    """Edit-and-approve: the call shall run with these instead."""
+    """Edit-and-approve: the call runs with these instead."""
     how_to_enable: str = ""
-    """For `deny_forever`: where the person can change their mind."""
+    """With `deny_forever`: where the person can change that."""
     value: Json = None
-    """With `allow`, where the question has a schema: valid by it."""
+    """With `allow`, if the question has a schema: a value that fits it."""
 
 
 class Questions(Protocol):
-    """Asks the person who is there. Neither a model nor a client that was not asked can answer."""
+    """Asks a person. A model can't answer, nor a client that was not asked."""
 
     async def ask(self, question: Question) -> Answer | None:
-        """The answer; `expired` after the question's own time. None: it is kept and will be answered later.
+        """Return the answer; `expired` after the question's time; None if it is stored and answered later.
 
-        Asking the same question again (same id) gives the answer it got meanwhile.
+        To ask the same question again (same id) returns the answer that came meanwhile.
         """
         ...

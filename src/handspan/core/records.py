@@ -1,4 +1,4 @@
-"""What the store keeps, as plain values: the nouns of `core/store.py`. Times are in seconds since 1970."""
+"""The plain values of the store: the data of `core/store.py`. Times are in seconds since 1970."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -11,16 +11,16 @@ from handspan.core.questions import Answer, QuestionKind
 from handspan.core.values import Json, JsonObject
 
 SessionState: TypeAlias = Literal["idle", "running", "waiting"]
-"""`waiting`: a turn stopped at calls whose results come from a person or a browser; it goes on when they are there."""
+"""`waiting`: a turn stopped at calls whose results come from a person or a page; it continues with them."""
 
 CallStatus: TypeAlias = Literal["open", "success", "error"] | ErrorCode
-"""How a call ended, or that it has not; `error` stands for every code."""
+"""How a call ended, or `open`; `error` stands for every code."""
 
 SumBy: TypeAlias = Literal["session", "model", "day"]
 
 
 class SessionRecord(Struct, frozen=True):
-    """What the store keeps of a session, without its messages."""
+    """What the store holds of a session, without its messages."""
 
     id: str
     owner: str
@@ -31,9 +31,9 @@ class SessionRecord(Struct, frozen=True):
     """The last activity."""
     state: SessionState
     length: int
-    """How many messages it has; the sequence number of the last one."""
+    """The number of messages, which is the sequence number of the last one."""
     removed: int = 0
-    """How many it had and has no more: a new message's number is its sequence number and this."""
+    """The number of removed messages. A new message's number is its sequence number plus this."""
 
 
 class SessionPage(Struct, frozen=True):
@@ -41,44 +41,44 @@ class SessionPage(Struct, frozen=True):
 
     sessions: tuple[SessionRecord, ...]
     next: str | None
-    """Where the next page begins; None at the end."""
+    """The cursor of the next page; None at the end."""
 
 
 class ThreadEntry(Struct, frozen=True):
-    """What clients over HTTP see as one message: a message, or each one of the results of a round."""
+    """What the graph API shows as one message: a message, or one of the results of a round."""
 
     number: int
-    """Its name for as long as it is there; no other message ever gets it."""
+    """The message's name while it exists; no other message ever gets it."""
     at: float
     message: Message
     place: int | None = None
-    """Which of the results it is."""
+    """The index of the result."""
     call: CallPart | None = None
-    """What that result answers."""
+    """The call that the result answers."""
 
 
 class Recovery(Struct, frozen=True):
-    """What was found half done, and how it was closed. All are call ids, but `closed`."""
+    """The unfinished work that was found, and how it was closed. All are call ids, except `closed`."""
 
     interrupted: tuple[str, ...] = ()
-    """Never handed out: safe to call again."""
+    """Never run: safe to call again."""
     unknown_outcome: tuple[str, ...] = ()
-    """Handed out when the process ended; the outcome is unknown."""
+    """Running when the process ended: the outcome is unknown."""
     repeatable: tuple[str, ...] = ()
-    """Those of `unknown_outcome` that only read: they may be called again."""
+    """The read-only calls of `unknown_outcome`: they may be called again."""
     expired: tuple[str, ...] = ()
-    """They waited for a person, a browser or a client, and no answer came in time."""
+    """Calls that waited for a person, a page or a client, and got no answer in time."""
     waiting: tuple[str, ...] = ()
-    """Still open, and answerable."""
+    """Calls that are still open and can be answered."""
     closed: tuple[str, ...] = ()
-    """Sessions whose turn was running; it is closed and does not go on by itself."""
+    """Sessions whose running turn was closed. It does not continue by itself."""
 
 
 class Total(Struct, frozen=True):
-    """A sum of what is known, and how many replies did not say (SPEC M6)."""
+    """A sum of known counts, and the number of replies without a count (SPEC M6)."""
 
     known: float | None
-    """None when no reply said anything: unknown is never 0."""
+    """None if no reply has a count: unknown is not 0."""
     unknown: int
 
 
@@ -95,20 +95,20 @@ class UsageSum(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True):
-    """An answer that holds for every question like this one, so that the person is not asked again (SPEC P2)."""
+    """An answer to every question like this one, so that the person is not asked again (SPEC P2)."""
 
     owner: str
     kind: QuestionKind
     tool: str
     fingerprint: str
-    """Of the tool's definition: a changed one is asked about again (SPEC T5)."""
+    """The fingerprint of the tool's definition: a changed tool is asked about again (SPEC T5)."""
     subject: str
     """The permission, or the reason why approval is needed."""
     answer: Answer
 
 
 class Token(Struct, frozen=True):
-    """What is known of one token; never the token itself (SPEC S5)."""
+    """What is known about one token; never the token itself (SPEC S5)."""
 
     hash: str
     owner: str
@@ -120,45 +120,45 @@ class Token(Struct, frozen=True):
 
 
 class DeviceRow(Struct, frozen=True):
-    """What lasts of one device of one owner (SPEC W10, T5)."""
+    """What is stored about one device of one owner (SPEC W10, T5)."""
 
     owner: str
     id: str
-    """The label that it asked for; with `_2`, `_3` … where another device had that one."""
+    """The label that it asked for; with `_2`, `_3` … if another device had that label."""
     label: str
-    """What it is called now: its tools are `{label}__{tool}`."""
+    """Its label now: its tools are `{label}__{tool}`."""
     name: str
-    """What it says of itself, for people."""
+    """Its own name for itself, for people."""
     last_seen: float
     """To the minute."""
     tools: Mapping[str, str] = {}
-    """The fingerprints of the tools that it offered last, by its own names for them."""
+    """The fingerprints of the tools that it offered last, by the device's own names."""
     gone: Mapping[str, str] = {}
-    """Those of tools that it had before: a definition that goes and comes back changed has changed too."""
+    """The fingerprints of tools that it offered earlier: so a tool that comes back changed is noticed."""
     changed: tuple[str, ...] = ()
-    """Tools whose definition changed, and that no person has looked at yet."""
+    """Tools whose definition has changed, and which no person has looked at yet."""
 
 
 class Pin(Struct, frozen=True):
-    """A tool's definition as it was when it was first seen, or last approved by a person (SPEC T5)."""
+    """A tool's definition as it was first seen, or last approved by a person (SPEC T5)."""
 
     owner: str
     """Empty: for every owner."""
     origin: str
-    """As `Origin` writes itself: `mcp(github)`, `device(phone)`."""
+    """The text of an `Origin`: `mcp(github)`, `device(phone)`."""
     name: str
     fingerprint: str
     definition: JsonObject
 
 
 class MemoryRecord(Struct, frozen=True):
-    """A short text that clients keep for their owner (graph.md 9.5)."""
+    """A short text that clients store for their owner (graph.md 9.5)."""
 
     id: str
     owner: str
     at: float
     thread: str
-    """Empty: of no thread."""
+    """Empty: no thread."""
     kind: str
     category: str
     content: str
@@ -166,31 +166,31 @@ class MemoryRecord(Struct, frozen=True):
 
     @property
     def shown_metadata(self) -> JsonObject:
-        """All that is known beside its words; what filters look at."""
+        """Everything about it except its content; filters look at this."""
         return {**self.metadata, "category": self.category}
 
 
 class MemoryFilter(Struct, frozen=True):
-    """What a memory has to be like; None: anything."""
+    """Which memories are wanted; None accepts any."""
 
     kind: str | None = None
     category: str | None = None
     filters: JsonObject | None = None
-    """Fields that its metadata has to have, with these values."""
+    """Metadata fields that a memory must have, with their values."""
 
     def fits(self, memory: MemoryRecord) -> bool:
-        """Whether the filters let it through; kind and category are for the database."""
+        """Whether the metadata fits. The database checks kind and category."""
         known = memory.shown_metadata
         return all(name in known and _is_same(known[name], value) for name, value in (self.filters or {}).items())
 
 
 class FoundMemory(Struct, frozen=True):
-    """A memory, and which part of the words that were looked for it has: above 0, up to 1."""
+    """A memory and the share of the searched words that it has: above 0, up to 1."""
 
     memory: MemoryRecord
     score: float
 
 
 def _is_same(one: Json, other: Json) -> bool:
-    """Whether two JSON values are one: to Python true is 1 as well."""
+    """Whether two JSON values are equal: in Python true equals 1, in JSON it does not."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -17,7 +17,7 @@ AttachmentKind: TypeAlias = Literal["image", "audio", "file"]
 
 @final
 class Attachment(Struct, frozen=True):
-    """An image, a sound or a file that comes with a result: small ones inline, large ones as an artifact."""
+    """An image, a sound or a file of a result: a small one inline, a large one as an artifact."""
 
     kind: AttachmentKind
     media_type: str
@@ -33,12 +33,12 @@ class Success(Struct, frozen=True, gc=False):
     value: Json = None
     attachments: tuple[Attachment, ...] = ()
     encoded: bytes = b""
-    """The envelope as bytes, once the engine has serialised it: nobody needs to do that twice."""
+    """The envelope as bytes, after the engine has encoded it: so it is encoded once."""
 
 
 @final
 class Failure(Struct, frozen=True, gc=False):
-    """The call did not do what it should; the message tells a model what to do next."""
+    """The call did not do what it should; the message tells the model what to do next."""
 
     code: ErrorCode
     message: str
@@ -53,54 +53,55 @@ ToolResult: TypeAlias = Success | Failure
 
 @final
 class Pending(Struct, frozen=True):
-    """What a tool returns when its outcome arrives later, through `Engine.settle`, perhaps in another process."""
+    """A tool returns this when its outcome comes later, through `Engine.settle`, perhaps in another process."""
 
     expires_in: float | None = None
-    """Seconds until nobody waits any more; None leaves it to the one who settles."""
+    """Seconds until the call ends without an outcome; None: the part that settles it decides."""
 
 
 def envelope(result: ToolResult) -> JsonObject:
-    """The result in the form that every model, API and command line shows (SPEC X1)."""
+    """Return the result in the form that every model, API and command line shows (SPEC X1)."""
     match result:
         case Success(value=value, attachments=()):
             return {"status": "success", "result": value}
         case Success(value=value, attachments=attachments):
-            return {"status": "success", "result": value, "attachments": [_shown(item) for item in attachments]}
+            items: list[Json] = [_describe_attachment(item) for item in attachments]
+            return {"status": "success", "result": value, "attachments": items}
         case Failure(code=code, message=message):
             return {"status": "error", "error_type": ERROR_TYPES[code], "code": code, "message": message}
 
 
 def encode_envelope(result: ToolResult) -> bytes:
-    """The envelope as JSON bytes."""
+    """Return the envelope as JSON bytes."""
     if type(result) is Success and result.encoded:
         return result.encoded
-    shown = envelope(result)
+    found = envelope(result)
     try:
-        return _ENCODER.encode(shown)
-    except UnicodeEncodeError:  # a file's name, or the text of somebody's exception
-        return _ENCODER.encode(_without_lone_surrogates(shown))
+        return _ENCODER.encode(found)
+    except UnicodeEncodeError:  # a file name, or the text of an exception, may have lone surrogates
+        return _ENCODER.encode(_replace_surrogates(found))
 
 
 def succeed(value: object, attachments: tuple[Attachment, ...] = ()) -> Success:
-    """A success with this value made plain JSON and serialised; a value that has no JSON form is a `ToolError`."""
+    """Return a success with this value as plain JSON and encoded. Raises `ToolError` if it has no JSON form."""
     try:
-        plain: Any = value if type(value) in _SCALARS else msgspec.to_builtins(value, str_keys=True, enc_hook=_plain)
+        plain: Any = value if type(value) in _SCALARS else msgspec.to_builtins(value, str_keys=True, enc_hook=_to_plain)
         try:
             if attachments:
                 encoded = _ENCODER.encode(envelope(Success(plain, attachments)))
             else:
                 encoded = b'{"status":"success","result":%b}' % _ENCODER.encode(plain)
         except UnicodeEncodeError:
-            plain = _without_lone_surrogates(plain)
+            plain = _replace_surrogates(plain)
             encoded = encode_envelope(Success(plain, attachments))
     except RecursionError:
-        raise _has_no_json("it contains itself or is nested too deeply") from None
+        raise _no_json_error("it contains itself or is nested too deeply") from None
     except (TypeError, ValueError) as error:
-        raise _has_no_json(str(error)) from error
+        raise _no_json_error(str(error)) from error
     return Success(plain, attachments, encoded)
 
 
-def _has_no_json(reason: str) -> ToolError:
+def _no_json_error(reason: str) -> ToolError:
     text = f"The tool ran, but its result can't be written as JSON: {reason}. It has to return plain data."
     return ToolError("execution_failed", text)
 
@@ -109,8 +110,8 @@ _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 _LONE_SURROGATE: Final = r"[\ud800-\udfff]"
 
 
-def _plain(value: object) -> object:
-    """The plain form of what msgspec does not know: subclasses, paths, other collections, pydantic models."""
+def _to_plain(value: object) -> object:
+    """Return the plain form of types that msgspec does not know: subclasses, paths, collections, pydantic models."""
     match value:
         case str():
             return str.__str__(value)
@@ -133,29 +134,29 @@ def _plain(value: object) -> object:
     raise TypeError(f"a value of type {type(value).__name__!r}")
 
 
-def _without_lone_surrogates(value: object) -> object:
+def _replace_surrogates(value: object) -> object:
     match value:
         case str():
             return re.sub(_LONE_SURROGATE, "\ufffd", value)
         case dict():
-            return {_without_lone_surrogates(key): _without_lone_surrogates(item) for key, item in value.items()}
+            return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
         case list() | tuple():
-            return [_without_lone_surrogates(item) for item in value]
+            return [_replace_surrogates(item) for item in value]
         case _:
             return value
 
 
-def _shown(item: Attachment) -> JsonObject:
-    """What a text form can say of an attachment: never its bytes."""
-    shown: JsonObject = {"kind": item.kind, "media_type": item.media_type}
+def _describe_attachment(item: Attachment) -> JsonObject:
+    """Return what a text can say about an attachment: never its bytes."""
+    described: JsonObject = {"kind": item.kind, "media_type": item.media_type}
     if item.name:
-        shown["name"] = item.name
+        described["name"] = item.name
     if item.artifact is not None:
-        shown["artifact"] = item.artifact.id
-        shown["bytes"] = item.artifact.size
+        described["artifact"] = item.artifact.id
+        described["bytes"] = item.artifact.size
     else:
-        shown["bytes"] = len(item.data)
-    return shown
+        described["bytes"] = len(item.data)
+    return described
 
 
 _ENCODER: Final = msgspec.json.Encoder()

@@ -1,6 +1,6 @@
-"""A Python function as a tool: its schema from the signature, its words from the docstring (SPEC T3).
+"""A Python function as a tool: its schema from the signature, its description from the docstring (SPEC T3).
 
-pydantic and docstring-parser are heavy; they load when the first function is described, not before.
+pydantic and docstring-parser are heavy: they load with the first function, not before.
 """
 
 import enum
@@ -22,47 +22,48 @@ AnyFunction = Callable[..., Any]
 
 _JSON_TYPES: Final = frozenset((str, int, float, bool, type(None), dict, list, Any))
 _DATA: Final = frozenset(("default", "const", "enum", "examples"))
-"""Keywords of a schema that hold data, not schemas."""
+"""Schema keywords whose value is data, not a schema."""
 
 
 class Signature:
-    """How a function is described to a model, and how a model's arguments become the function's."""
+    """The description of a function for a model, and the conversion of a model's arguments to the function's."""
 
-    __slots__ = ("_adapter", "_context_name", "description", "is_plain", "name", "schema")
+    __slots__ = ("_adapter", "_context_name", "description", "is_json_only", "name", "schema")
 
     def __init__(self, function: AnyFunction) -> None:
-        """Read a function; `DefinitionError` with the reason when it can't be described."""
-        written = _as_written(function)
+        """Read a function. Raises `DefinitionError` with the reason when it can't be a tool."""
+        written = _unwrap(function)
         self.name = _name(written)
-        hints, parameters = _read(function, written)
+        hints, parameters = _read_parameters(function, written)
         injected = [name for name in parameters if _is_context(hints.get(name))]
         if len(injected) > 1:
             raise DefinitionError(f"{self.name!r} asks for ToolContext twice: {', '.join(injected)}")
         self._context_name = injected[0] if injected else None
-        shown = {name: parameter for name, parameter in parameters.items() if name not in injected}
+        visible = {name: parameter for name, parameter in parameters.items() if name not in injected}
         for name, parameter in parameters.items():
             _check_parameter(self.name, name, parameter, hints)
-        words = _Words(written)
-        self.description = words.summary
-        self._adapter, self.schema = _adapter_and_schema(written, shown, hints)
-        _add_descriptions(self.schema, words.parameters, hints)
-        self.is_plain = self._context_name is None and all(
-            _is_json_type(hints[name]) and not _is_pydantic_default(parameter) for name, parameter in shown.items()
+        texts = _Docstring(written)
+        self.description = texts.summary
+        self._adapter, self.schema = _adapter_and_schema(written, visible, hints)
+        _add_descriptions(self.schema, texts.parameters, hints)
+        self.is_json_only = self._context_name is None and all(
+            _is_json_type(hints[name]) and not _is_pydantic_default(parameter) for name, parameter in visible.items()
         )
-        """The arguments can be handed over as they are."""
+        """The function takes the JSON arguments as they are, without `bind`."""
 
     def bind(self, arguments: Arguments, ctx: ToolContext) -> dict[str, Any]:
-        """The function's keyword arguments: models, enums and dates made from their JSON forms, context added."""
+        """Return the function's keyword arguments: models, enums and dates made from JSON, and the context."""
         values = self._convert(arguments)
         if self._context_name is not None:
             values[self._context_name] = ctx
         return values
 
     def _convert(self, arguments: Arguments) -> dict[str, Any]:
+        """Return the arguments as the function's types. Raises `ToolError` (`invalid_arguments`)."""
         from pydantic import ValidationError  # noqa: PLC0415 - heavy, and only needed for functions' own types
 
         try:
-            # As JSON text: pydantic knows then that a date or an enum can only be a string, even in strict models.
+            # As JSON text: so pydantic accepts a string for a date or an enum, even in strict models.
             values: dict[str, Any] = self._adapter.validate_json(msgspec.json.encode(dict(arguments)))
         except ValidationError as error:
             problems = "; ".join(
@@ -73,8 +74,8 @@ class Signature:
         return values
 
 
-def _as_written(function: AnyFunction) -> AnyFunction:
-    """The function that somebody wrote, under its `functools.partial`s."""
+def _unwrap(function: AnyFunction) -> AnyFunction:
+    """Return the function inside its `functools.partial`s. Raises `DefinitionError` if it can't be a tool."""
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):
@@ -86,9 +87,12 @@ def _as_written(function: AnyFunction) -> AnyFunction:
     return function
 
 
-def _read(function: AnyFunction, written: AnyFunction) -> tuple[dict[str, Any], dict[str, inspect.Parameter]]:
+def _read_parameters(
+    function: AnyFunction, written: AnyFunction
+) -> tuple[dict[str, Any], dict[str, inspect.Parameter]]:
+    """Return the types and the parameters that a model has to fill."""
     try:
-        hints, parameters = _hints(written), dict(inspect.signature(function).parameters)
+        hints, parameters = _type_hints(written), dict(inspect.signature(function).parameters)
     except NameError as error:
         raise DefinitionError(
             f"the signature of {_name(written)!r} can't be read: {error}; import its types at the top of its module, "
@@ -96,22 +100,22 @@ def _read(function: AnyFunction, written: AnyFunction) -> tuple[dict[str, Any], 
         ) from None
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"the signature of {_name(written)!r} can't be read: {error}") from None
-    for name in _bound_keywords(function):  # what a partial has filled in is nobody's business
+    for name in _bound_keywords(function):  # a partial has filled these
         parameters.pop(name, None)
     for name, parameter in parameters.items():
-        if parameter.default is None and name in hints:  # `x: int = None` says that None is all right too
-            hints[name] = _or_none(hints[name])
+        if parameter.default is None and name in hints:  # `x: int = None` allows None, too
+            hints[name] = _allow_none(hints[name])
     return hints, parameters
 
 
-def _or_none(hint: Any) -> Any:
+def _allow_none(hint: Any) -> Any:
     if get_origin(hint) is Annotated:
-        return Annotated[(_or_none(hint.__origin__), *hint.__metadata__)]
+        return Annotated[(_allow_none(hint.__origin__), *hint.__metadata__)]
     return hint if hint is Any else Union[hint, None]  # noqa: UP007 - `|` does not take every hint
 
 
-def _hints(written: AnyFunction) -> dict[str, Any]:
-    """The types of the parameters. What the function returns does not matter, so it need not even be importable."""
+def _type_hints(written: AnyFunction) -> dict[str, Any]:
+    """Return the types of the parameters. The return type is left out, so it may even be one that can't be imported."""
     annotations: dict[str, Any] = getattr(written, "__annotations__", {})
     parts = types.SimpleNamespace(
         __annotations__={name: hint for name, hint in annotations.items() if name != "return"},
@@ -130,6 +134,7 @@ def _bound_keywords(function: AnyFunction) -> list[str]:
 
 
 def _check_parameter(function: str, name: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> None:
+    """Raise `DefinitionError` for a parameter that JSON arguments can't fill."""
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
         raise DefinitionError(
             f"parameter {name!r} of {function!r} can't come from a JSON object: let each parameter have a name"
@@ -138,7 +143,7 @@ def _check_parameter(function: str, name: str, parameter: inspect.Parameter, hin
         raise DefinitionError(f"{function!r} is a method: make the tool of an object's, as in tool(thing.{function})")
     if name not in hints:
         raise DefinitionError(f"parameter {name!r} of {function!r} has no type: write '{name}: str', for example")
-    if _names_enum_members(hints[name]):  # pydantic describes them by their values and then takes only the members
+    if _names_enum_members(hints[name]):  # pydantic describes them by their values, but accepts only the members
         raise DefinitionError(
             f"parameter {name!r} of {function!r} has an enum's members in a Literal: use the enum, or their values"
         )
@@ -153,13 +158,14 @@ def _names_enum_members(hint: Any) -> bool:
 def _adapter_and_schema(
     function: AnyFunction, parameters: dict[str, inspect.Parameter], hints: dict[str, Any]
 ) -> tuple[Any, JsonObject]:
+    """Return pydantic's converter for the parameters, and their JSON Schema."""
     from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415 - heavy: loads with the first function
     from pydantic.json_schema import PydanticJsonSchemaWarning  # noqa: PLC0415 - heavy
 
     def keywords(**values: Any) -> dict[str, Any]:
         return values
 
-    # pydantic describes and converts the arguments of a function; ours has the same parameters and gives them back.
+    # pydantic describes and converts the arguments of a function: this one has the same parameters and returns them.
     keywords.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # functions take any attribute
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters.values()]
     )
@@ -168,62 +174,62 @@ def _adapter_and_schema(
     try:
         describable: Any = keywords
         adapter: Any = TypeAdapter(describable)
-        with warnings.catch_warnings():  # a default that JSON can't show is left out: the function has it all the same
+        with warnings.catch_warnings():  # a default without a JSON form is left out of the schema; the function has it
             warnings.simplefilter("ignore", PydanticJsonSchemaWarning)
             schema: JsonObject = adapter.json_schema()
     except (PydanticUserError, TypeError, ValueError, NameError, ImportError) as error:
         reason = str(error).partition("\n")[0].partition(". Set `arbitrary_types_allowed")[0]
-        where = _hard_to_describe({name: hints[name] for name in parameters})
+        where = _find_unusable({name: hints[name] for name in parameters})
         raise DefinitionError(
             f"{_name(function)!r} has a parameter{where} that JSON can't describe: {reason}"
         ) from None
-    return adapter, _without_titles(schema)
+    return adapter, _drop_titles(schema)
 
 
-def _hard_to_describe(hints: dict[str, Any]) -> str:
-    """The name of the first parameter that pydantic can't describe even alone."""
+def _find_unusable(hints: dict[str, Any]) -> str:
+    """Return the name of the first parameter that pydantic can't describe, quoted, or nothing."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - heavy
 
     for name, hint in hints.items():
         try:
             TypeAdapter(hint).json_schema()
-        except Exception:  # the one that failed a moment ago, or another like it
+        except Exception:  # the same error again, or one of another parameter
             return f", {name!r},"
     return ""
 
 
-def _without_titles(schema: Any) -> Any:
-    """Drop the titles that pydantic adds: they repeat the names and cost tokens."""
+def _drop_titles(schema: Any) -> Any:
+    """Return the schema without the titles that pydantic adds: they repeat the names and cost tokens."""
     match schema:
         case dict():
             return {
                 key: (
                     value
                     if key in _DATA
-                    else {name: _without_titles(inner) for name, inner in value.items()}
+                    else {name: _drop_titles(inner) for name, inner in value.items()}
                     if key in ("properties", "$defs") and isinstance(value, dict)
-                    else _without_titles(value)
+                    else _drop_titles(value)
                 )
                 for key, value in schema.items()
                 if not (key == "title" and isinstance(value, str))
             }
         case list():
-            return [_without_titles(item) for item in schema]
+            return [_drop_titles(item) for item in schema]
         case _:
             return schema
 
 
-def _add_descriptions(schema: JsonObject, words: dict[str, str], hints: dict[str, Any]) -> None:
+def _add_descriptions(schema: JsonObject, texts: dict[str, str], hints: dict[str, Any]) -> None:
     properties = schema["properties"]
-    assert isinstance(properties, dict)  # pydantic gives every function one, if an empty one
+    assert isinstance(properties, dict)  # pydantic always writes it, even if it is empty
     for name, described in properties.items():
-        said = _annotated_words(hints.get(name)) or words.get(name)
-        if said and isinstance(described, dict) and "description" not in described:
-            described["description"] = said
+        text = _annotation_text(hints.get(name)) or texts.get(name)
+        if text and isinstance(described, dict) and "description" not in described:
+            described["description"] = text
 
 
 def _is_context(hint: Any) -> bool:
-    """Whether a parameter of this type gets the context: `ToolContext`, annotated or optional too."""
+    """Whether a parameter of this type gets the context: `ToolContext`, also annotated or optional."""
     if get_origin(hint) is Annotated:
         return _is_context(hint.__origin__)
     if get_origin(hint) in (Union, types.UnionType):
@@ -238,14 +244,14 @@ def _is_pydantic_default(parameter: inspect.Parameter) -> bool:
     return isinstance(parameter.default, FieldInfo)
 
 
-def _annotated_words(hint: Any) -> str:
-    """The text of `Annotated[int, "how many"]`."""
+def _annotation_text(hint: Any) -> str:
+    """Return the text in `Annotated[int, "how many"]`, or nothing."""
     metadata = getattr(hint, "__metadata__", ())
     return next((item for item in metadata if isinstance(item, str)), "")
 
 
 def _is_json_type(hint: Any) -> bool:
-    """Whether a value of this type is its own JSON form, so that nothing has to be converted."""
+    """Whether a value of this type is its own JSON form, so that it needs no conversion."""
     origin = get_origin(hint)
     if origin is None:
         return hint in _JSON_TYPES
@@ -253,15 +259,15 @@ def _is_json_type(hint: Any) -> bool:
         return all(isinstance(item, str) for item in hint.__metadata__) and _is_json_type(hint.__origin__)
     if origin is Literal:
         return all(type(item) in _JSON_TYPES for item in get_args(hint))
-    if origin is dict and get_args(hint)[0] not in (str, Any):  # JSON knows no other keys
+    if origin is dict and get_args(hint)[0] not in (str, Any):  # JSON has no other keys
         return False
     if origin in (Union, types.UnionType, list, dict):
         return all(_is_json_type(inner) for inner in get_args(hint))
     return False
 
 
-class _Words:
-    """What a docstring says: the summary, and a line for each parameter."""
+class _Docstring:
+    """The texts of a docstring: the summary, and one for each parameter."""
 
     def __init__(self, function: AnyFunction) -> None:
         import docstring_parser  # noqa: PLC0415 - loads with the first function
@@ -272,12 +278,12 @@ class _Words:
         self.parameters = {
             name.strip(): " ".join((item.description or "").split())
             for item in parsed.params
-            for name in item.arg_name.split(",")  # numpy's style describes several at once
+            for name in item.arg_name.split(",")  # numpy's style describes several in one line
         }
 
 
 def _path(steps: tuple[str | int, ...]) -> str:
-    """A path as a person writes it: `files[2].name`."""
+    """Return a path as a person writes it: `files[2].name`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 

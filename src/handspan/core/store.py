@@ -1,7 +1,8 @@
-"""Every Protocol of what lasts: what the rooms above may ask of a store, whichever database fills it (SPEC A2, K1, S6).
+"""Every Protocol of what lasts: what other rooms may ask of a store, whichever database fills it (SPEC A2, K1, S6).
 
-`Store` at the end is all of it. Its nouns are in `core/records.py`. Every row has an owner. Any other owner gets
-the same words as for something that never was. Any method raises `StoreError` when the database can't be used.
+`Store` at the end has all of them. Their data is in `core/records.py`. Every row has an owner; for any other owner it
+does not exist, and errors say the same as for something that never existed. Every method raises `StoreError` when the
+database can't be used. A method that returns a count or a bool says what it has changed.
 """
 
 from asyncio import Future
@@ -37,57 +38,57 @@ from handspan.core.values import JsonObject
 _T = TypeVar("_T")
 
 NowOrLater: TypeAlias = _T | Awaitable[_T]
-"""An answer, or something to await for it. Only `Ledger.start` and `Ledger.finish` answer so, once each in every call.
+"""An answer, or an awaitable of it. Only `Ledger.start` and `Ledger.finish` answer so, once each in every call.
 
-Measured: where both are always to be awaited, a call of a tool in this process with a ledger in memory takes 8 %
-longer (9.8 us instead of 9.1); with a ledger on disk a read-only tool waits for the disk before it begins.
+Measured: if both had to be awaited always, a call of a tool in this process with a ledger in memory would take 8 %
+longer (9.8 us instead of 9.1); with a ledger on disk a read-only tool would wait for the disk before it begins.
 """
 
 MOST_TOOL_SETS: Final = 200
-"""Sets of tools that a browser client may have; those go first that it brought longest ago, and no open call is of."""
+"""Tool sets of one page client. The oldest ones without an open call are removed first."""
 MOST_MEMORIES: Final = 10_000
-"""Of one owner: all are looked through in a search."""
+"""Memories of one owner. A search reads all of them."""
 
 
 # Calls.
 
 
 class Ledger(Protocol):
-    """Every call's state: exactly one result for every accepted call, whatever crashes."""
+    """The state of every call: each accepted call gets exactly one result, even after a crash."""
 
     async def accept(self, record: CallRecord) -> None:
-        """Know this call: it waits, for a person perhaps, and no tool was touched. `ToolError` for a used id."""
+        """Enter this call: it waits, perhaps for a person, and no tool was touched. `ToolError` for a used id."""
 
     def start(self, record: CallRecord) -> NowOrLater[None]:
-        """A tool is about to be touched. Accepts the call too if that has not happened. `ToolError` for a used id.
+        """Record that a tool is about to be touched. Enters a call that was not accepted; `ToolError` for a used id.
 
-        None at once: it is written, or the caller needs not wait for that, as with a tool that only reads.
+        None: it is written, or the caller need not wait for that, as for a read-only tool.
         """
 
     async def suspend(self, record: CallRecord) -> None:
-        """The outcome of a call comes later, from elsewhere, until `record.expires_at`.
+        """Record that the outcome comes later, from elsewhere, until `record.expires_at`.
 
-        Accepts the call too if that has not happened: some tools only hand it out. `ToolError` for a used id.
+        Enters a call that was not accepted: some tools only hand it to a client. `ToolError` for a used id.
         """
 
     def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
-        """Keep this as the call's one result. False: it already has one, and nothing was changed."""
+        """Store the call's one result. The value is False if it has one already; then nothing changes."""
 
     async def find(self, call_id: str) -> CallRecord | None:
-        """What is known of this call; while a tool is at work on it here, the very record that was started."""
+        """Return the record of this call, or None; while the call runs here, the engine's own record."""
 
     async def note(self, call_id: str, text: str) -> bool:
-        """Keep this beside a call that has its result; False when there is none, or it has `MOST_NOTES` already."""
+        """Store a note beside a finished call. False if there is no such call, or it has `MOST_NOTES`."""
 
     async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
-        """What came for the owner's call when it had its result already, the first one first."""
+        """Return what came for the owner's call after its result, the oldest first."""
 
 
 class Journal(Ledger, Protocol):
-    """A ledger that can also be read by the owners of the calls (SPEC E8)."""
+    """A ledger that the owners of the calls can read (SPEC E8)."""
 
     async def get(self, call_id: str, *, owner: str) -> CallRecord:
-        """The owner's call; `ToolError` (`file_not_found`) when there is none."""
+        """Return the owner's call. Raises `ToolError` (`file_not_found`)."""
 
     async def page(
         self,
@@ -101,18 +102,18 @@ class Journal(Ledger, Protocol):
         limit: int = 50,
         after: str | None = None,
     ) -> tuple[Sequence[CallRecord], str | None]:
-        """The owner's calls that are so, the last one first, and where the next page begins.
+        """Return the owner's calls that fit, the newest first, and the cursor of the next page.
 
-        `since`: those that began then or later; `until`: those that began earlier; `after`: where a page ended.
+        `since`: calls that began then or later; `until`: calls that began earlier; `after`: the cursor of a page.
         """
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
-        """The owner's calls that have no result yet, the first one first."""
+        """Return the owner's calls without a result, the oldest first."""
 
-    async def left_open(self) -> Sequence[CallRecord]:
-        """The calls that processes which are gone had handed to clients that may come back, the first one first.
+    async def take_over_calls(self) -> Sequence[CallRecord]:
+        """Make this process the owner of calls that wait for clients of lost processes. Return them, the oldest first.
 
-        They are for this process from now on, so that no other waits for the same clients.
+        So no other process waits for the same clients.
         """
 
 
@@ -120,278 +121,280 @@ class Journal(Ledger, Protocol):
 
 
 class Conversations(Protocol):
-    """Sessions and their messages. A session that the owner does not have is a `ToolError` (`file_not_found`)."""
+    """Sessions and their messages. Raises `ToolError` (`file_not_found`) for a session that the owner does not have."""
 
     async def create(
         self, *, owner: str, agent: str = "General", name: str = "", session: str | None = None
     ) -> SessionRecord:
-        """A new, empty session; with an id in `session` the owner's one, made only if need be. `NotYours`."""
+        """Return a new, empty session. With `session` it has this id; the owner's session of that id is returned if it
+        exists. Raises `NotYours` when another owner has it.
+        """
 
     async def find(self, session: str, *, owner: str) -> SessionRecord | None:
-        """This session, for a caller that may also begin one under this id; None where there is none. `NotYours`."""
+        """Return this session, or None if no owner has it. Raises `NotYours` when another owner has it."""
 
     async def get(self, session: str, *, owner: str) -> SessionRecord:
-        """This session, without its messages."""
+        """Return this session, without its messages."""
 
     async def page(self, *, owner: str, limit: int = 50, after: str | None = None) -> SessionPage:
-        """The owner's sessions, the last active first; `after` is the `next` of the page before."""
+        """Return the owner's sessions, the last active first. `after` is the `next` of the previous page."""
 
     async def load(self, session: str, *, owner: str, after: int = 0) -> list[Message]:
-        """The messages, or those after this sequence number."""
+        """Return the messages, or those after this sequence number."""
 
     async def append(
         self, session: str, *messages: Message, owner: str, after: int | None = None, cost: float | None = None
     ) -> None:
-        """Add messages, all or none. `UnpairedCalls` when one must not stand there.
+        """Add messages, all or none. Raises `UnpairedCalls` when one can't follow the one before it.
 
-        `after` is the length that the caller knows: a session that has gone on meanwhile is a `ToolError` (`busy`).
-        Every assistant message counts as a reply in the usage, with its own `usage` and this cost in USD.
+        `after` is the length that the caller knows: `ToolError` (`busy`) if the session has another length. Every
+        assistant message counts as a reply in the usage, with its own `usage` and this cost in USD.
         """
 
     def keep(
         self, session: str, message: Message, *, owner: str, after: int, cost: float | None = None
     ) -> Future[None] | None:
-        """`append` for one message. It is on its way even if the caller does not wait, or is cancelled.
+        """Begin to `append` one message. The write happens even if the caller does not wait, or is cancelled.
 
         None inside a `unit_of_work`: its end acknowledges the message.
         """
 
     async def rewind(self, session: str, length: int, *, owner: str) -> None:
-        """Drop the messages after this sequence number. Their calls stay in the journal, and what they cost counts."""
+        """Remove the messages after this sequence number. Their calls stay in the journal, their cost in the sums."""
 
     async def begin_turn(self, session: str, *, owner: str) -> SessionRecord:
-        """The session, running from now on. `ToolError` (`busy`) when it runs already.
+        """Mark the session as running and return it. Raises `ToolError` (`busy`) when it runs already.
 
-        Inside a `unit_of_work` that may come out only when the block is committed: nothing of it is kept then.
+        Inside a `unit_of_work` the error may come only from the commit; then nothing of the unit is stored.
         """
 
     async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
-        """The session does not run any more; `waiting`: its open calls get their results later."""
+        """Mark the session as idle, or as `waiting` for results of its open calls."""
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
-        """Give it another name."""
+        """Change the name."""
 
     async def give_name(self, session: str, name: str, *, owner: str) -> bool:
-        """Give it its first name; False when it has one. Inside a `unit_of_work` that is not known yet."""
+        """Set the first name. Return False if it has a name; inside a `unit_of_work` always True."""
 
     async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
-        """Let another agent go on with it."""
+        """Continue this session with another agent."""
 
     async def delete(self, session: str, *, owner: str) -> None:
-        """Remove it with all that belongs to it (SPEC S6). `ToolError` (`busy`) while it runs."""
+        """Remove the session with everything in it (SPEC S6). Raises `ToolError` (`busy`) while it runs."""
 
 
 class ThreadBook(Protocol):
-    """Sessions as clients over HTTP know them (graph.md 8). An unknown one is a `ToolError` (`file_not_found`)."""
+    """Sessions as the graph API shows them (graph.md 8). Raises `ToolError` (`file_not_found`) for an unknown one."""
 
     async def page(self, *, owner: str, search: str = "", offset: int = 0, limit: int = 100) -> Sequence[SessionRecord]:
-        """The owner's threads with this in their name or id, the last active first."""
+        """Return the owner's threads with this text in their name or id, the last active first."""
 
     async def entries(
         self, thread: str, *, owner: str, offset: int = 0, limit: int | None = None
     ) -> Sequence[ThreadEntry]:
-        """What was said in it, the first one first; or so much of it."""
+        """Return the entries of the thread, or a part of them, the oldest first."""
 
     async def find(self, thread: str, number: int, *, owner: str) -> Sequence[ThreadEntry]:
-        """The entries of one message; none when there is no such message."""
+        """Return the entries of one message; none if there is no such message."""
 
     async def numbers(self, thread: str, *, owner: str) -> Sequence[int]:
-        """The numbers of its messages, in their order."""
+        """Return the numbers of the messages, in their order."""
 
     async def tools_called(self, thread: str, *, owner: str) -> Sequence[ToolFacts]:
-        """The tools that were called in it, as they were then; the one that was called last comes last."""
+        """Return the tools that were called in the thread, as they were then; the last called one is the last."""
 
     async def add(self, thread: str, messages: Sequence[UserMessage | AssistantMessage], *, owner: str) -> None:
-        """Put messages at the end, all or none; they cost nothing, since no model was asked.
+        """Append messages, all or none. They cost nothing, because no model was asked.
 
-        `ToolError`: `busy` while the thread is at work or waits for calls, `invalid_arguments` where an assistant would
-        speak first, or twice in a row.
+        Raises `ToolError`: `busy` while a turn runs or calls wait for results, `invalid_arguments` for an assistant's
+        message without a user's before it.
         """
 
     async def remove(self, thread: str, number: int, *, owner: str) -> int:
-        """Remove a message with those that can't stand without it; how many they were. `ToolError` (`busy`).
+        """Remove this message and those that depend on it. Return their number; 0 if it does not exist any more.
 
-        0: it is gone already.
+        Raises `ToolError` (`busy`) while a turn runs or calls wait for results.
         """
 
     async def clear(self, thread: str, *, owner: str) -> int:
-        """Remove all messages; how many they were. `ToolError` (`busy`) while it is at work, or waits for calls."""
+        """Remove all messages and return their number. Raises `ToolError` (`busy`) as `remove` does."""
 
 
 class UsageBook(Protocol):
-    """What the replies used."""
+    """What replies used."""
 
     async def sums(self, by: SumBy, *, owner: str, session: str | None = None, since: str = "") -> Sequence[UsageSum]:
-        """One sum for each session, model or day (UTC, `2026-01-31`); of one session, or since one day."""
+        """Return one sum for each session, model or day (UTC, `2026-01-31`); of one session, or since one day."""
 
 
 class AgentBook(Protocol):
-    """An owner's agents. An unknown name is a `ToolError` (`file_not_found`), a taken one (`invalid_arguments`)."""
+    """An owner's agents. Raises `ToolError`: `file_not_found` for unknown names, `invalid_arguments` for taken ones."""
 
     async def all(self, *, owner: str) -> Sequence[Agent]:
-        """The owner's agents by name; the built-in one first."""
+        """Return the owner's agents by name; the built-in one comes first."""
 
     async def find(self, name: str, *, owner: str) -> Agent | None:
-        """The agent of this name; None when there is none."""
+        """Return the agent of this name, or None."""
 
     async def create(self, agent: Agent, *, owner: str) -> None:
-        """Keep a new agent."""
+        """Store a new agent."""
 
     async def clone(self, name: str, new_name: str, *, owner: str) -> Agent:
-        """The same agent once more, under another name."""
+        """Store a copy under another name and return it."""
 
     async def edit(self, name: str, agent: Agent, *, owner: str) -> None:
-        """Put this in its place; with another name its sessions follow. The built-in one keeps its name."""
+        """Replace this agent. If its name changes, its sessions follow. The built-in agent can't be renamed."""
 
     async def delete(self, name: str, *, owner: str) -> int:
-        """Remove it and move its sessions to the built-in one, which can't be removed; how many were moved."""
+        """Remove this agent and give its sessions to the built-in one. Return their number."""
 
 
 # What people decided.
 
 
-class KeptQuestions(Questions, Protocol):
-    """Questions that wait for their answer for as long as they like, and survive a restart (SPEC P5)."""
+class QuestionBook(Questions, Protocol):
+    """Questions that survive a restart (SPEC P5)."""
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
-        """What this owner could answer now; `expires_in` is what is left of it."""
+        """Return the questions that this owner can answer now. `expires_in` is the time that is left."""
 
     async def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
-        """Answer a question of one's own; False when it is not open any more, or is another owner's."""
+        """Answer the owner's question. Return False if it is not open, or another owner's."""
 
 
 class RuleBook(Protocol):
     """What owners answered with "always" or "never" (SPEC P2)."""
 
     async def all(self, *, owner: str) -> Sequence[Rule]:
-        """The owner's rules, by tool and subject."""
+        """Return the owner's rules, sorted by tool and subject."""
 
     async def remember(self, rule: Rule) -> None:
-        """Keep this, in place of one for the same owner, kind, tool, definition and subject."""
+        """Store this rule, in place of one for the same owner, kind, tool, definition and subject."""
 
     async def forget(self, tool: str, *, owner: str) -> int:
-        """Ask the owner about this tool again; how many rules there were."""
+        """Remove the owner's rules for this tool and return their number."""
 
 
 class Pins(Protocol):
     """The definitions of tools from outside, as they were first seen or last approved (SPEC T5)."""
 
     async def all(self, *, owner: str, origin: str | None = None) -> Sequence[Pin]:
-        """The owner's pins, or those of one origin; by origin and name."""
+        """Return the owner's pins, or those of one origin; sorted by origin and name."""
 
     async def get(self, name: str, *, owner: str, origin: str) -> Pin | None:
-        """The pin of this tool; None when it was never seen."""
+        """Return the pin of this tool, or None."""
 
     async def set(self, *pins: Pin) -> None:
-        """Keep these, in place of those of the same owner, origin and name; all or none."""
+        """Store these pins, in place of those of the same owner, origin and name; all or none."""
 
 
 class Switches(Protocol):
-    """Which tools a person has switched off, beyond the settings (SPEC R9). `ConfigError` when that can't be read."""
+    """Which tools a person has switched off, beside the settings (SPEC R9). Raises `ConfigError` for a damaged file."""
 
     async def off(self) -> Sequence[str]:
-        """The patterns that are switched off."""
+        """Return the patterns that are switched off."""
 
     async def switch_off(self, pattern: str) -> bool:
-        """Remember that this is off; False when it was."""
+        """Switch this pattern off. Return False if it was off."""
 
     async def switch_on(self, pattern: str) -> bool:
-        """Forget that this is off; False when it was not."""
+        """Switch this pattern on. Return False if it was on."""
 
 
 class SkillSwitches(Protocol):
-    """Which skills of the workspace a person has enabled (SPEC A3). `ConfigError` when that can't be read."""
+    """Which skills of the workspace a person has enabled (SPEC A3). Raises `ConfigError` for a damaged file."""
 
     async def enabled(self) -> Mapping[str, str]:
-        """By name the fingerprints of what a person agreed to."""
+        """Return the fingerprint of each enabled skill, by name."""
 
     async def enable(self, name: str, fingerprint: str) -> bool:
-        """Remember that this is enabled as it is; False when it was."""
+        """Enable this skill as it is now. Return False if it was enabled so."""
 
     async def disable(self, name: str) -> bool:
-        """Forget that this was enabled; False when it was not."""
+        """Disable this skill. Return False if it was not enabled."""
 
 
 # Clients.
 
 
 class TokenBook(Protocol):
-    """Tokens by their hashes (SPEC S5). A revoked one stays to be seen, and opens nothing any more."""
+    """Tokens by their hashes (SPEC S5). A revoked token stays in the list, and gives no access."""
 
     async def add(self, token_hash: str, *, owner: str, scopes: tuple[str, ...], label: str = "") -> Token:
-        """Let the token with this hash in. `ToolError` when it is known already, even if revoked."""
+        """Store a token with this hash. Raises `ToolError` when the hash is known, even if it is revoked."""
 
     async def find(self, token_hash: str) -> Token | None:
-        """The token, unless it is unknown or revoked. That it was seen is noted soon, to the minute."""
+        """Return the token, or None if it is unknown or revoked. Its `last_seen` is updated once a minute."""
 
     async def all(self, *, owner: str) -> Sequence[Token]:
-        """The owner's tokens, revoked ones too, the first one first."""
+        """Return the owner's tokens, the revoked ones too, the oldest first."""
 
     async def revoke(self, token_hash: str, *, owner: str) -> bool:
-        """Let it in no more; False when the owner has no such token, or it was revoked before."""
+        """Revoke a token. Return False if the owner has no such token, or it was revoked before."""
 
 
 class DeviceBook(Protocol):
-    """Keeps the devices of all owners."""
+    """The devices of all owners."""
 
     async def all(self) -> Sequence[DeviceRow]:
-        """Every device of every owner."""
+        """Return every device of every owner."""
 
     async def save(self, rows: Sequence[DeviceRow]) -> None:
-        """Keep these, in place of those of the same owner and id; all or none."""
+        """Store these devices, in place of those of the same owner and id; all or none."""
 
     async def delete(self, devices: Sequence[tuple[str, str]]) -> None:
-        """Forget these, each given as owner and id; all or none."""
+        """Remove these devices, each given as owner and id; all or none."""
 
 
 class ToolSetBook(Protocol):
-    """What each browser client set up, and the sets of tools that its requests brought (graph.md 3.2, 5.5)."""
+    """The tools that each page client set up, and the sets that its requests brought (graph.md 3.2, 5.5)."""
 
     async def find(self, client: str, set_id: str = "") -> bytes | None:
-        """This set of the client, or what it has set up; None when there is none."""
+        """Return this set of the client, or what it has set up; None if there is none."""
 
     async def save(self, client: str, set_id: str, tools: bytes) -> None:
-        """Keep this set, or put it in place of what was set up; at most `MOST_TOOL_SETS` stay."""
+        """Store this set, or replace what was set up. At most `MOST_TOOL_SETS` sets stay, beside those in use."""
 
 
 class MemoryBook(Protocol):
-    """Short texts that clients keep for their owner. An unknown one is a `ToolError` (`file_not_found`)."""
+    """Short texts that clients store for their owner. Raises `ToolError` (`file_not_found`) for an unknown one."""
 
     async def add(
         self, content: str, *, owner: str, kind: str, category: str, metadata: JsonObject, thread: str = ""
     ) -> MemoryRecord:
-        """Keep it. `ToolError` (`invalid_arguments`) when the owner has `MOST_MEMORIES` already."""
+        """Store a memory. Raises `ToolError` (`invalid_arguments`) when the owner has `MOST_MEMORIES`."""
 
     async def get(self, memory_id: str, *, owner: str) -> MemoryRecord:
-        """This one."""
+        """Return this memory."""
 
     async def change(self, memory_id: str, content: str, metadata: JsonObject | None, *, owner: str) -> None:
-        """Let it say this from now on; without metadata that stays as it is."""
+        """Replace the content, and the metadata unless it is None."""
 
     async def delete(self, memory_id: str, *, owner: str) -> None:
-        """Remove it."""
+        """Remove this memory."""
 
     async def all(self, *, owner: str, limit: int) -> Sequence[MemoryRecord]:
-        """The newest ones, the newest first."""
+        """Return the newest memories, the newest first."""
 
     async def search(
         self, query: str, wanted: MemoryFilter, *, owner: str, limit: int, least: float = 0.0
     ) -> Sequence[FoundMemory]:
-        """Those that have some of the words, the best first; of equals the newest first. `least`: the lowest score."""
+        """Return memories with some of the words and a score of `least`, the best first; of equals the newest first."""
 
     async def forget(self, wanted: MemoryFilter, *, owner: str) -> int:
-        """Remove those that are so; how many they were."""
+        """Remove the memories that fit the filter and return their number."""
 
 
 class Idempotency(Protocol):
-    """What lasts of requests that come with a key of their client's: the ids of their calls, which the ledger knows."""
+    """Call ids for requests with a client's idempotency key. The ledger knows a repeated request by its id."""
 
     async def call_id(self, owner: str, key: str) -> str:
-        """The id of the call that this owner asks for under this key: always the same, and not to be guessed."""
+        """Return the call id for this owner and key: always the same, and impossible to guess."""
 
 
-class KeptArtifacts(Artifacts, Protocol):
-    """The artifacts that tools see, with what doors need beside: files in pieces, and the end of a session."""
+class ArtifactStore(Artifacts, Protocol):
+    """The artifacts of tools, with what doors need in addition: uploads, and the end of a session."""
 
     async def receive(
         self,
@@ -402,40 +405,41 @@ class KeptArtifacts(Artifacts, Protocol):
         media_type: str = "text/plain",
         name: str = "",
     ) -> ArtifactRef:
-        """Keep what comes in pieces, never all of it in memory; `ToolError` when there is no room for it.
+        """Store a file that arrives in pieces, without holding all of it in memory.
 
-        It lasts when this returns. What breaks off, whatever is raised meanwhile, leaves nothing behind.
+        It is on the disk when this returns. Raises `ToolError` when it is too large or can't be written. Nothing stays
+        behind when the pieces break off, whatever is raised.
         """
 
     async def forget_session(self, session: str, *, owner: str) -> int:
-        """Remove what this session of this owner left (SPEC S6); how many there were. `StoreError` when one stays."""
+        """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""
 
 
-# All of it.
+# The whole store.
 
 
 class Leases(Protocol):
-    """Which processes are alive. Each holds one lease; what the holder of a lost one left open others may close."""
+    """Which processes are alive. Each has one lease; others may close the unfinished work of a process without one."""
 
     @property
     def own(self) -> str:
-        """The name of this process's lease, in every row that it works on. No other ever has it."""
+        """The name of this process's lease. Every row that the process works on has it; no other process ever does."""
 
     async def take(self) -> None:
-        """Be seen as alive. `StoreError` when that can't be."""
+        """Take the lease. Raises `StoreError` when that fails."""
 
     async def renew(self) -> None:
-        """Go on being seen as alive, where a lease runs out by itself. `StoreError` when it is lost."""
+        """Renew the lease, if it has a time limit. Raises `StoreError` when it is lost."""
 
     async def release(self) -> None:
-        """Be gone. What this process left open may now be closed by others."""
+        """Give the lease up. Other processes may close what this one left open."""
 
     async def is_alive(self, holder: str) -> bool:
-        """Whether the process that took this lease is still there. Once it is not, it never is again."""
+        """Whether the process that took this lease still lives. A dead one never lives again."""
 
 
 class Store(Protocol):
-    """All that lasts. `async with` opens and closes it; then `recover`, before anything else."""
+    """Everything that lasts. `async with` opens and closes it; call `recover` before anything else."""
 
     @property
     def ledger(self) -> Journal: ...
@@ -448,7 +452,7 @@ class Store(Protocol):
     @property
     def agents(self) -> AgentBook: ...
     @property
-    def questions(self) -> KeptQuestions: ...
+    def questions(self) -> QuestionBook: ...
     @property
     def rules(self) -> RuleBook: ...
     @property
@@ -468,15 +472,15 @@ class Store(Protocol):
     @property
     def idempotency(self) -> Idempotency: ...
     @property
-    def artifacts(self) -> KeptArtifacts: ...
+    def artifacts(self) -> ArtifactStore: ...
     @property
     def leases(self) -> Leases: ...
 
     async def open(self) -> None:
-        """Make or find the database. `StoreError` when it can't be used."""
+        """Create or open the database. Raises `StoreError` when it can't be used."""
 
     async def close(self) -> None:
-        """Write everything that was put, then let go."""
+        """Finish all writes, then close the database."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -485,17 +489,17 @@ class Store(Protocol):
     ) -> None: ...
 
     def unit_of_work(self, within: float | None = None) -> AbstractAsyncContextManager[None]:
-        """A block whose results and messages are committed as one when it ends: that end acknowledges them.
+        """Commit the results and messages of a block as one when it ends; that end acknowledges them.
 
-        So does the end of a turn inside it. They are written even when the block fails or is cancelled: what happened
-        has happened. `within`: nothing waits for that longer than so many seconds.
+        The end of a turn inside the block does so, too. The writes happen even when the block fails or is cancelled:
+        what they record has happened. `within`: no write waits longer than so many seconds.
         """
 
     async def recover(self) -> Recovery:
-        """Close what a process that is gone left half done; other processes that live are left alone."""
+        """Close the unfinished work of processes that are gone. Work of living processes is not touched."""
 
     async def expire(self) -> tuple[str, ...]:
-        """Give the calls that waited too long their result; their ids. To be called now and then."""
+        """Give calls that waited too long their result, and return their ids. Call it now and then."""
 
     async def prune(self) -> int:
-        """Remove the calls that ended too long ago; how many there were."""
+        """Remove the calls that ended too long ago, and return their number."""

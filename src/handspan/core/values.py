@@ -1,40 +1,58 @@
-"""The type of JSON values, said once; and their bytes."""
+"""The type of JSON values and their bytes; and text from outside, without characters that harm (SPEC S4).
 
+Tags, zero-width and bidirectional control characters can carry words that only a model reads. `strip_invisible` removes
+them from the text of tools and strangers before a model gets it. Line breaks and tabs stay.
+"""
+
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 if TYPE_CHECKING:
     Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
-else:  # msgspec and pydantic read annotations at run time and can't follow a recursive alias
+else:  # msgspec and pydantic read annotations at run time and can't use a recursive alias
     Json: TypeAlias = Any
 
 JsonObject: TypeAlias = dict[str, Json]
 Arguments: TypeAlias = Mapping[str, Json]
-"""What a tool is called with: already parsed, already valid against its schema; never changed by anyone."""
+"""What a tool is called with: parsed, valid against its schema, and never changed."""
+
+# C0 and C1 controls except tab, newline and return; soft hyphen; zero-width and bidi controls; invisible operators;
+# variation selectors that can hide data; tag characters.
+_INVISIBLE: Final = (
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
 
 
-def plain(text: str) -> str:
-    """The text without what no database takes: halves of characters."""
+def strip_invisible(text: str) -> str:
+    """Return the text without invisible characters. Joiners of emoji and scripts (U+200C, U+200D, U+FE0F) stay."""
+    return text if text.isascii() and text.isprintable() else re.sub(_INVISIBLE, "", text)
+
+
+def sanitize(text: str) -> str:
+    """Return the text with question marks for lone surrogates, which no database stores."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def encode(value: object) -> bytes:
-    """The value as JSON; halves of characters become question marks."""
+    """Return the value as JSON. Lone surrogates become question marks."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_plain(msgspec.to_builtins(value)))
+        return msgspec.json.encode(_sanitize_all(msgspec.to_builtins(value)))
 
 
-def _plain(value: Json) -> Json:
+def _sanitize_all(value: Json) -> Json:
     match value:
         case str():
-            return plain(value)
+            return sanitize(value)
         case Mapping():
-            return {plain(key): _plain(item) for key, item in value.items()}
+            return {sanitize(key): _sanitize_all(item) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [_sanitize_all(item) for item in value]
         case _:
             return value

@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from handspan.core.asking import check_answer, check_question
 from handspan.core.calls import ToolCall
 from handspan.core.errors import DefinitionError, ErrorCode, ToolError
+from handspan.core.question_checks import check_answer, check_question
 from handspan.core.questions import Answer, Decision, Question, QuestionKind, Questions
 from handspan.core.values import Arguments
 from handspan.engine.caller import Caller

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from handspan.config.installed import entry_points_of
+from handspan.config.entry_points import entry_points_of
 from handspan.config.settings import HookSettings
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches_any

@@ -12,8 +12,7 @@ from typing import Any, final
 from msgspec import Struct
 
 from handspan.core.artifacts import Artifacts
-from handspan.core.context import Person, Progress, ToolContext
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, Person, Progress, ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.questions import Answer, Question, ToolQuestion
 from handspan.core.results import Failure, Pending, ToolResult, succeed

@@ -16,8 +16,7 @@ from typing import Any, BinaryIO, Final, NoReturn
 import msgspec
 
 from handspan.core.artifacts import ArtifactRef
-from handspan.core.context import ToolContext
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.function_tool import FunctionTool, tool
 from handspan.core.results import Failure, Pending, Success, ToolResult

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from handspan.core.asking import check_answer
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import ErrorCode, InvalidAnswer, ToolError
+from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer, Question, QuestionKind
 from handspan.front.answer_types import FINAL_ANSWER
 

@@ -19,7 +19,7 @@ from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
 from handspan.core.records import Recovery
 from handspan.core.sources import Broken, ToolSource, problem_lines
-from handspan.core.store import KeptArtifacts, SkillSwitches, Store, Switches
+from handspan.core.store import ArtifactStore, SkillSwitches, Store, Switches
 from handspan.engine.builtin_hooks import make_hooks
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
@@ -28,8 +28,8 @@ from handspan.engine.hooks import Hooks
 from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_another
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
-from handspan.registry.reasons import Reason
 from handspan.registry.registry import Registry, RegistryRules
+from handspan.registry.selection import Reason
 from handspan.registry.toolbox import Toolbox
 from handspan.skills.folders import skill_folders
 from handspan.skills.skills import Skills
@@ -77,7 +77,7 @@ class App:
             switch=settings.tools.sandbox.enabled,
         )
         self.guard = NetGuard(settings.tools.url_policy)
-        self.artifacts: KeptArtifacts = FolderArtifacts(settings.state / "artifacts")
+        self.artifacts: ArtifactStore = FolderArtifacts(settings.state / "artifacts")
         self.store: Store | None = (
             SqliteStore(settings.state, self.artifacts, journal_days=settings.journal_days) if durable else None
         )
@@ -160,7 +160,7 @@ class App:
 
         What exactly is wrong with a source is for the operator: it may name files, commands and addresses.
         """
-        reasons = box.why(name)
+        reasons = box.explain(name)
         if box.knows(name):
             return reasons
         states = [(source.name, source.state) for source in self.sources]

@@ -132,7 +132,7 @@ class Gateway:
         self._subscribe()
         if self._is_inside:
             return
-        self._leftovers.open(await store.ledger.left_open(), self.settings.gateway.resume_grace)
+        self._leftovers.open(await store.ledger.take_over_calls(), self.settings.gateway.resume_grace)
         await self._answered.recover(app.recovery)
         self._watch()
 

@@ -24,7 +24,7 @@ from handspan.models.projection import EncodedProjection
 from handspan.models.retry import FailedTry, RetryPolicy, pause_before_retry, wait_asked_for
 from handspan.models.schema.lowering import Target, Toolset, drop_nulls, lower_all
 from handspan.models.sse import SseReader
-from handspan.net.faults import network_error
+from handspan.net.exchange import network_error
 from handspan.net.guard import NetGuard
 from handspan.net.urls import parse_url
 
@@ -315,7 +315,7 @@ def _checked_key(key: str, name: str) -> str:
 
 def _trusting(guard: NetGuard, base_url: str, name: str) -> NetGuard:
     try:
-        return guard.trusting(base_url)
+        return guard.trust(base_url)
     except ToolError as error:
         raise NoModel("rejected", f"The base_url of the model {name!r} can't be used. {error.message}") from None
 

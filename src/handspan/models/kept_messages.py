@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, final
 
-from handspan.core.messages import AssistantMessage, CallPart, Message, Text, Thinking, as_one, check_next
+from handspan.core.messages import AssistantMessage, CallPart, Message, Text, Thinking, check_next, merge_replies
 from handspan.models.model import CallDelta, ModelEvent, Replied, TextDelta, ThinkingDelta
 
 _MOST_DELTAS: Final = 8
@@ -23,7 +23,7 @@ class KeptMessages:
     def append(self, message: Message) -> None:
         """Add a message; `UnpairedCalls` when it must not stand there."""
         last = self.messages[-1] if self.messages else None
-        both = as_one(last, message)
+        both = merge_replies(last, message)
         if both is not None:  # only while a conversation of an old version is read: `check_next` lets none come
             self.messages[-1] = both
             return

@@ -45,7 +45,7 @@ async def look_for_ollama(guard: NetGuard, environ: Mapping[str, str], seconds: 
     address, wanted = address_of_ollama(environ), environ.get("OLLAMA_MODEL", "").strip()
     try:
         async with asyncio.timeout(seconds):
-            near = guard.trusting(address)
+            near = guard.trust(address)
             listed = _list((await _ask(near, OutgoingRequest(f"{address}/api/tags"), seconds)).get("models"))
             names = [name for item in listed if (name := _text(item, "model") or _text(item, "name"))]
             return await _best(near, address, [name for name in names if wanted in ("", name)], seconds)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from handspan.core.messages import AssistantMessage, Message, UnpairedCalls, UserMessage, as_one, check_next
+from handspan.core.messages import AssistantMessage, Message, UnpairedCalls, UserMessage, check_next, merge_replies
 from handspan.models.model import Codec
 
 
@@ -27,7 +27,7 @@ class EncodedProjection:
 
     def append(self, message: Message) -> None:
         """Add a message; `UnpairedCalls` when it must not stand there, and then nothing has changed."""
-        both = as_one(self._last, message)
+        both = merge_replies(self._last, message)
         if both is not None:  # only while a conversation of an old version is read: `check_next` lets none come
             message, self._last = both, self._before_last
             del self._items[self._start_of_last :]

@@ -1,7 +1,9 @@
-"""THE WAY OUT. Every request that leaves this process passes the guard here; nobody else makes an HTTP client.
+"""THE WAY OUT: every request that leaves this process passes the guard here. Only this room makes HTTP clients.
 
-Holds:   the strict URL parse, the table of addresses, the operator's policy, the dialer that connects to checked
-         addresses only, and `NetGuard`, which tools, model adapters and MCP get by constructor.
-Imports: config, core. httpx2 and httpcore2 only inside functions (`guard`, `dial`, `faults`).
-To add:  a way out takes a `NetGuard` and calls `fetch` or `client`; a new special range is one line in `addresses`.
+Holds:   `guard.py` (read it first: `NetGuard`, which tools, model adapters and MCP get by constructor), `urls.py` (the
+         strict parse), `addresses.py` (the table of special addresses), `policy.py` (the operator's rules), `dial.py`
+         (connects to checked addresses only), `exchange.py` (request, response, redirects, errors), `text.py`.
+Imports: config, core. httpx2 and httpcore2 only inside functions (`guard`, `dial`, `exchange`).
+To add:  a part that sends requests takes a `NetGuard` and calls `fetch` or `client`; a new special range is one line
+         in `addresses.py`.
 """

@@ -1,7 +1,7 @@
-"""The own table of addresses that are not the public Internet.
+"""Our own table of addresses that are not on the public Internet.
 
-`ipaddress.is_global` is no measure: on Python 3.11.7 it is True for multicast, NAT64, 6to4, site-local addresses and
-for 168.63.129.16, which is a cloud's own.
+`ipaddress.is_global` is no help: on Python 3.11.7 it is True for multicast, NAT64, 6to4 and site-local addresses, and
+for 168.63.129.16, which belongs to a cloud.
 """
 
 from functools import cache
@@ -11,7 +11,7 @@ from typing import Final
 from handspan.net.urls import IpAddress
 
 PRIVATE_KINDS: Final = frozenset({"loopback", "private", "link-local", "shared", "benchmarking"})
-"""The kinds that `allow_private` opens. The others lead nowhere sensible and stay shut."""
+"""The kinds that `allow_private` allows. The others lead nowhere and stay refused."""
 
 _IPV4_KINDS: Final = (
     ("0.0.0.0/8", "unspecified"),
@@ -34,7 +34,7 @@ _IPV4_KINDS: Final = (
     ("240.0.0.0/4", "reserved"),
 )
 
-# What is neither here nor below 2000::/3 is "reserved": IPv6 is judged by what is open, not by what is shut.
+# An IPv6 address outside this table and outside 2000::/3 is "reserved": only known public ranges are open.
 _IPV6_KINDS: Final = (
     ("::/128", "unspecified"),
     ("::1/128", "loopback"),
@@ -88,8 +88,8 @@ METADATA_NAMES: Final = frozenset(
 )
 
 
-class _Special:
-    """The tables above, read: made when the first address is judged."""
+class _AddressTables:
+    """The tables above as networks. They are made when the first address is checked."""
 
     def __init__(self) -> None:
         self.ipv4 = tuple((IPv4Network(network), kind) for network, kind in _IPV4_KINDS)
@@ -100,34 +100,34 @@ class _Special:
         self.lowest_bits = tuple(map(IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
 
 
-_special: Final = cache(_Special)
+_tables: Final = cache(_AddressTables)
 
 
 def special_kind(address: IpAddress) -> str | None:
-    """The word for an address that is not on the public Internet; None for one that is."""
+    """Return the word for an address that is not on the public Internet; None for a public one."""
     if is_metadata(address):
         return "cloud metadata"
     if isinstance(address, IPv4Address):
-        return next((kind for network, kind in _special().ipv4 if address in network), None)
-    kind = next((kind for network, kind in _special().ipv6 if address in network), None)
-    return kind if kind or address in _special().ipv6_public else "reserved"
+        return next((kind for network, kind in _tables().ipv4 if address in network), None)
+    kind = next((kind for network, kind in _tables().ipv6 if address in network), None)
+    return kind if kind or address in _tables().ipv6_public else "reserved"
 
 
 def is_metadata(address: IpAddress) -> bool:
-    """Whether a cloud hands out credentials at this address, however it is wrapped."""
-    metadata = _special().metadata
+    """Whether a cloud serves credentials at this address, also if IPv6 embeds it."""
+    metadata = _tables().metadata
     if isinstance(address, IPv6Address):
-        # The number, so that a zone makes no other address of it.
-        return IPv6Address(int(address)) in metadata or not metadata.isdisjoint(_wrapped(address))
+        # The plain number: an address with a zone is still the same address.
+        return IPv6Address(int(address)) in metadata or not metadata.isdisjoint(_embedded_addresses(address))
     return address in metadata
 
 
-def _wrapped(address: IPv6Address) -> tuple[IPv4Address, ...]:
-    """The IPv4 addresses that a gateway on the way could read out of this one."""
+def _embedded_addresses(address: IPv6Address) -> tuple[IPv4Address, ...]:
+    """Return the IPv4 addresses that a router could read out of this one."""
     number = int(address)
     lowest = IPv4Address(number & 0xFFFFFFFF)
     if address.sixtofour is not None:
         return (address.sixtofour,)
-    if address in _special().nat64_local:  # RFC 6052: below a /48 the address surrounds a byte of zeros
+    if address in _tables().nat64_local:  # RFC 6052: below a /48 the address surrounds a zero byte
         return (lowest, IPv4Address((number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF))
-    return (lowest,) if any(address in network for network in _special().lowest_bits) else ()
+    return (lowest,) if any(address in network for network in _tables().lowest_bits) else ()

@@ -1,4 +1,4 @@
-"""Connections to checked addresses only: the network backend below every HTTP client of ours (SPEC S2)."""
+"""Connections to checked addresses only: the network backend of all our HTTP clients (SPEC S2)."""
 
 import asyncio
 import contextlib
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     import httpcore2
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Looks a name up: the addresses as text, best first; `OSError` when there is none."""
+"""Looks a name up. Returns the addresses as text, the best first; raises `OSError` when there is none."""
 
 MAX_ADDRESSES: Final = 8
 
 
 async def resolve_by_system(host: str, port: int) -> Sequence[str]:
-    """The addresses that this machine's own resolver gives.
+    """Return the addresses that this machine's resolver finds.
 
-    It asks on a daemon thread: the loop's own pool would hold up the exit for as long as a resolver hangs.
+    It asks on a daemon thread: with the loop's own threads, a resolver that hangs would delay the exit of the process.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Sequence[str]] = loop.create_future()
@@ -43,9 +43,9 @@ async def resolve_by_system(host: str, port: int) -> Sequence[str]:
         try:
             rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
             found = [str(sockaddr[0]) for *_, sockaddr in rows]
-        except (OSError, UnicodeError) as error:  # a name that can't be encoded is one that nobody has
+        except (OSError, UnicodeError) as error:  # a name that can't be encoded does not exist
             found = error if isinstance(error, OSError) else socket.gaierror(socket.EAI_NONAME, str(error))
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the caller is gone
             loop.call_soon_threadsafe(settle, found)
 
     threading.Thread(target=ask, name="handspan-dns", daemon=True).start()
@@ -53,9 +53,9 @@ async def resolve_by_system(host: str, port: int) -> Sequence[str]:
 
 
 class Dialer:
-    """An `httpcore2.AsyncNetworkBackend`: resolves once, judges every answer, and dials exactly what was judged.
+    """An `httpcore2.AsyncNetworkBackend`: resolves a host once, checks every address, and connects to a checked one.
 
-    The pool above still knows the host by its name, so the Host header, SNI and the certificate check stay on it.
+    The connection pool still knows the host by its name: the Host header, SNI and the certificate check use that.
     """
 
     def __init__(self, rules: UrlRules, resolve: Resolve) -> None:
@@ -70,25 +70,25 @@ class Dialer:
         local_address: str | None = None,
         socket_options: "Iterable[Any] | None" = None,
     ) -> "httpcore2.AsyncNetworkStream":
-        """A connection to the first checked address that answers."""
+        """Return a connection to the first checked address that answers."""
         import httpcore2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
         ends_at = None if timeout is None else time.monotonic() + timeout
         addresses = (await self._checked_addresses(host, port, timeout))[:MAX_ADDRESSES]
         failure: Exception | None = None
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            # One address that swallows packets must not eat the time of the others.
+            # Each address gets its share of the time: one that does not answer must not use all of it.
             share = None if ends_at is None else max(0.001, (ends_at - time.monotonic()) / left)
             try:
                 return await httpcore2.AnyIOBackend().connect_tcp(address, port, share, local_address, socket_options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure = failure or error
-        raise failure or _unresolved(host, "no address")
+        raise failure or _dns_error(host, "no address")
 
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: "Iterable[Any] | None" = None
     ) -> "httpcore2.AsyncNetworkStream":
-        """Always refused: a path on this machine is not a way out."""
+        """Raise `ToolError`: a socket of this machine is not a host."""
         raise ToolError("policy_denied", f"Not requested: {path!r} is a socket of this machine, not a host.")
 
     async def sleep(self, seconds: float) -> None:
@@ -96,12 +96,13 @@ class Dialer:
         await asyncio.sleep(seconds)
 
     async def _checked_addresses(self, host: str, port: int, timeout: float | None) -> Sequence[str]:
-        host = _canonical(host)
+        """Return the addresses of this host. Raises `ToolError` if the rules refuse one of them."""
+        host = _canonicalize(host)
         self._rules.check_host(host, port)
         literal = address_of(host)
         addresses = [host] if literal else await self._look_up(host, port, timeout)
         for address in addresses:
-            # All of them, not the one that is dialled: a mixed answer is how rebinding looks.
+            # Check all of them, not only the one that is used: a mixed answer is a sign of DNS rebinding.
             self._rules.check_address(host, port, ip_address(address))
         return addresses
 
@@ -110,18 +111,18 @@ class Dialer:
             async with asyncio.timeout(timeout):
                 return list(dict.fromkeys(await self._resolve(host, port)))
         except TimeoutError as error:
-            raise _unresolved(host, "timeout: the name server does not answer") from error
+            raise _dns_error(host, "timeout: the name server does not answer") from error
         except (OSError, UnicodeError) as error:
-            raise _unresolved(host, getattr(error, "strerror", None) or str(error)) from error
+            raise _dns_error(host, getattr(error, "strerror", None) or str(error)) from error
 
 
-def _canonical(host: str) -> str:
-    """The host by our own rules once more: clients that others drive come here with a URL of another parser."""
+def _canonicalize(host: str) -> str:
+    """Return the host by our own rules: a client that a library drives comes with a URL of another parser."""
     try:
         return parse_host(f"[{host}]" if ":" in host else host)
     except ValueError as error:
         raise ToolError("invalid_arguments", f"Not a usable URL: {error}.") from error
 
 
-def _unresolved(host: str, reason: str) -> ToolError:
+def _dns_error(host: str, reason: str) -> ToolError:
     return ToolError("network_error", f"DNS: cannot resolve host {host!r} ({reason}). Check the spelling of the host.")

@@ -1,6 +1,7 @@
-"""What goes out and what comes back, as data; and the rules for headers and redirects."""
+"""A request, its response and its redirects as data; the rules for headers; the errors of a connection (SPEC X2)."""
 
 import re
+import ssl
 from typing import Final
 
 from msgspec import Struct
@@ -15,19 +16,19 @@ REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 
 Headers = tuple[tuple[str, str], ...]
 
-# Patterns as text: `re` compiles them when they are first used, and keeps them.
+# Patterns as text: `re` compiles them at their first use and caches them.
 _TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}"
 _BAD_IN_VALUE: Final = r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]"
-_OURS_TO_SET: Final = frozenset(
+_SET_BY_CLIENT: Final = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "te", "trailer", "expect"}
     | {"accept-encoding", "proxy-connection", "http2-settings"}
 )
-# What says nothing about the caller. Everything else may be a secret under any name, and stays with its first origin.
+# These say nothing about the caller. Any other header may hold a secret, and is not sent to another origin.
 _HARMLESS: Final = frozenset({"accept", "accept-language", "cache-control", "content-type", "user-agent"})
 
 
 class OutgoingRequest(Struct, frozen=True):
-    """A request as a tool wants it."""
+    """A request of a tool."""
 
     url: str
     method: str = "GET"
@@ -36,49 +37,49 @@ class OutgoingRequest(Struct, frozen=True):
 
 
 class RequestLimits(Struct, frozen=True):
-    """How much one request may cost, redirects included."""
+    """The limits of one request with its redirects."""
 
     seconds: float | None = 30.0
-    """Over everything: look-up, connection, TLS, redirects, body. None: only each silence is bounded."""
+    """For everything: look-up, connection, TLS, redirects, body. None: only each silence is limited."""
     body_bytes: int = 10 * MEBIBYTE
-    """Of the answer's body, counted after inflating; the rest is not read."""
+    """Bytes of the response body after decompression; the rest is not read."""
     redirects: int = 5
 
 
 class Fetched(Struct, frozen=True):
-    """The last answer of a request."""
+    """The last response to a request."""
 
     url: str
-    """The one that answered, after redirects."""
+    """The URL that answered, after redirects."""
     status: int
     headers: dict[str, str]
-    """Names in lower case."""
+    """The names are in lower case."""
     body: bytes
     truncated: bool = False
-    """The answer is longer than the limit; `body` is its beginning."""
+    """The body is longer than the limit; `body` is its beginning."""
 
 
 class Hop(Struct, frozen=True):
-    """One request of a chain of redirects."""
+    """One request in a chain of redirects."""
 
     url: Url
     method: str
     headers: Headers
     body: bytes
 
-    def redirected(self, status: int, location: str) -> "Hop":
-        """The next request, rewritten as browsers do, without secrets when the origin changes."""
+    def redirect(self, status: int, location: str) -> "Hop":
+        """Return the next request, changed as browsers do; without secrets if the origin changes."""
         url = resolve_location(self.url, location)
         hop = replace(self, url=url)
         if (status == 303 and self.method != "HEAD") or (status in (301, 302) and self.method == "POST"):
-            hop = replace(hop, method="GET", body=b"", headers=_without(self.headers, "content-"))
+            hop = replace(hop, method="GET", body=b"", headers=_drop_prefix(self.headers, "content-"))
         if url.origin != self.url.origin:
             hop = replace(hop, headers=tuple(pair for pair in hop.headers if pair[0].lower() in _HARMLESS))
         return hop
 
 
-def checked_method(method: str) -> str:
-    """The method, if it is one that we send."""
+def check_method(method: str) -> str:
+    """Return the method. Raises `ToolError` (`invalid_arguments`) if we do not send it."""
     if method in METHODS:
         return method
     raise ToolError(
@@ -86,12 +87,12 @@ def checked_method(method: str) -> str:
     )
 
 
-def checked_headers(headers: Headers) -> Headers:
-    """The headers, if none of them can change what is a header and what is not."""
+def check_headers(headers: Headers) -> Headers:
+    """Return the headers. Raises `ToolError` (`invalid_arguments`) if one could smuggle in another header."""
     for name, value in headers:
         if not re.fullmatch(_TOKEN, name):
             raise ToolError("invalid_arguments", f"{name!r:.100} is not a header name: use letters, digits and '-'.")
-        if name.lower() in _OURS_TO_SET or name.lower().startswith("proxy-"):
+        if name.lower() in _SET_BY_CLIENT or name.lower().startswith("proxy-"):
             raise ToolError("invalid_arguments", f"The header {name!r} is set by the client itself: leave it out.")
         if re.search(_BAD_IN_VALUE, value):
             raise ToolError(
@@ -100,5 +101,41 @@ def checked_headers(headers: Headers) -> Headers:
     return tuple((name, value.strip(" \t")) for name, value in headers)
 
 
-def _without(headers: Headers, prefix: str) -> Headers:
+def _drop_prefix(headers: Headers, prefix: str) -> Headers:
     return tuple(pair for pair in headers if not pair[0].lower().startswith(prefix))
+
+
+def network_error(url: Url, error: Exception) -> ToolError:
+    """Return the error for an exception of the HTTP library: timeout, TLS, refused, broken or not HTTP."""
+    return ToolError("network_error", _explain(f"{url.host!r} port {url.port}", error))
+
+
+def _explain(place: str, error: Exception) -> str:
+    import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
+
+    match error, _first_cause(error):
+        case httpx2.TimeoutException(), _:
+            return f"Timeout: {place} did not answer in time. Try again later."
+        case _, ssl.SSLError() as cause:
+            return f"TLS: no trusted connection to {place}: {_text(cause)}. Check the host and its certificate."
+        case _, ConnectionRefusedError():
+            return f"Connection refused by {place}. Check the port, and whether the server is running."
+        case httpx2.ConnectError(), cause:
+            return f"No connection to {place}: {_text(cause)}. Check the host and the port."
+        case httpx2.NetworkError(), cause:
+            return f"The connection to {place} broke: {_text(cause)}. Try again."
+    return f"Protocol error: the answer of {place} is not proper HTTP: {_text(error)}."
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the error of the operating system or TLS, below those of the library."""
+    found, current = error, error.__cause__ or error.__context__
+    while current is not None:
+        if isinstance(current, OSError):
+            found = current
+        current = current.__cause__ or current.__context__
+    return found
+
+
+def _text(error: BaseException) -> str:
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).rstrip(".")

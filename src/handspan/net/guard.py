@@ -1,4 +1,4 @@
-"""The network guard: the only maker of HTTP clients, and one bounded request with its redirects (SPEC S2)."""
+"""The network guard: it makes all HTTP clients, and sends single requests with limits and redirects (SPEC S2)."""
 
 import asyncio
 import ssl
@@ -17,10 +17,10 @@ from handspan.net.exchange import (
     Hop,
     OutgoingRequest,
     RequestLimits,
-    checked_headers,
-    checked_method,
+    check_headers,
+    check_method,
+    network_error,
 )
-from handspan.net.faults import network_error
 from handspan.net.policy import HostList, UrlPolicy, UrlRules
 from handspan.net.urls import Url, parse_url
 
@@ -34,7 +34,7 @@ USER_AGENT: Final = "handspan"
 
 
 class NetGuard:
-    """Every way out of this process: makes clients that can reach only what the operator's policy allows."""
+    """Makes HTTP clients that can reach only what the operator's policy allows."""
 
     def __init__(
         self,
@@ -44,23 +44,23 @@ class NetGuard:
         tls: ssl.SSLContext | None = None,
         only: HostList | None = None,
     ) -> None:
-        """`resolve` looks names up; `tls` replaces the system's trust in certificates; `only` narrows the hosts."""
+        """`resolve` looks names up; `tls` replaces the system's certificates; `only` restricts the hosts."""
         self._policy = policy
         self._resolve = resolve
         self._only = only
         self._given_tls = tls
         self._rules = UrlRules(policy, only)
 
-    def trusting(self, url: str) -> "NetGuard":
-        """A guard that lets the host and port of this URL of the operator's be private, and nothing else more."""
+    def trust(self, url: str) -> "NetGuard":
+        """Return a guard that also allows the host and port of this URL of the operator, even if they are private."""
         parsed = parse_url(url)
         host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
         allowed = (*self._policy.allowed_domains, f"{host}:{parsed.port}")
         policy = replace(self._policy, allowed_domains=allowed)
         return NetGuard(policy, resolve=self._resolve, tls=self._given_tls, only=self._only)
 
-    def narrowed_to(self, hosts: tuple[str, ...], setting: str) -> "NetGuard":
-        """A guard that reaches only these hosts (`host` or `host:port`); errors name the setting that lists them."""
+    def restrict_to(self, hosts: tuple[str, ...], setting: str) -> "NetGuard":
+        """Return a guard for only these hosts (`host` or `host:port`). Errors name the setting that lists them."""
         return NetGuard(self._policy, resolve=self._resolve, tls=self._given_tls, only=HostList(hosts, setting))
 
     def client(
@@ -71,9 +71,9 @@ class NetGuard:
         timeout: float | None = SILENCE_SECONDS,
         auth: "httpx2.Auth | None" = None,
     ) -> "httpx2.AsyncClient":
-        """A client whose every connection is judged. It follows no redirects and reads nothing from the environment.
+        """Return a client that checks every connection. It follows no redirects and ignores the environment.
 
-        `timeout` bounds each silence, not the whole. A refused host raises `ToolError` out of the request.
+        `timeout` limits each silence, not the whole. A request to a refused host raises `ToolError`.
         """
         import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
@@ -89,10 +89,8 @@ class NetGuard:
         )
 
     async def fetch(self, request: OutgoingRequest, limits: RequestLimits = RequestLimits()) -> Fetched:  # noqa: B008 - frozen
-        """The answer after at most `limits.redirects` redirects, each of them judged like the first request."""
-        hop = Hop(
-            parse_url(request.url), checked_method(request.method), checked_headers(request.headers), request.body
-        )
+        """Return the response after at most `limits.redirects` redirects, each of which is checked, too."""
+        hop = Hop(parse_url(request.url), check_method(request.method), check_headers(request.headers), request.body)
         await self._load()
         try:
             async with asyncio.timeout(limits.seconds):
@@ -106,12 +104,13 @@ class NetGuard:
             ) from error
 
     def _transport(self) -> "httpx2.AsyncHTTPTransport":
+        """Return a transport that connects through our dialer only."""
         import httpcore2  # noqa: PLC0415 - loaded with the first request, not with the gateway
         import httpx2  # noqa: PLC0415 - the same
 
         transport = httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False)
         if not isinstance(getattr(transport, "_pool", None), httpcore2.AsyncConnectionPool):
-            # The one private attribute that we rely on. Without it nothing would be judged: rather no client at all.
+            # The one private attribute that we rely on. Without it no connection would be checked: so make no client.
             raise ToolError(
                 "internal_error", "This version of httpx2 has no place for the network guard; install the pinned one."
             )
@@ -126,7 +125,7 @@ class NetGuard:
         return transport
 
     async def _load(self) -> None:
-        """Load the library and the trusted certificates aside: together they would hold the event loop for 0.2 s."""
+        """Load the library and the certificates on a thread: that would block the event loop for 0.2 s."""
         if "_tls" not in self.__dict__:
             await asyncio.to_thread(lambda: self._tls)
 
@@ -138,6 +137,7 @@ class NetGuard:
 
 
 async def _follow(client: "httpx2.AsyncClient", first: Hop, limits: RequestLimits) -> Fetched:
+    """Send the request, then each redirect, until there is a response."""
     hop = first
     for _ in range(limits.redirects + 1):
         try:
@@ -156,34 +156,34 @@ async def _follow(client: "httpx2.AsyncClient", first: Hop, limits: RequestLimit
 
 
 async def _send(client: "httpx2.AsyncClient", hop: Hop, limits: RequestLimits) -> Fetched | Hop:
-    """The answer, or the next hop where it is a redirect."""
+    """Return the response, or the next hop if it is a redirect."""
     import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
-    # UTF-8 is what servers expect of a value outside ASCII; the encoding is ours to choose, so that nothing can fail.
+    # Servers expect UTF-8 in a value outside ASCII. With bytes of our own the library can't fail to encode it.
     headers = [(name.encode("ascii"), value.encode()) for name, value in hop.headers]
     try:
         async with client.stream(hop.method, str(hop.url), headers=headers, content=hop.body or None) as response:
             location = response.headers.get("location")
             if response.status_code in REDIRECT_STATUSES and location is not None:
-                return hop.redirected(response.status_code, location)
+                return hop.redirect(response.status_code, location)
             return await _read(response, hop.url, limits.body_bytes)
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
         raise network_error(hop.url, error) from error
 
 
 async def _read(response: "httpx2.Response", url: Url, limit: int) -> Fetched:
-    kept = bytearray()
+    body = bytearray()
     async with aclosing(response.aiter_bytes()) as chunks:
         async for chunk in chunks:
-            kept += chunk
-            if len(kept) > limit:
+            body += chunk
+            if len(body) > limit:
                 break
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Fetched(str(url), response.status_code, headers, bytes(kept[:limit]), truncated=len(kept) > limit)
+    return Fetched(str(url), response.status_code, headers, bytes(body[:limit]), truncated=len(body) > limit)
 
 
 async def _refuse_stacked_codings(response: "httpx2.Response") -> None:
-    """Gzip in gzip in gzip inflates a few bytes to hours of work without a byte of output; nobody honest sends it."""
+    """Refuse gzip in gzip: it can turn a few bytes into hours of work, and no honest server sends it."""
     codings = response.headers.get_list("content-encoding", split_commas=True)
     if len([coding for coding in codings if coding.strip().lower() not in ("", "identity")]) > 1:
         raise ToolError(

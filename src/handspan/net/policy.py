@@ -1,8 +1,8 @@
-"""Which hosts may be requested: the operator's settings `tools.url_policy`, ready for judging (SPEC S2).
+"""Which hosts may be requested: the settings `tools.url_policy` as checks (SPEC S2).
 
 An entry of `allowed_domains` is a host, `host:port` or an address, and exempts that host from all other rules; a
-network such as `10.0.0.0/8` exempts the addresses in it. An entry of `blocked_domains` also stands for the domains
-below it. `enabled = false` switches the rules off, not the strict parse of URLs.
+network such as `10.0.0.0/8` exempts the addresses in it. An entry of `blocked_domains` also blocks the domains below
+it. `enabled = false` switches the rules off, but not the strict parse of URLs.
 """
 
 import re
@@ -25,15 +25,15 @@ _ENTRY: Final = r"(?P<host>\[[^\[\]]*\]|[^\[\]:/@%\\]+)(?::(?P<port>[0-9]{1,5}))
 
 
 class HostList:
-    """A list of hosts from the settings: `host`, `host:port`, an address or a network."""
+    """A list of hosts of the settings: `host`, `host:port`, an address or a network."""
 
     def __init__(self, entries: tuple[str, ...], setting: str) -> None:
         self.setting = setting
-        self._networks = tuple(_parsed(_parse_network, entry, setting) for entry in entries if "/" in entry)
-        self._hosts = frozenset(_parsed(_parse_entry, entry, setting) for entry in entries if "/" not in entry)
+        self._networks = tuple(_parse(_parse_network, entry, setting) for entry in entries if "/" in entry)
+        self._hosts = frozenset(_parse(_parse_entry, entry, setting) for entry in entries if "/" not in entry)
 
     def names(self, host: str, port: int) -> bool:
-        """Whether an entry is this very host, for any port or for this one."""
+        """Whether an entry is exactly this host, for any port or for this one."""
         return (host, None) in self._hosts or (host, port) in self._hosts
 
     def names_parent_of(self, host: str, port: int) -> bool:
@@ -42,12 +42,12 @@ class HostList:
         return any(self.names(".".join(labels[start:]), port) for start in range(len(labels)))
 
     def covers(self, address: IpAddress) -> bool:
-        """Whether a network of the list holds this address."""
+        """Whether a network of the list contains this address."""
         return any(address in network for network in self._networks)
 
 
 class UrlRules:
-    """The judge of every connection: first of the name, then of each address that it stands for."""
+    """Checks every connection: first the host name, then each of its addresses."""
 
     def __init__(self, policy: UrlPolicy, only: HostList | None = None) -> None:
         self._policy = policy
@@ -56,7 +56,7 @@ class UrlRules:
         self._blocked = HostList(tuple(entry.removeprefix("*.") for entry in policy.blocked_domains), BLOCKED_SETTING)
 
     def check_host(self, host: str, port: int) -> None:
-        """Nothing for a host that may be looked up; `ToolError` (`policy_denied`) else."""
+        """Raise `ToolError` (`policy_denied`) for a host that may not be looked up."""
         address = address_of(host)
         if self._only is not None and not self._only.names(host, port) and not (address and self._only.covers(address)):
             raise _denied(f"host {host!r} is not in the list of this tool", f"adding {host!r} to {self._only.setting}")
@@ -68,16 +68,16 @@ class UrlRules:
             raise _metadata_denied(host)
 
     def check_address(self, host: str, port: int, address: IpAddress) -> None:
-        """Nothing for an address that may be dialled for this host; `ToolError` (`policy_denied`) else."""
+        """Raise `ToolError` (`policy_denied`) for an address that may not be used for this host."""
         if not self._policy.enabled:
             return
-        named = self._allowed.names(host, port)
+        is_allowed = self._allowed.names(host, port)
         if is_metadata(address):
-            # A name that the operator trusts must not lead there by DNS: the endpoint itself has to be named.
-            if named and (host in METADATA_NAMES or address_of(host) == address):
+            # An allowed name must not lead there by DNS: the operator has to allow the endpoint itself.
+            if is_allowed and (host in METADATA_NAMES or address_of(host) == address):
                 return
             raise _metadata_denied(host)
-        if named or self._allowed.covers(address):
+        if is_allowed or self._allowed.covers(address):
             return
         if self._blocked.covers(address):
             raise _denied(f"blocked address {address} for host {host!r}", f"taking it out of {BLOCKED_SETTING}")
@@ -102,7 +102,7 @@ def _metadata_denied(host: str) -> ToolError:
 _Entry = TypeVar("_Entry")
 
 
-def _parsed(parse: Callable[[str], _Entry], entry: str, setting: str) -> _Entry:
+def _parse(parse: Callable[[str], _Entry], entry: str, setting: str) -> _Entry:
     try:
         return parse(entry)
     except ValueError as error:

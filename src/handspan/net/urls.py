@@ -1,4 +1,4 @@
-"""One strict parse of a URL: what is checked is what is dialled (SPEC S2)."""
+"""One strict parse of a URL: the URL that is checked is the URL that is requested (SPEC S2)."""
 
 import re
 from ipaddress import IPv4Address, IPv6Address
@@ -13,7 +13,7 @@ IpAddress: TypeAlias = IPv4Address | IPv6Address
 MAX_URL_LENGTH: Final = 16_384
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
-# Patterns as text: `re` compiles each when it is first used, and keeps it. Most starts of the program use none of them.
+# Patterns as text: `re` compiles them at their first use and caches them. Most starts of the program need none.
 _FORBIDDEN: Final = r"[\x00-\x20\x7f-\x9f\s\\\ud800-\udfff]"
 _URL: Final = (
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?(?:#.*)?"
@@ -25,7 +25,7 @@ _SCHEME_FIRST: Final = r"[A-Za-z][A-Za-z0-9+.-]*:"
 
 
 class Url(Struct, frozen=True):
-    """A URL in its one canonical form: lower-case ASCII host without brackets, explicit port, no user, no fragment."""
+    """A URL in one canonical form: host in lower-case ASCII without brackets, explicit port, no user, no fragment."""
 
     scheme: str
     host: str
@@ -36,7 +36,7 @@ class Url(Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port: what may see the same secrets."""
+        """Scheme, host and port. Secrets may be sent within one origin only."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}" + ("" if self.port == DEFAULT_PORTS[self.scheme] else f":{self.port}")
 
@@ -45,7 +45,7 @@ class Url(Struct, frozen=True):
 
 
 def parse_url(text: str) -> Url:
-    """The canonical URL; a `ToolError` (`invalid_arguments`) for whatever two parsers could read in two ways."""
+    """Return the canonical URL. Raises `ToolError` (`invalid_arguments`) if parsers could read it in two ways."""
     try:
         return _parse(text)
     except ValueError as error:
@@ -57,8 +57,8 @@ def parse_url(text: str) -> Url:
 
 
 def resolve_location(base: Url, location: str) -> Url:
-    """Where a redirect leads; the same strict parse decides whether it is a URL at all."""
-    # Browsers encode a blank in a Location. One in the host becomes a percent sign there, which is refused.
+    """Return the URL that a redirect leads to. Raises `ToolError` if the strict parse refuses it."""
+    # Browsers encode a space in a Location. In the host it becomes a percent sign, which is refused.
     location = location.strip(" \t").replace(" ", "%20")
     if re.match(_SCHEME_FIRST, location):
         return parse_url(location)
@@ -74,10 +74,10 @@ def resolve_location(base: Url, location: str) -> Url:
 
 
 def parse_host(text: str) -> str:
-    """The host as it may be dialled: an address in its shortest form, or a lower-case ASCII name. `ValueError` else."""
+    """Return the host in canonical form: an address, or a name in lower-case ASCII. Raises `ValueError`."""
     if text.startswith("["):
         return _parse_ipv6(text[1:-1])
-    # The names of the host that people see and the one that is dialled are judged by the same rules: map first.
+    # Convert to ASCII first: so the same rules apply to the name that people see and the one that is requested.
     name = (text if text.isascii() else _to_ascii(text)).lower().removesuffix(".")
     labels = name.split(".")
     if re.fullmatch(_NUMERIC_LABEL, labels[-1]):
@@ -88,7 +88,7 @@ def parse_host(text: str) -> str:
 
 
 def address_of(host: str) -> IpAddress | None:
-    """The address that a canonical host spells, or None for a name."""
+    """Return the address that a canonical host is, or None for a name."""
     if ":" in host:
         return IPv6Address(host)
     return IPv4Address(host) if host.rpartition(".")[2].isdigit() else None
@@ -120,7 +120,7 @@ def _parse_authority(authority: str, scheme: str) -> tuple[str, int]:
 
 
 def parse_port(text: str) -> int:
-    """A port that can be dialled; `ValueError` else."""
+    """Return a valid port. Raises `ValueError`."""
     port = int(text)
     if not 0 < port < 65_536:
         raise ValueError(f"there is no port {port}")

@@ -1,7 +1,9 @@
-"""WHO HAS WHAT: the one place where tools are kept, and each session's view of them.
+"""WHO HAS WHAT: the one place that holds tools, and each session's view of them.
 
-Holds:   the registry (scopes, origins, reserved names), the definitions that a person agreed to (`pins.py`), each
-         agent's selection, toolboxes, and the answer to "why can't I use this?" (`reasons.py`).
+Holds:   `registry.py` (read it first: scopes, origins, reserved names), `entry.py` (one registered tool, the tools of a
+         scope), `pins.py` (definitions that a person agreed to), `selection.py` (what an agent may use, and why or why
+         not), `toolbox.py` (what one session may use).
 Imports: core.
-To add:  a rule about who may see a tool goes into `selection.py`, one about who may bring it into `registry.py`.
+To add:  a rule about which agent may use a tool goes into `selection.py`, one about who may register it into
+         `registry.py`.
 """

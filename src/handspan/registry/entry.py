@@ -1,7 +1,7 @@
-"""A registered tool: everything about it that a call needs, worked out once."""
+"""A registered tool with everything that a call needs of it, computed once; and the tools of one scope."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from msgspec import UnsetType
@@ -19,7 +19,7 @@ OWN_LIMIT = "the tool's own limit"
 
 
 class Entry:
-    """A tool as the registry keeps it: its definition checked, its schema compiled, its handling known."""
+    """A tool in the registry: its definition is checked, its schema compiled, its handling resolved."""
 
     __slots__ = (
         "asks_first",
@@ -53,7 +53,7 @@ class Entry:
         timeouts: Mapping[str, float | None],
         handling: Handling | None = None,
     ) -> None:
-        """`handling`: what the source says; None: what the tool says itself."""
+        """`handling` comes from the source; None takes the tool's own."""
         if handling is None:
             handling = tool.handling if isinstance(tool, (FunctionTool, HandledTool)) else PLAIN_HANDLING
         spec = tool.spec
@@ -61,9 +61,9 @@ class Entry:
         self.spec = spec
         self.origin = origin
         self.scope = scope
-        self.validator: Validator = handling.validator or _compiled(tool)
+        self.validator: Validator = handling.validator or _compile_schema(tool)
         self.is_valid = self.validator.is_valid
-        self.placement = _placement(tool, handling.placement)
+        self.placement = _find_placement(tool, handling.placement)
         self.outlives = handling.outlives
         self.suspends = handling.suspends
         self.questions = handling.questions
@@ -73,48 +73,81 @@ class Entry:
         )
         self.run: Any = tool.run
         self.gate: Any = None
-        """Where the engine keeps the tool's gate, so that it need not look for it at every call."""
-        self.timeout, self.timeout_source = _timeout(tool, handling, timeouts)
-        # P1, P2: built-ins' permissions count as granted here; a device asks by its platform's own prompt.
+        """The engine stores the tool's gate here: so it needs no lookup at each call."""
+        self.timeout, self.timeout_source = _find_timeout(tool, handling, timeouts)
+        # P1, P2: permissions of built-ins count as granted; a device asks with its platform's own prompt.
         is_settled = handling.asks_itself or origin.is_builtin
         self.permissions_to_ask: tuple[str, ...] = () if is_settled else spec.permissions
         self.mark(None)
 
     def mark(self, change: DefinitionChange | None) -> None:
-        """Remember how its definition differs from what a person agreed to; None: it does not (SPEC T5)."""
+        """Store how the definition differs from what a person agreed to; None: it does not differ (SPEC T5)."""
         self.change = change
         self.is_new = change is not None and change.was is None
         self.asks_first = self.is_new or bool(self.permissions_to_ask)
-        """Whether a person may have to be asked before a call that the policy allows."""
+        """A call that the policy allows may still need a person's answer first."""
         self.starts_at_once = not (self.asks_first or self.suspends or self.outlives)
-        """Whether the ledger alone has to be told before a call that the policy allows."""
+        """A call that the policy allows needs nothing first but its entry in the ledger."""
 
     def __repr__(self) -> str:
         return f"<{self.spec.name} of {self.origin} for {self.scope}>"
 
 
-def _compiled(tool: Tool) -> Validator:
+class ScopedTools:
+    """The tools of one scope, by name. `version` grows with every change: readers compare it to see one."""
+
+    __slots__ = ("__weakref__", "entries", "scope", "version")
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.entries: dict[str, Entry] = {}
+        self.version = 0
+
+    def add(self, entry: Entry) -> None:
+        """Store this entry under its name, in place of an earlier one."""
+        self.entries[entry.spec.name] = entry
+        self.mark_changed()
+
+    def remove(self, name: str) -> Entry | None:
+        """Remove and return the entry of this name."""
+        self.mark_changed()
+        return self.entries.pop(name, None)
+
+    def replace(self, gone: Collection[str], entries: Mapping[str, Entry]) -> None:
+        """Remove the names in `gone` and add these entries, in one step."""
+        self.entries = {name: entry for name, entry in self.entries.items() if name not in gone} | dict(entries)
+        self.mark_changed()
+
+    def mark_changed(self) -> None:
+        """Make every reader look at the tools again."""
+        self.version += 1
+
+
+def _compile_schema(tool: Tool) -> Validator:
     try:
         return Validator(tool.spec.parameters)
     except DefinitionError as error:
         raise DefinitionError(f"Tool {tool.spec.name!r} is refused: {error}") from None
 
 
-def _placement(tool: Tool, said: Placement | None) -> Placement:
-    if said == "process" and not isinstance(tool, FunctionTool):
+def _find_placement(tool: Tool, wanted: Placement | None) -> Placement:
+    if wanted == "process" and not isinstance(tool, FunctionTool):
         raise DefinitionError(f"Tool {tool.spec.name!r} can't be isolated: a worker process only finds functions")
-    if said is not None:
-        return said
+    if wanted is not None:
+        return wanted
     return "loop" if inspect.iscoroutinefunction(tool.run) else "thread"
 
 
-def _timeout(tool: Tool, handling: Handling, timeouts: Mapping[str, float | None]) -> tuple[float | None, str]:
-    """The time this tool may take, and who says so: its exact name in the settings, a glob there, or itself (E5)."""
+def _find_timeout(tool: Tool, handling: Handling, timeouts: Mapping[str, float | None]) -> tuple[float | None, str]:
+    """Return the tool's timeout and where it comes from (E5).
+
+    An exact name in the settings wins over a glob there, the longest glob first; the tool's own timeout is last.
+    """
     name = tool.spec.name
     for pattern in sorted(timeouts, key=lambda pattern: (pattern != name, -len(pattern))):
         if matches(pattern, name):
             return timeouts[pattern], f"the setting tools.timeouts.{pattern}"
     timeout = tool.spec.timeout if isinstance(handling.longest, UnsetType) else handling.longest
-    if timeout is not None and not timeout > 0:  # NaN is not either
+    if timeout is not None and not timeout > 0:  # this form refuses NaN, too
         raise DefinitionError(f"Tool {name!r} is refused: its timeout must be above 0 seconds, not {timeout!r}")
     return timeout, OWN_LIMIT

@@ -1,7 +1,7 @@
-"""Definitions that a person agreed to: a tool that is not what it was is told, and does not run unasked (SPEC T5).
+"""Definitions that a person agreed to: a changed tool is reported and does not run without asking (SPEC T5).
 
-The first list of an origin is taken as it is. After that, what its source says counts: `blocks` makes a changed tool
-unavailable until a person accepts it, and lets a new one ask before its first call; `records` only shows what changed.
+The first list of an origin counts as agreed to. Later lists follow the policy of the source: `blocks` makes a changed
+tool unavailable until a person accepts it, and asks before the first call of a new one; `records` only reports changes.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ PinPolicy: TypeAlias = Literal["blocks", "records"]
 
 
 class DefinitionChange(Struct, frozen=True):
-    """How a tool differs from what a person agreed to."""
+    """How a tool differs from the definition that a person agreed to."""
 
     was: ToolSpec | None
     """The definition that was agreed to; None: the tool is new."""
@@ -32,36 +32,36 @@ class DefinitionChange(Struct, frozen=True):
 
     @property
     def blocks(self) -> bool:
-        """Whether the tool can't be called until a person accepts it."""
+        """Whether the tool stays unavailable until a person accepts the new definition."""
         return self.was is not None and self.policy == "blocks"
 
 
 class PinnedSpecs:
-    """The definitions that were agreed to, by owner, origin and name. `open` reads them, and they are written behind.
+    """The definitions that were agreed to, by owner, origin and name. They are written in the background.
 
-    Read are those of everybody's tools; those of an owner's last as long as the process.
+    `open` reads those of global tools. Those of one owner's tools last as long as the process.
     """
 
     def __init__(self, store: Pins | None = None) -> None:
-        """Without a store all of them last as long as the process."""
+        """Without a store all definitions last as long as the process."""
         self._store = store
         self._specs: dict[tuple[str, str], dict[str, ToolSpec]] = {}
         self._writing: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Read what is stored."""
+        """Read the stored definitions."""
         for pin in () if self._store is None else await self._store.all(owner=""):
             spec = msgspec.convert(pin.definition, ToolSpec)
             self._specs.setdefault((pin.owner, pin.origin), {})[pin.name] = spec
 
     async def close(self) -> None:
-        """Wait until all is written."""
+        """Wait until everything is written."""
         await asyncio.gather(*self._writing)
 
     def compare(
         self, policy: PinPolicy, origin: Origin, scope: Scope, specs: Mapping[str, ToolSpec]
     ) -> Mapping[str, DefinitionChange]:
-        """How these differ, by name. What nobody has to agree to counts as agreed to from now on."""
+        """Return how these differ, by name. A definition that needs no agreement counts as agreed to from now on."""
         known = self._specs.get((owner_of(scope), str(origin)), {})
         new = [spec for name, spec in specs.items() if name not in known]
         changes = {
@@ -71,14 +71,15 @@ class PinnedSpecs:
         }
         if known and policy == "blocks":
             return changes | {spec.name: DefinitionChange(None, policy) for spec in new}
-        self._keep(origin, scope, new)
+        self._store_specs(origin, scope, new)
         return changes
 
     def accept(self, origin: Origin, scope: Scope, spec: ToolSpec) -> None:
-        """A person agrees to this definition."""
-        self._keep(origin, scope, [spec])
+        """Record that a person agrees to this definition."""
+        self._store_specs(origin, scope, [spec])
 
-    def _keep(self, origin: Origin, scope: Scope, specs: Sequence[ToolSpec]) -> None:
+    def _store_specs(self, origin: Origin, scope: Scope, specs: Sequence[ToolSpec]) -> None:
+        """Remember these definitions, and write them in the background."""
         owner, source = owner_of(scope), str(origin)
         if specs:
             self._specs.setdefault((owner, source), {}).update((spec.name, spec) for spec in specs)
@@ -92,10 +93,10 @@ class PinnedSpecs:
 async def _write(store: Pins, pins: Sequence[Pin]) -> None:
     try:
         await store.set(*pins)
-    except HandspanError as error:  # the next process takes them as they are, or asks again
-        _log.error("Definitions of %s that were agreed to could not be stored: %s", pins[0].origin, error)
+    except HandspanError as error:  # the next process accepts them again, or asks again
+        _log.error("The agreed definitions of %s could not be stored: %s", pins[0].origin, error)
 
 
 def owner_of(scope: Scope) -> str:
-    """Whose tools these are; empty: everybody's."""
+    """Return the owner of the tools in this scope; empty for tools of everybody."""
     return scope.id if scope.kind == "owner" else ""

@@ -1,4 +1,4 @@
-"""The one place where tools are kept, by scope and name (SPEC R1, R2, R5, R9)."""
+"""The one place that holds tools, by scope and name (SPEC R1, R2, R5, R9)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
@@ -12,10 +12,9 @@ from handspan.core.names import check_own_name, is_outside_name, matches, matche
 from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
 from handspan.core.sources import Broken
 from handspan.core.tool import Handling, Tool, ToolSpec
-from handspan.registry.entry import Entry
+from handspan.registry.entry import Entry, ScopedTools
 from handspan.registry.pins import PinnedSpecs, PinPolicy, owner_of
-from handspan.registry.selection import Selection
-from handspan.registry.shelf import Shelf
+from handspan.registry.selection import ToolSelection
 from handspan.registry.toolbox import Toolbox
 
 _BoxKey: TypeAlias = tuple[Agent, str, str, bool, tuple[str, ...] | None]
@@ -23,17 +22,17 @@ _SelectionKey: TypeAlias = tuple[Agent, str, tuple[str, ...] | None]
 
 
 class RegistryRules(Struct, frozen=True):
-    """What the settings say about all tools."""
+    """The settings that apply to all tools."""
 
     timeouts: Mapping[str, float | None] = {}
     disabled: tuple[str, ...] = ()
     """Globs of names, or `origin:KIND` and `origin:KIND(NAME)`: switched off for everybody (R9)."""
     allow_shadowing: tuple[str, ...] = ()
-    """Built-in names that tools from outside may take all the same (R2)."""
+    """Names of built-in tools that tools from outside may take (R2)."""
 
 
 class Registry:
-    """Holds every tool. A shelf lives as long as something stands on it or somebody looks at it."""
+    """Holds every tool. The tools of a scope are freed when the scope is empty and no toolbox reads it."""
 
     def __init__(
         self,
@@ -41,43 +40,43 @@ class Registry:
         pinned: PinnedSpecs | None = None,
         changed: Callable[[str], None] | None = None,
     ) -> None:
-        """`changed` hears whose tools `replace` or `accept` changed: an owner's; empty: everybody's.
+        """`changed(owner)` is called after `replace` and `accept`; an empty owner stands for everybody.
 
-        What brings tools one by one tells that itself, once for all of them.
+        A source that registers tools one by one announces that itself, once for all of them.
         """
         self._pins = pinned or PinnedSpecs()
         self._changed = changed
         self._rules = rules or RegistryRules()
         self._disabled = set(self._rules.disabled)
-        self._shelves: WeakValueDictionary[Scope, Shelf] = WeakValueDictionary()
-        self._global = self._shelf(GLOBAL)
-        self._no_turn = Shelf(Scope("turn"))
-        self._by_origin: dict[Origin, dict[tuple[Scope, str], Shelf]] = {}
+        self._scopes: WeakValueDictionary[Scope, ScopedTools] = WeakValueDictionary()
+        self._global = self._tools_in(GLOBAL)
+        self._no_turn = ScopedTools(Scope("turn"))
+        self._by_origin: dict[Origin, dict[tuple[Scope, str], ScopedTools]] = {}
         self._toolboxes: WeakValueDictionary[_BoxKey, Toolbox] = WeakValueDictionary()
-        self._selections: WeakValueDictionary[_SelectionKey, Selection] = WeakValueDictionary()
+        self._selections: WeakValueDictionary[_SelectionKey, ToolSelection] = WeakValueDictionary()
 
     def register(
         self, tool: Tool, origin: Origin = BUILTIN, scope: Scope = GLOBAL, handling: Handling | None = None
     ) -> Entry:
-        """Keep this tool, handled as its source says, or else as it says itself.
+        """Add this tool. `handling` comes from its source; None takes the tool's own.
 
-        Raises `NameTaken` when the scope has one of that name, `DefinitionError` when it can't be kept.
+        Raises `NameTaken` when the scope has a tool of that name, `DefinitionError` when the tool is not valid.
         """
-        shelf = self._shelf(scope)
-        holder = shelf.entries.get(tool.spec.name)
+        scoped = self._tools_in(scope)
+        holder = scoped.entries.get(tool.spec.name)
         if holder is not None:
             raise NameTaken(
                 f"Tool {tool.spec.name!r} is already registered by {holder.origin}: choose another name or use a prefix"
             )
-        return self._put(shelf, tool, origin, handling)
+        return self._add(scoped, tool, origin, handling)
 
     def register_or_replace(
         self, tool: Tool, origin: Origin, scope: Scope = GLOBAL, handling: Handling | None = None
     ) -> Entry:
-        """Keep this tool in place of the one that this origin had under its name."""
-        shelf = self._shelf(scope)
-        self._check_holder(shelf, tool.spec.name, origin)
-        return self._put(shelf, tool, origin, handling)
+        """Add this tool, in place of an earlier one of this name and origin. Raises as `register` does."""
+        scoped = self._tools_in(scope)
+        self._check_holder(scoped, tool.spec.name, origin)
+        return self._add(scoped, tool, origin, handling)
 
     def replace(
         self,
@@ -87,47 +86,47 @@ class Registry:
         handling: Handling | None = None,
         pins: PinPolicy | None = None,
     ) -> list[Broken]:
-        """Let these be all tools that this origin has in this scope, in one step; says which can't be kept, and why.
+        """Make these the only tools of this origin in this scope, in one step. Return those that were refused.
 
-        `handling` counts for all of them; None: each has its own. `pins`: what happens to one whose definition is not
-        what a person agreed to; None: nothing.
+        `handling` applies to all of them; None: each has its own. `pins` says what happens to a tool whose definition
+        is not the one that a person agreed to; None: nothing.
         """
-        shelf = self._shelf(scope)
-        entries, refused = self._entries(shelf, tools, origin, handling)
-        before = {name: shelf.entries[name] for at, name in self._by_origin.get(origin, {}) if at == scope}
+        scoped = self._tools_in(scope)
+        entries, refused = self._make_entries(scoped, tools, origin, handling)
+        before = {name: scoped.entries[name] for at, name in self._by_origin.get(origin, {}) if at == scope}
         specs = {name: entry.spec for name, entry in entries.items()}
         changes = {} if pins is None else self._pins.compare(pins, origin, scope, specs)
         for name, entry in entries.items():
             if name in changes:
                 entry.mark(changes[name])
             if name in before and before[name].spec == entry.spec:
-                entry.gate = before[name].gate  # a serial tool stays serial while calls of it are at work
-        shelf.replace(before, entries)
-        self._note_origin(origin, shelf, before, entries)
-        self._tell(scope)
+                entry.gate = before[name].gate  # a serial tool stays serial while its calls run
+        scoped.replace(before, entries)
+        self._index_origin(origin, scoped, before, entries)
+        self._notify(scope)
         return refused
 
     def accept(self, name: str, fingerprint: str, scope: Scope = GLOBAL) -> bool:
-        """Let this definition count as agreed to by a person; False when it is not the one that waits for that."""
-        shelf = self._shelf(scope)
-        entry = shelf.entries.get(name)
+        """Count this definition as agreed to by a person. Return False if no such definition waits for that."""
+        scoped = self._tools_in(scope)
+        entry = scoped.entries.get(name)
         if entry is None or entry.change is None or entry.spec.fingerprint != fingerprint:
             return False
         self._pins.accept(entry.origin, scope, entry.spec)
         entry.mark(None)
-        shelf.touch()
-        self._tell(scope)
+        scoped.mark_changed()
+        self._notify(scope)
         return True
 
     def holder(self, name: str, scope: Scope = GLOBAL) -> Origin | None:
-        """Whose tool has this name in this scope."""
-        shelf = self._shelves.get(scope)
-        entry = None if shelf is None else shelf.entries.get(name)
+        """Return the origin of the tool that has this name in this scope."""
+        scoped = self._scopes.get(scope)
+        entry = None if scoped is None else scoped.entries.get(name)
         return None if entry is None else entry.origin
 
     def unregister(self, name: str, scope: Scope = GLOBAL) -> bool:
-        """Remove one tool; False when there is none of that name."""
-        entry = self._shelf(scope).remove(name)
+        """Remove one tool. Return False if there is none of that name."""
+        entry = self._tools_in(scope).remove(name)
         if entry is None:
             return False
         of_origin = self._by_origin[entry.origin]
@@ -137,31 +136,31 @@ class Registry:
         return True
 
     def unregister_by_source(self, origin: Origin) -> int:
-        """Remove every tool of that origin, as when a connection closes, and say how many there were."""
+        """Remove every tool of this origin, for example when its connection closes. Return their number."""
         gone = self._by_origin.pop(origin, {})
-        for (_, name), shelf in gone.items():
-            shelf.remove(name)
+        for (_, name), scoped in gone.items():
+            scoped.remove(name)
         return len(gone)
 
     def count(self, origin: Origin) -> int:
-        """How many tools this origin has here."""
+        """Return the number of tools of this origin."""
         return len(self._by_origin.get(origin, ()))
 
     def disable(self, pattern: str) -> None:
-        """Switch off, for everybody, every tool that this glob or `origin:…` names."""
+        """Switch off every tool that this glob or `origin:…` names, for everybody."""
         self._disabled.add(pattern)
-        self._global.touch()
+        self._global.mark_changed()
 
     def enable(self, pattern: str) -> bool:
-        """Take back a `disable` of exactly this pattern; False when there was none."""
+        """Undo a `disable` of exactly this pattern. Return False if there was none."""
         if pattern not in self._disabled:
             return False
         self._disabled.remove(pattern)
-        self._global.touch()
+        self._global.mark_changed()
         return True
 
     def disabled_by(self, entry: Entry) -> str | None:
-        """The pattern that switches this tool off, if one does."""
+        """Return the pattern that switches this tool off, or None."""
         if not self._disabled:
             return None
         return next((pattern for pattern in sorted(self._disabled) if is_named_by(pattern, entry)), None)
@@ -175,33 +174,33 @@ class Registry:
         in_turn: bool = False,
         skill_tools: tuple[str, ...] | None = None,
     ) -> Toolbox:
-        """What this agent may use, for this person, in this session: the nearest scope's tool of each name.
+        """Return what this agent may use for this person in this session: of each name the tool of the nearest scope.
 
-        `in_turn`: in its turns, where tools may be that nobody else has. `skill_tools`: the globs of the skills that
-        are on, which count in place of the agent's own and show internal tools too (SPEC A3, C2).
+        `in_turn` adds the tools that exist only during the session's turn. `skill_tools` are the globs of the active
+        skills: they replace the agent's own, and show internal tools, too (SPEC A3, C2).
         """
         key = (agent, who.owner, session, in_turn, skill_tools)
         box = self._toolboxes.get(key)
         if box is None:
-            # A global change touches every box, an owner's change that owner's, a session's change its own.
-            turn = self._shelf(Scope("turn", session)) if in_turn else self._no_turn
-            shelf = self._shelf(Scope("session", session))
-            box = self._toolboxes[key] = Toolbox(turn, shelf, self._selection(agent, who.owner, skill_tools))
+            # A global change affects every box, an owner's change the boxes of that owner, a session's change its own.
+            turn = self._tools_in(Scope("turn", session)) if in_turn else self._no_turn
+            scoped = self._tools_in(Scope("session", session))
+            box = self._toolboxes[key] = Toolbox(turn, scoped, self._selection(agent, who.owner, skill_tools))
         return box
 
-    def _selection(self, agent: Agent, owner: str, skill_tools: tuple[str, ...] | None) -> Selection:
+    def _selection(self, agent: Agent, owner: str, skill_tools: tuple[str, ...] | None) -> ToolSelection:
         key = (agent, owner, skill_tools)
         selection = self._selections.get(key)
         if selection is None:
-            shelf = self._shelf(Scope("owner", owner))
-            selection = Selection(agent, shelf, self._global, self.disabled_by, self.accept, skill_tools)
+            scoped = self._tools_in(Scope("owner", owner))
+            selection = ToolSelection(agent, scoped, self._global, self.disabled_by, self.accept, skill_tools)
             self._selections[key] = selection
         return selection
 
     def schemas_for_tools(self, patterns: Iterable[str]) -> list[ToolSpec]:
-        """The specs of all global tools that one of these globs names, by name (R3).
+        """Return the specs of all global tools that one of these globs names, sorted by name (R3).
 
-        Not those that are switched off, nor internal ones.
+        Tools that are switched off and internal tools are left out.
         """
         wanted = list(patterns)
         return [
@@ -211,29 +210,29 @@ class Registry:
         ]
 
     def __iter__(self) -> Iterator[Entry]:
-        """Every tool of every scope."""
+        """Iterate over every tool of every scope."""
         by_origin = self._by_origin.values()
-        return iter([shelf.entries[name] for of_origin in by_origin for (_, name), shelf in of_origin.items()])
+        return iter([scoped.entries[name] for of_origin in by_origin for (_, name), scoped in of_origin.items()])
 
     def __len__(self) -> int:
         return sum(map(len, self._by_origin.values()))
 
-    def _put(self, shelf: Shelf, tool: Tool, origin: Origin, handling: Handling | None) -> Entry:
-        entry = self._entry(shelf, tool, origin, handling)
-        shelf.put(entry)
-        self._by_origin.setdefault(origin, {})[shelf.scope, tool.spec.name] = shelf
+    def _add(self, scoped: ScopedTools, tool: Tool, origin: Origin, handling: Handling | None) -> Entry:
+        entry = self._make_entry(scoped, tool, origin, handling)
+        scoped.add(entry)
+        self._by_origin.setdefault(origin, {})[scoped.scope, tool.spec.name] = scoped
         return entry
 
-    def _entry(self, shelf: Shelf, tool: Tool, origin: Origin, handling: Handling | None) -> Entry:
-        if shelf.scope.kind != "global" and not shelf.scope.id:
-            raise DefinitionError(f"Tool {tool.spec.name!r} has no {shelf.scope.kind} to be for: give the scope an id")
+    def _make_entry(self, scoped: ScopedTools, tool: Tool, origin: Origin, handling: Handling | None) -> Entry:
+        if scoped.scope.kind != "global" and not scoped.scope.id:
+            raise DefinitionError(f"Tool {tool.spec.name!r} has no {scoped.scope.kind} to be for: give the scope an id")
         self._check_name(tool.spec.name, origin)
-        return Entry(tool, origin, shelf.scope, self._rules.timeouts, handling)
+        return Entry(tool, origin, scoped.scope, self._rules.timeouts, handling)
 
-    def _entries(
-        self, shelf: Shelf, tools: Iterable[Tool], origin: Origin, handling: Handling | None
+    def _make_entries(
+        self, scoped: ScopedTools, tools: Iterable[Tool], origin: Origin, handling: Handling | None
     ) -> tuple[dict[str, Entry], list[Broken]]:
-        """What of these can be kept, by name, and what can't; of two of one name the first is kept."""
+        """Return the valid entries by name, and the refused tools. Of two tools with one name the first is valid."""
         entries: dict[str, Entry] = {}
         refused: list[Broken] = []
         for tool in tools:
@@ -241,34 +240,35 @@ class Registry:
             try:
                 if name in entries:
                     raise NameTaken(f"Tool {name!r} is there twice: the first one is kept")
-                self._check_holder(shelf, name, origin)
-                entries[name] = self._entry(shelf, tool, origin, handling)
+                self._check_holder(scoped, name, origin)
+                entries[name] = self._make_entry(scoped, tool, origin, handling)
             except DefinitionError as error:
                 refused.append(Broken(name, str(error)))
         return entries, refused
 
-    def _check_holder(self, shelf: Shelf, name: str, origin: Origin) -> None:
-        holder = shelf.entries.get(name)
+    def _check_holder(self, scoped: ScopedTools, name: str, origin: Origin) -> None:
+        holder = scoped.entries.get(name)
         if holder is not None and holder.origin != origin:
             raise NameTaken(f"Tool {name!r} belongs to {holder.origin}, and {origin} may replace only its own")
 
-    def _note_origin(self, origin: Origin, shelf: Shelf, gone: Iterable[str], names: Iterable[str]) -> None:
+    def _index_origin(self, origin: Origin, scoped: ScopedTools, gone: Iterable[str], names: Iterable[str]) -> None:
         of_origin = self._by_origin.setdefault(origin, {})
         for name in gone:
-            del of_origin[shelf.scope, name]
-        of_origin.update(((shelf.scope, name), shelf) for name in names)
+            del of_origin[scoped.scope, name]
+        of_origin.update(((scoped.scope, name), scoped) for name in names)
         if not of_origin:
             del self._by_origin[origin]
 
-    def _tell(self, scope: Scope) -> None:
+    def _notify(self, scope: Scope) -> None:
         if self._changed is not None:
             self._changed(owner_of(scope))
 
     def _check_name(self, name: str, origin: Origin) -> None:
+        """Raise for a name that is not valid, or reserved for a built-in tool."""
         if not origin.is_foreign:
             check_own_name(name)
         elif not is_outside_name(name):
-            raise DefinitionError(f"{name!r} can't be a tool's name here: map it with names.outside_name first")
+            raise DefinitionError(f"{name!r} can't be a tool's name here: convert it with names.outside_name first")
         if origin.is_builtin or name in self._rules.allow_shadowing:
             return
         builtin = self._global.entries.get(name)
@@ -278,15 +278,15 @@ class Registry:
                 "or let the operator list it in tools.allow_shadowing"
             )
 
-    def _shelf(self, scope: Scope) -> Shelf:
-        shelf = self._shelves.get(scope)
-        if shelf is None:
-            shelf = self._shelves[scope] = Shelf(scope)
-        return shelf
+    def _tools_in(self, scope: Scope) -> ScopedTools:
+        scoped = self._scopes.get(scope)
+        if scoped is None:
+            scoped = self._scopes[scope] = ScopedTools(scope)
+        return scoped
 
 
 def is_named_by(pattern: str, entry: Entry) -> bool:
-    """Whether a glob of names or an `origin:…` means this tool."""
+    """Whether a glob of names or an `origin:…` pattern matches this tool."""
     if pattern.startswith("origin:"):
         return matches(pattern.removeprefix("origin:"), str(entry.origin)) or pattern == f"origin:{entry.origin.kind}"
     return matches(pattern, entry.spec.name)

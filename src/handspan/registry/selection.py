@@ -1,58 +1,138 @@
-"""What one agent may use of the tools that all sessions of an owner see: judged once, whatever sessions there are."""
+"""Which tools one agent may use, and why or why not (SPEC R4, R8).
 
-from collections.abc import Callable, Mapping
+All sessions of one agent and owner share a selection, so that each tool is judged once.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
 
 from handspan.core.agents import Agent, mode_refuses
-from handspan.core.names import matches_any
+from handspan.core.errors import ToolError
+from handspan.core.names import matches, matches_any
 from handspan.core.principals import Scope
 from handspan.core.tool import ToolSpec
-from handspan.registry.entry import Entry
-from handspan.registry.shelf import Shelf
+from handspan.registry.entry import Entry, ScopedTools
+
+_HIDDEN: Final = "it is internal, and hidden until a skill that is on names it"
+_CHANGED: Final = "its definition is not the one that a person agreed to, and no person has accepted it yet"
 
 
-class Selection:
-    """An agent's choice among the tools of its owner and those of everybody."""
+class ToolSelection:
+    """The tools that one agent may use, among the global ones and those of its owner."""
 
     def __init__(
         self,
         agent: Agent,
-        owners: Shelf,
-        everybodys: Shelf,
+        owner_tools: ScopedTools,
+        global_tools: ScopedTools,
         disabled_by: Callable[[Entry], str | None],
         accept: Callable[[str, str, Scope], bool],
         skill_tools: tuple[str, ...] | None = None,
     ) -> None:
-        """`skill_tools`: the globs of the skills that are on, which count in place of the agent's own (SPEC A3)."""
+        """`skill_tools`: the globs of the active skills, which replace the agent's own (SPEC A3)."""
         self.accept = accept
         self.skill_tools = skill_tools
         self.agent = agent
-        self.owners = owners
-        self.everybodys = everybodys
+        self.owner_tools = owner_tools
+        self.global_tools = global_tools
         self.disabled_by = disabled_by
         self._specs: dict[str, ToolSpec] = {}
         self._version = -1
 
     def specs(self) -> Mapping[str, ToolSpec]:
-        """The specs of those that it may use, by name; an owner's own comes before everybody's of the same name."""
-        version = self.owners.version + self.everybodys.version
+        """Return the specs of the usable tools, by name. The owner's tool wins over a global one of the same name."""
+        version = self.owner_tools.version + self.global_tools.version
         if version != self._version:
-            entries = self.everybodys.entries | self.owners.entries
+            entries = self.global_tools.entries | self.owner_tools.entries
             self._specs = {name: entry.spec for name, entry in entries.items() if self.allows(entry)}
             self._version = version
         return self._specs
 
     def allows(self, entry: Entry) -> bool:
-        """Whether this agent may use this tool, wherever it stands."""
-        refused = mode_refuses(self.agent.mode, entry.spec.annotations)  # R4: what can't be called is not shown
+        """Whether this agent may use this tool. The tool may be of any scope."""
+        refused = mode_refuses(self.agent.mode, entry.spec.annotations)  # R4: a tool that can't be called is not listed
         if refused or not self.names(entry) or self.hides(entry) or self.disabled_by(entry) is not None:
             return False
         return entry.change is None or not entry.change.blocks
 
     def names(self, entry: Entry) -> bool:
-        """Whether its lists name this tool."""
+        """Whether the agent's lists, or those of its active skills, name this tool."""
         tools, name = self.agent.tools if self.skill_tools is None else self.skill_tools, entry.spec.name
         return (tools is None or matches_any(tools, name)) and not matches_any(self.agent.deny, name)
 
     def hides(self, entry: Entry) -> bool:
-        """Whether this tool is internal, and no skill is on that names it (SPEC C2)."""
+        """Whether this tool is internal and no active skill names it (SPEC C2)."""
         return entry.internal and not (self.skill_tools is not None and matches_any(self.skill_tools, entry.spec.name))
+
+
+class Reason(Struct, frozen=True):
+    """One line of the answer to "why can this agent use this tool?", or "why not?"."""
+
+    ok: bool
+    text: str
+
+
+def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
+    """Return the error for a call of a tool that exists and that this agent can't use."""
+    name, agent, pattern = entry.spec.name, selection.agent.name, selection.disabled_by(entry)
+    if not selection.names(entry):
+        return ToolError("tool_not_available", f"Tool {name!r} is not available to the agent {agent!r}.")
+    text = f"Tool {name!r} is not available:"
+    if selection.hides(entry):
+        return ToolError("tool_not_available", f"{text} {_HIDDEN}.")
+    if pattern is not None:
+        return ToolError("tool_disabled", f"{text} it is switched off for everybody ({pattern!r}).")
+    if entry.change is not None and entry.change.blocks:
+        return ToolError("tool_not_available", f"{text} {_CHANGED}.")
+    return ToolError("policy_denied", f"{text} it may change things, and the agent {agent!r} is read-only.")
+
+
+def reasons(selection: ToolSelection, entry: Entry) -> list[Reason]:
+    """Return every reason for and against the use of this tool by this agent."""
+    name, agent, pattern = entry.spec.name, selection.agent, selection.disabled_by(entry)
+    denied = [glob for glob in agent.deny if matches(glob, name)]
+    refused = mode_refuses(agent.mode, entry.spec.annotations)
+    return [
+        Reason(True, f"It exists: {entry.origin}, scope {entry.scope}, version {entry.spec.version}."),
+        _agent_reason(agent, name) if selection.skill_tools is None else _skill_reason(selection.skill_tools, name),
+        Reason(
+            not denied, f"The agent's deny list names it: {_quote_all(denied)}." if denied else "No deny rule names it."
+        ),
+        Reason(pattern is None, f"It is switched off by {pattern!r}." if pattern else "It is switched on."),
+        Reason(
+            not refused, f"Mode {agent.mode!r} " + ("refuses it: it is not read-only." if refused else "permits it.")
+        ),
+        *_definition_reasons(selection, entry),
+    ]
+
+
+def _agent_reason(agent: Agent, name: str) -> Reason:
+    if agent.tools is None:
+        return Reason(True, f"The agent {agent.name!r} may use all tools.")
+    if matches_any(agent.tools, name):
+        return Reason(True, f"The tool list of the agent {agent.name!r} names it.")
+    return Reason(False, f"The tool list of the agent {agent.name!r} does not name it: {_quote_all(agent.tools)}.")
+
+
+def _skill_reason(globs: Sequence[str], name: str) -> Reason:
+    if matches_any(globs, name):
+        return Reason(True, "A skill that is on names it.")
+    return Reason(False, f"The skills that are on do not name it: {_quote_all(globs)}.")
+
+
+def _definition_reasons(selection: ToolSelection, entry: Entry) -> Iterator[Reason]:
+    """Reasons that only internal, new or changed tools have."""
+    if entry.internal and selection.hides(entry):
+        yield Reason(False, f"I{_HIDDEN[1:]}.")
+    elif entry.internal:
+        yield Reason(True, "It is internal, and a skill that is on shows it.")
+    if entry.is_new:
+        yield Reason(True, "It is new: a person is asked before its first call.")
+    elif entry.change is not None:
+        yield Reason(not entry.change.blocks, f"I{_CHANGED[1:]}.")
+
+
+def _quote_all(globs: Sequence[str]) -> str:
+    return ", ".join(map(repr, globs)) or "it is empty"

@@ -11,9 +11,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from handspan.core.clean import visible
 from handspan.core.errors import ToolError, WireError
-from handspan.core.values import JsonObject
+from handspan.core.values import JsonObject, strip_invisible
 from handspan.skills.fields import Fields, SkillError
 from handspan.skills.front_matter import MAX_DEPTH, read_front_matter
 from handspan.skills.text import cleaned, filled, variables_in
@@ -139,6 +138,6 @@ def _split(text: str, file: str) -> tuple[str, int, str]:
         )
     for closing in range(opening + 1, len(lines)):
         if lines[closing].rstrip() == _FENCE:
-            front = visible("\n".join(lines[opening + 1 : closing]))
+            front = strip_invisible("\n".join(lines[opening + 1 : closing]))
             return front, opening + 2, "\n".join(lines[closing + 1 :])
     raise SkillError(file, opening + 1, "the front matter has no end. Close it with a line '---'")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from handspan.core.clean import visible
+from handspan.core.values import strip_invisible
 
 _GAP: Final = r"\s{0,4}"  # every repetition is bounded: no text takes long
 _TAGS: Final = (
@@ -37,7 +37,7 @@ def has_control_token(text: str) -> bool:
 def cleaned(text: str) -> str:
     """The text without invisible characters and control tokens; cleaning it again changes nothing."""
     token = re.compile(_TOKEN)
-    text = token.sub("", re.sub(_LONE_SURROGATE, "", visible(text)))
+    text = token.sub("", re.sub(_LONE_SURROGATE, "", strip_invisible(text)))
     start = 0
     while found := token.search(text, start):
         text = text[: found.start()] + text[found.end() :]

@@ -7,14 +7,13 @@ answer to its own request. The tools are in the registry only while a run of tha
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from handspan.core.clean import visible
 from handspan.core.context import ToolContext
 from handspan.core.errors import NameTaken
 from handspan.core.names import is_outside_name, outside_name
 from handspan.core.principals import Origin, Scope
 from handspan.core.results import Pending
 from handspan.core.tool import Handling, ToolSpec
-from handspan.core.values import Arguments
+from handspan.core.values import Arguments, strip_invisible
 from handspan.registry.registry import Registry
 from handspan.sources.offers import Interned, OfferRules, Schema, annotations_of
 from handspan.wire.graph.reading import OfferedTool
@@ -63,7 +62,7 @@ class BrowserTools:
         self._rules.check_schema(schema)
         spec = ToolSpec(
             outside_name(offered.name),
-            visible(offered.description),
+            strip_invisible(offered.description),
             schema.parameters,
             tuple(offered.permissions),
             self._expires_in if offered.timeout is None else offered.timeout,

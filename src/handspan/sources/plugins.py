@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from handspan.config.installed import entry_points_of
+from handspan.config.entry_points import entry_points_of
 from handspan.core.errors import DefinitionError
 from handspan.core.principals import Origin
 from handspan.core.sources import Broken, SourceState, SourceStatus

@@ -1,6 +1,6 @@
-"""The ids of calls that come with a key of their client's, made with a secret of the state folder.
+"""Call ids for requests with a client's idempotency key, derived with a secret of the state folder.
 
-A repeated request gets the same id, so the ledger knows the call even after a restart.
+A repeated request gets the same id, so the ledger knows its call, after a restart, too.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _KEY_BYTES: Final = 32
 
 
 class FileIdempotency:
-    """Ids by a secret in a file of its own, which is made when the first one is asked for."""
+    """Derives ids with a secret that is stored in its own file. The first request creates it."""
 
     def __init__(self, state: Path) -> None:
         self._file = state / "idempotency.key"
@@ -28,23 +28,24 @@ class FileIdempotency:
         self._loading = asyncio.Lock()
 
     async def call_id(self, owner: str, key: str) -> str:
-        """The id of the call that this owner asks for under this key, in UUID form."""
+        """Return the call id for this owner and key, in UUID form. Raises `StoreError` if the secret can't be used."""
         async with self._loading:
             self._secret = self._secret or await asyncio.to_thread(self._load)
-        drawn = hmac.new(self._secret, msgspec.json.encode([owner, key]), hashlib.sha256).hexdigest()
-        return f"{drawn[:8]}-{drawn[8:12]}-8{drawn[13:16]}-a{drawn[17:20]}-{drawn[20:32]}"
+        digest = hmac.new(self._secret, msgspec.json.encode([owner, key]), hashlib.sha256).hexdigest()
+        return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
 
     def _load(self) -> bytes:
+        """Return the secret of the file; the first call makes it. Raises `StoreError`."""
         try:
-            found = read_private(self._file) or self._make()
+            secret = read_private(self._file) or self._make_secret()
         except OSError as error:
             raise StoreError(f"{self._file} can't be used: {error.strerror}. Let this user write it.") from None
-        if len(found) != _KEY_BYTES:
+        if len(secret) != _KEY_BYTES:
             raise StoreError(f"{self._file} is damaged: remove it. Calls that were made with a key may run again then.")
-        return found
+        return secret
 
-    def _make(self) -> bytes:
-        """A new secret, unless another process has just made one."""
+    def _make_secret(self) -> bytes:
+        """Write a new secret, unless another process was faster, and return the one in the file."""
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}.new")
         try:

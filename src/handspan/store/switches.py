@@ -1,6 +1,6 @@
 """What a person has switched off or on, as small files of the state folder (SPEC R9, A3).
 
-A change reads the file first: programs that use one state folder share it.
+Each change reads the file again, because several programs may share one state folder.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ class _JsonFile(Generic[_T]):
             raise ConfigError(f"{self._file} can't be read ({error}): repair it, or remove it {self._remedy}") from None
 
     async def change(self, change: Callable[[_T], _T | None]) -> bool:
-        """Write what this makes of the value; False when it gives None, and nothing is to be changed."""
+        """Write what `change` makes of the value. Return False if it returns None: then nothing changes."""
         return await asyncio.to_thread(self._change, change)
 
     def _change(self, change: Callable[[_T], _T | None]) -> bool:
-        with self._changing:  # from reading to writing: of two changes at once none is lost
+        with self._changing:  # from reading to writing: so no change of another thread is lost
             value = change(self.read())
             if value is None:
                 return False
@@ -48,29 +48,29 @@ class _JsonFile(Generic[_T]):
 
 
 class FileSwitches:
-    """The patterns of tools that are off."""
+    """Stores the patterns of tools that are switched off."""
 
     def __init__(self, state: Path) -> None:
-        # Tools that a person switched off must not come back because a file is broken.
+        # A damaged file is an error: it must not bring back tools that a person switched off.
         self._patterns = _JsonFile(state / "disabled.json", msgspec.json.Decoder(list[str]), b"[]", "to switch all on")
 
     async def off(self) -> list[str]:
-        """The patterns that are switched off."""
+        """Return the patterns that are switched off. Raises `ConfigError` when the file is damaged."""
         return self._patterns.read()
 
     async def switch_off(self, pattern: str) -> bool:
-        """Remember that this is off; False when it was."""
+        """Switch this pattern off. Return False if it was off."""
         return await self._patterns.change(lambda off: None if pattern in off else [*off, pattern])
 
     async def switch_on(self, pattern: str) -> bool:
-        """Forget that this is off; False when it was not."""
+        """Switch this pattern on. Return False if it was on."""
         return await self._patterns.change(
-            lambda off: [kept for kept in off if kept != pattern] if pattern in off else None
+            lambda off: [one for one in off if one != pattern] if pattern in off else None
         )
 
 
 class FileSkillSwitches:
-    """The skills that are on, each with the fingerprint of what a person agreed to."""
+    """Stores the skills that are enabled, each with the fingerprint of what a person agreed to."""
 
     def __init__(self, state: Path) -> None:
         self._skills = _JsonFile(
@@ -78,15 +78,15 @@ class FileSkillSwitches:
         )
 
     async def enabled(self) -> dict[str, str]:
-        """By name the fingerprints of what a person agreed to."""
+        """Return the fingerprint of each enabled skill, by name."""
         return self._skills.read()
 
     async def enable(self, name: str, fingerprint: str) -> bool:
-        """Remember that this is enabled as it is; False when it was."""
+        """Enable this skill as it is now. Return False if it was enabled so."""
         return await self._skills.change(
             lambda skills: None if skills.get(name) == fingerprint else skills | {name: fingerprint}
         )
 
     async def disable(self, name: str) -> bool:
-        """Forget that this was enabled; False when it was not."""
+        """Disable this skill. Return False if it was not enabled."""
         return await self._skills.change(lambda skills: None if skills.pop(name, None) is None else skills)

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 from handspan.tools.beneath import Parts
 from handspan.tools.paths import Hidden, Identity, identity
 from handspan.tools.refusals import stop_if_late

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, cast
 
-from handspan.core.context import ToolContext
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ConfigError, ToolError
 from handspan.core.tool import READ_ONLY, Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject

@@ -6,7 +6,7 @@ import stat
 import time
 from typing import Final
 
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.tools.paths import invalid, shown
 

@@ -109,7 +109,7 @@ class HttpRequest:
 
     def __init__(self, guard: NetGuard, allowed_hosts: tuple[str, ...] | None = None) -> None:
         """`allowed_hosts`: `host` or `host:port`; None leaves the choice of hosts to the guard's policy alone."""
-        self._guard = guard if allowed_hosts is None else guard.narrowed_to(allowed_hosts, HOSTS_SETTING)
+        self._guard = guard if allowed_hosts is None else guard.restrict_to(allowed_hosts, HOSTS_SETTING)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
         """Status, headers and body of the answer; a 5xx is a `network_error` (SPEC B)."""
@@ -150,7 +150,7 @@ class WebSearch:
         self._endpoint = endpoint
         self._headers = _search_headers(endpoint, api_key)
         # The operator chose this host: it may be private. Where it redirects to is judged like everything else.
-        self._guard = guard.trusting(endpoint) if endpoint else guard
+        self._guard = guard.trust(endpoint) if endpoint else guard
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
         """The query and at most `num_results` results, as the endpoint gives them."""

@@ -17,7 +17,7 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 from handspan.core.errors import ConfigError, ToolError
 from handspan.tools.beneath import DIRECTORY, OpenBeneath, Parts, best_way, step
 from handspan.tools.listings import Listing, list_children

@@ -24,7 +24,7 @@ async def contents(page: Page, path: str, key: str, **body: Any) -> list[str]:
     return [memory["content"] for memory in (await ask(page, path, **body)).data[key]]
 
 
-async def test_somebody_elses_memory_is_one_that_never_was(there: House, page: Page) -> None:
+async def test_the_memory_of_another_owner_is_one_that_never_was(there: House, page: Page) -> None:
     memory = await keep(page, "my secret")
     stranger = await there.another("somebody else")
     for method, body in (("POST", {}), ("PUT", {"content": "mine"}), ("DELETE", {})):

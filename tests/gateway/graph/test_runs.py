@@ -191,7 +191,7 @@ class TestResults:
         answers = await asyncio.gather(*(page.answer(result(call, number)) for number in range(5)))
         assert sorted(answer.status for answer in answers) == [200, 422, 422, 422, 422]
 
-    async def test_nobody_else_can_answer(self, there: House, page: Page) -> None:
+    async def test_another_owner_can_not_answer(self, there: House, page: Page) -> None:
         await page.set_up(ECHO)
         call = (await page.say("call echo\nthen\nend")).calls[0]["id"]
         for other in (await there.another(), await there.another("somebody else")):

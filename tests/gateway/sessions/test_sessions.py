@@ -47,7 +47,7 @@ async def test_the_session_of_somebody_else_is_refused_everywhere(house: House) 
         house.sessions.get("kitchen", STRANGER.owner).say(STRANGER, said("hi"), Front()).end(),
         house.sessions.get("kitchen", STRANGER.owner).regenerate(STRANGER, Front()).end(),
     ):
-        with pytest.raises(SessionRefused, match="belongs to somebody else") as refused:
+        with pytest.raises(SessionRefused, match="belongs to another owner") as refused:
             await soon(trying)
         assert refused.value.code == "SESSION_OWNER_MISMATCH"
     assert await house.texts("kitchen") == ["hi", "hello"]
@@ -55,9 +55,9 @@ async def test_the_session_of_somebody_else_is_refused_everywhere(house: House) 
 
 async def test_a_session_that_is_only_watched_is_somebodys_already(house: House) -> None:
     unwatch = house.sessions.get("new", OWNER).listen(Front())
-    with pytest.raises(SessionRefused, match="belongs to somebody else"):
+    with pytest.raises(SessionRefused, match="belongs to another owner"):
         await soon(house.sessions.bind("new", STRANGER))
-    with pytest.raises(SessionRefused, match="belongs to somebody else"):
+    with pytest.raises(SessionRefused, match="belongs to another owner"):
         house.sessions.get("new", STRANGER.owner)  # neither to say something nor to listen
     assert house.sessions.state("new", STRANGER.owner) is None and not house.sessions.abort("new", STRANGER.owner)
     unwatch()
@@ -165,7 +165,7 @@ async def test_an_id_that_somebody_else_takes_meanwhile_is_refused(house: House)
         return await house.choose_model(named)
 
     sessions = Sessions(house.store.conversations, house.app.loader(), house.app.agents, slowly, house.bus)
-    with pytest.raises(SessionRefused, match="belongs to somebody else"):
+    with pytest.raises(SessionRefused, match="belongs to another owner"):
         await soon(sessions.open(sessions.get("s", OWNER), OPERATOR))
 
 

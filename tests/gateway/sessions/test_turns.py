@@ -294,7 +294,7 @@ async def test_a_session_that_never_was_or_is_gone_does_not_go_on(
     house.plays("hello")
     await house.say("hi")
     await soon(house.sessions.go_on("s", STRANGER.owner))
-    assert "belongs to somebody else" in caplog.text
+    assert "belongs to another owner" in caplog.text
 
 
 async def test_who_waits_for_a_session_to_go_on_may_go_away(house: House) -> None:

@@ -54,13 +54,13 @@ async def test_without_room_nothing_starts_and_with_room_again_it_does(
             await started(ledger, structs.replace(waiting, arguments=large.arguments))
         with pytest.raises(StoreError):
             await finished(ledger, running, succeed("x" * 200_000))
-        await started(ledger, reading)  # nobody waits for this one
+        await started(ledger, reading)  # no caller waits for this one
         with pytest.raises(StoreError):
             await finished(ledger, reading, DONE)
     assert large.state is None
     assert running.state == "started"
     assert waiting.state == "accepted"
-    assert "was not kept" in caplog.text
+    assert "was not stored" in caplog.text
     await started(ledger, large)
     await started(ledger, waiting)
     for record in (large, waiting, running, reading):

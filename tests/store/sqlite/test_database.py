@@ -306,7 +306,7 @@ async def test_every_commit_waits_for_the_disk(numbers: Numbers) -> None:
     await soon(numbers.close())
 
 
-async def test_closing_writes_what_nobody_waited_for(numbers: Numbers, state: Path) -> None:
+async def test_closing_writes_what_no_caller_waited_for(numbers: Numbers, state: Path) -> None:
     await soon(numbers.open())
     go_on, _ = numbers.stop()
     for number in range(50):
@@ -336,7 +336,7 @@ async def test_what_a_cancelled_task_had_put_is_written_all_the_same(numbers: Nu
     await soon(numbers.close())
 
 
-def test_a_loop_that_closed_meanwhile_is_nobody_to_tell(numbers: Numbers, state: Path) -> None:
+def test_a_write_of_a_loop_that_closed_meanwhile_is_committed(numbers: Numbers, state: Path) -> None:
     async def leave() -> threading.Event:
         await numbers.open()
         go_on, _ = numbers.stop()

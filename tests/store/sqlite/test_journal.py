@@ -4,7 +4,7 @@ import pytest
 
 from handspan.core.store import Store
 from handspan.store.sqlite.journal import CallFilter, page_query
-from handspan.store.sqlite.rows import Mark
+from handspan.store.sqlite.rows import PageCursor
 from tests.stores import database_of
 from tests.waiting import soon
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
     ],
 )
 async def test_an_index_serves_the_filter_and_its_order(store: Store, only: CallFilter, index: str) -> None:
-    sql, values = page_query("ann", only, Mark.read(None), 50)
+    sql, values = page_query("ann", only, PageCursor.parse(None), 50)
     plan = await soon(
         database_of(store).read(lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall())
     )

@@ -8,7 +8,7 @@ from handspan.core.errors import ToolError
 from handspan.core.records import MemoryRecord
 from handspan.core.store import Store
 from handspan.store.sqlite import memories
-from handspan.store.sqlite.memories import normal, words_of
+from handspan.store.sqlite.memories import normalize, word_patterns
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +34,6 @@ async def test_there_is_a_limit_for_each_owner(store: Store, monkeypatch: pytest
 @example("a_b")
 @example("²½Ⅷ q\u0303")
 def test_whatever_is_looked_for_is_found_in_itself(query: str) -> None:
-    words = words_of(query)
+    words = word_patterns(query)
     assert words
-    assert all(word.search(normal(query)) for word in words)
+    assert all(word.search(normalize(query)) for word in words)

@@ -8,7 +8,7 @@ import pytest
 from handspan.core.values import encode
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.migrations import MIGRATIONS
-from handspan.store.sqlite.rows import ENTRY, entry, outcome
+from handspan.store.sqlite.rows import ENTRY, entry_values, outcome_values
 from tests.store.test_journal import RESULTS, named
 from tests.store.test_threads import numbers, removed
 from tests.store.things import says, user
@@ -46,8 +46,8 @@ async def test_calls_of_an_older_version_have_their_status_too(state: Path) -> N
     records = []
     for number, result in enumerate(RESULTS):
         record = named("t", float(number))
-        values = outcome(record, result) if result is not None else (None, 0.0, None, None, None, None)
-        row = (*entry(record), "started" if result is None else "done", *values)
+        values = outcome_values(record, result) if result is not None else (None, 0.0, None, None, None, None)
+        row = (*entry_values(record), "started" if result is None else "done", *values)
         sql = f"INSERT INTO calls ({columns}) VALUES ({marks})"
         await soon(old.write(lambda connection, sql=sql, row=row: connection.execute(sql, row)))  # type: ignore[misc] # bound now
         records.append(record.id)

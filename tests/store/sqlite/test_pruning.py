@@ -10,7 +10,7 @@ from msgspec import structs
 
 from handspan.core.calls import CallRecord
 from handspan.core.results import Success, succeed
-from handspan.store.sqlite import pruning
+from handspan.store.sqlite import journal
 from handspan.store.sqlite.store import SqliteStore
 from tests.store.things import Clock, answers, asks, call, finished, question, started, user
 from tests.stores import open_artifacts, rows_in
@@ -130,8 +130,8 @@ async def test_the_calls_of_every_owner_go(store: SqliteStore, state: Path) -> N
 async def test_many_go_in_small_batches_between_which_others_write(
     store: SqliteStore, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "MOST_AT_ONCE", 10)
-    monkeypatch.setattr(pruning, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(journal, "MOST_AT_ONCE", 10)
+    monkeypatch.setattr(journal, "_MOST_BYTES", 1000)
     for number in range(25):
         await done(store, call(f"c{number}"))
     for number in range(3):
@@ -146,7 +146,7 @@ async def test_many_go_in_small_batches_between_which_others_write(
     assert ids(state) == set()
 
 
-async def test_it_is_done_at_the_start_and_now_and_then_and_nobody_waits_for_it(
+async def test_pruning_is_done_at_the_start_and_now_and_then_in_the_background(
     store: SqliteStore, state: Path, clock: Clock
 ) -> None:
     await done(store, call("c1", at=clock.now - 31 * DAY))
@@ -188,7 +188,7 @@ async def test_what_goes_wrong_is_said_in_the_log(
     await done(store, call("c1", at=clock.now - 31 * DAY))
     await soon(store.database.close())
     with caplog.at_level(logging.ERROR):
-        store._begin_to_prune()
+        store._begin_pruning()
         await pruned(store)
     assert "Old calls could not be removed: The database" in caplog.text
 
@@ -196,7 +196,7 @@ async def test_what_goes_wrong_is_said_in_the_log(
 async def test_old_calls_are_found_without_a_look_at_all_others(store: SqliteStore) -> None:
     plan = await soon(
         store.database.read(
-            lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {pruning._OLD}", ("ann", 0.0, 0.0, 1)).fetchall()
+            lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {journal._OLD}", ("ann", 0.0, 0.0, 1)).fetchall()
         )
     )
     told = " ".join(str(row[-1]) for row in plan)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handspan.core.messages import Message, ResultsMessage, UserMessage, check_all
-from handspan.store.sqlite.thread_changes import Kind, taken_along
+from handspan.store.sqlite.thread_changes import Kind, removal_range
 from tests.store.things import answers, asks, says, user
 
 TURNS = st.lists(
@@ -31,7 +31,7 @@ def test_whatever_is_removed_the_rest_can_stand(turns: list[tuple[int, int, bool
         messages += [says()] if is_answered else []
     while messages:
         seq = data.draw(st.integers(1, len(messages)))
-        first, last = taken_along(kinds_of(messages), seq)
+        first, last = removal_range(kinds_of(messages), seq)
         assert 1 <= first <= seq <= last <= len(messages)
         del messages[first - 1 : last]
         check_all(messages)

@@ -7,8 +7,7 @@ from typing import Protocol, TextIO
 
 import msgspec
 
-from handspan.core.clean import visible
-from handspan.core.values import Arguments, Json
+from handspan.core.values import Arguments, Json, strip_invisible
 
 _MOST_SHOWN = 80
 
@@ -62,7 +61,7 @@ class DeviceLines:
         self.note(f"{tool} wants {permission!r}: {decision}{f' (to change that: {where})' if where else ''}")
 
     def note(self, text: str, *, bell: bool = False) -> None:
-        line = " ".join(visible(text).split())
+        line = " ".join(strip_invisible(text).split())
         with self._one_at_a_time:
             self._out.write(f"{chr(7) if bell else ''}{time.strftime('%H:%M:%S')} {line}\n")
             self._out.flush()

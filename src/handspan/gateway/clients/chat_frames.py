@@ -5,7 +5,6 @@ from typing import Final
 import msgspec
 
 from handspan.agent.turn_events import AnsweredBefore, Happening, MessageStored, Prompted, QuestionOver
-from handspan.core.clean import visible
 from handspan.core.events import (
     CallFinished,
     CallStarted,
@@ -18,6 +17,7 @@ from handspan.core.events import (
 )
 from handspan.core.questions import FIRST_KINDS, QuestionKind
 from handspan.core.questions import Question as AskedQuestion
+from handspan.core.values import strip_invisible
 from handspan.wire.ws import as_object
 from handspan.wire.ws_frames import (
     Aborted,
@@ -165,7 +165,7 @@ def question_frame(question: AskedQuestion) -> Question:
 
 def error_frame(ended: Ended) -> Error:
     """Why a turn failed, for a person, with the code of ws.md 3.3."""
-    message = visible(ended.text)
+    message = strip_invisible(ended.text)
     shown = message if len(message) <= _MOST_ERROR else f"{message[: _MOST_ERROR - 1]}…"
     code: FrameCode = "AGENT_ERROR"
     if isinstance(ended.fault, TurnFault) and ended.fault.of == "model":

@@ -13,10 +13,10 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
-from handspan.core.clean import visible
 from handspan.core.errors import ToolError
 from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook
+from handspan.core.values import strip_invisible
 from handspan.gateway.clients.device_labels import check_label, clean_label, numbered
 from handspan.gateway.clients.device_writing import DeviceWriting
 
@@ -149,7 +149,7 @@ class Devices:
         device.bears = device.label
         device.is_connected = True
         self._seen(owner, device)
-        name = visible(name)[:_LONGEST_NAME]
+        name = strip_invisible(name)[:_LONGEST_NAME]
         if device.name != name:
             device.name = name
             self._keep(owner, device)

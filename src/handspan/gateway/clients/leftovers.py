@@ -9,8 +9,7 @@ from pathlib import Path
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord
-from handspan.core.context import ToolContext, no_progress
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, ToolContext, no_progress
 from handspan.core.errors import ToolError
 from handspan.core.principals import Principal
 from handspan.core.results import Failure, ToolResult

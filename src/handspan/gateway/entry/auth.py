@@ -13,11 +13,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from handspan.config.settings import Settings
 from handspan.core.bus import Bus, TokenRevoked
-from handspan.core.clean import visible
 from handspan.core.errors import StoreError
 from handspan.core.principals import Principal, TokenScope
 from handspan.core.records import Token
 from handspan.core.store import TokenBook
+from handspan.core.values import strip_invisible
 from handspan.gateway.entry.operator_token import OPERATOR_LABEL, open_operator_token
 from handspan.gateway.entry.places import Places, address_of, header_of, is_local
 from handspan.gateway.entry.tokens import (
@@ -286,7 +286,7 @@ def _with_headers(send: Send, more: list[Header]) -> Send:
 
 def _label(given: str) -> str:
     """A label as people may see it. Those that mean something here can't be taken."""
-    label = " ".join(visible(given).split())[:_LONGEST_LABEL]
+    label = " ".join(strip_invisible(given).split())[:_LONGEST_LABEL]
     return f"{label} (device)" if label in (OPERATOR_LABEL, PAGE_LABEL) else label
 
 

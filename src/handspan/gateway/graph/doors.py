@@ -4,7 +4,7 @@ from msgspec import Struct, field
 
 from handspan.agent.agents import Agents
 from handspan.agent.sessions import Sessions
-from handspan.core.store import KeptArtifacts, Store
+from handspan.core.store import ArtifactStore, Store
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.graph.lines import Lines, OpenStreams
 from handspan.gateway.graph.runs import GraphRuns
@@ -25,7 +25,7 @@ class GraphDoors(Struct, frozen=True):
     store: Store
     registry: Registry
     agents: Agents
-    artifacts: KeptArtifacts
+    artifacts: ArtifactStore
     sessions: Sessions
     live: Live
     runs: GraphRuns

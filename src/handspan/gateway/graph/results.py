@@ -8,11 +8,10 @@ from msgspec import Struct, UnsetType
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord
-from handspan.core.clean import visible
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.store import Journal
-from handspan.core.values import Json
+from handspan.core.values import Json, strip_invisible
 from handspan.gateway.http.refusals import Refusal
 from handspan.sources.ws.outcome import attachment, code_of_client
 from handspan.wire.graph.blocks import ToolResultBlock
@@ -113,4 +112,4 @@ def _failure(output: Json, name: str) -> Failure:
     said = output.get("error", output) if isinstance(output, dict) else output
     code = output.get("code") if isinstance(output, dict) else None
     text = said if isinstance(said, str) else "" if said is None else msgspec.json.encode(said).decode()
-    return Failure(code_of_client(code), visible(text) or f"Tool {name!r} failed and did not say why.")
+    return Failure(code_of_client(code), strip_invisible(text) or f"Tool {name!r} failed and did not say why.")

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from handspan.core.artifacts import ArtifactRef, Artifacts
-from handspan.core.clean import visible
 from handspan.core.errors import WireError
+from handspan.core.values import strip_invisible
 from handspan.gateway.http.bodies import pieces
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
@@ -107,7 +107,7 @@ def media_type_of(header: str) -> str:
 
 def file_name(given: str) -> str:
     """The last part of the name, without what nobody sees."""
-    return " ".join(visible(given).split()).replace("\\", "/").rpartition("/")[2]
+    return " ".join(strip_invisible(given).split()).replace("\\", "/").rpartition("/")[2]
 
 
 async def _pieces(artifacts: Artifacts, owner: str, ref: ArtifactRef, part: _Part) -> AsyncIterator[bytes]:

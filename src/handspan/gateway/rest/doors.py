@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from handspan.agent.sessions import Sessions
 from handspan.core.errors import StoreError
-from handspan.core.store import KeptArtifacts, Store
+from handspan.core.store import ArtifactStore, Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.entry.auth import Auth
@@ -47,7 +47,7 @@ class Doors(Struct, kw_only=True):
     """The house as the routes see it."""
 
     app: App
-    artifacts: KeptArtifacts
+    artifacts: ArtifactStore
     auth: Auth
     sessions: Sessions
     questions: AwaitedQuestions

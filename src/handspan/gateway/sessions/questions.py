@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from handspan.core.asking import check_answer, check_question
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
+from handspan.core.question_checks import check_answer, check_question
 from handspan.core.questions import FIRST_KINDS, Answer, Question
-from handspan.core.store import KeptQuestions
+from handspan.core.store import QuestionBook
 
 Asked: TypeAlias = Callable[[Question], None]
 """Lets the call of an answered question go on. Never blocks."""
@@ -41,10 +41,10 @@ class AwaitedQuestions:
         self._waiting: dict[str, _Waiting] = {}
         self._given_up: dict[str, float] = {}
         """Questions that their tools wait for no more, and when each is over in the store too."""
-        self._kept: KeptQuestions
+        self._kept: QuestionBook
         self._answered: Asked
 
-    def open(self, kept: KeptQuestions, answered: Asked) -> None:
+    def open(self, kept: QuestionBook, answered: Asked) -> None:
         """Keep questions there. `answered` hears of those that nobody waits for any more: their calls have to go on."""
         self._kept = kept
         self._answered = answered

@@ -11,8 +11,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
-from handspan.core.context import Progress
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline, Progress
 from handspan.core.values import Arguments
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import Acknowledged, Cancel, Fault, Request, Result

@@ -7,11 +7,10 @@ from typing import Final
 import msgspec
 
 from handspan.core.artifacts import Artifacts
-from handspan.core.clean import visible
 from handspan.core.context import ToolContext
 from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
 from handspan.core.results import Attachment, Success
-from handspan.core.values import Json
+from handspan.core.values import Json, strip_invisible
 from handspan.sources.ws.calls import Lost, Outcome, Silent
 from handspan.wire.ws_frames import Fault, Part, Result
 
@@ -75,4 +74,4 @@ async def attachment(part: Part, artifacts: Artifacts, owner: str) -> Attachment
 
 def _said(words: Json) -> str:
     text = words if isinstance(words, str) else "" if words is None else msgspec.json.encode(words).decode()
-    return visible(text)
+    return strip_invisible(text)

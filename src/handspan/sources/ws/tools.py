@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from handspan.core.clean import visible
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError, HandspanError
 from handspan.core.names import outside_name
@@ -18,7 +17,7 @@ from handspan.core.principals import Origin, Scope
 from handspan.core.questions import Questions
 from handspan.core.results import Success
 from handspan.core.tool import DEFAULT_TIMEOUT, Handling, ToolSpec
-from handspan.core.values import Arguments, Json
+from handspan.core.values import Arguments, Json, strip_invisible
 from handspan.registry.registry import Registry
 from handspan.sources.offers import Interned, OfferRules, Schema, annotations_of
 from handspan.sources.ws.calls import RemoteCall, RemoteCalls
@@ -106,7 +105,7 @@ class RemoteTools:
             try:
                 self._put(read_offer(one))
             except HandspanError as error:
-                rejected.append(Rejected(visible(name_of(one))[:128], str(error)))
+                rejected.append(Rejected(strip_invisible(name_of(one))[:128], str(error)))
         return ToolsRegistered(len(offered), len(self._tools), rejected)
 
     def take_up(self) -> None:
@@ -144,7 +143,7 @@ class RemoteTools:
         self.rules.check_schema(schema)
         spec = ToolSpec(
             outside_name(offer.name, self.namespace),
-            visible(offer.description),
+            strip_invisible(offer.description),
             schema.parameters,
             tuple(offer.permissions),
             DEFAULT_TIMEOUT if offer.timeout is None else offer.timeout,

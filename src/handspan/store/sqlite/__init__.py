@@ -1,7 +1,8 @@
-"""One database in the state folder: `store.py` is all of it, `database.py` and `writer.py` are how it is written.
+"""One SQLite database in the state folder.
 
-Holds:   a file for each thing that lasts; what closes half-done things after a crash (`recovery.py`); the tables
-         (`migrations.py`). Folders are 700, files 600 (SPEC S6).
-Imports: core, and the files beside this folder.
+Holds:   `store.py` (the whole store; read it first), `database.py` and `writer.py` (how it is read and written), a file
+         for each thing that lasts, `recovery.py` (what closes unfinished work after a crash), `migrations.py` (the
+         tables), `rows.py` (calls as rows, page cursors). Folders have mode 700, files 600 (SPEC S6).
+Imports: config, core, and the files beside this folder.
 To add:  a class that fills a Protocol of `core/store.py`, its tables as a new step in `migrations.py`.
 """

@@ -1,4 +1,4 @@
-"""An owner's agents. The built-in one is always there; an edited one hides what it was built as (SPEC A1)."""
+"""An owner's agents as rows. The built-in agent always exists; an edited copy of it takes its place (SPEC A1)."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -11,48 +11,48 @@ from msgspec import structs
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ToolError
 from handspan.core.names import did_you_mean
-from handspan.core.values import encode, plain
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
 
 _decoder: Final = msgspec.json.Decoder(Agent)
 
 
 class StoredAgents:
-    """Agents as rows. An unknown name is a `ToolError` (`file_not_found`), a taken one (`invalid_arguments`)."""
+    """Stores agents. Raises `ToolError`: `file_not_found` for an unknown name, `invalid_arguments` for a taken one."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self, *, owner: str) -> Sequence[Agent]:
-        """The owner's agents by name; the built-in one first."""
-        found = self._database.read_now(partial(_all, plain(owner)))  # a handful: a thread would cost more
+        """Return the owner's agents by name; the built-in one comes first."""
+        found = self._database.read_now(partial(_all, sanitize(owner)))  # few rows: a thread would cost more
         return [found.pop(GENERAL.name), *(found[name] for name in sorted(found))]
 
     async def find(self, name: str, *, owner: str) -> Agent | None:
-        """The agent of this name; None when there is none."""
-        return self._database.read_now(partial(_find, name, plain(owner)))
+        """Return the agent of this name, or None."""
+        return self._database.read_now(partial(_find, name, sanitize(owner)))
 
     async def create(self, agent: Agent, *, owner: str) -> None:
-        """Keep a new agent."""
-        await self._database.write(partial(_insert, agent, plain(owner)))
+        """Store a new agent."""
+        await self._database.write(partial(_insert, agent, sanitize(owner)))
 
     async def clone(self, name: str, new_name: str, *, owner: str) -> Agent:
-        """The same agent once more, under another name."""
+        """Store a copy under another name and return it."""
 
         def work(connection: sqlite3.Connection) -> Agent:
-            copy = structs.replace(_get(name, plain(owner), connection), name=new_name)
-            _insert(copy, plain(owner), connection)
+            copy = structs.replace(_get(name, sanitize(owner), connection), name=new_name)
+            _insert(copy, sanitize(owner), connection)
             return copy
 
         return await self._database.write(work)
 
     async def edit(self, name: str, agent: Agent, *, owner: str) -> None:
-        """Put this in its place; with another name its sessions follow. The built-in one keeps its name."""
-        await self._database.write(partial(_edit, name, agent, plain(owner)))
+        """Replace this agent. If its name changes, its sessions follow. The built-in agent can't be renamed."""
+        await self._database.write(partial(_edit, name, agent, sanitize(owner)))
 
     async def delete(self, name: str, *, owner: str) -> int:
-        """Remove it and move its sessions to the built-in one, which can't be removed; how many were moved."""
-        return await self._database.write(partial(_delete, name, plain(owner)))
+        """Remove this agent and give its sessions to the built-in one. Return their number."""
+        return await self._database.write(partial(_delete, name, sanitize(owner)))
 
 
 def _all(owner: str, connection: sqlite3.Connection) -> dict[str, Agent]:
@@ -62,7 +62,7 @@ def _all(owner: str, connection: sqlite3.Connection) -> dict[str, Agent]:
 
 def _find(name: str, owner: str, connection: sqlite3.Connection) -> Agent | None:
     sql = "SELECT body FROM agents WHERE owner = ? AND name = ?"
-    row = connection.execute(sql, (owner, plain(name))).fetchone()
+    row = connection.execute(sql, (owner, sanitize(name))).fetchone()
     if row is None:
         return GENERAL if name == GENERAL.name else None
     return _decoder.decode(row[0])
@@ -77,32 +77,33 @@ def _get(name: str, owner: str, connection: sqlite3.Connection) -> Agent:
 
 
 def _insert(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
-    _refuse_unusable(agent, owner, connection)
-    _put(agent, owner, connection)
+    _check_new_name(agent, owner, connection)
+    _save(agent, owner, connection)
 
 
 def _edit(name: str, agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
+    """Replace the agent. A new name moves its sessions."""
     _get(name, owner, connection)
     if agent.name != name:
         if name == GENERAL.name:
             raise ToolError(
                 "invalid_arguments", f"The agent {name!r} is built in and keeps its name: clone it instead."
             )
-        _refuse_unusable(agent, owner, connection)
+        _check_new_name(agent, owner, connection)
         _move_sessions(name, agent.name, owner, connection)
-        connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, plain(name)))
-    _put(agent, owner, connection)
+        connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
+    _save(agent, owner, connection)
 
 
 def _delete(name: str, owner: str, connection: sqlite3.Connection) -> int:
     _get(name, owner, connection)
     if name == GENERAL.name:
         raise ToolError("invalid_arguments", f"The agent {name!r} is built in and can't be removed.")
-    connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, plain(name)))
+    connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
     return _move_sessions(name, GENERAL.name, owner, connection)
 
 
-def _refuse_unusable(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
+def _check_new_name(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
     if agent.name.strip() != agent.name or not agent.name.isprintable() or not 0 < len(agent.name) <= 100:
         text = f"{agent.name[:60]!r} can't be an agent's name: use 1 to 100 characters of one line."
         raise ToolError("invalid_arguments", text)
@@ -110,11 +111,11 @@ def _refuse_unusable(agent: Agent, owner: str, connection: sqlite3.Connection) -
         raise ToolError("invalid_arguments", f"There is an agent {agent.name!r} already: choose another name.")
 
 
-def _put(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
+def _save(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
     sql = "INSERT OR REPLACE INTO agents (owner, name, body) VALUES (?, ?, ?)"
-    connection.execute(sql, (owner, plain(agent.name), encode(agent)))
+    connection.execute(sql, (owner, sanitize(agent.name), encode(agent)))
 
 
 def _move_sessions(old: str, new: str, owner: str, connection: sqlite3.Connection) -> int:
     sql = "UPDATE sessions SET agent = ? WHERE agent = ? AND owner = ?"
-    return connection.execute(sql, (plain(new), plain(old), owner)).rowcount
+    return connection.execute(sql, (sanitize(new), sanitize(old), owner)).rowcount

@@ -1,13 +1,13 @@
-"""Sessions and their messages: appended, never changed; each call's results right behind it (SPEC A2, M4)."""
+"""Sessions and their messages as rows. Messages are only appended; the results follow their calls (SPEC A2, M4)."""
 
 import asyncio
 import itertools
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -22,21 +22,21 @@ from handspan.core.messages import (
     check_next,
 )
 from handspan.core.records import SessionPage, SessionRecord, SessionState
-from handspan.core.store import KeptArtifacts, Leases
-from handspan.core.values import encode, plain
+from handspan.core.store import ArtifactStore, Leases
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Mark, Row, page_size
-from handspan.store.sqlite.usage import USE, usage_row
+from handspan.store.sqlite.rows import PageCursor, Row, clamp_limit
+from handspan.store.sqlite.usage import INSERT_USAGE, usage_values
 
 SESSION: Final = "id, owner, agent, name, created, active, state, length, removed"
-# One statement decides: is it the owner's, do calls and results pair, are there no replies in a row, is it as long as
-# the caller thinks. It lets pass what `check_next` lets pass, and nothing else.
+# One statement checks all: the session is the owner's, calls and results pair, no reply follows another reply, and the
+# session has the length that the caller expects. It accepts exactly what `check_next` accepts.
 _APPEND: Final = (
     "INSERT INTO messages (session, seq, number, at, opens, body)"
     " SELECT id, length + 1, length + 1 + removed, ?, ?, ? FROM sessions"
     " WHERE id = ? AND owner = ? AND open_calls IS ? AND NOT (ends_with_reply AND ?) AND (? IS NULL OR length = ?)"
 )
-# As the trigger of the messages does it. What was dropped is counted: no number is given twice.
+# The same as the trigger of the messages does. Dropped messages are counted, so that no number is given twice.
 _REWIND: Final = (
     "UPDATE sessions SET removed = removed + length - ?1,"
     " (length, open_calls, ends_with_reply) = (SELECT COALESCE(MAX(seq), 0), opens,"
@@ -47,143 +47,149 @@ _BEGIN_TURN: Final = (
     "UPDATE sessions SET state = 'running', run = ?, active = ? WHERE id = ? AND owner = ? AND state <> 'running'"
     f" RETURNING {SESSION}"
 )
-_FEW: Final = 8
+_FEW_MESSAGES: Final = 8
 
 
 @cache
 def _decoder() -> msgspec.json.Decoder[list[Message]]:
-    """Made when the first conversation is read: it takes a while, and most starts read none."""
+    """Return the decoder. The first read makes it: that takes a while, and most starts read no messages."""
     return msgspec.json.Decoder(list[Message])
 
 
 class StoredConversations:
-    """Sessions in the database. A session that the owner does not have is a `ToolError` (`file_not_found`)."""
+    """Stores sessions. Raises `ToolError` (`file_not_found`) for a session that the owner does not have."""
 
     def __init__(
         self,
         database: Database,
         leases: Leases,
-        artifacts: KeptArtifacts,
+        artifacts: ArtifactStore,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
-        self._run = leases.own
+        self._lease = leases.own
         self._artifacts = artifacts
         self._clock = clock
         self._new: dict[str, SessionRecord] = {}
-        """Made in a unit that is not committed yet."""
+        """Sessions of a unit of work that is not committed yet."""
 
     async def create(
         self, *, owner: str, agent: str = "General", name: str = "", session: str | None = None
     ) -> SessionRecord:
-        """A new, empty session; with an id in `session` the owner's one, made only if need be. `NotYours`."""
-        now, given = self._clock(), plain(session or os.urandom(12).hex())
-        made = SessionRecord(given, plain(owner), plain(agent), plain(name), now, now, "idle", 0)
+        """Return a new, empty session. With `session` it has this id; the owner's session of that id is returned if it
+        exists. Raises `NotYours` when another owner has it.
+        """
+        now, session_id = self._clock(), sanitize(session or os.urandom(12).hex())
+        made = SessionRecord(session_id, sanitize(owner), sanitize(agent), sanitize(name), now, now, "idle", 0)
         unit = self._database.unit
         if unit is None:
             return await self._database.write(partial(_create, made))
-        self._new[given] = made  # whether it is somebody else's comes out when it is written
-        unit.add(partial(_create, made), lambda: self._new.pop(given, None))
+        self._new[session_id] = made  # the write finds out whether another owner has it
+        unit.add(partial(_create, made), lambda: self._new.pop(session_id, None))
         return made
 
     async def find(self, session: str, *, owner: str) -> SessionRecord | None:
-        """This session, for who may also begin one under this id: None where there is none. `NotYours`."""
+        """Return this session, or None if no owner has it. Raises `NotYours` when another owner has it."""
         new = self._new.get(session)
-        if new is not None and new.owner == plain(owner):
+        if new is not None and new.owner == sanitize(owner):
             return new
-        return self._database.read_now(partial(_found, session, owner))
+        return self._database.read_now(partial(_find, session, owner))
 
     async def get(self, session: str, *, owner: str) -> SessionRecord:
-        """This session, without its messages."""
-        return self._database.read_now(partial(session_of, session, owner))
+        """Return this session, without its messages."""
+        return self._database.read_now(partial(get_session, session, owner))
 
     async def page(self, *, owner: str, limit: int = 50, after: str | None = None) -> SessionPage:
-        """The owner's sessions, the last active first; `after` is the `next` of the page before."""
-        mark, limit = Mark.read(after), page_size(limit)
+        """Return the owner's sessions, the last active first. `after` is the `next` of the previous page."""
+        cursor, limit = PageCursor.parse(after), clamp_limit(limit)
         sql = (
             f"SELECT {SESSION} FROM sessions WHERE owner = ? AND (active, id) < (?, ?)"
             " ORDER BY active DESC, id DESC LIMIT ?"
         )
-        values = (plain(owner), mark.at, mark.id, limit + 1)
-        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
+        values = (sanitize(owner), cursor.at, cursor.id, limit + 1)
+        rows = await self._database.fetch_all(sql, values)
         found = tuple(SessionRecord(*row) for row in rows[:limit])
-        return SessionPage(found, str(Mark(found[-1].active, found[-1].id)) if len(rows) > limit else None)
+        return SessionPage(found, str(PageCursor(found[-1].active, found[-1].id)) if len(rows) > limit else None)
 
     async def load(self, session: str, *, owner: str, after: int = 0) -> list[Message]:
-        """The messages, or those after this sequence number."""
+        """Return the messages, or those after this sequence number."""
         if session in self._new:
             return []
-        if after:  # what is new since a turn is a message or two: a thread would cost more than they do
-            newer = self._database.read_now(partial(messages_of, session, owner, after, most=_FEW))
-            if len(newer) < _FEW:
+        if after:  # since the last turn there are one or two: a thread would cost more than they do
+            newer = self._database.read_now(partial(load_messages, session, owner, after, limit=_FEW_MESSAGES))
+            if len(newer) < _FEW_MESSAGES:
                 return newer
-        return await self._database.read(partial(messages_of, session, owner, after))
+        return await self._database.read(partial(load_messages, session, owner, after))
 
     async def append(
         self, session: str, *messages: Message, owner: str, after: int | None = None, cost: float | None = None
     ) -> None:
-        """Add messages, all or none. `UnpairedCalls` when one must not stand there, `busy` when `after` is not so."""
+        """Add messages, all or none.
+
+        Raises `UnpairedCalls` or `RepliesInARow` when one can't follow the one before it, `ToolError` (`busy`) when
+        the session has another length than `after`.
+        """
         for last, coming in itertools.pairwise(messages):
             check_next(last, coming)
         if messages:
-            await self._database.join(append_work(session, messages, owner, self._clock(), after, cost))
+            await self._database.join(append_messages(session, messages, owner, self._clock(), after, cost))
 
     def keep(
         self, session: str, message: Message, *, owner: str, after: int, cost: float | None = None
     ) -> asyncio.Future[None] | None:
-        """`append` for one message that is on its way even if nobody waits; None when a unit acknowledges it."""
-        work, unit = append_work(session, (message,), owner, self._clock(), after, cost), self._database.unit
+        """Begin to `append` one message. Return the pending write, or None if the unit of work acknowledges it."""
+        work, unit = append_messages(session, (message,), owner, self._clock(), after, cost), self._database.unit
         if unit is None:
             return self._database.write(work)
         unit.add(work)
         return None
 
     async def rewind(self, session: str, length: int, *, owner: str) -> None:
-        """Drop the messages after this sequence number. Their calls stay in the journal, and what they cost counts."""
+        """Remove the messages after this sequence number. Their calls stay in the journal, their cost in the sums."""
         await self._database.write(partial(_rewind, session, length, owner))
 
     async def begin_turn(self, session: str, *, owner: str) -> SessionRecord:
-        """The session, running from now on. `ToolError` (`busy`) when it runs already.
+        """Mark the session as running and return it. Raises `ToolError` (`busy`) when it runs already.
 
-        Inside a unit of work that may come out only when the block is committed: nothing of it is kept then.
+        Inside a unit of work the error may come only from the commit; then nothing of the unit is stored.
         """
-        work, unit = partial(_begin_turn, session, owner, self._run, self._clock()), self._database.unit
+        work, unit = partial(_begin_turn, session, owner, self._lease, self._clock()), self._database.unit
         if unit is None:
             return await self._database.write(work)
         known = self._new.get(session) or await self.get(session, owner=owner)
-        refuse_running(known)
+        check_not_running(known)
         unit.add(work)
         return known
 
     async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
-        """The session does not run any more; `waiting`: its open calls get their results later."""
+        """Mark the session as idle, or as `waiting` for results of its open calls."""
         state: SessionState = "waiting" if waiting else "idle"
         await self._change("state = ?, run = NULL", (state,), session, owner)
-        if (unit := self._database.unit) is not None:  # whoever has the next turn looks into the database
+        if (unit := self._database.unit) is not None:  # the next turn may run in a process that reads the database
             await unit.flush()
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
-        """Give it another name."""
-        await self._change("name = ?", (plain(name),), session, owner)
+        """Change the name."""
+        await self._change("name = ?", (sanitize(name),), session, owner)
 
     async def give_name(self, session: str, name: str, *, owner: str) -> bool:
-        """Give it its first name; False when it has one. Inside a unit of work it is not known yet whether it has."""
+        """Set the first name. Return False if it has a name; inside a unit of work always True."""
         sql = "UPDATE sessions SET name = ? WHERE id = ? AND owner = ? AND name = ''"
-        values = (plain(name), plain(session), plain(owner))
+        values = (sanitize(name), sanitize(session), sanitize(owner))
         unit = self._database.unit
         if unit is None:
-            return await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 1
+            return await self._database.execute(sql, values) == 1
         unit.add(lambda connection: connection.execute(sql, values))
         return True
 
     async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
-        """Let another agent go on with it."""
-        await self._change("agent = ?", (plain(agent),), session, owner)
+        """Continue this session with another agent."""
+        await self._change("agent = ?", (sanitize(agent),), session, owner)
 
     async def delete(self, session: str, *, owner: str) -> None:
-        """Remove it with all that belongs to it (SPEC S6). `ToolError` (`busy`) while it runs."""
-        refuse_running(await self.get(session, owner=owner))
-        # First: what is left when this fails can still be deleted.
+        """Remove the session with everything in it (SPEC S6). Raises `ToolError` (`busy`) while it runs."""
+        check_not_running(await self.get(session, owner=owner))
+        # The artifacts go first: if that fails, the session can still be deleted.
         await self._artifacts.forget_session(session, owner=owner)
         await self._database.write(partial(_delete, session, owner))
 
@@ -191,7 +197,7 @@ class StoredConversations:
         await self._database.join(partial(_update, assignment, values, session, owner))
 
 
-def append_work(
+def append_messages(
     session: str,
     messages: tuple[Message, ...],
     owner: str,
@@ -199,43 +205,45 @@ def append_work(
     after: int | None = None,
     cost: float | None = None,
 ) -> Callable[[sqlite3.Connection], None]:
-    """The work that adds these messages; only the first of them can be refused."""
-    whose = (plain(session), plain(owner))
+    """Return the work that adds these messages. It can refuse only the first of them."""
+    key = (sanitize(session), sanitize(owner))
     rows = [
-        (at, _opens(message), encode(message), *whose, _answers(message), type(message) is AssistantMessage)
+        (at, _open_ids(message), encode(message), *key, _answered_ids(message), type(message) is AssistantMessage)
         for message in messages
     ]
-    uses = [usage_row(message, at, cost) if type(message) is AssistantMessage else None for message in messages]
+    uses = [usage_values(message, at, cost) if type(message) is AssistantMessage else None for message in messages]
 
     def work(connection: sqlite3.Connection) -> None:
         for place, (row, use) in enumerate(zip(rows, uses, strict=True)):
             expected = None if after is None else after + place
             if connection.execute(_APPEND, (*row, expected, expected)).rowcount == 0:
-                raise _refusal(connection, session, owner, messages[0], after)
+                raise _append_error(connection, session, owner, messages[0], after)
             if use is not None:
-                connection.execute(USE, (*use, whose[0]))
+                connection.execute(INSERT_USAGE, (*use, key[0]))
 
     return work
 
 
-def session_of(session: str, owner: str, connection: sqlite3.Connection) -> SessionRecord:
-    """The owner's session of this id."""
+def get_session(session: str, owner: str, connection: sqlite3.Connection) -> SessionRecord:
+    """Return the owner's session of this id. Raises `ToolError` (`file_not_found`)."""
     sql = f"SELECT {SESSION} FROM sessions WHERE id = ? AND owner = ?"
-    row = connection.execute(sql, (plain(session), plain(owner))).fetchone()
+    row = connection.execute(sql, (sanitize(session), sanitize(owner))).fetchone()
     if row is None:
         text = f"There is no session {session[:60]!r}: it was never made, is not yours, or was deleted."
         raise ToolError("file_not_found", text)
     return SessionRecord(*row)
 
 
-def messages_of(session: str, owner: str, after: int, connection: sqlite3.Connection, most: int = -1) -> list[Message]:
-    """The messages of the owner's session, paired throughout; or at most so many."""
-    session_of(session, owner, connection)
+def load_messages(
+    session: str, owner: str, after: int, connection: sqlite3.Connection, limit: int = -1
+) -> list[Message]:
+    """Return the messages of the owner's session. Raises `StoreError` when calls and results do not pair."""
+    get_session(session, owner, connection)
     sql = "SELECT body FROM messages WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
-    bodies = [body for (body,) in connection.execute(sql, (plain(session), after, most))]
+    bodies = [body for (body,) in connection.execute(sql, (sanitize(session), after, limit))]
     try:
         messages = _decoder().decode(b"[%b]" % b",".join(bodies)) if bodies else []
-        # What comes first in a part may be the answer to what is not part of it.
+        # The first message of a part may answer a message before that part.
         check_all(messages[1:] if after and messages and type(messages[0]) is ResultsMessage else messages)
     except (msgspec.DecodeError, UnpairedCalls) as error:
         raise StoreError(
@@ -248,70 +256,70 @@ def _create(session: SessionRecord, connection: sqlite3.Connection) -> SessionRe
     sql = f"INSERT OR IGNORE INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     if connection.execute(sql, msgspec.structs.astuple(session)).rowcount == 1:
         return session
-    return _found(session.id, session.owner, connection) or session
+    return _find(session.id, session.owner, connection) or session
 
 
-def _found(session: str, owner: str, connection: sqlite3.Connection) -> SessionRecord | None:
-    row = connection.execute(f"SELECT {SESSION} FROM sessions WHERE id = ?", (plain(session),)).fetchone()
+def _find(session: str, owner: str, connection: sqlite3.Connection) -> SessionRecord | None:
+    row = connection.execute(f"SELECT {SESSION} FROM sessions WHERE id = ?", (sanitize(session),)).fetchone()
     found = None if row is None else SessionRecord(*row)
-    if found is not None and found.owner != plain(owner):
+    if found is not None and found.owner != sanitize(owner):
         raise NotYours(session)
     return found
 
 
 def _rewind(session: str, length: int, owner: str, connection: sqlite3.Connection) -> None:
-    found = session_of(session, owner, connection)
+    found = get_session(session, owner, connection)
     if found.length <= length:
         return
     drop_messages(found.id, length + 1, found.length, connection)
-    end_at(found.id, length, connection)
+    set_length(found.id, length, connection)
 
 
 def drop_messages(session: str, first: int, last: int, connection: sqlite3.Connection) -> None:
-    """Delete these messages; what their replies cost still counts. Then `end_at`, in the same transaction."""
-    # The places are given again: what the dropped replies cost moves below all that were moved before.
+    """Delete these messages; the cost of their replies still counts. Call `set_length` in the same transaction."""
+    # Their sequence numbers are used again: so the usage rows move to numbers below all that exist.
     lowest = connection.execute("SELECT MIN(0, MIN(seq)) FROM usage WHERE session = ?", (session,)).fetchone()[0]
     these = (session, first, last)
     connection.execute("UPDATE usage SET seq = ? - seq WHERE session = ? AND seq BETWEEN ? AND ?", (lowest, *these))
     connection.execute("DELETE FROM messages WHERE session = ? AND seq BETWEEN ? AND ?", these)
 
 
-def end_at(session: str, length: int, connection: sqlite3.Connection) -> None:
-    """Let the session have only so many messages, and what the last one of them opens."""
+def set_length(session: str, length: int, connection: sqlite3.Connection) -> None:
+    """Set the number of messages, and which calls the last one of them opens."""
     connection.execute(_REWIND, (length, session))
 
 
-def _begin_turn(session: str, owner: str, run: str, now: float, connection: sqlite3.Connection) -> SessionRecord:
-    row = connection.execute(_BEGIN_TURN, (run, now, plain(session), plain(owner))).fetchone()
+def _begin_turn(session: str, owner: str, lease: str, now: float, connection: sqlite3.Connection) -> SessionRecord:
+    row = connection.execute(_BEGIN_TURN, (lease, now, sanitize(session), sanitize(owner))).fetchone()
     if row is None:
-        refuse_running(session_of(session, owner, connection))
+        check_not_running(get_session(session, owner, connection))
     return SessionRecord(*row)
 
 
 def _update(assignment: str, values: Row, session: str, owner: str, connection: sqlite3.Connection) -> None:
     sql = f"UPDATE sessions SET {assignment} WHERE id = ? AND owner = ?"
-    if connection.execute(sql, (*values, plain(session), plain(owner))).rowcount == 0:
-        session_of(session, owner, connection)
+    if connection.execute(sql, (*values, sanitize(session), sanitize(owner))).rowcount == 0:
+        get_session(session, owner, connection)
 
 
 def _delete(session: str, owner: str, connection: sqlite3.Connection) -> None:
-    refuse_running(session_of(session, owner, connection))
+    check_not_running(get_session(session, owner, connection))
     for table in ("messages", "usage", "calls", "questions"):
         connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
     connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
 
 
-def refuse_running(session: SessionRecord) -> None:
-    """`ToolError` (`busy`) while its turn runs."""
+def check_not_running(session: SessionRecord) -> None:
+    """Raise `ToolError` (`busy`) while a turn of this session runs."""
     if session.state == "running":
         raise ToolError("busy", f"The session {session.id!r} is running: wait for its turn to end, or stop it.")
 
 
-def _refusal(
+def _append_error(
     connection: sqlite3.Connection, session: str, owner: str, message: Message, after: int | None
 ) -> Exception:
-    """Why a message could not be added."""
-    found = session_of(session, owner, connection)
+    """Return the reason why a message could not be added."""
+    found = get_session(session, owner, connection)
     if after is not None and found.length != after:
         text = f"The session {session!r} has {found.length} messages and not {after}: load what was added meanwhile."
         return ToolError("busy", text)
@@ -319,19 +327,19 @@ def _refusal(
     open_calls = connection.execute(sql, (found.id,)).fetchone()[0]
     if open_calls is None and type(message) is AssistantMessage:
         return RepliesInARow(f"the session {session!r} ends with an assistant message: another one can't follow it")
-    answers = _answers(message) or "nothing"
+    answers = _answered_ids(message) or "nothing"
     return UnpairedCalls(f"a message that answers {answers} can't follow one that asks for {open_calls or 'nothing'}")
 
 
-def _opens(message: Message) -> str | None:
-    """The calls that have to be answered next."""
+def _open_ids(message: Message) -> str | None:
+    """Return the ids of the calls that the next message has to answer, as JSON."""
     calls = message.calls if type(message) is AssistantMessage else ()
-    return _ids(call.id for call in calls) if calls else None
+    return _encode_ids(call.id for call in calls) if calls else None
 
 
-def _answers(message: Message) -> str | None:
-    return _ids(result.call_id for result in message.results) if type(message) is ResultsMessage else None
+def _answered_ids(message: Message) -> str | None:
+    return _encode_ids(result.call_id for result in message.results) if type(message) is ResultsMessage else None
 
 
-def _ids(ids: Any) -> str:
+def _encode_ids(ids: Iterable[str]) -> str:
     return encode(list(ids)).decode()

@@ -1,4 +1,4 @@
-"""The database: one file in the state folder, one thread that writes it, and as many readers as there are questions."""
+"""The SQLite database: one file in the state folder, one thread that writes it, and any number of readers."""
 
 import asyncio
 import contextlib
@@ -13,22 +13,22 @@ from typing import Final, TypeVar
 
 from handspan.config.private_files import make_private
 from handspan.core.errors import HandspanError, StoreError
-from handspan.store.sqlite.faults import told
 from handspan.store.sqlite.migrations import MIGRATIONS
-from handspan.store.sqlite.writer import Work, WriteJob, Writer
+from handspan.store.sqlite.rows import Row
+from handspan.store.sqlite.writer import Work, WriteJob, Writer, store_error
 
 _T = TypeVar("_T")
 
 _BUSY_SECONDS: Final = 10.0
 _BETWEEN_TRIES: Final = 0.01
-_LARGEST_LOG: Final = 64 * 1024 * 1024
+_LARGEST_WAL: Final = 64 * 1024 * 1024
 
 
-class Unit:
-    """Works that are gathered to be committed as one, and only then acknowledged."""
+class UnitOfWork:
+    """Collects writes, commits them as one, and acknowledges them only then."""
 
     def __init__(self, database: "Database", within: float | None) -> None:
-        """`within`: what is gathered does not stay here for longer than so many seconds."""
+        """`within`: a collected write is submitted after so many seconds at the latest."""
         self.database = database
         self.is_open = True
         self._within = within
@@ -38,15 +38,15 @@ class Unit:
         self._written: list[asyncio.Future[None]] = []
 
     def add(self, work: Work, afterwards: Callable[[], object] | None = None) -> None:
-        """Let this be part of it; `afterwards` is called when it is committed, or has failed."""
+        """Add a write. `afterwards` is called when it is committed or has failed."""
         self._works.append(work)
         if afterwards is not None:
             self._afterwards.append(afterwards)
         if self._within is not None and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._within, self.hand_over)
+            self._timer = asyncio.get_running_loop().call_later(self._within, self.submit)
 
-    def hand_over(self) -> None:
-        """Let what is gathered be written, after all that was handed over before it; nobody waits for that here."""
+    def submit(self) -> None:
+        """Give the collected writes to the writer, and do not wait for the commit. Their order stays."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -58,8 +58,8 @@ class Unit:
             self._written.append(written)
 
     async def flush(self) -> None:
-        """Wait until all of it is committed. Raises what kept it from that; whoever cancels this changes nothing."""
-        self.hand_over()
+        """Wait until everything is committed. Raises the first failure. Cancelling the caller cancels no write."""
+        self.submit()
         while waiting := [one for one in self._written if not one.done()]:
             await asyncio.wait(waiting)
         written, self._written = self._written, []
@@ -73,11 +73,11 @@ def _run_all(works: Sequence[Work], connection: sqlite3.Connection) -> None:
         work(connection)
 
 
-_unit: ContextVar[Unit | None] = ContextVar("unit", default=None)
+_unit: ContextVar[UnitOfWork | None] = ContextVar("unit", default=None)
 
 
 class Database:
-    """SQLite in a folder of its own: `open`, then `write` and `read`, then `close`."""
+    """One SQLite file: `open`, then `write` and `read`, then `close`."""
 
     def __init__(self, folder: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
         self._folder = folder
@@ -89,51 +89,59 @@ class Database:
 
     @property
     def commits(self) -> int:
-        """How many transactions were committed since it was opened."""
+        """The number of committed transactions since it was opened."""
         return self._writer.commits if self._writer else 0
 
     async def open(self) -> None:
-        """Make or find the file and bring it up to date; `StoreError` when that can't be."""
+        """Create or open the file and run the missing migrations. Raises `StoreError` when that fails."""
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self.file, self._connect)
         self._writer.open()
         try:
-            await self.write(lambda connection: None)  # the connection is made, and what is wrong with it is said here
+            await self.write(lambda connection: None)  # this makes the connection, and raises what is wrong with it
         except StoreError:
             await self.close()
             raise
 
     async def close(self) -> None:
-        """Write everything that was put, then let the file go."""
+        """Finish all writes, then close the file."""
         writer, self._writer = self._writer, None
         if writer is not None:
-            while self._readers:  # first: the last one to leave tidies up, and that shall be the one who may write
+            while self._readers:  # readers first: the last connection tidies up, and only the writer may
                 self._readers.pop().close()
             await asyncio.to_thread(writer.close)
-            while self._readers:  # given back meanwhile
+            while self._readers:  # returned by a thread meanwhile
                 self._readers.pop().close()
 
     # Writing.
 
     def write(self, work: Callable[[sqlite3.Connection], _T]) -> asyncio.Future[_T]:
-        """What the work returns, once it is committed. It is on its way even if nobody waits."""
+        """Begin a write, which happens even if the caller does not wait. The future has its value after the commit."""
         future: asyncio.Future[_T] = self._loop_here().create_future()
         if self._writer is None:
-            future.set_exception(self._closed())
+            future.set_exception(self._closed_error())
         else:
             self._writer.put(WriteJob(work, future))
         return future
 
+    def execute(self, sql: str, values: Row = ()) -> asyncio.Future[int]:
+        """Begin a write of one statement. The future has the number of changed rows."""
+        return self.write(lambda connection: connection.execute(sql, values).rowcount)
+
+    def execute_many(self, sql: str, rows: Sequence[Row]) -> asyncio.Future[int]:
+        """Begin a write of one statement for each of these rows; all or none."""
+        return self.write(lambda connection: connection.executemany(sql, rows).rowcount)
+
     def _loop_here(self) -> asyncio.AbstractEventLoop:
         try:
             return asyncio.get_running_loop()
-        except RuntimeError:  # a task is taken down after its loop: what it has to say is written, and nobody hears it
+        except RuntimeError:  # a task is closed after its loop: its write still happens
             if self._loop is None:
                 raise
             return self._loop
 
     async def join(self, work: Work) -> None:
-        """Write with the unit that is open around the caller, which then acknowledges it; without one, now."""
+        """Add the write to the caller's unit of work, which acknowledges it. Without a unit, write and wait."""
         unit = self.unit
         if unit is None:
             await self.write(work)
@@ -141,22 +149,22 @@ class Database:
             unit.add(work)
 
     @property
-    def unit(self) -> Unit | None:
-        """The unit that is open around the caller."""
+    def unit(self) -> UnitOfWork | None:
+        """The unit of work around the caller."""
         unit = _unit.get()
         return unit if unit is not None and unit.is_open and unit.database is self else None
 
     @contextlib.asynccontextmanager
     async def unit_of_work(self, within: float | None = None) -> AsyncIterator[None]:
-        """What joins inside is committed as one when the block ends; its end acknowledges all, or raises for all.
+        """Commit everything that joins inside as one when the block ends. The end acknowledges all, or raises for all.
 
-        It is written even when the block fails or is cancelled: what happened has happened. `within`: what was gathered
-        so many seconds ago is written without waiting for the rest, for a block that may last.
+        The writes happen even when the block fails or is cancelled: what they record has happened. `within`: a write
+        is submitted after so many seconds at the latest, for a block that may last long.
         """
-        if self.unit is not None:  # a block within a block is part of it
+        if self.unit is not None:  # an inner block is part of the outer one
             yield
             return
-        unit = Unit(self, within)
+        unit = UnitOfWork(self, within)
         before = _unit.set(unit)
         try:
             yield
@@ -168,28 +176,38 @@ class Database:
     # Reading.
 
     async def read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """What the work reads, on a thread and a connection of its own, all from one moment."""
-        return await asyncio.to_thread(self._read, partial(_at_one_moment, work))
+        """Return what the work reads, on a thread and in one transaction: all rows are of one moment."""
+        return await asyncio.to_thread(self._read, partial(_read_in_transaction, work))
 
     def read_now(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """The same here and now: for one statement that finds a row, or a handful, by its key."""
+        """Return what the work reads, without a thread: for one statement that finds few rows by their key."""
         return self._read(work)
 
+    async def fetch_all(self, sql: str, values: Row = ()) -> list[Row]:
+        """Return the rows of a query, on a thread."""
+        return await self.read(lambda connection: connection.execute(sql, values).fetchall())
+
+    def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
+        """Return one row by its key, without a thread."""
+        row: Row | None = self._read(lambda connection: connection.execute(sql, values).fetchone())
+        return row
+
     def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Run the work on a free connection, or on a new one; a connection that failed is closed."""
         if self._writer is None:
-            raise self._closed()
+            raise self._closed_error()
         try:
             connection = self._readers.pop() if self._readers else self._connect_reader()
         except sqlite3.Error as error:
-            raise told(error, self.file) from error
+            raise store_error(error, self.file) from error
         is_sound = False
         try:
             found = work(connection)
             is_sound = True
             return found
         except sqlite3.Error as error:
-            raise told(error, self.file) from error
-        except HandspanError:  # a refusal is an answer too
+            raise store_error(error, self.file) from error
+        except HandspanError:  # a refusal is an answer: the connection is fine
             is_sound = True
             raise
         finally:
@@ -201,7 +219,7 @@ class Database:
     # Connections.
 
     def _connect(self) -> sqlite3.Connection:
-        """The connection that writes."""
+        """Return the connection that writes."""
         try:
             _make_files(self._folder, self.file)
         except OSError as error:
@@ -211,10 +229,10 @@ class Database:
             ) from None
         connection = sqlite3.connect(self.file, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
-            _write_ahead(connection)
+            _use_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA secure_delete = ON")  # SPEC S6: deleted is deleted
-            connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
+            connection.execute("PRAGMA secure_delete = ON")  # SPEC S6: a deleted row leaves no bytes
+            connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
             self._migrate(connection)
         except BaseException:
             connection.close()
@@ -227,20 +245,22 @@ class Database:
             uri=True,
             timeout=_BUSY_SECONDS,
             isolation_level=None,
-            check_same_thread=False,  # one thread at a time: whoever took it from the list
+            check_same_thread=False,  # the thread that took it from the list is the only one that uses it
         )
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Run the missing steps in one transaction."""
         if self._version(connection) == len(self._migrations):
             return
         connection.execute("BEGIN IMMEDIATE")
-        for number in range(self._version(connection), len(self._migrations)):  # again: another process may be first
+        for number in range(self._version(connection), len(self._migrations)):  # another process may be first
             for statement in _statements(self._migrations[number]):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number + 1}")
         connection.execute("COMMIT")
 
     def _version(self, connection: sqlite3.Connection) -> int:
+        """Return how many steps the database has. Raises `StoreError` if a newer version wrote it."""
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > len(self._migrations):
             raise StoreError(
@@ -249,12 +269,12 @@ class Database:
             )
         return version
 
-    def _closed(self) -> StoreError:
+    def _closed_error(self) -> StoreError:
         return StoreError(f"The database {str(self.file)!r} is closed: nothing can be kept or read any more.")
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Let it write ahead. While somebody else does that to a new file, SQLite does not wait: it is tried again."""
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log. Try again while another process does so: SQLite does not wait for that."""
     until = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -266,16 +286,16 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             time.sleep(_BETWEEN_TRIES)
 
 
-def _at_one_moment(work: Callable[[sqlite3.Connection], _T], connection: sqlite3.Connection) -> _T:
+def _read_in_transaction(work: Callable[[sqlite3.Connection], _T], connection: sqlite3.Connection) -> _T:
     connection.execute("BEGIN")
     try:
         return work(connection)
     finally:
-        connection.rollback()  # ends the moment; there is nothing to undo
+        connection.rollback()  # ends the transaction; there is nothing to undo
 
 
 def _statements(script: str) -> list[str]:
-    """The statements of a script, one by one: a script as a whole would end the transaction around it."""
+    """Split a script into statements: `executescript` would end the transaction around it."""
     statements, begun = [], ""
     for line in script.splitlines(keepends=True):
         begun += line
@@ -286,9 +306,9 @@ def _statements(script: str) -> list[str]:
 
 
 def _make_files(folder: Path, file: Path) -> None:
-    """SPEC S6: the folder is 700 and the file 600; what SQLite puts beside it takes after the file."""
+    """Create the folder with mode 700 and the file with 600 (SPEC S6). SQLite gives files beside it the same mode."""
     make_private(folder)
-    # Only one that is not there is opened here: closing the file would drop the locks of this process's connections.
+    # Only a missing file is opened here: closing an existing one would drop the locks of this process.
     if not file.exists():
         with contextlib.suppress(FileExistsError):
             os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

@@ -1,16 +1,18 @@
-"""Which calls of the journal are wanted, as SQL that an index serves; and the notes beside them (SPEC E8)."""
+"""The journal of calls: pages by a filter, notes beside calls, and the removal of old calls (SPEC E8, S6)."""
 
 import sqlite3
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
 from handspan.core.calls import MOST_NOTES, Note, cut_note
 from handspan.core.records import CallStatus
-from handspan.core.values import plain
-from handspan.store.sqlite.rows import RECORD, Mark, Row
+from handspan.core.values import sanitize
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.rows import RECORD, PageCursor, Row
 
-# As `calls_open` and `calls_failed` have it: SQLite uses such an index for these very words only.
+# The same words as in the indexes `calls_open` and `calls_failed`: SQLite uses a partial index only then.
 _OPEN: Final = "state <> 'done'"
 _FAILED: Final = "status NOT IN ('open', 'success')"
 
@@ -23,23 +25,36 @@ _NOTES: Final = (
     "SELECT note.at, note.text FROM call_notes AS note JOIN calls ON calls.id = note.call_id"
     " WHERE calls.id = ? AND calls.owner = ? ORDER BY note.rowid"
 )
+MOST_AT_ONCE: Final = 200
+"""Calls that one transaction removes at most: other writes do not wait long."""
+_MOST_BYTES: Final = 4 * 1024 * 1024
+
+# Open calls stay, and so do the calls of a session with an open turn: the loop would run them again.
+_CAN_GO: Final = (
+    "state = 'done' AND at + duration < ? AND NOT EXISTS (SELECT 1 FROM sessions"
+    " WHERE sessions.id = calls.session AND (sessions.state <> 'idle' OR sessions.open_calls IS NOT NULL))"
+)
+_OLD: Final = f"SELECT id, size FROM calls WHERE owner = ? AND at < ? AND {_CAN_GO} ORDER BY at, id LIMIT ?"
+_REMOVE: Final = f"DELETE FROM calls WHERE id = ? AND {_CAN_GO}"
+_REMOVE_QUESTIONS: Final = "DELETE FROM questions WHERE call_id = ?1 AND NOT EXISTS (SELECT 1 FROM calls WHERE id = ?1)"
+_REMOVE_WITHOUT_CALL: Final = "DELETE FROM questions WHERE call_id = '' AND expires_at < ?"
 
 
 class CallFilter(Struct, frozen=True):
-    """What the calls have in common; None: that may be anything."""
+    """Which calls are wanted; None accepts any value."""
 
     session: str | None = None
     tool: str | None = None
     status: CallStatus | None = None
     since: float | None = None
-    """Seconds since 1970: those that began then or later."""
+    """Seconds since 1970: calls that began then or later."""
     until: float | None = None
-    """Those that began earlier."""
+    """Calls that began earlier than this."""
 
 
-def page_query(owner: str, wanted: CallFilter, before: Mark, limit: int) -> tuple[str, Row]:
-    """The statement and its values for the calls of this owner before that place, the last one first."""
-    terms: list[tuple[str, Row]] = [("owner = ?", (plain(owner),)), *_terms(wanted)]
+def page_query(owner: str, wanted: CallFilter, before: PageCursor, limit: int) -> tuple[str, Row]:
+    """Return the statement and its values for the owner's calls before the cursor, the newest first."""
+    terms: list[tuple[str, Row]] = [("owner = ?", (sanitize(owner),)), *_terms(wanted)]
     where = " AND ".join(sql for sql, _ in terms)
     values = [value for _, given in terms for value in given]
     sql = f"SELECT {RECORD} FROM calls WHERE {where} AND (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?"
@@ -47,15 +62,16 @@ def page_query(owner: str, wanted: CallFilter, before: Mark, limit: int) -> tupl
 
 
 def _terms(wanted: CallFilter) -> list[tuple[str, Row]]:
+    """Return the conditions of the filter, each with its values."""
     terms: list[tuple[str, Row]] = []
     if wanted.session is not None:
-        terms.append(("session = ?", (plain(wanted.session),)))
+        terms.append(("session = ?", (sanitize(wanted.session),)))
     if wanted.tool is not None:
-        # With `+` no index is used for it: a session has fewer calls than a tool.
+        # `+` keeps SQLite from using the index of names: a session has fewer calls than a tool.
         name = "name" if wanted.session is None else "+name"
-        terms.append((f"{name} = ?", (plain(wanted.tool),)))
+        terms.append((f"{name} = ?", (sanitize(wanted.tool),)))
     if wanted.status is not None:
-        terms.append(_of_status(wanted.status))
+        terms.append(_status_term(wanted.status))
     if wanted.since is not None:
         terms.append(("at >= ?", (wanted.since,)))
     if wanted.until is not None:
@@ -63,7 +79,7 @@ def _terms(wanted: CallFilter) -> list[tuple[str, Row]]:
     return terms
 
 
-def _of_status(status: CallStatus) -> tuple[str, Row]:
+def _status_term(status: CallStatus) -> tuple[str, Row]:
     match status:
         case "open":
             return _OPEN, ()
@@ -76,11 +92,57 @@ def _of_status(status: CallStatus) -> tuple[str, Row]:
 
 
 def add_note(call_id: str, at: float, text: str, connection: sqlite3.Connection) -> bool:
-    """Keep this; False when there is no such finished call, or it has enough notes."""
-    values = (at, plain(cut_note(text)), plain(call_id), MOST_NOTES)
+    """Store a note. Return False if there is no such finished call, or it has `MOST_NOTES`."""
+    values = (at, sanitize(cut_note(text)), sanitize(call_id), MOST_NOTES)
     return connection.execute(_ADD_NOTE, values).rowcount == 1
 
 
-def notes_of(call_id: str, owner: str, connection: sqlite3.Connection) -> list[Note]:
-    """The notes of the owner's call, the first one first."""
-    return [Note(*row) for row in connection.execute(_NOTES, (plain(call_id), plain(owner)))]
+def load_notes(call_id: str, owner: str, connection: sqlite3.Connection) -> list[Note]:
+    """Return the notes of the owner's call, the oldest first."""
+    return [Note(*row) for row in connection.execute(_NOTES, (sanitize(call_id), sanitize(owner)))]
+
+
+async def prune(database: Database, before: float) -> int:
+    """Remove every call that ended before that time and return their number. Other work continues in between."""
+    await database.execute(_REMOVE_WITHOUT_CALL, (before,))
+    removed = 0
+    while old := await database.read(partial(_find_old, before)):
+        count = await database.write(partial(_remove, old, before))
+        if count == 0:  # another process removes them
+            break
+        removed += count
+    return removed
+
+
+def _find_old(before: float, connection: sqlite3.Connection) -> list[str]:
+    """Return some of the oldest calls that can go. It asks owner by owner, because the index begins with the owner."""
+    found: list[str] = []
+    owner = _next_owner(connection, "SELECT MIN(owner) FROM calls")
+    while owner is not None and not found:
+        rows = connection.execute(_OLD, (owner, before, before, MOST_AT_ONCE)).fetchall()
+        found = _take_while_small(rows)
+        owner = _next_owner(connection, "SELECT MIN(owner) FROM calls WHERE owner > ?", (owner,))
+    return found
+
+
+def _next_owner(connection: sqlite3.Connection, sql: str, values: Row = ()) -> str | None:
+    owner: str | None = connection.execute(sql, values).fetchone()[0]
+    return owner
+
+
+def _take_while_small(rows: list[Row]) -> list[str]:
+    """Return as many as one transaction can remove quickly, but at least one."""
+    found: list[str] = []
+    left = _MOST_BYTES
+    for call_id, size in rows:
+        left -= size
+        if found and left < 0:
+            break
+        found.append(call_id)
+    return found
+
+
+def _remove(ids: list[str], before: float, connection: sqlite3.Connection) -> int:
+    removed = connection.executemany(_REMOVE, [(call_id, before) for call_id in ids]).rowcount
+    connection.executemany(_REMOVE_QUESTIONS, [(call_id,) for call_id in ids])
+    return removed

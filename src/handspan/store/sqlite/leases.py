@@ -1,7 +1,7 @@
-"""Which processes are alive: each holds a lock on a file of its own, and the kernel releases it however one ends.
+"""Which processes are alive. Each one locks its own file, and the kernel releases the lock when the process ends.
 
-It is free when the process dies, and held while the process sleeps or is stopped. Two programs may use one state folder
-at once. What one of them works on is not half done for the other (SPEC A2).
+The lock stays while the process sleeps or is stopped. So two programs can use one state folder: what one of them works
+on does not look unfinished to the other (SPEC A2).
 """
 
 import contextlib
@@ -21,31 +21,31 @@ _HOLDERS: Final = (
 
 
 class FileLeases:
-    """A lease is a locked file in this folder: there is nothing to renew."""
+    """A lease is a locked file in this folder. It needs no renewal."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock: int | None = None
         self.own = os.urandom(8).hex()
-        """The name of this process's lease, in every row that it works on."""
+        """The name of this process's lease. Every row that the process works on has it."""
 
     async def take(self) -> None:
-        """Be seen as alive. `StoreError` when the folder can't be used."""
+        """Lock a file of this process. Raises `StoreError` when the folder can't be used."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._folder.chmod(0o700)
             fresh = self._folder / f".{self.own}"
             self._lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fresh.rename(self._folder / self.own)  # now that it is locked: other processes see it only locked
+            fresh.rename(self._folder / self.own)  # only now: other processes never see it without its lock
         except OSError as error:
             raise StoreError(f"The folder {error.filename!r} can't be used: {error.strerror}.") from None
 
     async def renew(self) -> None:
-        """The kernel holds the lock for as long as this process is there."""
+        """Do nothing: the kernel holds the lock as long as the process lives."""
 
     async def release(self) -> None:
-        """Be gone. What this process left open may now be closed by others."""
+        """Give the lease up. Other processes may close what this one left open."""
         if self._lock is not None:
             with contextlib.suppress(OSError):
                 (self._folder / self.own).unlink()
@@ -53,17 +53,18 @@ class FileLeases:
             self._lock = None
 
     async def is_alive(self, holder: str) -> bool:
-        """Whether the process that took this lease is still there."""
+        """Whether the process that took this lease still lives."""
         return self._is_alive(holder)
 
     async def sweep(self) -> None:
-        """Remove the files of those that are gone."""
+        """Remove the files of processes that are gone."""
         for name in os.listdir(self._folder):
             if not name.startswith(".") and not self._is_alive(name):
                 with contextlib.suppress(OSError):
                     (self._folder / name).unlink()
 
     def _is_alive(self, holder: str) -> bool:
+        """Whether a process holds the lock of this file."""
         if holder == self.own and self._lock is not None:
             return True
         try:
@@ -71,9 +72,8 @@ class FileLeases:
         except OSError:
             return False
         try:
-            fcntl.flock(
-                lock, fcntl.LOCK_SH | fcntl.LOCK_NB
-            )  # shared: two processes that look at once do not mistake each other
+            # A shared lock: two processes that look at the same time do not see each other's lock.
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         finally:
@@ -82,6 +82,6 @@ class FileLeases:
 
 
 async def lost_leases(database: Database, leases: Leases) -> frozenset[str]:
-    """The leases in rows of open work whose processes are gone. A lease that is not among them counts as alive."""
+    """Return the leases in rows of open work whose processes are gone. Any other lease counts as alive."""
     rows = database.read_now(lambda connection: connection.execute(_HOLDERS).fetchall())
     return frozenset([holder for (holder,) in rows if not await leases.is_alive(holder)])

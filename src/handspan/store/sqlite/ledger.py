@@ -1,4 +1,4 @@
-"""Every call's state, durable: exactly one result for every call, whatever crashes (SPEC E2, E8, A2)."""
+"""The state of every call, durable: each call gets exactly one result, even after a crash (SPEC E2, E8, A2)."""
 
 import asyncio
 import logging
@@ -15,11 +15,21 @@ from handspan.core.errors import StoreError, ToolError
 from handspan.core.records import CallStatus
 from handspan.core.results import ToolResult
 from handspan.core.store import Leases, NowOrLater
-from handspan.core.values import plain
-from handspan.store.sqlite.database import Database, Unit
-from handspan.store.sqlite.journal import CallFilter, add_note, notes_of, page_query
+from handspan.core.values import sanitize
+from handspan.store.sqlite.database import Database, UnitOfWork
+from handspan.store.sqlite.journal import CallFilter, add_note, load_notes, page_query
 from handspan.store.sqlite.leases import lost_leases
-from handspan.store.sqlite.rows import ENTRY, OUTCOME, RECORD, Mark, Row, entry, outcome, page_size, record_of
+from handspan.store.sqlite.rows import (
+    ENTRY,
+    OUTCOME,
+    RECORD,
+    PageCursor,
+    Row,
+    clamp_limit,
+    decode_record,
+    entry_values,
+    outcome_values,
+)
 from handspan.store.sqlite.writer import Work
 
 _log = logging.getLogger(__name__)
@@ -34,12 +44,12 @@ _START: Final = (
     " WHERE id = ? AND state = 'accepted'"
 )
 _SUSPEND: Final = "UPDATE calls SET state = 'pending', expires_at = ? WHERE id = ? AND state = 'started'"
-# A call that never got in because its id was used must not touch the one that had it first.
+# A call that was refused because its id was used must not change the call that used the id first.
 _FINISH: Final = (
     f"UPDATE calls SET state = 'done', run = NULL, size = ?, ({OUTCOME}) = (?, ?, ?, ?, ?, ?)"
     " WHERE id = ? AND at = ? AND owner = ? AND state <> 'done'"
 )
-# The start of a call that only reads may not have been kept: nobody waited for it.
+# The start of a read-only call may be missing: the engine did not wait for its write.
 _FINISH_OR_ENTER: Final = (
     f"INSERT INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (id) DO UPDATE SET state = 'done', run = NULL, size = excluded.size, "
@@ -50,7 +60,7 @@ _FIND: Final = f"SELECT {RECORD} FROM calls WHERE id = ?"
 
 
 class StoredLedger:
-    """The ledger in the database. What is to be awaited is acknowledged when it is committed."""
+    """The ledger in the database. An awaited method returns when its write is committed."""
 
     def __init__(
         self,
@@ -60,79 +70,85 @@ class StoredLedger:
     ) -> None:
         self._database = database
         self._leases = leases
-        self._run = leases.own
+        self._lease = leases.own
         self._clock = clock
         self._at_work: dict[str, CallRecord] = {}
-        """Started here, and neither pending nor finished: of these there is more to know than the database has."""
+        """Calls that run in this process: the database does not have all of these records yet."""
         self._entering: dict[str, asyncio.Future[None]] = {}
-        """Calls of read-only tools that are on their way into the database; who asks for one waits for that."""
-        self._gathered: dict[str, CallRecord] = {}
-        """Suspended or finished in a unit that is not committed yet."""
+        """Pending writes of read-only calls. A reader waits for them."""
+        self._collected: dict[str, CallRecord] = {}
+        """Calls that were suspended or finished in a unit of work that is not committed yet."""
 
     async def accept(self, record: CallRecord) -> None:
-        """Know this call; no tool was touched. `ToolError` for a used id."""
-        self._hand_over()
+        """Enter this call; no tool was touched. Raises `ToolError` for a used id."""
+        self._submit_unit()
         written = self._database.write(self._enter(record, "accepted"))
-        record.state = "accepted"  # whoever cancels from here on ends a call that is known
-        await self._known(written, record, None)
+        record.state = "accepted"  # if the caller is cancelled from here on, it ends a call that the ledger knows
+        await self._await_entry(written, record, None)
 
     def start(self, record: CallRecord) -> NowOrLater[None]:
-        """A tool is about to be touched. None for one that only reads: nobody needs to wait for the disk then.
+        """Record that a tool is about to be touched. Return None for a call that needs no wait for the disk.
 
-        What may be answered when this process is gone is kept first, even if it only reads: else the answer would be
-        for a call that nobody knows.
+        A read-only call needs none, unless its answer may come when this process is gone: that answer would be for a
+        call that the ledger does not know.
         """
         before, needs_no_disk = record.state, _needs_no_disk(record)
         if before is None and needs_no_disk:
-            self._refuse_used(record.id)
-        work = self._enter(record, "started") if before is None else partial(_start, record, self._run, entry(record))
-        self._hand_over()
+            self._check_unused(record.id)
+        work = (
+            self._enter(record, "started")
+            if before is None
+            else partial(_start, record, self._lease, entry_values(record))
+        )
+        self._submit_unit()
         written = self._database.write(work)
         record.state = "started"
         if not needs_no_disk:
-            return self._known_at_work(written, record, before)
+            return self._await_start(written, record, before)
         self._at_work[record.id] = record
         self._entering[record.id] = written
-        written.add_done_callback(partial(self._entered, record.id))
+        written.add_done_callback(partial(self._on_entered, record.id))
         return None
 
     async def suspend(self, record: CallRecord) -> None:
-        """The outcome of a call comes later, until `record.expires_at`. One that nobody knows is known from now on."""
+        """Record that the outcome comes later, until `record.expires_at`. An unknown call is entered now."""
         if record.state is None:
             work = self._enter(record, "pending")
         else:
-            work = partial(_suspend, record.expires_at, plain(record.id))
+            work = partial(_suspend, record.expires_at, sanitize(record.id))
         unit = self._database.unit
         if unit is None:
             await self._database.write(work)
         else:
-            self._gather(unit, work, structs.replace(record, state="pending"))
+            self._collect(unit, work, structs.replace(record, state="pending"))
         record.state = "pending"
         self._at_work.pop(record.id, None)
 
     def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
-        """Keep the one result; False when this call already has one. Inside a unit of work its end acknowledges it."""
-        if record.state is not None:  # one that never got in may bear the id of one that is at work
+        """Store the one result. The value is False when the call has one already.
+
+        The end of a unit of work acknowledges what was finished in it.
+        """
+        if record.state is not None:  # a refused call may have the id of another call that runs
             self._at_work.pop(record.id, None)
         unit = self._database.unit
-        if (
-            unit is not None and record.tool.answered_by != "connection"
-        ):  # a client is told only what is kept (ws.md 5.3)
-            return self._finish_with(unit, record, result)
-        if self._has_gathered_result(record.id):
+        # A client is told only of stored results (ws.md 5.3): those do not wait for the unit.
+        if unit is not None and record.tool.answered_by != "connection":
+            return self._finish_in(unit, record, result)
+        if self._has_collected_result(record.id):
             return False
-        self._hand_over()
+        self._submit_unit()
         written = self._database.write(self._finish(record, result))
-        written.add_done_callback(partial(_finished, record, result))
+        written.add_done_callback(partial(_on_finished, record, result))
         return written
 
     async def find(self, call_id: str) -> CallRecord | None:
-        """What is known of this call; its own record while it is at work here. Doors use `get`."""
-        return self._at_work.get(call_id) or await self._kept(call_id)
+        """Return the record of this call, or None; the engine's own record while it runs here. Doors use `get`."""
+        return self._at_work.get(call_id) or await self._load(call_id)
 
     async def get(self, call_id: str, *, owner: str) -> CallRecord:
-        """The owner's call; `ToolError` (`file_not_found`) when there is none."""
-        record = await self._kept(call_id)
+        """Return the owner's call. Raises `ToolError` (`file_not_found`)."""
+        record = await self._load(call_id)
         if record is None or record.owner != owner:
             text = f"There is no call {call_id[:60]!r}: it was never made, is not yours, or was deleted."
             raise ToolError("file_not_found", text)
@@ -150,159 +166,161 @@ class StoredLedger:
         limit: int = 50,
         after: str | None = None,
     ) -> tuple[Sequence[CallRecord], str | None]:
-        """The owner's calls that are so (`CallFilter`), the last one first, and where the next page begins."""
-        mark, limit = Mark.read(after), page_size(limit)
-        sql, values = page_query(owner, CallFilter(session, tool, status, since, until), mark, limit + 1)
-        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
-        records = [record_of(row) for row in rows[:limit]]
-        return records, str(Mark(records[-1].at, records[-1].id)) if len(rows) > limit else None
+        """Return the owner's calls that fit the filter, the newest first, and the cursor of the next page."""
+        cursor, limit = PageCursor.parse(after), clamp_limit(limit)
+        sql, values = page_query(owner, CallFilter(session, tool, status, since, until), cursor, limit + 1)
+        rows = await self._database.fetch_all(sql, values)
+        records = [decode_record(row) for row in rows[:limit]]
+        return records, str(PageCursor(records[-1].at, records[-1].id)) if len(rows) > limit else None
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
-        """The owner's calls that have no result yet, the first one first."""
+        """Return the owner's calls without a result, the oldest first."""
         if self._entering:
             await asyncio.wait(self._entering.values())
-        where, values = _owned(owner, session)
+        where, values = _owner_filter(owner, session)
         sql = f"SELECT {RECORD} FROM calls WHERE state <> 'done' AND {where} ORDER BY at, id"
-        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
-        return [record_of(row) for row in rows]
+        rows = await self._database.fetch_all(sql, values)
+        return [decode_record(row) for row in rows]
 
-    async def left_open(self) -> Sequence[CallRecord]:
-        """The calls that processes which are gone had handed to clients who may come back, the first one first.
+    async def take_over_calls(self) -> Sequence[CallRecord]:
+        """Make this process the owner of calls that wait for clients of lost processes. Return them, the oldest first.
 
-        They are for this process from now on, so that no other waits for the same clients.
+        So no other process waits for the same clients.
         """
         lost = await lost_leases(self._database, self._leases)
         return await self._database.write(partial(self._take_over, lost))
 
     async def note(self, call_id: str, text: str) -> bool:
-        """Keep this beside a call that has its result; False when there is none, or it has enough notes."""
+        """Store a note beside a finished call. Return False if there is no such call, or it has `MOST_NOTES`."""
         return await self._database.write(partial(add_note, call_id, self._clock(), text))
 
     async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
-        """What came for the owner's call when it had its result already, the first one first."""
-        return await self._database.read(partial(notes_of, call_id, owner))
+        """Return what came for the owner's call after its result, the oldest first."""
+        return await self._database.read(partial(load_notes, call_id, owner))
 
-    # Works.
+    # Works of the writer.
 
     def _enter(self, record: CallRecord, state: CallState) -> partial[None]:
-        return partial(_enter, record.id, (*entry(record), state, self._run, record.expires_at))
+        """Return the work that enters a new call."""
+        return partial(_enter, record.id, (*entry_values(record), state, self._lease, record.expires_at))
 
     def _finish(self, record: CallRecord, result: ToolResult) -> partial[bool]:
-        if record.state is None:  # refused before anyone knew it; its id may be another call's, which goes on
-            return partial(_enter_done, (*entry(record), *outcome(record, result)))
-        whose = (plain(record.id), record.at, plain(record.owner))
+        """Return the work that stores a result; its value is False if the call has one already."""
+        if record.state is None:  # it was refused before it was entered; another call that runs may have its id
+            return partial(_enter_done, (*entry_values(record), *outcome_values(record, result)))
+        key = (sanitize(record.id), record.at, sanitize(record.owner))
         if _needs_no_disk(record):
-            return partial(_finish, _FINISH_OR_ENTER, (*entry(record), *outcome(record, result)), whose)
-        return partial(_finish, _FINISH, (record.size, *outcome(record, result), *whose), whose)
+            return partial(_finish, _FINISH_OR_ENTER, (*entry_values(record), *outcome_values(record, result)), key)
+        return partial(_finish, _FINISH, (record.size, *outcome_values(record, result), *key), key)
 
     def _take_over(self, lost: Set[str], connection: sqlite3.Connection) -> list[CallRecord]:
+        """Give pending calls of lost processes the lease of this one."""
         rows = connection.execute(f"SELECT run, {RECORD} FROM calls WHERE state = 'pending' ORDER BY at, id").fetchall()
-        pending = [(run, record_of(row)) for run, *row in rows]
+        pending = [(lease, decode_record(row)) for lease, *row in rows]
         taken = [
             record
-            for run, record in pending
-            if record.tool.answered_by == "connection" and (run is None or run == self._run or run in lost)
+            for lease, record in pending
+            if record.tool.answered_by == "connection" and (lease is None or lease == self._lease or lease in lost)
         ]
-        connection.executemany("UPDATE calls SET run = ? WHERE id = ?", [(self._run, record.id) for record in taken])
+        connection.executemany("UPDATE calls SET run = ? WHERE id = ?", [(self._lease, record.id) for record in taken])
         return taken
 
-    # Around them.
+    # What is known before the commit.
 
-    async def _kept(self, call_id: str) -> CallRecord | None:
-        gathered = self._gathered.get(call_id)
-        if gathered is not None:
-            return gathered
+    async def _load(self, call_id: str) -> CallRecord | None:
+        """Return the record as it is stored, or as it will be after the commit."""
+        collected = self._collected.get(call_id)
+        if collected is not None:
+            return collected
         if call_id in self._entering:
             await asyncio.wait([self._entering[call_id]])
-        row = self._database.read_now(lambda connection: _one(connection, call_id))
-        return None if row is None else record_of(row)
+        row = self._database.fetch_one(_FIND, (sanitize(call_id),))
+        return None if row is None else decode_record(row)
 
-    def _refuse_used(self, call_id: str) -> None:
-        # Nobody waits for the writer's own refusal: one look here and now, at a single row.
-        if call_id in self._entering or self._database.read_now(lambda connection: _one(connection, call_id)):
-            raise _used(call_id)
+    def _check_unused(self, call_id: str) -> None:
+        """Raise for a used id. The writer checks that, too, but the caller does not wait for it."""
+        if call_id in self._entering or self._database.fetch_one(_FIND, (sanitize(call_id),)):
+            raise _used_id_error(call_id)
 
-    async def _known_at_work(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
-        await self._known(written, record, before)
+    async def _await_start(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
+        """Wait until the start is stored."""
+        await self._await_entry(written, record, before)
         self._at_work[record.id] = record
 
-    async def _known(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
+    async def _await_entry(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
+        """Wait until the call is stored; if that fails, give the record its state back."""
         try:
             await written
         except StoreError:
             record.state = before
             raise
         except ToolError:
-            record.state = None  # somebody else has this call: the refusal of this one must not end it
+            record.state = None  # another call has this id: the refusal of this one must not end it
             raise
 
-    def _entered(self, call_id: str, written: asyncio.Future[None]) -> None:
+    def _on_entered(self, call_id: str, written: asyncio.Future[None]) -> None:
         self._entering.pop(call_id, None)
         if not written.cancelled() and (error := written.exception()):
-            _log.error("The start of the call %s was not kept: %s", call_id, error)
+            _log.error("The start of the call %s was not stored: %s", call_id, error)
 
-    def _finish_with(self, unit: Unit, record: CallRecord, result: ToolResult) -> bool:
-        if self._has_gathered_result(record.id):
+    def _finish_in(self, unit: UnitOfWork, record: CallRecord, result: ToolResult) -> bool:
+        """Store the result with the unit, which fails if another process was faster."""
+        if self._has_collected_result(record.id):
             return False
         work = self._finish(record, result)
         record.state = "done"
         record.result = result
-        self._gather(unit, partial(_must_be_first, work, record.id), structs.replace(record))
+        self._collect(unit, partial(_require_first, work, record.id), structs.replace(record))
         return True
 
-    def _hand_over(self) -> None:
-        """What made somebody call the tool comes first."""
+    def _submit_unit(self) -> None:
+        """Let the messages that led to a call be written before the call."""
         if (unit := self._database.unit) is not None:
-            unit.hand_over()
+            unit.submit()
 
-    def _has_gathered_result(self, call_id: str) -> bool:
-        gathered = self._gathered.get(call_id)
-        return gathered is not None and gathered.state == "done"
+    def _has_collected_result(self, call_id: str) -> bool:
+        collected = self._collected.get(call_id)
+        return collected is not None and collected.state == "done"
 
-    def _gather(self, unit: Unit, work: Work, record: CallRecord) -> None:
-        """Let this be written with the unit; until then the record is found here, as it will be."""
-        self._gathered[record.id] = record
+    def _collect(self, unit: UnitOfWork, work: Work, record: CallRecord) -> None:
+        """Write this with the unit. Readers get the record from here until then."""
+        self._collected[record.id] = record
 
-        def written() -> None:
-            if self._gathered.get(record.id) is record:  # else there is something newer to know of it
-                del self._gathered[record.id]
+        def on_written() -> None:
+            if self._collected.get(record.id) is record:  # else a newer record has taken its place
+                del self._collected[record.id]
 
-        unit.add(work, written)
+        unit.add(work, on_written)
 
 
 def _needs_no_disk(record: CallRecord) -> bool:
-    """Whether the tool may be touched before that is kept."""
+    """Whether the tool may be touched before the start is stored."""
     return record.tool.read_only and not record.tool.outlives
 
 
-def _one(connection: sqlite3.Connection, call_id: str) -> Row | None:
-    row: Row | None = connection.execute(_FIND, (plain(call_id),)).fetchone()
-    return row
-
-
-def _owned(owner: str, session: str | None) -> tuple[str, Row]:
+def _owner_filter(owner: str, session: str | None) -> tuple[str, Row]:
     if session is None:
-        return "owner = ?", (plain(owner),)
-    return "owner = ? AND session = ?", (plain(owner), plain(session))
+        return "owner = ?", (sanitize(owner),)
+    return "owner = ? AND session = ?", (sanitize(owner), sanitize(session))
 
 
 def _enter(call_id: str, values: Row, connection: sqlite3.Connection) -> None:
     if connection.execute(_ENTER, values).rowcount == 0:
-        raise _used(call_id)
+        raise _used_id_error(call_id)
 
 
 def enter_done(record: CallRecord, result: ToolResult, connection: sqlite3.Connection) -> None:
-    """Know a call only now that it has its result."""
-    _enter_done((*entry(record), *outcome(record, result)), connection)
+    """Enter a call together with its result."""
+    _enter_done((*entry_values(record), *outcome_values(record, result)), connection)
 
 
 def _enter_done(values: Row, connection: sqlite3.Connection) -> bool:
     return connection.execute(_ENTER_DONE, values).rowcount == 1
 
 
-def _start(record: CallRecord, run: str, values: Row, connection: sqlite3.Connection) -> None:
+def _start(record: CallRecord, lease: str, values: Row, connection: sqlite3.Connection) -> None:
     call_id, tool, arguments, form = values[0], *values[5:8]
-    if connection.execute(_START, (tool, arguments, form, run, record.expires_at, call_id)).rowcount == 0:
+    if connection.execute(_START, (tool, arguments, form, lease, record.expires_at, call_id)).rowcount == 0:
         raise ToolError("busy", f"The call {record.id!r} was started elsewhere, or has its result: look there.")
 
 
@@ -310,30 +328,30 @@ def _suspend(expires_at: float | None, call_id: str, connection: sqlite3.Connect
     connection.execute(_SUSPEND, (expires_at, call_id))
 
 
-def _finish(statement: str, values: Row, whose: Row, connection: sqlite3.Connection) -> bool:
+def _finish(statement: str, values: Row, key: Row, connection: sqlite3.Connection) -> bool:
     if connection.execute(statement, values).rowcount == 1:
         return True
-    # Not there: deleted with its session, or its id was another's. Its caller gets the result; nothing is kept of it.
+    # No such row: it was deleted with its session, or its id is another call's. Its caller still gets the result.
     sql = "SELECT 1 FROM calls WHERE id = ? AND at = ? AND owner = ?"
-    return connection.execute(sql, whose).fetchone() is None
+    return connection.execute(sql, key).fetchone() is None
 
 
-def _must_be_first(work: partial[bool], call_id: str, connection: sqlite3.Connection) -> None:
+def _require_first(work: partial[bool], call_id: str, connection: sqlite3.Connection) -> None:
     if not work(connection):
         raise ToolError("busy", f"The call {call_id!r} got its result elsewhere: load the session again.")
 
 
-def _finished(record: CallRecord, result: ToolResult, written: asyncio.Future[bool]) -> None:
-    """Before anyone who waits goes on."""
+def _on_finished(record: CallRecord, result: ToolResult, written: asyncio.Future[bool]) -> None:
+    """Update the record before the callers of `finish` continue."""
     if written.cancelled():
         return
     error = written.exception()
     if error is not None:
-        _log.error("The result of the call %s was not kept: %s", record.id, error)
+        _log.error("The result of the call %s was not stored: %s", record.id, error)
     elif written.result():
         record.state = "done"
         record.result = result
 
 
-def _used(call_id: str) -> ToolError:
+def _used_id_error(call_id: str) -> ToolError:
     return ToolError("invalid_arguments", f"The call id {call_id!r} was used before: every call needs its own.")

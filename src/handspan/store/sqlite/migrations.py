@@ -1,4 +1,4 @@
-"""The tables, as numbered steps: a database of version n has had the first n of them. A step never changes again."""
+"""The tables, as numbered steps. A database of version n has the first n steps. A step never changes again."""
 
 from typing import Final
 

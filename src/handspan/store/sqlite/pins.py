@@ -1,13 +1,12 @@
 """The definitions of tools from outside, as rows (SPEC T5)."""
 
 from collections.abc import Sequence
-from sqlite3 import Connection
 from typing import Final
 
 import msgspec
 
 from handspan.core.records import Pin
-from handspan.core.values import encode, plain
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import Row
 
@@ -16,38 +15,33 @@ _SAVE: Final = f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)
 
 
 class StoredPins:
-    """Pins in the database."""
+    """Stores pins."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self, *, owner: str, origin: str | None = None) -> Sequence[Pin]:
-        """The owner's pins, or those of one origin; by origin and name."""
+        """Return the owner's pins, or those of one origin; sorted by origin and name."""
         sql = f"SELECT {_COLUMNS} FROM pins WHERE owner = ?1 AND (?2 IS NULL OR origin = ?2) ORDER BY origin, name"
-        key = (plain(owner), None if origin is None else plain(origin))
-        rows = await self._database.read(lambda connection: connection.execute(sql, key).fetchall())
+        key = (sanitize(owner), None if origin is None else sanitize(origin))
+        rows = await self._database.fetch_all(sql, key)
         return [_pin(row) for row in rows]
 
     async def get(self, name: str, *, owner: str, origin: str) -> Pin | None:
-        """The pin of this tool; None when it was never seen."""
+        """Return the pin of this tool, or None."""
         sql = f"SELECT {_COLUMNS} FROM pins WHERE owner = ? AND origin = ? AND name = ?"
-        key = (plain(owner), plain(origin), plain(name))
-        row = self._database.read_now(lambda connection: connection.execute(sql, key).fetchone())
+        key = (sanitize(owner), sanitize(origin), sanitize(name))
+        row = self._database.fetch_one(sql, key)
         return None if row is None else _pin(row)
 
     async def set(self, *pins: Pin) -> None:
-        """Keep these, in place of those of the same owner, origin and name; all or none."""
-        rows = [_values(pin) for pin in pins]
-
-        def work(connection: Connection) -> None:
-            connection.executemany(_SAVE, rows)
-
-        await self._database.write(work)
+        """Store these pins, in place of those of the same owner, origin and name; all or none."""
+        await self._database.execute_many(_SAVE, [_values(pin) for pin in pins])
 
 
 def _values(pin: Pin) -> Row:
     texts = (pin.owner, pin.origin, pin.name, pin.fingerprint)
-    return (*(plain(text) for text in texts), encode(pin.definition))
+    return (*(sanitize(text) for text in texts), encode(pin.definition))
 
 
 def _pin(row: Row) -> Pin:

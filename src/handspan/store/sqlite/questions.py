@@ -1,4 +1,7 @@
-"""Questions to a person that wait as long as they like: they survive a restart, and the first answer wins (SPEC P5)."""
+"""Questions to a person, and the answers "always" and "never" as rules, as rows (SPEC P2, P5).
+
+A question survives a restart, and its first answer wins.
+"""
 
 import sqlite3
 import time
@@ -11,10 +14,9 @@ from msgspec import structs
 
 from handspan.core.questions import Answer, Question
 from handspan.core.records import Rule
-from handspan.core.values import encode, plain
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import Row
-from handspan.store.sqlite.rules import find_rule, save_rule
 
 EXPIRED: Final = Answer("expired")
 
@@ -23,56 +25,65 @@ _IS_OPEN: Final = (
     " AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.id = questions.call_id AND calls.state = 'done')"
 )
 
-_question: Final = msgspec.json.Decoder(Question)
-_answer: Final = msgspec.json.Decoder(Answer)
+_RULE: Final = "owner, kind, tool, fingerprint, subject, answer"
+_SAVE_RULE: Final = f"INSERT OR REPLACE INTO rules ({_RULE}, at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_FIND_RULE: Final = (
+    "SELECT answer FROM rules WHERE owner = ? AND kind = ? AND tool = ? AND fingerprint = ? AND subject = ?"
+)
+
+_question_decoder: Final = msgspec.json.Decoder(Question)
+_answer_decoder: Final = msgspec.json.Decoder(Answer)
 
 
 class StoredQuestions:
-    """Questions in the database. Whoever asks does not wait here: the call waits, and asks again when it goes on."""
+    """Stores questions. `ask` does not wait for an answer: the call waits, and asks again when it continues."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
 
     async def ask(self, question: Question) -> Answer | None:
-        """The answer, or what the person said "always" to; `expired` after its time; None while it waits."""
+        """Return the answer or the owner's rule; `expired` after its time; None while the question is open."""
         return await self._database.write(partial(_ask, question, encode(question), self._clock()))
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
-        """What this owner could answer now; `expires_in` is what is left of it."""
+        """Return the questions that this owner can answer now. `expires_in` is the time that is left."""
         now = self._clock()
         sql = f"SELECT body, expires_at FROM questions WHERE owner = ? AND {_IS_OPEN}"
-        values: Row = (plain(owner), now)
+        values: Row = (sanitize(owner), now)
         if session is not None:
-            sql, values = f"{sql} AND session = ?", (*values, plain(session))
+            sql, values = f"{sql} AND session = ?", (*values, sanitize(session))
         sql += " ORDER BY asked_at, id"
-        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
-        return [structs.replace(_question.decode(body), expires_in=until - now) for body, until in rows]
+        rows = await self._database.fetch_all(sql, values)
+        return [structs.replace(_question_decoder.decode(body), expires_in=until - now) for body, until in rows]
 
     async def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
-        """Answer a question of one's own; False when it is not open any more, or is somebody else's."""
-        if answer.decision == "expired":  # only time says that
+        """Answer the owner's question. Return False if it is not open, or another owner's."""
+        if answer.decision == "expired":  # only the clock decides that
             return False
-        return await self._database.write(partial(_give, plain(question_id), answer, plain(owner), self._clock()))
+        return await self._database.write(
+            partial(_answer, sanitize(question_id), answer, sanitize(owner), self._clock())
+        )
 
 
 def _ask(question: Question, body: bytes, now: float, connection: sqlite3.Connection) -> Answer | None:
-    question_id = plain(question.id)
+    """Return the stored answer or a rule; else store the question, if it is new."""
+    question_id = sanitize(question.id)
     sql = "SELECT answer, expires_at FROM questions WHERE id = ? AND owner = ?"
-    asked = connection.execute(sql, (question_id, plain(question.owner))).fetchone()
+    asked = connection.execute(sql, (question_id, sanitize(question.owner))).fetchone()
     if asked is not None:
         answer, expires_at = asked
-        return _answer.decode(answer) if answer is not None else EXPIRED if expires_at <= now else None
-    rule = find_rule(question, connection)
+        return _answer_decoder.decode(answer) if answer is not None else EXPIRED if expires_at <= now else None
+    rule = _find_rule(question, connection)
     if rule is not None:
         return rule
     connection.execute(
         "INSERT INTO questions (id, call_id, owner, session, asked_at, expires_at, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             question_id,
-            plain(question.call_id),
-            plain(question.owner),
-            plain(question.session),
+            sanitize(question.call_id),
+            sanitize(question.owner),
+            sanitize(question.session),
             now,
             now + question.expires_in,
             body,
@@ -81,21 +92,22 @@ def _ask(question: Question, body: bytes, now: float, connection: sqlite3.Connec
     return None
 
 
-def _give(question_id: str, answer: Answer, owner: str, now: float, connection: sqlite3.Connection) -> bool:
+def _answer(question_id: str, answer: Answer, owner: str, now: float, connection: sqlite3.Connection) -> bool:
+    """Store the answer, and a rule if the answer is remembered."""
     sql = f"UPDATE questions SET answer = ?, answered_at = ? WHERE id = ? AND owner = ? AND {_IS_OPEN} RETURNING body"
-    given = connection.execute(sql, (encode(answer), now, question_id, owner, now)).fetchall()
-    if not given:
+    answered = connection.execute(sql, (encode(answer), now, question_id, owner, now)).fetchall()
+    if not answered:
         return False
-    question = _question.decode(given[0][0])
+    question = _question_decoder.decode(answered[0][0])
     if _is_remembered(question, answer):
         lasting = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable)
-        of = (question.owner, question.kind, question.tool, question.fingerprint, question.subject)
-        save_rule(Rule(*of, lasting), now, connection)
+        key = (question.owner, question.kind, question.tool, question.fingerprint, question.subject)
+        _save_rule(Rule(*key, lasting), now, connection)
     return True
 
 
 def _is_remembered(question: Question, answer: Answer) -> bool:
-    """SPEC P2: a granted permission is remembered, a single "no" is not; what was typed or logged into never is."""
+    """SPEC P2: a granted permission is remembered, a single "no" is not; typed input and logins never are."""
     if question.kind in ("input", "login"):
         return False
     granted = question.kind == "permission" and answer.decision == "allow"
@@ -103,6 +115,50 @@ def _is_remembered(question: Question, answer: Answer) -> bool:
 
 
 def expire_questions(call_id: str, now: float, connection: sqlite3.Connection) -> None:
-    """Nobody needs to answer for this call any more."""
+    """Close the open questions of this call: it does not need an answer any more."""
     sql = "UPDATE questions SET answer = ?, answered_at = ? WHERE call_id = ? AND answer IS NULL"
     connection.execute(sql, (encode(EXPIRED), now, call_id))
+
+
+class StoredRules:
+    """Stores rules. A question finds its rule in the transaction that asks it."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def all(self, *, owner: str) -> Sequence[Rule]:
+        """Return the owner's rules, sorted by tool and subject."""
+        sql = f"SELECT {_RULE} FROM rules WHERE owner = ? ORDER BY tool, subject, kind, fingerprint"
+        rows = await self._database.fetch_all(sql, (sanitize(owner),))
+        return [_decode_rule(row) for row in rows]
+
+    async def remember(self, rule: Rule) -> None:
+        """Store this rule, in place of one for the same owner, kind, tool, definition and subject."""
+        await self._database.write(partial(_save_rule, rule, self._clock()))
+
+    async def forget(self, tool: str, *, owner: str) -> int:
+        """Remove the owner's rules for this tool and return their number."""
+        sql, values = "DELETE FROM rules WHERE owner = ? AND tool = ?", (sanitize(owner), sanitize(tool))
+        return await self._database.execute(sql, values)
+
+
+def _save_rule(rule: Rule, now: float, connection: sqlite3.Connection) -> None:
+    """Store this rule."""
+    connection.execute(_SAVE_RULE, (*_rule_key(rule), encode(rule.answer), now))
+
+
+def _find_rule(question: Question, connection: sqlite3.Connection) -> Answer | None:
+    """Return the owner's answer to every question like this one, or None."""
+    row = connection.execute(_FIND_RULE, _rule_key(question)).fetchone()
+    return None if row is None else _answer_decoder.decode(row[0])
+
+
+def _decode_rule(row: Row) -> Rule:
+    owner, kind, tool, fingerprint, subject, answer = row
+    return Rule(owner, kind, tool, fingerprint, subject, _answer_decoder.decode(answer))
+
+
+def _rule_key(of: Rule | Question) -> Row:
+    """Return the columns that identify a rule. A changed definition has another key: it is asked about again (T5)."""
+    return tuple(sanitize(text) for text in (of.owner, of.kind, of.tool, of.fingerprint, of.subject))

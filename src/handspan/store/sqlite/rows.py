@@ -1,4 +1,4 @@
-"""Calls as rows and back; and places in a list, which stay the same while rows come and go."""
+"""Calls as rows and back; and page cursors, which stay valid while rows come and go."""
 
 import math
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -9,13 +9,13 @@ from msgspec import UNSET, Struct, UnsetType
 from handspan.core.calls import CallRecord, decode_facts
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.results import Attachment, Failure, Success, ToolResult, encode_envelope
-from handspan.core.values import Arguments, Json, encode, plain
+from handspan.core.values import Arguments, Json, encode, sanitize
 
 Row: TypeAlias = tuple[Any, ...]
-"""What sqlite3 gives: it knows no types."""
+"""A row of sqlite3, which has no types."""
 
 ENTRY: Final = "id, owner, session, agent, name, tool, arguments, arguments_form, at, size"
-"""The columns that a call has from the beginning."""
+"""The columns that a call has from its beginning."""
 OUTCOME: Final = "expires_at, duration, result, attachments, true_result, true_attachments"
 RECORD: Final = f"{ENTRY}, state, {OUTCOME}"
 """All columns that a `CallRecord` is made of."""
@@ -35,26 +35,26 @@ _envelope: Final = msgspec.json.Decoder(_Envelope)
 _attachments: Final = msgspec.json.Decoder(tuple[Attachment, ...])
 
 
-def entry(record: CallRecord) -> Row:
+def entry_values(record: CallRecord) -> Row:
     """The values of `ENTRY`."""
-    form, arguments = _form(record.arguments)
-    texts = (plain(text) for text in (record.id, record.owner, record.session, record.agent, record.name))
+    form, arguments = _encode_arguments(record.arguments)
+    texts = (sanitize(text) for text in (record.id, record.owner, record.session, record.agent, record.name))
     return (*texts, encode(record.tool), arguments, form, record.at, record.size)
 
 
-def outcome(record: CallRecord, result: ToolResult) -> Row:
+def outcome_values(record: CallRecord, result: ToolResult) -> Row:
     """The values of `OUTCOME`."""
-    return (record.expires_at, record.duration, *_result(result), *_result(record.true_result))
+    return (record.expires_at, record.duration, *_encode_result(result), *_encode_result(record.true_result))
 
 
-def record_of(row: Row) -> CallRecord:
-    """The record that a row with the columns of `RECORD` stands for."""
+def decode_record(row: Row) -> CallRecord:
+    """Return the record of a row with the columns of `RECORD`."""
     call_id, owner, session, agent, name, tool, arguments, form, at, size, state, expires_at, duration, *results = row
     return CallRecord(
         id=call_id,
         name=name,
         tool=decode_facts(tool),
-        arguments=arguments_of(form, arguments),
+        arguments=_decode_arguments(form, arguments),
         owner=owner,
         session=session,
         agent=agent,
@@ -63,13 +63,12 @@ def record_of(row: Row) -> CallRecord:
         state=state,
         expires_at=expires_at,
         duration=duration,
-        result=result_of(*results[:2]),
-        true_result=result_of(*results[2:]),
+        result=_decode_result(*results[:2]),
+        true_result=_decode_result(*results[2:]),
     )
 
 
-def result_of(encoded: bytes | None, attachments: bytes | None) -> ToolResult | UnsetType:
-    """The result that these columns hold."""
+def _decode_result(encoded: bytes | None, attachments: bytes | None) -> ToolResult | UnsetType:
     if encoded is None:
         return UNSET
     found = _envelope.decode(encoded)
@@ -78,8 +77,7 @@ def result_of(encoded: bytes | None, attachments: bytes | None) -> ToolResult | 
     return Success(found.result, _attachments.decode(attachments) if attachments else (), encoded)
 
 
-def arguments_of(form: str, stored: bytes) -> Arguments | bytes | str:
-    """The arguments, as they were."""
+def _decode_arguments(form: str, stored: bytes) -> Arguments | bytes | str:
     match form:
         case "text":
             return stored.decode(errors="surrogatepass")
@@ -90,7 +88,7 @@ def arguments_of(form: str, stored: bytes) -> Arguments | bytes | str:
             return arguments
 
 
-def _form(arguments: Arguments | bytes | str) -> tuple[str, bytes]:
+def _encode_arguments(arguments: Arguments | bytes | str) -> tuple[str, bytes]:
     match arguments:
         case bytes():
             return "bytes", arguments
@@ -100,20 +98,20 @@ def _form(arguments: Arguments | bytes | str) -> tuple[str, bytes]:
             return "object", encode(arguments if type(arguments) is dict else dict(arguments))
 
 
-def _result(result: ToolResult | UnsetType) -> tuple[bytes | None, bytes | None]:
+def _encode_result(result: ToolResult | UnsetType) -> tuple[bytes | None, bytes | None]:
     if isinstance(result, UnsetType):
         return None, None
     attachments = result.attachments if isinstance(result, Success) else ()
     return encode_envelope(result), encode(attachments) if attachments else None
 
 
-def page_size(limit: int) -> int:
-    """As many rows as somebody asked for, within reason."""
+def clamp_limit(limit: int) -> int:
+    """Return the number of rows for a page: 1 to 1000."""
     return max(1, min(limit, _LARGEST_PAGE))
 
 
-class Mark(NamedTuple):
-    """The last row of a page: the time it is ordered by, and its id."""
+class PageCursor(NamedTuple):
+    """The last row of a page: the time that it is sorted by, and its id."""
 
     at: float
     id: str
@@ -122,8 +120,8 @@ class Mark(NamedTuple):
         return f"{self.at!r}~{self.id}"
 
     @classmethod
-    def read(cls, text: str | None) -> "Mark":
-        """The mark that a person's client sent back; before everything when there is none."""
+    def parse(cls, text: str | None) -> "PageCursor":
+        """Return the cursor that a client sent back; without a text, the one of the first page."""
         if text is None:
             return cls(math.inf, "")
         at, _, row_id = text.partition("~")

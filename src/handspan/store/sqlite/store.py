@@ -1,4 +1,4 @@
-"""All that lasts, over one database in the state folder."""
+"""The whole store, on one database in the state folder."""
 
 import asyncio
 import logging
@@ -11,22 +11,20 @@ from typing import Final, Self
 
 from handspan.core.errors import StoreError
 from handspan.core.records import Recovery
-from handspan.core.store import KeptArtifacts
+from handspan.core.store import ArtifactStore
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.idempotency import FileIdempotency
 from handspan.store.sqlite.agents import StoredAgents
-from handspan.store.sqlite.browser import StoredBrowserTools
+from handspan.store.sqlite.clients import StoredBrowserTools, StoredDevices
 from handspan.store.sqlite.conversations import StoredConversations
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.devices import StoredDevices
+from handspan.store.sqlite.journal import prune
 from handspan.store.sqlite.leases import FileLeases, lost_leases
 from handspan.store.sqlite.ledger import StoredLedger
 from handspan.store.sqlite.memories import StoredMemories
 from handspan.store.sqlite.pins import StoredPins
-from handspan.store.sqlite.pruning import prune
-from handspan.store.sqlite.questions import StoredQuestions
-from handspan.store.sqlite.recovery import Closing
-from handspan.store.sqlite.rules import StoredRules
+from handspan.store.sqlite.questions import StoredQuestions, StoredRules
+from handspan.store.sqlite.recovery import UnfinishedWork
 from handspan.store.sqlite.threads import StoredThreads
 from handspan.store.sqlite.tokens import StoredTokens
 from handspan.store.sqlite.usage import StoredUsage
@@ -39,23 +37,23 @@ _DAY: Final = 24 * _HOUR
 
 
 class SqliteStore:
-    """All that lasts in one folder: `async with SqliteStore(folder) as store:`."""
+    """Everything that lasts, in one folder: `async with SqliteStore(folder) as store:`."""
 
     def __init__(
         self,
         folder: Path,
-        artifacts: KeptArtifacts | None = None,
+        artifacts: ArtifactStore | None = None,
         clock: Callable[[], float] = time.time,
         journal_days: float | None = None,
     ) -> None:
-        """`artifacts`: those in the same folder. `journal_days`: how long finished calls are kept; None: for ever."""
+        """`artifacts`: None stores them in the same folder. `journal_days`: None keeps finished calls for ever."""
         self._clock = clock
         self._journal_days = journal_days
         self._pruning: asyncio.Task[None] | None = None
-        self._prunes_next = 0.0
+        self._next_pruning = 0.0
         self.database = Database(folder)
         self.leases = FileLeases(folder / "runs")
-        self.artifacts: KeptArtifacts = artifacts or FolderArtifacts(folder / "artifacts")
+        self.artifacts: ArtifactStore = artifacts or FolderArtifacts(folder / "artifacts")
         self.idempotency = FileIdempotency(folder)
         self.switches = FileSwitches(folder)
         self.skill_switches = FileSkillSwitches(folder)
@@ -73,7 +71,7 @@ class SqliteStore:
         self.memories = StoredMemories(self.database, clock)
 
     async def open(self) -> None:
-        """Make or find the database; `StoreError` when it can't be used. Then `recover`, before anything else."""
+        """Create or open the database. Raises `StoreError` when it can't be used. Call `recover` next."""
         await self.database.open()
         try:
             await self.leases.take()
@@ -82,7 +80,7 @@ class SqliteStore:
             raise
 
     async def close(self) -> None:
-        """Write everything that was put, then let go."""
+        """Finish all writes, then close the database."""
         if self._pruning is not None:
             self._pruning.cancel()
             await asyncio.wait([self._pruning])
@@ -99,39 +97,39 @@ class SqliteStore:
         await self.close()
 
     def unit_of_work(self, within: float | None = None) -> AbstractAsyncContextManager[None]:
-        """A block whose results and messages are committed as one when it ends: that end acknowledges them."""
+        """Commit the results and messages of the block as one when it ends; that end acknowledges them."""
         return self.database.unit_of_work(within)
 
     async def recover(self) -> Recovery:
-        """Close what a process that is gone left half done; other processes that live are left alone."""
+        """Close the unfinished work of processes that are gone. Work of living processes is not touched."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
-        recovery = await self.database.write(lambda connection: Closing(connection, now, lost).recover())
+        recovery = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost).recover())
         await self.leases.sweep()
-        self._begin_to_prune()
+        self._begin_pruning()
         return recovery
 
     async def expire(self) -> tuple[str, ...]:
-        """Give the calls that waited too long their result; their ids. To be called now and then."""
+        """Give calls that waited too long their result, and return their ids. Call it now and then."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
-        expired = await self.database.write(lambda connection: Closing(connection, now, lost).expire())
-        self._begin_to_prune()
+        expired = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost).expire())
+        self._begin_pruning()
         return expired
 
     async def prune(self) -> int:
-        """Remove the calls that ended more than `journal_days` ago; how many there were."""
+        """Remove the calls that ended more than `journal_days` ago, and return their number."""
         if self._journal_days is None:
             return 0
         return await prune(self.database, self._clock() - self._journal_days * _DAY)
 
-    def _begin_to_prune(self) -> None:
-        """Beside all else, not too often; nobody waits for it."""
-        is_at_it = self._pruning is not None and not self._pruning.done()
-        if self._journal_days is not None and not is_at_it and self._clock() >= self._prunes_next:
-            self._prunes_next = self._clock() + _HOUR
+    def _begin_pruning(self) -> None:
+        """Prune in the background, at most once an hour."""
+        is_running = self._pruning is not None and not self._pruning.done()
+        if self._journal_days is not None and not is_running and self._clock() >= self._next_pruning:
+            self._next_pruning = self._clock() + _HOUR
             self._pruning = asyncio.create_task(self._prune_quietly())
 
     async def _prune_quietly(self) -> None:
         try:
             await self.prune()
-        except StoreError as error:  # the next time may go better
+        except StoreError as error:  # the next try may succeed
             _log.error("Old calls could not be removed: %s", error)

@@ -1,7 +1,7 @@
-"""Changing a conversation by hand: messages put at its end, or taken out of it (graph.md 8.2, 8.3).
+"""Adding messages to a conversation by hand, and removing some (graph.md 8.2, 8.3).
 
-Each function is the work of one transaction. `ToolError`: `file_not_found` for a thread that is not the owner's, `busy`
-while it is at work, or waits for calls.
+Each function is the work of one transaction. It raises `ToolError`: `file_not_found` for a thread that is not the
+owner's, `busy` while a turn runs or calls wait for results.
 """
 
 import sqlite3
@@ -11,31 +11,31 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, UserMessage
 from handspan.core.records import SessionRecord
-from handspan.core.values import encode, plain
-from handspan.store.sqlite.conversations import drop_messages, end_at, refuse_running, session_of
+from handspan.core.values import encode, sanitize
+from handspan.store.sqlite.conversations import check_not_running, drop_messages, get_session, set_length
 
-Said: TypeAlias = UserMessage | AssistantMessage
+TalkMessage: TypeAlias = UserMessage | AssistantMessage
 
 _FAR: Final = 2**40
-"""Above all places: where rows wait while others move, since no two may have one place for a moment."""
+"""Above all sequence numbers. Rows wait there while others move: no two rows may have one number at any moment."""
 
 Kind: TypeAlias = Literal["user", "assistant", "results"]
 _KINDS: Final[dict[str, Kind]] = {"user": "user", "assi": "assistant", "resu": "results"}
 
 
 class _Line(NamedTuple):
-    """What is known of a message without reading it."""
+    """What a row tells of its message without decoding it."""
 
     kind: Kind
     opens: str | None
 
 
-def add(thread: str, owner: str, messages: tuple[Said, ...], at: float, connection: sqlite3.Connection) -> None:
-    """Put these at the end. `ToolError` (`invalid_arguments`) where an assistant would speak first, or twice."""
-    found = session_of(thread, owner, connection)
-    refuse_running(found)
-    last = _last(found, connection)
-    kind = last.kind if last else "assistant"  # nobody has spoken: an assistant does not begin
+def add(thread: str, owner: str, messages: tuple[TalkMessage, ...], at: float, connection: sqlite3.Connection) -> None:
+    """Append these. Raises `ToolError` (`invalid_arguments`) for an assistant's message without a user's before it."""
+    found = get_session(thread, owner, connection)
+    check_not_running(found)
+    last = _last_line(found, connection)
+    kind = last.kind if last else "assistant"  # so an assistant's message can't be the first
     for seq, message in enumerate(messages, found.length + 1):
         before, kind = kind, "assistant" if type(message) is AssistantMessage else "user"
         if before == kind == "assistant":
@@ -46,28 +46,28 @@ def add(thread: str, owner: str, messages: tuple[Said, ...], at: float, connecti
 
 
 def remove(thread: str, owner: str, seq: int, connection: sqlite3.Connection) -> int:
-    """Take out the message at this place with those that can't stand without it; how many they were."""
-    found = session_of(thread, owner, connection)
-    refuse_running(found)
-    first, last = taken_along([line.kind for line in _lines(found, connection)], seq)
-    _take_out(found, first, last, connection)
+    """Remove the message with this sequence number and those that depend on it. Return their number."""
+    found = get_session(thread, owner, connection)
+    check_not_running(found)
+    first, last = removal_range([line.kind for line in _lines(found, connection)], seq)
+    _remove_range(found, first, last, connection)
     return last - first + 1
 
 
 def clear(thread: str, owner: str, connection: sqlite3.Connection) -> int:
-    """Take out all; how many they were."""
-    found = session_of(thread, owner, connection)
-    refuse_running(found)
+    """Remove all messages and return their number."""
+    found = get_session(thread, owner, connection)
+    check_not_running(found)
     if found.length:
-        _take_out(found, 1, found.length, connection)
+        _remove_range(found, 1, found.length, connection)
     return found.length
 
 
-def taken_along(kinds: Sequence[Kind], seq: int) -> tuple[int, int]:
-    """From where to where a conversation of such messages has to lose them if it is to lose this one (graph.md 8.3).
+def removal_range(kinds: Sequence[Kind], seq: int) -> tuple[int, int]:
+    """Return the first and last message to remove, if a conversation of these kinds loses this one (graph.md 8.3).
 
-    A round of calls goes with its results. What a person said takes its answer along where that would stand at the
-    beginning, or straight behind another answer: not every model takes such a conversation.
+    Calls go together with their results. A user's message takes its answer along if that answer would become the first
+    message, or follow another answer: not every model accepts such a conversation.
     """
     before, kind, behind = ("", *kinds, "")[seq - 1 : seq + 2]
     if kind == "results":
@@ -79,10 +79,10 @@ def taken_along(kinds: Sequence[Kind], seq: int) -> tuple[int, int]:
     return seq, next((place for place in range(seq + 1, len(kinds)) if kinds[place] == "user"), len(kinds))
 
 
-def _take_out(session: SessionRecord, first: int, last: int, connection: sqlite3.Connection) -> None:
-    """Remove these messages; those behind them move up, since a conversation has no gaps, and keep their numbers."""
+def _remove_range(session: SessionRecord, first: int, last: int, connection: sqlite3.Connection) -> None:
+    """Remove these messages. Later ones move up, so that there is no gap, and keep their numbers."""
     if last == session.length:
-        _last(session, connection)
+        _last_line(session, connection)
     count = last - first + 1
     drop_messages(session.id, first, last, connection)
     for table in ("messages", "usage"):
@@ -90,11 +90,11 @@ def _take_out(session: SessionRecord, first: int, last: int, connection: sqlite3
         back = f"UPDATE {table} SET seq = seq - {_FAR} WHERE session = ? AND seq > {_FAR // 2}"
         connection.execute(far, (session.id, last))
         connection.execute(back, (session.id,))
-    end_at(session.id, session.length - count, connection)
+    set_length(session.id, session.length - count, connection)
 
 
-def _last(session: SessionRecord, connection: sqlite3.Connection) -> _Line | None:
-    """The last message; `ToolError` (`busy`) when it has calls that wait for their results."""
+def _last_line(session: SessionRecord, connection: sqlite3.Connection) -> _Line | None:
+    """Return the last message. Raises `ToolError` (`busy`) when its calls wait for results."""
     lines = _lines(session, connection, after=session.length - 1)
     if lines and lines[-1].opens is not None:
         text = f"The thread {session.id!r} waits for the results of calls: send them, or stop its run first."
@@ -103,7 +103,7 @@ def _last(session: SessionRecord, connection: sqlite3.Connection) -> _Line | Non
 
 
 def _lines(session: SessionRecord, connection: sqlite3.Connection, after: int = 0) -> list[_Line]:
-    # The first bytes of a body tell its kind: a message has it in front.
+    # A message begins with its kind: so the first bytes of its body show it.
     sql = "SELECT CAST(substr(body, 10, 4) AS TEXT), opens FROM messages WHERE session = ? AND seq > ? ORDER BY seq"
-    rows = connection.execute(sql, (plain(session.id), after))
+    rows = connection.execute(sql, (sanitize(session.id), after))
     return [_Line(_KINDS[begin], opens) for begin, opens in rows]

@@ -1,4 +1,4 @@
-"""Who may come in: the hashes of tokens, never the tokens themselves (SPEC S5)."""
+"""The hashes of access tokens as rows, never the tokens themselves (SPEC S5)."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ import msgspec
 
 from handspan.core.errors import ToolError
 from handspan.core.records import Token
-from handspan.core.values import encode, plain
+from handspan.core.values import encode, sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import Row
 
@@ -18,50 +18,50 @@ _scopes: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 class StoredTokens:
-    """Tokens as rows. A revoked one stays to be seen, and opens nothing any more."""
+    """Stores tokens. A revoked token stays in the list, and gives no access."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
 
     async def add(self, token_hash: str, *, owner: str, scopes: tuple[str, ...], label: str = "") -> Token:
-        """Let the token with this hash in. `ToolError` when it is known already, even if revoked."""
-        token = Token(token_hash, plain(owner), scopes, plain(label), self._clock(), None, None)
+        """Store a token with this hash. Raises `ToolError` when the hash is known, even if it is revoked."""
+        token = Token(token_hash, sanitize(owner), scopes, sanitize(label), self._clock(), None, None)
         values = (token.hash, token.owner, encode(scopes), token.label, token.created)
         sql = "INSERT OR IGNORE INTO tokens (hash, owner, scopes, label, created) VALUES (?, ?, ?, ?, ?)"
-        if await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 0:
+        if await self._database.execute(sql, values) == 0:
             raise ToolError("invalid_arguments", "This token was used before: make a new one.")
         return token
 
     async def find(self, token_hash: str) -> Token | None:
-        """The token, unless it is unknown or revoked. That it was seen is noted soon, to the minute."""
+        """Return the token, or None if it is unknown or revoked. Its `last_seen` is updated once a minute."""
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE hash = ? AND revoked IS NULL"
-        # Here and now: every connection and every request asks for this one row.
-        row = self._database.read_now(lambda connection: connection.execute(sql, (plain(token_hash),)).fetchone())
+        # No thread: every connection and every request reads this one row.
+        row = self._database.fetch_one(sql, (sanitize(token_hash),))
         if row is None:
             return None
         token = _token(row)
         if (token.last_seen or 0) < self._clock() - _SEEN_AGAIN:
-            self._note(token.hash)
+            self._update_last_seen(token.hash)
         return token
 
     async def all(self, *, owner: str) -> Sequence[Token]:
-        """The owner's tokens, revoked ones too, the first one first."""
+        """Return the owner's tokens, the revoked ones too, the oldest first."""
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE owner = ? ORDER BY created, hash"
-        rows = await self._database.read(lambda connection: connection.execute(sql, (plain(owner),)).fetchall())
+        rows = await self._database.fetch_all(sql, (sanitize(owner),))
         return [_token(row) for row in rows]
 
     async def revoke(self, token_hash: str, *, owner: str) -> bool:
-        """Let it in no more; False when the owner has no such token, or it was revoked before."""
+        """Revoke a token. Return False if the owner has no such token, or it was revoked before."""
         sql = "UPDATE tokens SET revoked = ? WHERE hash = ? AND owner = ? AND revoked IS NULL"
-        values = (self._clock(), plain(token_hash), plain(owner))
-        return await self._database.write(lambda connection: connection.execute(sql, values).rowcount) == 1
+        values = (self._clock(), sanitize(token_hash), sanitize(owner))
+        return await self._database.execute(sql, values) == 1
 
-    def _note(self, token_hash: str) -> None:
+    def _update_last_seen(self, token_hash: str) -> None:
         sql = "UPDATE tokens SET last_seen = ? WHERE hash = ?"
         now = self._clock()
-        seen = self._database.write(lambda connection: connection.execute(sql, (now, token_hash)).rowcount)
-        seen.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody waits, nobody is told
+        seen = self._database.execute(sql, (now, token_hash))
+        seen.add_done_callback(lambda done: done.cancelled() or done.exception())  # a failure harms nothing
 
 
 def _token(row: Row) -> Token:

@@ -1,4 +1,4 @@
-"""What the replies used: summed by session, model or day; what nobody said stays unknown (SPEC M6)."""
+"""What replies used: sums by session, model or day. A count that no API reported stays unknown (SPEC M6)."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Final, get_args
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Usage
 from handspan.core.records import SumBy, Total, UsageSum
-from handspan.core.values import plain
+from handspan.core.values import sanitize
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import Row
 
@@ -15,31 +15,31 @@ _COUNTED: Final = ("input", "output", "cached", "reasoning", "cost")
 # SUM of nothing known is NULL, never 0; COUNT(x) leaves out the NULLs.
 _SUMS: Final = ", ".join(f"SUM({column}), COUNT(*) - COUNT({column})" for column in _COUNTED)
 
-USE: Final = (
+INSERT_USAGE: Final = (
     "INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)"
     " SELECT id, length, owner, ?, ?, ?, ?, ?, ?, ? FROM sessions WHERE id = ?"
 )
-"""Notes what the last message of a session used: `usage_row`, then the session."""
+"""Stores what the last message of a session used. Its values are `usage_values` and the session's id."""
 _MOST_TOKENS: Final = 2**40
-"""More than that is no count of tokens, whatever somebody's API says; nor a price."""
+"""No API can mean more tokens than this, nor a higher price: such a count is unknown."""
 
 
 class StoredUsage:
-    """Sums over the usage rows, which come and go with the replies they belong to."""
+    """Sums over the usage rows. A deleted session takes its rows along."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def sums(self, by: SumBy, *, owner: str, session: str | None = None, since: str = "") -> Sequence[UsageSum]:
-        """One sum for each session, model or day (UTC, `2026-01-31`); of one session, or since one day."""
-        if by not in get_args(SumBy):  # it becomes part of the statement: a type alone is no wall
+        """Return one sum for each session, model or day (UTC, `2026-01-31`); of one session, or since one day."""
+        if by not in get_args(SumBy):  # it becomes part of the statement: so check it at run time, too
             raise ToolError("invalid_arguments", f"Usage is summed by {', '.join(get_args(SumBy))}, not by {by!r}.")
         sql = f"SELECT {by}, COUNT(*), {_SUMS} FROM usage WHERE owner = ? AND day >= ?"
-        values: Row = (plain(owner), since)
+        values: Row = (sanitize(owner), since)
         if session is not None:
-            sql, values = f"{sql} AND session = ?", (*values, plain(session))
+            sql, values = f"{sql} AND session = ?", (*values, sanitize(session))
         sql += f" GROUP BY {by} ORDER BY {by}"
-        rows = await self._database.read(lambda connection: connection.execute(sql, values).fetchall())
+        rows = await self._database.fetch_all(sql, values)
         return [_sum(row) for row in rows]
 
 
@@ -48,13 +48,13 @@ def _sum(row: Row) -> UsageSum:
     return UsageSum(of, replies, *(Total(pairs[at], pairs[at + 1]) for at in range(0, len(pairs), 2)))
 
 
-def usage_row(message: AssistantMessage, at: float, cost: float | None) -> Row:
-    """What a reply used, as the values of `USE`."""
+def usage_values(message: AssistantMessage, at: float, cost: float | None) -> Row:
+    """Return what a reply used, as the values of `INSERT_USAGE`."""
     usage = message.usage or Usage()
     day = datetime.fromtimestamp(at, UTC).date().isoformat()
     tokens = (usage.input, usage.output, usage.cached, usage.reasoning)
-    return (plain(message.model), day, *(_plausible(count) for count in tokens), _plausible(cost))
+    return (sanitize(message.model), day, *(_none_if_absurd(count) for count in tokens), _none_if_absurd(cost))
 
 
-def _plausible(count: float | None) -> float | None:
+def _none_if_absurd(count: float | None) -> float | None:
     return count if count is not None and 0 <= count < _MOST_TOKENS else None

@@ -1,7 +1,7 @@
-"""The one thread that writes: what has gathered since its last commit goes into the next one (group commit).
+"""The one thread that writes. Everything that came since its last commit goes into the next one (group commit).
 
-A commit waits for the disk, and one waiting is enough for all who came meanwhile. What a work returns is handed to
-its future after the commit: acknowledged means committed (SPEC A2).
+A commit waits for the disk, and one wait serves all jobs. The future of a job gets its value after the commit:
+acknowledged means committed (SPEC A2).
 """
 
 import asyncio
@@ -16,26 +16,37 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from handspan.core.errors import HandspanError
-from handspan.store.sqlite.faults import needs_new_connection, told
+from handspan.core.errors import HandspanError, StoreError
 
 _log = logging.getLogger(__name__)
 
 Work: TypeAlias = Callable[[sqlite3.Connection], Any]
-"""Statements that belong together. Raises an error of ours to refuse; then nothing of it stays."""
+"""Statements that belong together. It raises a `HandspanError` to refuse; then none of its changes stay."""
 
 _MOST_IN_ONE_COMMIT: Final = 500
+_ADVICE: Final = {
+    sqlite3.SQLITE_FULL: "the disk is full. Make room; nothing that was acknowledged is lost",
+    sqlite3.SQLITE_READONLY: "it is read-only. Let this user write the file and its folder",
+    sqlite3.SQLITE_BUSY: "another process holds it. Try again, or end that process",
+    sqlite3.SQLITE_LOCKED: "another process holds it. Try again, or end that process",
+    sqlite3.SQLITE_CORRUPT: "it is damaged. Put a backup in its place, or move it away to begin anew",
+    sqlite3.SQLITE_NOTADB: "it is not a database. Put a backup in its place, or move it away to begin anew",
+    sqlite3.SQLITE_CANTOPEN: "it can't be opened. Let this user read and write the file and its folder",
+    sqlite3.SQLITE_IOERR: "the disk refuses ({}). Look after the disk; nothing that was acknowledged is lost",
+}
+
+_CONNECTION_IS_FINE: Final = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 
 
 class WriteJob(Struct, frozen=True):
-    """A work, and who waits for it."""
+    """A work and the future of its value."""
 
     work: Work
     future: asyncio.Future[Any]
 
 
-class Outcome(Struct, frozen=True):
-    """What a future will say."""
+class WriteOutcome(Struct, frozen=True):
+    """What a job's future gets."""
 
     future: asyncio.Future[Any]
     value: Any
@@ -43,7 +54,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Writer:
-    """Runs works in their order, many in one transaction. A work that fails takes no other with it."""
+    """Runs jobs in their order, many in one transaction. A job that fails does not harm the others."""
 
     def __init__(self, file: Path, connect: Callable[[], sqlite3.Connection]) -> None:
         self._file = file
@@ -52,33 +63,34 @@ class Writer:
         self._jobs: queue.SimpleQueue[WriteJob | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._main, name="store-writer", daemon=True)
         self.commits = 0
-        """How often the disk was waited for."""
+        """The number of transactions, each of which waited for the disk."""
 
     def open(self) -> None:
-        """Begin to write."""
+        """Start the thread."""
         self._thread.start()
 
     def put(self, job: WriteJob) -> None:
-        """Let this be done soon, after everything that was put before it."""
+        """Add a job to the queue."""
         self._jobs.put(job)
 
     def close(self) -> None:
-        """Write what is there, then end. Blocks until then."""
+        """Write everything in the queue, then end the thread. Blocks until then."""
         self._jobs.put(None)
         self._thread.join()
 
     def _main(self) -> None:
+        """Run jobs until the queue is closed; then empty the write-ahead log."""
         is_open = True
         while is_open:
-            jobs, is_open = self._gathered()
+            jobs, is_open = self._take_jobs()
             _acknowledge(self._run(jobs))
         if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):  # what was committed lasts without this too
+            with contextlib.suppress(sqlite3.Error):  # a committed transaction lasts without the checkpoint, too
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()
 
-    def _gathered(self) -> tuple[list[WriteJob], bool]:
-        """What there is, but at least one; and whether there may be more."""
+    def _take_jobs(self) -> tuple[list[WriteJob], bool]:
+        """Wait for a job, and return it with all others in the queue; and whether the writer stays open."""
         jobs: list[WriteJob] = []
         job = self._jobs.get()
         while job is not None:
@@ -91,8 +103,8 @@ class Writer:
                 return jobs, True
         return jobs, False
 
-    def _run(self, jobs: list[WriteJob]) -> list[Outcome]:
-        """Do all in one transaction; when that can't be, each in its own."""
+    def _run(self, jobs: list[WriteJob]) -> list[WriteOutcome]:
+        """Run all jobs in one transaction; if that fails, each in its own."""
         if not jobs:
             return []
         try:
@@ -100,17 +112,18 @@ class Writer:
                 self._connection = self._connect()
             connection = self._connection
             connection.execute("BEGIN IMMEDIATE")
-            outcomes = [_attempt(connection, job) for job in jobs]
+            outcomes = [_run_job(connection, job) for job in jobs]
             connection.execute("COMMIT")
-        except Exception as error:  # the disk's, a refusal half-way, a mistake in a work: others must not suffer
+        except Exception as error:  # of the disk, a late refusal or a bug in a work: the other jobs must not suffer
             self._roll_back(error)
             if len(jobs) > 1:
                 return [outcome for job in jobs for outcome in self._run([job])]
-            return [Outcome(jobs[0].future, None, self._in_our_words(error))]
+            return [WriteOutcome(jobs[0].future, None, self._convert(error))]
         self.commits += 1
         return outcomes
 
     def _roll_back(self, error: Exception) -> None:
+        """Undo the transaction, and drop a connection that may be broken."""
         if self._connection is None:
             return
         try:
@@ -122,40 +135,61 @@ class Writer:
             self._connection.close()
             self._connection = None
 
-    def _in_our_words(self, error: Exception) -> Exception:
+    def _convert(self, error: Exception) -> Exception:
         if isinstance(error, HandspanError):
             return error
         if not isinstance(error, sqlite3.Error):
             _log.error("A work of the store failed", exc_info=error)
-        return told(error, self._file)
+        return store_error(error, self._file)
 
 
-def _attempt(connection: sqlite3.Connection, job: WriteJob) -> Outcome:
-    """What the work says. A refusal before anything was written is an answer; any other failure is for the group."""
+def _run_job(connection: sqlite3.Connection, job: WriteJob) -> WriteOutcome:
+    """Return the outcome. A refusal before any change is an outcome; every other failure is raised for the group."""
     changes = connection.total_changes
     try:
-        return Outcome(job.future, job.work(connection), None)
+        return WriteOutcome(job.future, job.work(connection), None)
     except HandspanError as refusal:
         if connection.total_changes != changes:
             raise
-        return Outcome(job.future, None, refusal)
+        return WriteOutcome(job.future, None, refusal)
 
 
-def _acknowledge(outcomes: list[Outcome]) -> None:
-    """Tell everybody, with one word to each event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Outcome]] = {}
+def _acknowledge(outcomes: list[WriteOutcome]) -> None:
+    """Set all futures, with one callback for each event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[WriteOutcome]] = {}
     for outcome in outcomes:
         by_loop.setdefault(outcome.future.get_loop(), []).append(outcome)
-    for loop, told_here in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
-            loop.call_soon_threadsafe(_tell, told_here)
+    for loop, outcomes_here in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: its futures have no waiter
+            loop.call_soon_threadsafe(_set_futures, outcomes_here)
 
 
-def _tell(outcomes: Iterable[Outcome]) -> None:
+def _set_futures(outcomes: Iterable[WriteOutcome]) -> None:
     for outcome in outcomes:
-        if outcome.future.done():  # cancelled meanwhile; what was written stays written
+        if outcome.future.done():  # cancelled meanwhile; the write stays
             continue
         if outcome.error is None:
             outcome.future.set_result(outcome.value)
         else:
             outcome.future.set_exception(outcome.error)
+
+
+def store_error(error: Exception, file: Path) -> StoreError:
+    """Return the error of the database with advice for a person."""
+    advice = _ADVICE.get(_code(error), "{}").format(_name(error))
+    return StoreError(f"The database {str(file)!r} can't be used: {advice}.")
+
+
+def needs_new_connection(error: Exception) -> bool:
+    """Whether the database has to be opened again before the next try."""
+    return isinstance(error, sqlite3.Error) and _code(error) not in _CONNECTION_IS_FINE
+
+
+def _code(error: Exception) -> int:
+    """Return the primary result code: the low byte of the extended one."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _name(error: Exception) -> str:
+    name: str = getattr(error, "sqlite_errorname", type(error).__name__)
+    return f"{error}; {name}"

@@ -5,7 +5,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from handspan.config.installed import entry_points_of
+from handspan.config.entry_points import entry_points_of
 
 POINTS = "[other.group]\nx = y:z\n\n[{group}]\nmine = package:thing\n"
 
@@ -17,14 +17,14 @@ def install(folder: Path, group: str) -> None:
     (info / "entry_points.txt").write_text(POINTS.format(group=group), encoding="utf-8")
 
 
-def test_nothing_is_found_where_nobody_names_the_group() -> None:
-    assert list(entry_points_of("handspan.tests.nobody")) == []
+def test_nothing_is_found_where_no_package_names_the_group() -> None:
+    assert list(entry_points_of("handspan.tests.missing")) == []
 
 
 def test_a_package_that_names_the_group_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, "handspan.tests.somebody")
+    install(tmp_path, "handspan.tests.present")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert [point.value for point in entry_points_of("handspan.tests.somebody")] == ["package:thing"]
+    assert [point.value for point in entry_points_of("handspan.tests.present")] == ["package:thing"]
 
 
 def test_a_package_in_a_zip_archive_is_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,11 +38,11 @@ def test_a_package_in_a_zip_archive_is_found_too(tmp_path: Path, monkeypatch: py
 
 def test_a_folder_of_the_path_that_is_not_there_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path / "missing"))
-    assert list(entry_points_of("handspan.tests.nobody")) == []
+    assert list(entry_points_of("handspan.tests.missing")) == []
 
 
 def test_a_file_where_a_package_should_be_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "broken-1.0.dist-info").write_text("[handspan.tests.nobody]", encoding="utf-8")
+    (tmp_path / "broken-1.0.dist-info").write_text("[handspan.tests.missing]", encoding="utf-8")
     (tmp_path / "empty-1.0.egg-info").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert list(entry_points_of("handspan.tests.nobody")) == []
+    assert list(entry_points_of("handspan.tests.missing")) == []

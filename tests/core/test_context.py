@@ -1,6 +1,6 @@
 """SPEC E6: one deadline, and waiting for a person does not count."""
 
-from handspan.core.deadlines import Deadline
+from handspan.core.context import Deadline
 
 
 def test_time_that_does_not_count_moves_the_deadline_and_not_its_owner() -> None:

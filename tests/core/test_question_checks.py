@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from handspan.core.asking import check_answer, check_question
 from handspan.core.errors import DefinitionError, InvalidAnswer
+from handspan.core.question_checks import check_answer, check_question
 from handspan.core.questions import Answer, Question, QuestionAction
 
 COLOUR: dict[str, Any] = {"type": "string", "enum": ["red", "blue"]}
@@ -39,7 +39,7 @@ def question(kind: Any, **more: Any) -> Question:
         (question("trust", action=QuestionAction(old={})), "the new definition"),
     ],
 )
-def test_a_question_that_nobody_could_answer_is_refused(asked: Question, why: str) -> None:
+def test_a_question_that_no_person_could_answer_is_refused(asked: Question, why: str) -> None:
     with pytest.raises(DefinitionError, match=why):
         check_question(asked)
 

@@ -1,8 +1,8 @@
-"""How much work it is to check a value against a schema, so that nobody can make us do it without end.
+"""How many steps it takes to check a value against a schema. A limit on them keeps a schema from blocking the process.
 
-A schema of a few lines can ask for a billion steps: each of thirty definitions names the next one twice. The library
-that checks goes every way as often as it is named, and nothing can stop it meanwhile. So the ways are counted first,
-where there can be many: with `$ref`s when a tool is registered, with any schema when an error is to be explained.
+A short schema can ask for a billion steps: for example thirty definitions, each of which refers twice to the next one.
+The library that checks follows every reference each time, and nothing can interrupt it. So the steps are counted first,
+where they can be many: for schemas with `$ref` at registration, for every schema before an error is explained.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,60 +20,60 @@ _DRAFT_4: Final = "http://json-schema.org/draft-04/schema"
 _LISTS: Final = frozenset(("allOf", "anyOf", "oneOf"))
 _SINGLES: Final = frozenset(("not", "if", "then", "else"))
 _MAPS: Final = frozenset(("dependentSchemas", "dependencies"))
-_OF_CHILDREN: Final = frozenset(
+_CHILD_SCHEMAS: Final = frozenset(
     ("additionalProperties", "unevaluatedProperties", "items", "additionalItems", "unevaluatedItems", "contains")
 )
 _DATA: Final = frozenset(("const", "enum", "default", "examples"))
-_WORDS: Final = frozenset(("title", "description", "$comment", "default", "examples"))
+_NOTES: Final = frozenset(("title", "description", "$comment", "default", "examples"))
 
 _UNKNOWN: Final = object()
-"""In place of a value that is not there yet: it may have any child."""
+"""Stands for a value that is not known yet: it may have any child."""
 
 
-class Effort:
-    """Counts the steps of checking values against one schema."""
+class SchemaCost:
+    """Counts the steps that it takes to check values against one schema."""
 
     def __init__(self, schema: JsonObject) -> None:
-        """Read this schema; `DefinitionError` when one of its references leads out of it."""
+        """Read this schema. Raises `DefinitionError` when a reference leads out of it."""
         self._schema = schema
-        self._id_word = "id" if str(schema.get("$schema")).rstrip("#") == _DRAFT_4 else "$id"
+        self._id_keyword = "id" if str(schema.get("$schema")).rstrip("#") == _DRAFT_4 else "$id"
         self._bases: dict[int, str] = {}
         self._known: dict[str, JsonObject] = {"": schema}
         self._ambiguous: set[str] = set()
-        """Names that several parts have which are not the same: the library takes one of them, nobody knows which."""
+        """Names that several different parts have: the library takes one of them, and we can't say which."""
         self._index(schema, "")
-        self._follow_every_reference()
+        self._check_references()
 
     def is_within(self, steps: int, value: object = _UNKNOWN) -> bool:
-        """Whether so many steps are enough for this value, or for any that does not make the schema go in circles."""
+        """Whether so many steps are enough to check this value; or any value, if cycles are followed once."""
         start: tuple[Json, object] = (self._schema, value)
         frames = [((0, 0), iter((start,)))]
-        on_the_way: set[tuple[int, int]] = set()
+        open_keys: set[tuple[int, int]] = set()
         while frames:
-            key, ways = frames[-1]
-            way = next(ways, None)
-            if way is None:
+            key, branches = frames[-1]
+            branch = next(branches, None)
+            if branch is None:
                 frames.pop()
-                on_the_way.discard(key)
+                open_keys.discard(key)
                 continue
             steps -= 1
             if steps < 0:
                 return False
-            schema, value = way
+            schema, value = branch
             key = (id(schema), id(value))
-            if isinstance(schema, dict) and key not in on_the_way:
-                on_the_way.add(key)
-                frames.append((key, self._ways(schema, value)))
+            if isinstance(schema, dict) and key not in open_keys:
+                open_keys.add(key)
+                frames.append((key, self._branches(schema, value)))
         return True
 
-    def _ways(self, schema: JsonObject, value: object) -> Iterator[tuple[Json, object]]:
-        """What has to be checked when this value is checked against this schema."""
+    def _branches(self, schema: JsonObject, value: object) -> Iterator[tuple[Json, object]]:
+        """Return what the library checks next, as pairs of a schema and a value."""
         for keyword, inner in schema.items():
             if keyword in _REFS and isinstance(inner, str):
-                yield self._target(schema, inner), value
+                yield self._resolve(schema, inner), value
             elif keyword in _SINGLES:
                 yield inner, value
-            elif keyword in _OF_CHILDREN and isinstance(inner, dict):
+            elif keyword in _CHILD_SCHEMAS and isinstance(inner, dict):
                 yield from ((inner, child) for child in _children(value))
             elif keyword in _LISTS and isinstance(inner, list):
                 yield from ((item, value) for item in inner)
@@ -84,10 +84,10 @@ class Effort:
             elif keyword == "patternProperties" and isinstance(inner, dict):
                 yield from ((item, child) for item in inner.values() for child in _children(value))
             elif keyword == "properties" and isinstance(inner, dict):
-                yield from _of_properties(inner, value)
+                yield from _property_branches(inner, value)
 
-    def _target(self, schema: JsonObject, ref: str) -> Json:
-        """Where a reference leads."""
+    def _resolve(self, schema: JsonObject, ref: str) -> Json:
+        """Return the part of the schema that a reference names."""
         base = self._bases.get(id(schema), "")
         uri, fragment = urldefrag(ref if not base else base + ref if ref.startswith("#") else urljoin(base, ref))
         is_anchor = fragment and not fragment.startswith("/")
@@ -96,88 +96,92 @@ class Effort:
             raise DefinitionError(f"the $ref {ref!r} may mean several parts of the schema: give each a name of its own")
         found: Json = self._known.get(name)
         if not is_anchor:
-            found = _pointed_at(found, unquote(fragment))
+            found = _follow_pointer(found, unquote(fragment))
         if found is None:
             raise DefinitionError(f"a $ref may only point into the schema itself, and {ref!r} leads nowhere there")
         return found
 
-    def _follow_every_reference(self) -> None:
+    def _check_references(self) -> None:
+        """Resolve every reference that a check can reach: `_resolve` raises for a wrong one."""
         seen: set[int] = set()
         todo: list[Json] = [self._schema]
         while todo:
             schema = todo.pop()
             if isinstance(schema, dict) and id(schema) not in seen:
                 seen.add(id(schema))
-                todo += (inner for inner, _ in self._ways(schema, _UNKNOWN))
+                todo += (inner for inner, _ in self._branches(schema, _UNKNOWN))
 
     def _index(self, value: Json, base: str) -> None:
-        """Note what references can name: resources by their `$id`, anchors, and everyone's base."""
+        """Register what references can name: resources by their `$id`, anchors, and the base of every part."""
         if isinstance(value, list):
             for item in value:
                 self._index(item, base)
         if not isinstance(value, dict):
             return
-        own_id = value.get(self._id_word)
-        if isinstance(own_id, str) and own_id.startswith("#"):  # up to draft 7 this is how an anchor is written
-            self._note(f"{base}{own_id}", value)
+        own_id = value.get(self._id_keyword)
+        if isinstance(own_id, str) and own_id.startswith("#"):  # up to draft 7 an anchor is written so
+            self._register(f"{base}{own_id}", value)
         elif isinstance(own_id, str):
             base = urldefrag(urljoin(base, own_id)).url
-            self._note(base, value)
+            self._register(base, value)
         for keyword in _ANCHORS:
             if isinstance(anchor := value.get(keyword), str):
-                self._note(f"{base}#{anchor}", value)
+                self._register(f"{base}#{anchor}", value)
         self._bases[id(value)] = base
         for key, inner in value.items():
             if key not in _DATA:
                 self._index(inner, base)
 
-    def _note(self, name: str, value: JsonObject) -> None:
+    def _register(self, name: str, value: JsonObject) -> None:
         if self._known.setdefault(name, value) != value:
             self._ambiguous.add(name)
 
 
 def has_references(encoded_schema: bytes) -> bool:
-    """Whether a schema may have references: without them it has no more ways than it is long."""
+    """Whether a schema may have references. Without them the steps are not more than its length."""
     return b'Ref"' in encoded_schema or b'$ref"' in encoded_schema
 
 
-def without_repeated_all_of(schema: JsonObject) -> JsonObject:
-    """The same schema, where no `allOf` asks twice for the same: `true` stands in the second one's place."""
+def drop_repeated_all_of(schema: JsonObject) -> JsonObject:
+    """Return the same schema with `true` in place of each member of an `allOf` that repeats an earlier one."""
     encoded = msgspec.json.encode(schema)
-    if b"allOf/" in encoded:  # a reference may name one of them by its place
+    if b"allOf/" in encoded:  # a reference may name a member by its position
         return schema
-    rewritten = _rewritten(schema)
-    assert isinstance(rewritten, dict)  # it was one
+    rewritten = _rewrite(schema)
+    assert isinstance(rewritten, dict)  # as the schema is
     return rewritten
 
 
-def _rewritten(value: Json) -> Json:
+def _rewrite(value: Json) -> Json:
+    """Return the value with every `allOf` shortened."""
     if isinstance(value, list):
-        return [_rewritten(item) for item in value]
+        return [_rewrite(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
         key: (
             inner
             if key in _DATA
-            else [_rewritten(item) for item in _once(inner)]
+            else [_rewrite(item) for item in _replace_repeats(inner)]
             if key == "allOf" and isinstance(inner, list)
-            else _rewritten(inner)
+            else _rewrite(inner)
         )
         for key, inner in value.items()
     }
 
 
-def _once(members: list[Json]) -> Iterator[Json]:
+def _replace_repeats(members: list[Json]) -> Iterator[Json]:
+    """Return the members, with `true` for each one that asks the same as an earlier one."""
     seen: set[bytes] = set()
     for member in members:
-        asked = {k: v for k, v in member.items() if k not in _WORDS} if isinstance(member, dict) else member
+        asked = {k: v for k, v in member.items() if k not in _NOTES} if isinstance(member, dict) else member
         key = msgspec.json.encode(asked, order="deterministic")
         yield True if key in seen else member
         seen.add(key)
 
 
-def _pointed_at(found: Json, pointer: str) -> Json:
+def _follow_pointer(found: Json, pointer: str) -> Json:
+    """Return what a JSON pointer names, or None."""
     for step in pointer.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict):
@@ -199,7 +203,7 @@ def _children(value: object) -> Iterator[object]:
             yield value
 
 
-def _of_properties(properties: JsonObject, value: object) -> Iterator[tuple[Json, object]]:
+def _property_branches(properties: JsonObject, value: object) -> Iterator[tuple[Json, object]]:
     if value is _UNKNOWN:
         yield from ((inner, value) for inner in properties.values())
     elif isinstance(value, Mapping):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from handspan.core.effort import Effort, has_references, without_repeated_all_of
 from handspan.core.errors import DefinitionError
+from handspan.core.schema_cost import SchemaCost, drop_repeated_all_of, has_references
 from handspan.core.values import Json, JsonObject
 
 
@@ -31,20 +31,20 @@ from handspan.core.values import Json, JsonObject
     ],
 )
 def test_a_step_is_one_look_at_one_value_with_one_schema(schema: JsonObject, value: Json, steps: int) -> None:
-    effort = Effort(schema)
-    assert effort.is_within(steps, value)
-    assert not effort.is_within(steps - 1, value)
+    cost = SchemaCost(schema)
+    assert cost.is_within(steps, value)
+    assert not cost.is_within(steps - 1, value)
 
 
 def test_without_a_value_every_way_counts_once() -> None:
-    effort = Effort({"properties": {"a": {"$ref": "#"}, "b": {"items": {"additionalProperties": {}}}}})
-    assert effort.is_within(6) and not effort.is_within(5)
+    cost = SchemaCost({"properties": {"a": {"$ref": "#"}, "b": {"items": {"additionalProperties": {}}}}})
+    assert cost.is_within(6) and not cost.is_within(5)
 
 
 @pytest.mark.parametrize("ref", ["http://example.com/", "#/nowhere", "#/list/2", "#/list/x", "#/text/x", "#anchor"])
 def test_a_reference_that_leads_out_is_refused(ref: str) -> None:
     with pytest.raises(DefinitionError, match="may only point into the schema itself"):
-        Effort({"list": [{}], "text": "x", "not": {"$ref": ref}})
+        SchemaCost({"list": [{}], "text": "x", "not": {"$ref": ref}})
 
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -68,8 +68,8 @@ FOUR: JsonObject = {"allOf": [{}, {}, {}]}
     ],
 )
 def test_an_anchor_leads_to_what_bears_it_in_the_words_of_every_draft(schema: JsonObject) -> None:
-    effort = Effort(schema)
-    assert effort.is_within(6, 1) and not effort.is_within(5, 1)
+    cost = SchemaCost(schema)
+    assert cost.is_within(6, 1) and not cost.is_within(5, 1)
 
 
 @pytest.mark.parametrize("keyword", ["$id", "$anchor"])
@@ -77,12 +77,12 @@ def test_a_reference_that_may_mean_two_things_is_refused(keyword: str) -> None:
     name = "#here" if keyword == "$id" else "here"
     twice: JsonObject = {"x": {keyword: name}, "y": {keyword: name, **FOUR}}
     with pytest.raises(DefinitionError, match="'#here' may mean several parts"):
-        Effort({**twice, "not": {"$ref": "#here"}})
-    assert Effort(twice).is_within(1)  # as long as nobody refers to them
+        SchemaCost({**twice, "not": {"$ref": "#here"}})
+    assert SchemaCost(twice).is_within(1)  # as long as no reference names them
 
 
 def test_what_only_looks_like_a_reference_is_none() -> None:
-    Effort({"x-mine": {"$ref": "elsewhere"}, "default": {"$ref": "elsewhere"}, "properties": {"$ref": {}}})
+    SchemaCost({"x-mine": {"$ref": "elsewhere"}, "default": {"$ref": "elsewhere"}, "properties": {"$ref": {}}})
     assert not has_references(b'{"type":"object","description":"see ref"}')
     assert has_references(b'{"$ref":"#"}') and has_references(b'{"$dynamicRef":"#a"}')
 
@@ -94,7 +94,7 @@ def test_repeated_parts_of_an_all_of_are_asked_once_and_keep_their_places() -> N
         "const": {"allOf": [1, 1]},
         "not": [{"allOf": [{}, {}]}],
     }
-    assert without_repeated_all_of(schema) == {
+    assert drop_repeated_all_of(schema) == {
         "allOf": [{"minimum": 1}, True, {"minimum": 2}, True, True],
         "anyOf": [{}, {}],
         "const": {"allOf": [1, 1]},
@@ -104,4 +104,4 @@ def test_repeated_parts_of_an_all_of_are_asked_once_and_keep_their_places() -> N
 
 def test_where_a_reference_names_a_part_by_its_place_nothing_is_changed() -> None:
     schema: JsonObject = {"allOf": [{}, {}], "not": {"$ref": "#/allOf/1"}}
-    assert without_repeated_all_of(schema) is schema
+    assert drop_repeated_all_of(schema) is schema

@@ -1,0 +1,72 @@
+"""A file that arrives in pieces: it is never whole in memory, and is removed when the pieces break off."""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import IO, Final
+
+from handspan.config.private_files import make_private
+from handspan.core.errors import ToolError
+
+_CHUNK: Final = 256 * 1024
+"""Bytes that are collected before a thread writes them."""
+
+
+class PartialFile:
+    """Writes pieces to a file that no reader knows yet. Call `discard` in any case: a file that was renamed stays."""
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self.path = path
+        self.size = 0
+        self._limit = limit
+        self._file: IO[bytes] | None = None
+        self._is_over = False
+        self._lock = threading.Lock()
+
+    async def write(self, pieces: AsyncIterator[bytes]) -> None:
+        """Write all pieces to the disk. Raises `ToolError` as soon as they exceed the limit, `OSError` by the disk."""
+        collected = bytearray()
+        async for piece in pieces:
+            self.size += len(piece)
+            if self.size > self._limit:
+                raise too_large(f"More than {self._limit}", self._limit)
+            collected += piece
+            if len(collected) >= _CHUNK:
+                await asyncio.to_thread(self._write, bytes(collected))
+                collected.clear()
+        await asyncio.to_thread(self._write, bytes(collected), is_last=True)
+
+    async def discard(self) -> None:
+        """Remove the file, after a thread that still writes. A cancelled caller does not stop this."""
+        await asyncio.shield(asyncio.to_thread(self._discard))
+
+    def _write(self, data: bytes, *, is_last: bool = False) -> None:
+        with self._lock:
+            if self._is_over:  # the caller was cancelled before this thread began
+                return
+            file = self._file = self._file or self._open()
+            file.write(data)
+            if is_last:
+                file.flush()
+                os.fsync(file.fileno())
+
+    def _open(self) -> IO[bytes]:
+        make_private(self.path.parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.fdopen(os.open(self.path, flags, 0o600), "wb")
+
+    def _discard(self) -> None:
+        with self._lock:
+            self._is_over = True
+            if self._file is not None:
+                with contextlib.suppress(OSError):  # its last bytes do not fit on the disk; they are not needed
+                    self._file.close()
+                self.path.unlink(missing_ok=True)
+
+
+def too_large(size: str, limit: int) -> ToolError:
+    """Return the error for a file above the limit of one artifact."""
+    return ToolError("file_too_large", f"{size} bytes are more than an artifact may have ({limit}). Ask for less.")

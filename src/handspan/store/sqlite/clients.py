@@ -1,0 +1,84 @@
+"""What clients bring, as rows: devices (SPEC W10, T5), and the tools of pages (graph.md 3.2, 5.5)."""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from handspan.core.records import DeviceRow
+from handspan.core.store import MOST_TOOL_SETS
+from handspan.core.values import encode, sanitize
+from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.rows import Row
+
+_DEVICE: Final = "owner, id, label, name, last_seen, tools, gone, changed"
+_SAVE_DEVICE: Final = f"INSERT OR REPLACE INTO devices ({_DEVICE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_SAVE_TOOLS: Final = "INSERT OR REPLACE INTO browser_tools (client, set_id, tools, at) VALUES (?, ?, ?, ?)"
+_COUNT_TOOLS: Final = "SELECT COUNT(*) FROM browser_tools WHERE client = ?"
+# A waiting run continues with the tools that it began with, even after a restart. So the sets of open calls stay. A
+# call names its set after the ':' of its origin's connection.
+_REMOVE_OLD_TOOLS: Final = (
+    "WITH open AS (SELECT json_extract(CAST(tool AS TEXT), '$.origin.name') AS client,"
+    " json_extract(CAST(tool AS TEXT), '$.origin.connection') AS place FROM calls WHERE state <> 'done')"
+    " DELETE FROM browser_tools WHERE client = ?1 AND set_id <> '' AND set_id NOT IN"
+    " (SELECT set_id FROM browser_tools WHERE client = ?1 AND set_id <> '' ORDER BY at DESC LIMIT ?2)"
+    " AND set_id NOT IN (SELECT substr(place, instr(place, ':') + 1) FROM open WHERE client = ?1 AND place IS NOT NULL)"
+)
+
+
+class StoredDevices:
+    """Stores the devices of all owners."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def all(self) -> Sequence[DeviceRow]:
+        """Return every device of every owner."""
+        sql = f"SELECT {_DEVICE} FROM devices ORDER BY owner, id"
+        rows = await self._database.fetch_all(sql)
+        return [_decode_device(row) for row in rows]
+
+    async def save(self, rows: Sequence[DeviceRow]) -> None:
+        """Store these devices, in place of those of the same owner and id; all or none."""
+        await self._database.execute_many(_SAVE_DEVICE, [_encode_device(row) for row in rows])
+
+    async def delete(self, devices: Sequence[tuple[str, str]]) -> None:
+        """Remove these devices, each given as owner and id; all or none."""
+        sql, keys = "DELETE FROM devices WHERE owner = ? AND id = ?", [(sanitize(owner), id_) for owner, id_ in devices]
+        await self._database.execute_many(sql, keys)
+
+
+def _encode_device(row: DeviceRow) -> Row:
+    texts = (sanitize(row.owner), row.id, row.label, sanitize(row.name))
+    return (*texts, row.last_seen, encode(row.tools), encode(row.gone), encode(row.changed))
+
+
+def _decode_device(row: Row) -> DeviceRow:
+    owner, device_id, label, name, last_seen, tools, gone, changed = row
+    known = (msgspec.json.decode(tools), msgspec.json.decode(gone), tuple(msgspec.json.decode(changed)))
+    return DeviceRow(owner, device_id, label, name, last_seen, *known)
+
+
+class StoredBrowserTools:
+    """Stores the tools that each client set up, and the sets that its requests brought."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, client: str, set_id: str = "") -> bytes | None:
+        """Return this set of the client, or what it has set up; None if there is none."""
+        sql, key = "SELECT tools FROM browser_tools WHERE client = ? AND set_id = ?", (client, set_id)
+        row = self._database.fetch_one(sql, key)
+        return None if row is None else bytes(row[0])
+
+    async def save(self, client: str, set_id: str, tools: bytes) -> None:
+        """Store this set, or replace what was set up. At most `MOST_TOOL_SETS` sets stay, beside those in use."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(_SAVE_TOOLS, (client, set_id, tools, time.time()))
+            if connection.execute(_COUNT_TOOLS, (client,)).fetchone()[0] > MOST_TOOL_SETS:
+                connection.execute(_REMOVE_OLD_TOOLS, (client, MOST_TOOL_SETS))
+
+        await self._database.join(work)
