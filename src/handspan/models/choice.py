@@ -11,7 +11,7 @@ from handspan.core.names import did_you_mean
 from handspan.core.values import JsonObject
 from handspan.models.keys import read_key
 from handspan.models.model import Codec, Model, NoModel
-from handspan.models.ollama import address_of_ollama, look_for_ollama
+from handspan.models.ollama import find_ollama_model, ollama_address
 from handspan.models.vendors import (
     ANTHROPIC,
     GEMINI,
@@ -20,10 +20,10 @@ from handspan.models.vendors import (
     VENDORS,
     Environ,
     Vendor,
-    base_of,
-    by_address,
+    base_url_of,
     first_set,
     key_of,
+    vendor_at_address,
 )
 from handspan.net.guard import NetGuard
 
@@ -35,10 +35,10 @@ OLLAMA: Final = "ollama"
 
 # Loaded when a model is chosen: nobody pays for the other adapters.
 CODECS: Final[dict[Api, str]] = {
-    "openai-chat": "handspan.models.chat.model:ChatCodec",
-    "openai-responses": "handspan.models.responses.model:ResponsesCodec",
-    "anthropic": "handspan.models.anthropic.model:AnthropicCodec",
-    "gemini": "handspan.models.gemini.model:GeminiCodec",
+    "openai-chat": "handspan.models.chat.codec:ChatCodec",
+    "openai-responses": "handspan.models.responses.codec:ResponsesCodec",
+    "anthropic": "handspan.models.anthropic.codec:AnthropicCodec",
+    "gemini": "handspan.models.gemini.codec:GeminiCodec",
 }
 _OFFLINE_MODEL: Final = "handspan.models.offline:Offline"
 _HTTP_MODEL: Final = "handspan.models.http:HttpModel"
@@ -68,7 +68,7 @@ def choose(settings: Settings, guard: NetGuard, environ: Environ, named: str = "
     """The model to ask: the named one, else that of the settings, else the first whose key is there, else `offline`.
 
     Asks nobody and never waits. A name that can't be followed is a `NoModel`. Where the choice is `offline` for
-    want of anything else (`is_for_want_of_another`), `find_ollama` may know better a moment later.
+    want of anything else (`falls_back_to_offline`), `find_ollama` may know better a moment later.
     """
     wanted = named or settings.model or next(iter(settings.models), "")
     if wanted:
@@ -76,7 +76,7 @@ def choose(settings: Settings, guard: NetGuard, environ: Environ, named: str = "
     for vendor in VENDORS:
         if variable := first_set(vendor.key_variables, environ):
             model = environ.get(vendor.model_variable, "").strip() or vendor.model
-            made = _at_vendor(by_address(vendor, environ), model, guard, environ)
+            made = _at_vendor(vendor_at_address(vendor, environ), model, guard, environ)
             return Choice(made, f"{model}, because {variable} is set and no model is named in the settings.")
     looked = ", ".join(name for vendor in VENDORS for name in vendor.key_variables)
     return Choice(
@@ -85,7 +85,7 @@ def choose(settings: Settings, guard: NetGuard, environ: Environ, named: str = "
     )
 
 
-def is_for_want_of_another(settings: Settings, environ: Environ, named: str = "") -> bool:
+def falls_back_to_offline(settings: Settings, environ: Environ, named: str = "") -> bool:
     """Whether `choose` ends with `offline` though nobody asked for it: then a local Ollama is worth a look."""
     return not (named or settings.model or settings.models) and not any(
         first_set(vendor.key_variables, environ) for vendor in VENDORS
@@ -94,7 +94,7 @@ def is_for_want_of_another(settings: Settings, environ: Environ, named: str = ""
 
 async def find_ollama(guard: NetGuard, environ: Environ, seconds: float = 2.0) -> Choice | None:
     """A model of the local Ollama, one that can call tools where there is any; None when nobody answers in time."""
-    found = await look_for_ollama(guard, environ, seconds)
+    found = await find_ollama_model(guard, environ, seconds)
     if found is None:
         return None
     tools = "" if found.can_call else ", which does not say that it can call tools"
@@ -131,7 +131,7 @@ def _followed(wanted: str, settings: Settings, guard: NetGuard, environ: Environ
     if wanted == OFFLINE:
         return Choice(_load(_OFFLINE_MODEL)(), "offline, a rule-based stand-in, because it is named so.")
     prefix, _, model = wanted.partition(":")
-    nicknames = {name: by_address(vendor, environ) for name, vendor in _BY_NICKNAME.items()}
+    nicknames = {name: vendor_at_address(vendor, environ) for name, vendor in _BY_NICKNAME.items()}
     vendors: dict[str, Vendor] = {vendor.api: vendor for vendor in _BY_API.values()} | nicknames
     if model and prefix == OLLAMA:
         return Choice(_at_ollama(model, guard, environ), f"{wanted}, because it is named so.")
@@ -157,7 +157,7 @@ def _configured(name: str, given: ModelSettings, guard: NetGuard, environ: Envir
         api,
         given.model or name,
         guard,
-        base_url=given.base_url or base_of(_BY_API[api], environ),
+        base_url=given.base_url or base_url_of(_BY_API[api], environ),
         key=key,
         name=name,
         options=given.options,
@@ -169,11 +169,11 @@ def _configured(name: str, given: ModelSettings, guard: NetGuard, environ: Envir
 
 def _at_vendor(vendor: Vendor, model: str, guard: NetGuard, environ: Environ) -> Model:
     key = key_of(vendor, environ, "model")
-    return _over_http(vendor.api, model, guard, base_url=base_of(vendor, environ), key=key, name=model)
+    return _over_http(vendor.api, model, guard, base_url=base_url_of(vendor, environ), key=key, name=model)
 
 
 def _at_ollama(model: str, guard: NetGuard, environ: Environ) -> Model:
-    return _over_http("openai-chat", model, guard, base_url=f"{address_of_ollama(environ)}/v1", key="", name=model)
+    return _over_http("openai-chat", model, guard, base_url=f"{ollama_address(environ)}/v1", key="", name=model)
 
 
 def _over_http(

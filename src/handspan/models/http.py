@@ -18,10 +18,10 @@ from handspan.core.errors import ToolError, WireError
 from handspan.core.messages import AssistantMessage, CallPart
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
-from handspan.models.kept_messages import played
+from handspan.models.kept_messages import message_events
 from handspan.models.model import Codec, Decoder, ModelError, ModelEvent, NoModel, Projection, Replied, Retrying
 from handspan.models.projection import EncodedProjection
-from handspan.models.retry import FailedTry, RetryPolicy, pause_before_retry, wait_asked_for
+from handspan.models.retry import FailedTry, RetryPolicy, pause_before_retry, requested_wait
 from handspan.models.schema.lowering import Target, Toolset, drop_nulls, lower_all
 from handspan.models.sse import SseReader
 from handspan.net.exchange import network_error
@@ -135,7 +135,7 @@ class HttpModel:
                 failure, self._retry, tried=tried, elapsed=elapsed, now=now, roll=random.random()
             )
             if seconds is None:
-                raise _with_wait(error, wait_asked_for(failure, now))
+                raise _with_wait(error, requested_wait(failure, now))
             yield Retrying(str(error), seconds)
             await self._pause(seconds)
 
@@ -149,7 +149,7 @@ class HttpModel:
         """One try. Every failure is an `_AttemptFailed`."""
         import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
-        url = joined(self.base_url, self._codec.path(self.model, stream=self._stream))
+        url = join_url(self.base_url, self._codec.path(self.model, stream=self._stream))
         headers = {**_HEADERS, **self._codec.headers(self._key)}
         client = await self._open_client()
         answered = False
@@ -192,7 +192,7 @@ class HttpModel:
         elif kind in ("application/json", ""):
             # Also where a stream was asked for: some servers can't, and answer as a whole.
             message = self._codec.decode(await _json_body(response), names, self.model)
-            for event in played(message):
+            for event in message_events(message):
                 yield event
         else:
             head = await _head(response, _SHOWN)
@@ -269,7 +269,7 @@ class _AsksToWait(Protocol):
     def retry_after(self, body: bytes) -> float | None: ...
 
 
-def joined(base_url: str, path: str) -> str:
+def join_url(base_url: str, path: str) -> str:
     """The whole URL. A version that stands at the end of the one and at the start of the other is meant once."""
     base = base_url.rstrip("/")
     version = path[: path.find("/", 1)]

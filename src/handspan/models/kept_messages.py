@@ -34,7 +34,7 @@ class KeptMessages:
         return len(self.messages)
 
 
-def played(message: AssistantMessage) -> Iterator[ModelEvent]:
+def message_events(message: AssistantMessage) -> Iterator[ModelEvent]:
     """The events that a stream of this answer would have had, `Replied` last."""
     calls = 0
     for part in message.parts:

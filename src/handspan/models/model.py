@@ -110,7 +110,7 @@ class Model(Protocol):
 
 
 @final
-class Lowered(Struct, frozen=True):
+class LoweredTool(Struct, frozen=True):
     """A tool in the words of one API (SPEC M3)."""
 
     name: str
@@ -123,7 +123,7 @@ class Lowered(Struct, frozen=True):
 
 
 @final
-class Quarantined(Struct, frozen=True):
+class QuarantinedTool(Struct, frozen=True):
     """A tool that this API can't take; the request goes on without it."""
 
     spec: ToolSpec
@@ -148,7 +148,7 @@ class Codec(Protocol):
         model: str,
         instructions: str,
         items: Sequence[bytes],
-        tools: Sequence[Lowered],
+        tools: Sequence[LoweredTool],
         *,
         stream: bool,
         options: JsonObject,

@@ -25,7 +25,7 @@ class OllamaModel(Struct, frozen=True):
     """It says that it can call tools."""
 
 
-def address_of_ollama(environ: Mapping[str, str]) -> str:
+def ollama_address(environ: Mapping[str, str]) -> str:
     """Where Ollama listens: OLLAMA_HOST may lack the scheme, and is 0.0.0.0 where it listens everywhere."""
     host = environ.get("OLLAMA_HOST", "").strip().rstrip("/")
     if not host:
@@ -37,12 +37,12 @@ def address_of_ollama(environ: Mapping[str, str]) -> str:
     return f"{scheme or 'http'}://{'127.0.0.1' if name in ('', '0.0.0.0') else name}:{port}"
 
 
-async def look_for_ollama(guard: NetGuard, environ: Mapping[str, str], seconds: float) -> OllamaModel | None:
+async def find_ollama_model(guard: NetGuard, environ: Mapping[str, str], seconds: float) -> OllamaModel | None:
     """The model that OLLAMA_MODEL names, else the first that can call tools, else the first that can talk.
 
     None when there is none, or when nobody answers within these seconds.
     """
-    address, wanted = address_of_ollama(environ), environ.get("OLLAMA_MODEL", "").strip()
+    address, wanted = ollama_address(environ), environ.get("OLLAMA_MODEL", "").strip()
     try:
         async with asyncio.timeout(seconds):
             near = guard.trust(address)

@@ -45,7 +45,7 @@ class FailedTry(Struct, frozen=True):
     """False: it was not even tried, such as for a host that the operator does not allow."""
 
 
-def is_passing(failure: FailedTry) -> bool:
+def is_retryable(failure: FailedTry) -> bool:
     """Whether the same request may succeed later, and repeating it does no harm."""
     if failure.delivered or not failure.dialled:
         return False
@@ -67,16 +67,16 @@ def pause_before_retry(
     `tried` counts the tries so far, `elapsed` the seconds since the first began, `now` is the time of day (for a date
     in Retry-After), `roll` a random number from 0 to 1.
     """
-    if tried >= policy.tries or not is_passing(failure):
+    if tried >= policy.tries or not is_retryable(failure):
         return None
-    asked = wait_asked_for(failure, now)
+    asked = requested_wait(failure, now)
     doubled = min(policy.first_pause * 2 ** (tried - 1), policy.longest_pause)
     # Jitter always: when a server comes back, not everybody shall knock at the same moment.
     pause = doubled * (0.5 + roll / 2) if asked is None else asked + policy.first_pause * roll
     return pause if elapsed + pause <= policy.seconds else None
 
 
-def wait_asked_for(failure: FailedTry, now: float) -> float | None:
+def requested_wait(failure: FailedTry, now: float) -> float | None:
     """The seconds that the server asks us to wait, however it says so; None when it does not."""
     milliseconds = _number(failure.headers.get("retry-after-ms", ""))
     if milliseconds is not None:

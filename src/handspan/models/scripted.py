@@ -26,7 +26,7 @@ from handspan.core.errors import HandspanError
 from handspan.core.messages import AssistantMessage, CallPart, Message, Part, StopReason, Text, Thinking, Usage
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.kept_messages import KeptMessages, played
+from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
 
 
@@ -105,7 +105,7 @@ class Scripted:
         """Play the next turn; raises it when it is an exception."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
         self.requests.append(ModelRequest(projection, tuple(spec.name for spec in specs)))
-        for event in played(_message(self._next_turn(projection.messages), self._name)):
+        for event in message_events(_message(self._next_turn(projection.messages), self._name)):
             yield event
 
     def _next_turn(self, messages: Sequence[Message]) -> PlainTurn:

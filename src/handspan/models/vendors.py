@@ -54,7 +54,7 @@ VENDORS: Final = (ANTHROPIC, OPENAI, GEMINI)
 """In the order in which their keys are looked for."""
 
 
-def by_address(vendor: Vendor, environ: Environ) -> Vendor:
+def vendor_at_address(vendor: Vendor, environ: Environ) -> Vendor:
     """The vendor's API as it most likely is where the environment says: elsewhere OpenAI's is Chat Completions."""
     return OPENAI_CHAT if vendor == OPENAI and first_set(vendor.base_variables, environ) else vendor
 
@@ -68,7 +68,7 @@ def key_of(vendor: Vendor, environ: Environ, setting: str) -> str:
     return environ[variable].strip()
 
 
-def base_of(vendor: Vendor, environ: Environ) -> str:
+def base_url_of(vendor: Vendor, environ: Environ) -> str:
     """Where the vendor's API is: as the environment says, else the public one."""
     variable = first_set(vendor.base_variables, environ)
     return environ[variable].strip() if variable else vendor.base_url

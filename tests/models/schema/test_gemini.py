@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import Lowered
+from handspan.models.model import LoweredTool
 from handspan.models.schema.lowering import Target
 from tests.models.schema.test_lowering import lowered, reason
 
@@ -13,7 +13,7 @@ GEMINI: list[Target] = ["gemini", "gemini-parameters"]
 both = pytest.mark.parametrize("target", GEMINI)
 
 
-def with_one(given: Json, target: Target, required: bool = True) -> Lowered:
+def with_one(given: Json, target: Target, required: bool = True) -> LoweredTool:
     return lowered({"properties": {"p": given}, "required": ["p"] if required else []}, target)
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import Lowered
+from handspan.models.model import LoweredTool
 from tests.models.schema.test_lowering import lowered
 
 
-def strict(*, required: tuple[str, ...] = (), **properties: Json) -> Lowered:
+def strict(*, required: tuple[str, ...] = (), **properties: Json) -> LoweredTool:
     schema: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
     found = lowered({**schema, "required": list(required)}, "openai-strict")
     assert found.strict, found.losses

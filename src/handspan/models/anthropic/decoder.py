@@ -95,7 +95,7 @@ class AnthropicDecoder:
         self._usage.update((key, value) for key, value in usage.items() if value is not None)
 
 
-def decode(body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
+def decode_answer(body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
     """The message of an answer that was not streamed; `ModelError` when it makes no sense."""
     if body.get("type") == "error" or ("error" in body and "content" not in body):
         raise fault_in_stream(body)

@@ -35,7 +35,7 @@ _TOO_LARGE: Final = 413
 _SERVER_FAULTS: Final = 500
 
 
-def fault(status: int, body: bytes) -> ModelError:
+def fault_of_answer(status: int, body: bytes) -> ModelError:
     """What an answer with this status means."""
     try:
         answer: Json = msgspec.json.decode(body)

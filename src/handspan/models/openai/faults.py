@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import json_object, json_text, mend_text, read_json
 from handspan.models.model import ModelError, ModelFault
-from handspan.models.openai.wire import json_object, json_text, mended, read_json
 
 _SHOWN: Final = 300
 _SECRET: Final = re.compile(
@@ -122,5 +122,5 @@ def _error(fault: ModelFault, said: str, status: int | None) -> ModelError:
 
 def _short(said: str) -> str:
     """The server's words on one line, without anything that looks like a key (SPEC S5)."""
-    line = _SECRET.sub("…", " ".join(mended(said).split()))
+    line = _SECRET.sub("…", " ".join(mend_text(said).split()))
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"

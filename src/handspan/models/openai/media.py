@@ -43,15 +43,15 @@ def file_name(item: Attachment) -> str:
     return item.name or "document.pdf"
 
 
-def words(item: Attachment) -> str:
+def attachment_text(item: Attachment) -> str:
     """What text can say: a text file's text, else only what it is."""
     text = _text(item)
     if text is not None:
         return f"File {item.name or 'without a name'!r} ({_type(item)}):\n{text}"
-    return note(item)
+    return attachment_note(item)
 
 
-def note(item: Attachment) -> str:
+def attachment_note(item: Attachment) -> str:
     """What it is, for a model that can't be shown it."""
     name = f" {item.name!r}" if item.name else ""
     if item.artifact is not None:
@@ -62,7 +62,7 @@ def note(item: Attachment) -> str:
 
 
 def is_readable(item: Attachment) -> bool:
-    """Whether it is a text file, so that `words` says all of it."""
+    """Whether it is a text file, so that `attachment_text` says all of it."""
     return _text(item) is not None
 
 

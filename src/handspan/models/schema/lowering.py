@@ -16,13 +16,13 @@ from handspan.core.names import is_outside_name, outside_name
 from handspan.core.schema import Validator
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
-from handspan.models.model import Lowered, Quarantined
+from handspan.models.model import LoweredTool, QuarantinedTool
 from handspan.models.schema.dialects import ANTHROPIC, GEMINI, GEMINI_PARAMETERS, OPENAI, OPENAI_STRICT, Dialect
-from handspan.models.schema.narrow import narrowly
+from handspan.models.schema.narrow import lower_narrow
 from handspan.models.schema.nulls import drop_nulls
-from handspan.models.schema.report import Report, TooLarge, Unsayable
+from handspan.models.schema.report import Report, SchemaTooLarge, UnsupportedSchema
 from handspan.models.schema.strict import check_strict_limits
-from handspan.models.schema.wide import widely
+from handspan.models.schema.wide import lower_wide
 
 __all__ = ["Target", "Toolset", "drop_nulls", "lower", "lower_all"]
 
@@ -37,13 +37,13 @@ _UNROLLED: Final = (2, 1, 0)
 class Toolset(Struct, frozen=True):
     """All tools of a request."""
 
-    tools: tuple[Lowered, ...]
+    tools: tuple[LoweredTool, ...]
     names: dict[str, str]
     """From the names on the wire back to ours."""
-    quarantined: tuple[Quarantined, ...] = ()
+    quarantined: tuple[QuarantinedTool, ...] = ()
 
 
-def lower(spec: ToolSpec, target: Target) -> Lowered | Quarantined:
+def lower(spec: ToolSpec, target: Target) -> LoweredTool | QuarantinedTool:
     """The tool in the words of this API, with what was lost.
 
     With `openai-strict`, a tool whose schema strict mode can't say is sent without it (`strict` is false, and the
@@ -52,8 +52,8 @@ def lower(spec: ToolSpec, target: Target) -> Lowered | Quarantined:
     try:
         Validator(spec.parameters)
         return _lowered(spec, target)
-    except (DefinitionError, Unsayable) as reason:
-        return Quarantined(spec, str(reason))
+    except (DefinitionError, UnsupportedSchema) as reason:
+        return QuarantinedTool(spec, str(reason))
 
 
 def lower_all(specs: Sequence[ToolSpec], target: Target) -> Toolset:
@@ -61,13 +61,13 @@ def lower_all(specs: Sequence[ToolSpec], target: Target) -> Toolset:
     return _remembered_toolset(_Same(specs), target) if isinstance(specs, tuple) else _toolset(specs, target)
 
 
-def _lowered(spec: ToolSpec, target: Target) -> Lowered:
+def _lowered(spec: ToolSpec, target: Target) -> LoweredTool:
     name, root, report = outside_name(spec.name), spec.parameters, Report()
     match target:
         case "openai":
-            return Lowered(name, spec, widely(root, OPENAI, report), losses=report.losses)
+            return LoweredTool(name, spec, lower_wide(root, OPENAI, report), losses=report.losses)
         case "anthropic":
-            return Lowered(name, spec, widely(root, ANTHROPIC, report), losses=report.losses)
+            return LoweredTool(name, spec, lower_wide(root, ANTHROPIC, report), losses=report.losses)
         case "gemini":
             return _narrowed(name, spec, GEMINI)
         case "gemini-parameters":
@@ -77,40 +77,40 @@ def _lowered(spec: ToolSpec, target: Target) -> Lowered:
     assert_never(target)
 
 
-def _narrowed(name: str, spec: ToolSpec, dialect: Dialect) -> Lowered:
+def _narrowed(name: str, spec: ToolSpec, dialect: Dialect) -> LoweredTool:
     for unroll in _UNROLLED:
         report = Report()
         try:
-            return Lowered(name, spec, narrowly(spec.parameters, dialect, report, unroll), losses=report.losses)
-        except TooLarge as reason:
+            return LoweredTool(name, spec, lower_narrow(spec.parameters, dialect, report, unroll), losses=report.losses)
+        except SchemaTooLarge as reason:
             last = reason
     raise last
 
 
-def _strictly(name: str, spec: ToolSpec) -> Lowered:
+def _strictly(name: str, spec: ToolSpec) -> LoweredTool:
     report = Report()
     try:
-        schema: JsonObject = narrowly(spec.parameters, OPENAI_STRICT, report, 0)
+        schema: JsonObject = lower_narrow(spec.parameters, OPENAI_STRICT, report, 0)
         check_strict_limits(schema)
-        return Lowered(name, spec, schema, strict=True, losses=report.losses)
-    except Unsayable as reason:
+        return LoweredTool(name, spec, schema, strict=True, losses=report.losses)
+    except UnsupportedSchema as reason:
         report = Report()
-        schema = widely(spec.parameters, OPENAI, report)
-        return Lowered(name, spec, schema, losses=(f"strict mode is off for this tool: {reason}", *report.losses))
+        schema = lower_wide(spec.parameters, OPENAI, report)
+        return LoweredTool(name, spec, schema, losses=(f"strict mode is off for this tool: {reason}", *report.losses))
 
 
 def _toolset(specs: Sequence[ToolSpec], target: Target) -> Toolset:
     # A name that fits belongs to its own tool, whatever stands before it: only others are mapped.
     taken = {spec.name for spec in specs if is_outside_name(spec.name)}
     names: dict[str, str] = {}
-    tools: list[Lowered] = []
-    quarantined: list[Quarantined] = []
+    tools: list[LoweredTool] = []
+    quarantined: list[QuarantinedTool] = []
     ours: set[str] = set()
     for spec in specs:
         found = _remembered(_Same(spec), target)
         if spec.name in ours:
-            quarantined.append(Quarantined(spec, f"another tool is named {spec.name!r} too, and calls go by name"))
-        elif isinstance(found, Quarantined):
+            quarantined.append(QuarantinedTool(spec, f"another tool is named {spec.name!r} too, and calls go by name"))
+        elif isinstance(found, QuarantinedTool):
             quarantined.append(found)
         else:
             wire = spec.name if spec.name in taken else outside_name(spec.name, taken=taken | set(names))
@@ -140,7 +140,7 @@ class _Same(Generic[Kept]):
 
 
 @lru_cache(maxsize=4096)
-def _remembered(spec: _Same[ToolSpec], target: Target) -> Lowered | Quarantined:
+def _remembered(spec: _Same[ToolSpec], target: Target) -> LoweredTool | QuarantinedTool:
     return lower(spec.value, target)
 
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.schema.flat import types_of
-from handspan.models.schema.refs import References
+from handspan.models.schema.flatten import types_of
+from handspan.models.schema.references import References
 
 _MAX_DEPTH: Final = 64
 _MAX_PARTS: Final = 1000

@@ -12,15 +12,15 @@ _MAX_QUOTED: Final = 240
 _MAX_WORDS: Final = 900
 
 
-class Unsayable(Exception):
+class UnsupportedSchema(Exception):
     """This part of a schema can't be said in the target's words; the message is the reason."""
 
 
-class Impossible(Unsayable):
+class ImpossibleSchema(UnsupportedSchema):
     """No value fits this part of a schema, so that nothing is lost without it."""
 
 
-class TooLarge(Unsayable):
+class SchemaTooLarge(UnsupportedSchema):
     """Written out, the schema grows beyond what anyone would send."""
 
 
@@ -32,12 +32,12 @@ class Report:
 
     def lose(self, path: str, what: str) -> None:
         """Note that the part at this path was not said as it stood."""
-        self._losses[f"{named(path)}: {what}"] = None
+        self._losses[f"{place_name(path)}: {what}"] = None
 
     def told(self, path: str, keyword: str, value: Json) -> str:
         """Note that a rule is only told in the description; the words for it."""
-        self.lose(path, f"{keyword} {quoted(value)} is only told in the description")
-        return in_words(keyword, value)
+        self.lose(path, f"{keyword} {quote_json(value)} is only told in the description")
+        return rule_text(keyword, value)
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -47,59 +47,59 @@ class Report:
         return (*every[:_MAX_LOSSES], f"and {more} more") if more > 0 else tuple(every)
 
 
-def named(path: str) -> str:
+def place_name(path: str) -> str:
     """A place in the arguments as a person says it."""
     return f"parameter {_clipped(path, 120)!r}" if path else "the arguments"
 
 
-def quoted(value: Json) -> str:
+def quote_json(value: Json) -> str:
     """A value as JSON, short enough for a description."""
     return _clipped(msgspec.json.encode(value).decode(), _MAX_QUOTED)
 
 
-def described(description: str, words: Iterable[str]) -> str:
+def join_description(description: str, words: Iterable[str]) -> str:
     """A description with what else has to be known about the value."""
     told = _clipped("; ".join(dict.fromkeys(word for word in words if word)), _MAX_WORDS)
     return f"{description} ({told})" if description and told else description or told
 
 
-def in_words(keyword: str, value: Json) -> str:
+def rule_text(keyword: str, value: Json) -> str:
     """What a rule of JSON Schema asks for, in words for a model."""
     say = _SENTENCES.get(keyword)
-    return say(value) if say is not None else f"{keyword}: {quoted(value)}"
+    return say(value) if say is not None else f"{keyword}: {quote_json(value)}"
 
 
 def _of(sentence: str) -> Callable[[Json], str]:
-    return lambda value: sentence.format(quoted(value))
+    return lambda value: sentence.format(quote_json(value))
 
 
 def _examples(value: Json) -> str:
-    return "for example " + ", ".join(map(quoted, value[:5] if isinstance(value, list) else [value]))
+    return "for example " + ", ".join(map(quote_json, value[:5] if isinstance(value, list) else [value]))
 
 
 def _dependent_required(value: Json) -> str:
     pairs = value.items() if isinstance(value, dict) else ()
-    return "; ".join(f"{name!r} needs {quoted(needed)} too" for name, needed in pairs)
+    return "; ".join(f"{name!r} needs {quote_json(needed)} too" for name, needed in pairs)
 
 
 def _dependent_schemas(value: Json) -> str:
     pairs = value.items() if isinstance(value, dict) else ()
-    return "; ".join(f"with {name!r} it must also fit {quoted(schema)}" for name, schema in pairs)
+    return "; ".join(f"with {name!r} it must also fit {quote_json(schema)}" for name, schema in pairs)
 
 
 def _pattern_properties(value: Json) -> str:
     pairs = value.items() if isinstance(value, dict) else ()
-    return "; ".join(f"names that match {pattern} hold {quoted(schema)}" for pattern, schema in pairs)
+    return "; ".join(f"names that match {pattern} hold {quote_json(schema)}" for pattern, schema in pairs)
 
 
 def _condition(value: Json) -> str:
     parts = value if isinstance(value, dict) else {}
     words = {"if": "if it fits", "then": "it must also fit", "else": "otherwise it must fit"}
-    return ", ".join(f"{words[key]} {quoted(parts[key])}" for key in words if key in parts)
+    return ", ".join(f"{words[key]} {quote_json(parts[key])}" for key in words if key in parts)
 
 
 def _plain(value: Json) -> str:
-    return value if isinstance(value, str) else quoted(value)
+    return value if isinstance(value, str) else quote_json(value)
 
 
 _SENTENCES: Final[dict[str, Callable[[Json], str]]] = {
@@ -131,7 +131,7 @@ _SENTENCES: Final[dict[str, Callable[[Json], str]]] = {
     "unevaluatedProperties": _of("further names hold {}"),
     "dependentRequired": _dependent_required,
     "dependentSchemas": _dependent_schemas,
-    "enum": lambda value: f"one of {quoted(value)[1:-1] if isinstance(value, list) else quoted(value)}",
+    "enum": lambda value: f"one of {quote_json(value)[1:-1] if isinstance(value, list) else quote_json(value)}",
     "not": _of("must not fit {}"),
     "if": _condition,
     "default": _of("default: {}"),

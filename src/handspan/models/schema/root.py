@@ -9,9 +9,9 @@ from typing import Final
 from msgspec import Struct
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.schema.flat import ANNOTATIONS, Cut, Flat, flatten, is_same
-from handspan.models.schema.refs import References
-from handspan.models.schema.report import Impossible, Report, TooLarge, Unsayable, quoted
+from handspan.models.schema.flatten import ANNOTATIONS, FlatSchema, RecursionCut, flatten, is_same_json
+from handspan.models.schema.references import References
+from handspan.models.schema.report import ImpossibleSchema, Report, SchemaTooLarge, UnsupportedSchema, quote_json
 
 _ONLY_TOLD: Final = ("enum", "not", "if")
 _MAX_FORMS: Final = 1000
@@ -28,12 +28,12 @@ class RootObject(Struct, frozen=True):
     trail: tuple[int, ...]
 
 
-def plain_root(references: References, root: JsonObject, report: Report) -> RootObject:
+def flatten_root(references: References, root: JsonObject, report: Report) -> RootObject:
     """The root as one object without choices; what that loses is told."""
     try:
         flat = flatten(root, references, (), 0)
-    except Impossible as reason:
-        raise Unsayable(f"no arguments fit the schema: {reason}") from None
+    except ImpossibleSchema as reason:
+        raise UnsupportedSchema(f"no arguments fit the schema: {reason}") from None
     keywords = {key: value for key, value in flat.keywords.items() if key not in _ONLY_TOLD}
     words = [report.told("", key, value) for key, value in flat.clashes]
     words += [report.told("", key, flat.keywords[key]) for key in _ONLY_TOLD if key in flat.keywords]
@@ -43,12 +43,12 @@ def plain_root(references: References, root: JsonObject, report: Report) -> Root
     return RootObject(keywords, words, trail)
 
 
-def is_rule(branch: Json) -> bool:
+def is_rule_only(branch: Json) -> bool:
     """Whether a form of a choice names nothing new: `{"required": ["a"]}` and the like."""
     return isinstance(branch, dict) and not set(branch) - _RULES and branch.get("type", "object") == "object"
 
 
-def rule_in_words(keyword: str, branches: list[Json]) -> str:
+def choice_text(keyword: str, branches: list[Json]) -> str:
     """What a choice between rules asks for."""
     forms = [_needs(branch) for branch in branches if isinstance(branch, dict)]
     return f"{'exactly' if keyword == 'oneOf' else 'at least'} one of: {' / '.join(forms)}"
@@ -58,7 +58,7 @@ def _needs(branch: JsonObject) -> str:
     required = branch.get("required")
     if set(branch) <= {"required", "title", "description", "type"} and isinstance(required, list):
         return f"with {', '.join(map(repr, required))}"
-    return quoted({key: branch[key] for key in branch if key not in ("title", "description")})
+    return quote_json({key: branch[key] for key in branch if key not in ("title", "description")})
 
 
 def _add_forms(
@@ -70,12 +70,12 @@ def _add_forms(
 ) -> str:
     """Put what all forms of a choice name into one object; the words that say what belongs together."""
     keyword, branches = choice
-    if all(is_rule(branch) for branch in branches):
-        report.lose("", f"{keyword} {quoted(branches)} is only told in the description")
-        return rule_in_words(keyword, branches)
+    if all(is_rule_only(branch) for branch in branches):
+        report.lose("", f"{keyword} {quote_json(branches)} is only told in the description")
+        return choice_text(keyword, branches)
     flats = _object_forms(branches, references, trail)
     if not flats:
-        raise Unsayable("none of the forms that the arguments can have is an object")
+        raise UnsupportedSchema("none of the forms that the arguments can have is an object")
     report.lose("", f"{keyword} at the top is sent as one object; which parameters go together is only told")
     properties = keywords.get("properties")
     merged = dict(properties) if isinstance(properties, dict) else {}
@@ -91,39 +91,39 @@ def _add_forms(
     return f"{'exactly' if keyword == 'oneOf' else 'at least'} one of {len(flats)} forms: {forms}"
 
 
-def _object_forms(branches: list[Json], references: References, trail: tuple[int, ...]) -> list[Flat]:
+def _object_forms(branches: list[Json], references: References, trail: tuple[int, ...]) -> list[FlatSchema]:
     """Every form that an object can have here; a choice inside a choice puts its forms beside the others."""
-    forms: list[Flat] = []
-    todo = deque([(Flat(trail), branch) for branch in branches])
+    forms: list[FlatSchema] = []
+    todo = deque([(FlatSchema(trail), branch) for branch in branches])
     spent = 0
     while todo:
         outer, branch = todo.popleft()
         try:
             flat = _joined(outer, flatten({"allOf": [branch, {"type": "object"}]}, references, outer.trail, 0))
-        except (Impossible, Cut):  # a form that is the choice itself adds nothing
+        except (ImpossibleSchema, RecursionCut):  # a form that is the choice itself adds nothing
             continue
         inner = [form for _, several in flat.choices for form in several]
         todo.extend((flat, form) for form in inner)
         forms += [flat] if not inner else []
         spent += 1 + flat.parts
         if spent > _MAX_FORMS:
-            raise TooLarge("the arguments have too many forms to write them as one object")
+            raise SchemaTooLarge("the arguments have too many forms to write them as one object")
     return forms
 
 
-def _joined(outer: Flat, inner: Flat) -> Flat:
+def _joined(outer: FlatSchema, inner: FlatSchema) -> FlatSchema:
     keywords = {**outer.keywords, **inner.keywords}
     keywords["properties"] = {**_properties(outer), **_properties(inner)}
     keywords["required"] = list[Json](dict.fromkeys([*_required(outer), *_required(inner)]))
-    return Flat(inner.trail, keywords, inner.choices, parts=inner.parts)
+    return FlatSchema(inner.trail, keywords, inner.choices, parts=inner.parts)
 
 
-def _properties(flat: Flat) -> JsonObject:
+def _properties(flat: FlatSchema) -> JsonObject:
     found = flat.keywords.get("properties")
     return found if isinstance(found, dict) else {}
 
 
-def _required(flat: Flat) -> list[str]:
+def _required(flat: FlatSchema) -> list[str]:
     found = flat.keywords.get("required")
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
@@ -142,15 +142,15 @@ def _either(schemas: list[Json]) -> Json:
         listed = schema.get("enum", [schema["const"]] if "const" in schema else None)
         if not isinstance(listed, list):
             return {"anyOf": distinct}
-        values += [value for value in listed if not any(is_same(value, known) for known in values)]
+        values += [value for value in listed if not any(is_same_json(value, known) for known in values)]
     return {"enum": values}
 
 
-def _form_in_words(flat: Flat) -> str:
+def _form_in_words(flat: FlatSchema) -> str:
     title = flat.keywords.get("title")
     parts = [f"{title}:"] if isinstance(title, str) else []
     for name in dict.fromkeys([*_required(flat), *_properties(flat)]):
         schema = _properties(flat).get(name)
-        told = f"{name}={quoted(schema['const'])}" if isinstance(schema, dict) and "const" in schema else name
+        told = f"{name}={quote_json(schema['const'])}" if isinstance(schema, dict) and "const" in schema else name
         parts.append(told if name in _required(flat) else f"[{told}]")
     return " ".join(parts) or "anything"

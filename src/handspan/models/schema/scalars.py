@@ -5,7 +5,7 @@ from typing import Final
 
 from handspan.core.values import Json, JsonObject
 from handspan.models.schema.dialects import Dialect
-from handspan.models.schema.flat import OF_NUMBER, OF_STRING
+from handspan.models.schema.flatten import OF_NUMBER, OF_STRING
 from handspan.models.schema.report import Report
 
 _LOOK_AROUND: Final = re.compile(r"\(\?<?[=!]|\\[1-9]")
@@ -47,7 +47,7 @@ class Scalars:
         rules = _inclusive(rules) if kind == "integer" else rules
         for key, value in rules.items():
             if self._takes(key, value):
-                written[key] = whole(value)
+                written[key] = to_integer(value)
             else:
                 words.append(self._report.told(path, key, value))
                 written.update(self._instead_of(key, value, rules))
@@ -85,7 +85,7 @@ class Scalars:
             written["format"] = value
 
 
-def whole(value: Json) -> Json:
+def to_integer(value: Json) -> Json:
     """2 for 2.0: the fields for lengths are integers."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -94,7 +94,7 @@ def _inclusive(rules: JsonObject) -> JsonObject:
     """For integers, more than 0 is the same as at least 1."""
     changed = dict(rules)
     for exclusive, inclusive, step in _EXCLUSIVE:
-        bound = whole(changed.get(exclusive))
+        bound = to_integer(changed.get(exclusive))
         if isinstance(bound, int) and not isinstance(bound, bool):
             del changed[exclusive]
             known, found = changed.get(inclusive), bound + step

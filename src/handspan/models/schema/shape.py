@@ -4,27 +4,27 @@ from msgspec import Struct, field
 
 from handspan.core.values import Json, JsonObject
 from handspan.models.schema.dialects import Dialect
-from handspan.models.schema.report import described
+from handspan.models.schema.report import join_description
 
 
-class At(Struct, frozen=True):
+class SchemaPosition(Struct, frozen=True):
     """Where we are: in the arguments, in the definitions, and how deep."""
 
     path: str
     trail: tuple[int, ...]
     depth: int = 0
 
-    def inner(self, name: str) -> "At":
-        return At(f"{self.path}.{name}" if self.path else name, self.trail, self.depth + 1)
+    def inner(self, name: str) -> "SchemaPosition":
+        return SchemaPosition(f"{self.path}.{name}" if self.path else name, self.trail, self.depth + 1)
 
-    def item(self) -> "At":
-        return At(f"{self.path}[]", self.trail, self.depth + 1)
+    def item(self) -> "SchemaPosition":
+        return SchemaPosition(f"{self.path}[]", self.trail, self.depth + 1)
 
-    def within(self, trail: tuple[int, ...]) -> "At":
-        return At(self.path, trail, self.depth)
+    def within(self, trail: tuple[int, ...]) -> "SchemaPosition":
+        return SchemaPosition(self.path, trail, self.depth)
 
-    def deeper(self) -> "At":
-        return At(self.path, self.trail, self.depth + 1)
+    def deeper(self) -> "SchemaPosition":
+        return SchemaPosition(self.path, self.trail, self.depth + 1)
 
 
 class Shape(Struct):
@@ -65,7 +65,7 @@ class Shape(Struct):
     def _as_proto(self) -> JsonObject:
         """Written for a protobuf: null is a flag of a type, and nothing may stand beside `anyOf`."""
         if not self.forms:
-            text = described(self.description, ["must be null"])
+            text = join_description(self.description, ["must be null"])
             return {"type": "string", "nullable": True, "description": text}
         forms = [_with_text(form, self.description) for form in self.forms]
         if self.nullable:

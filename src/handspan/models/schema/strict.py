@@ -3,7 +3,7 @@
 from typing import Final
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.schema.report import Unsayable
+from handspan.models.schema.report import UnsupportedSchema
 
 _MAX_PROPERTIES: Final = 5000
 _MAX_LEVELS: Final = 10
@@ -14,7 +14,7 @@ _MAX_CHARACTERS_OF_MANY: Final = 15_000
 
 
 def check_strict_limits(schema: JsonObject) -> None:
-    """Refuse (`Unsayable`) a strict schema that is too large for the API."""
+    """Refuse (`UnsupportedSchema`) a strict schema that is too large for the API."""
     count = _Count()
     count.add(schema, 1)
     definitions = schema.get("$defs")
@@ -29,7 +29,7 @@ def check_strict_limits(schema: JsonObject) -> None:
         (count.of_many, _MAX_CHARACTERS_OF_MANY, "characters in one long enum"),
     ):
         if has > most:
-            raise Unsayable(f"it has {has} {what}, and {most} are taken")
+            raise UnsupportedSchema(f"it has {has} {what}, and {most} are taken")
 
 
 class _Count:

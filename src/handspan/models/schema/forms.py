@@ -4,33 +4,35 @@ from collections.abc import Callable
 
 from handspan.core.values import Json, JsonObject
 from handspan.models.schema.dialects import Dialect
-from handspan.models.schema.report import Impossible, Report, TooLarge, Unsayable, named
-from handspan.models.schema.scalars import whole
-from handspan.models.schema.shape import At, Shape
+from handspan.models.schema.report import ImpossibleSchema, Report, SchemaTooLarge, UnsupportedSchema, place_name
+from handspan.models.schema.scalars import to_integer
+from handspan.models.schema.shape import SchemaPosition, Shape
 
 
 class Parts:
     """Writes objects and arrays; what can't be said comes back as words."""
 
-    def __init__(self, dialect: Dialect, report: Report, shape: Callable[[Json, At], Shape]) -> None:
+    def __init__(self, dialect: Dialect, report: Report, shape: Callable[[Json, SchemaPosition], Shape]) -> None:
         self._dialect = dialect
         self._report = report
         self._shape = shape
 
-    def _schema(self, given: Json, at: At) -> JsonObject:
+    def _schema(self, given: Json, at: SchemaPosition) -> JsonObject:
         return self._shape(given, at).written(self._dialect)
 
-    def _rest(self, keys: tuple[str, ...], keywords: JsonObject, written: JsonObject, at: At, words: list[str]) -> None:
+    def _rest(
+        self, keys: tuple[str, ...], keywords: JsonObject, written: JsonObject, at: SchemaPosition, words: list[str]
+    ) -> None:
         """The rules that are kept as they are or told."""
-        for key in (key for key in keys if key in keywords and not asks_nothing(key, keywords[key])):
+        for key in (key for key in keys if key in keywords and not allows_everything(key, keywords[key])):
             if key in self._dialect.keeps:
-                written[key] = whole(keywords[key])
+                written[key] = to_integer(keywords[key])
             else:
                 words.append(self._report.told(at.path, key, keywords[key]))
 
     # Objects
 
-    def object(self, keywords: JsonObject, at: At, words: list[str]) -> JsonObject:
+    def object(self, keywords: JsonObject, at: SchemaPosition, words: list[str]) -> JsonObject:
         given, required = keywords.get("properties"), keywords.get("required")
         properties: JsonObject = dict(given) if isinstance(given, dict) else {}
         needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
@@ -50,19 +52,19 @@ class Parts:
         self._rest(rest, keywords, written, at, words)
         return written
 
-    def _properties(self, properties: JsonObject, needed: list[str], at: At) -> JsonObject:
+    def _properties(self, properties: JsonObject, needed: list[str], at: SchemaPosition) -> JsonObject:
         said: JsonObject = {}
         for name, schema in properties.items():
             inner = at.inner(name)
             try:
                 self._check_name(name, inner)
                 shape = self._shape(schema, inner)
-            except TooLarge:
+            except SchemaTooLarge:
                 raise
-            except Unsayable as reason:
-                if isinstance(reason, Impossible) and name in needed:
-                    raise Impossible(f"{named(inner.path)}: {reason}") from None
-                if name in needed or (self._dialect.is_strict and not isinstance(reason, Impossible)):
+            except UnsupportedSchema as reason:
+                if isinstance(reason, ImpossibleSchema) and name in needed:
+                    raise ImpossibleSchema(f"{place_name(inner.path)}: {reason}") from None
+                if name in needed or (self._dialect.is_strict and not isinstance(reason, ImpossibleSchema)):
                     raise
                 self._report.lose(inner.path, f"it is left out: {reason}")
                 continue
@@ -71,20 +73,20 @@ class Parts:
             said[name] = shape.written(self._dialect)
         return said
 
-    def _check_name(self, name: str, at: At) -> None:
+    def _check_name(self, name: str, at: SchemaPosition) -> None:
         pattern = self._dialect.parameter_name
         if pattern is not None and not pattern.fullmatch(name):
-            raise Unsayable(f"{named(at.path)}: this API takes only names that match {pattern.pattern!r}")
+            raise UnsupportedSchema(f"{place_name(at.path)}: this API takes only names that match {pattern.pattern!r}")
 
-    def _check_closed(self, keywords: JsonObject, properties: JsonObject, at: At) -> None:
+    def _check_closed(self, keywords: JsonObject, properties: JsonObject, at: SchemaPosition) -> None:
         further = keywords.get("additionalProperties", keywords.get("unevaluatedProperties"))
         is_free = further is None and not properties and bool(at.path)
         if is_free or further not in (None, False) or keywords.get("patternProperties"):
-            raise Unsayable(f"{named(at.path)} takes names that are not listed")
+            raise UnsupportedSchema(f"{place_name(at.path)} takes names that are not listed")
         if further is None:
             self._report.lose(at.path, "only the names that are listed can be sent")
 
-    def _additional(self, keywords: JsonObject, written: JsonObject, at: At, words: list[str]) -> None:
+    def _additional(self, keywords: JsonObject, written: JsonObject, at: SchemaPosition, words: list[str]) -> None:
         further = keywords.get("additionalProperties", keywords.get("unevaluatedProperties"))
         if patterns := keywords.get("patternProperties"):
             words.append(self._report.told(at.path, "patternProperties", patterns))
@@ -96,15 +98,15 @@ class Parts:
         elif further is False and not patterns:
             written["additionalProperties"] = False
 
-    def _keep_additional(self, further: JsonObject, written: JsonObject, at: At) -> None:
+    def _keep_additional(self, further: JsonObject, written: JsonObject, at: SchemaPosition) -> None:
         try:
             written["additionalProperties"] = self._schema(further, at.inner("*"))
-        except Impossible:
+        except ImpossibleSchema:
             written["additionalProperties"] = False
 
     # Arrays
 
-    def array(self, keywords: JsonObject, at: At, words: list[str]) -> JsonObject:
+    def array(self, keywords: JsonObject, at: SchemaPosition, words: list[str]) -> JsonObject:
         written: JsonObject = {"type": "array"}
         prefix, items = keywords.get("prefixItems"), keywords.get("items", True)
         keywords = dict(keywords)
@@ -127,7 +129,7 @@ class Parts:
         )
         return written
 
-    def _items(self, firsts: list[Json], items: Json, at: At, words: list[str]) -> JsonObject:
+    def _items(self, firsts: list[Json], items: Json, at: SchemaPosition, words: list[str]) -> JsonObject:
         if firsts:
             words.append(self._report.told(at.path, "prefixItems", firsts))
         choices = [*firsts, items] if items is not False else firsts
@@ -136,7 +138,7 @@ class Parts:
         return self._schema(choices[0] if len(choices) == 1 else {"anyOf": choices}, at.item())
 
 
-def asks_nothing(key: str, value: Json) -> bool:
+def allows_everything(key: str, value: Json) -> bool:
     """Whether a rule lets everything through."""
     if key in ("uniqueItems", "deprecated"):
         return value is not True

@@ -13,9 +13,9 @@ from msgspec import UNSET, UnsetType
 from handspan.core.messages import Api, AssistantMessage, Message, ResultsMessage
 from handspan.core.values import Json, JsonObject
 from handspan.models.anthropic.blocks import assistant_blocks, encoded, result_blocks, user_blocks, wire_ids
-from handspan.models.anthropic.decoder import AnthropicDecoder, decode
-from handspan.models.anthropic.faults import fault
-from handspan.models.model import Lowered, ModelError
+from handspan.models.anthropic.decoder import AnthropicDecoder, decode_answer
+from handspan.models.anthropic.faults import fault_of_answer
+from handspan.models.model import LoweredTool, ModelError
 
 API_VERSION: Final = "2023-06-01"
 DEFAULT_MAX_TOKENS: Final = 16_000
@@ -66,7 +66,7 @@ class AnthropicCodec:
         model: str,
         instructions: str,
         items: Sequence[bytes],
-        tools: Sequence[Lowered],
+        tools: Sequence[LoweredTool],
         *,
         stream: bool,
         options: JsonObject,
@@ -108,11 +108,11 @@ class AnthropicCodec:
 
     def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
         """A whole answer that was not streamed; `ModelError` when it makes no sense."""
-        return decode(body, names, model)
+        return decode_answer(body, names, model)
 
     def fault(self, status: int, body: bytes) -> ModelError:
         """What an error answer means, in words for a person."""
-        return fault(status, body)
+        return fault_of_answer(status, body)
 
 
 def _item(opening: bytes, blocks: list[JsonObject]) -> list[bytes]:
@@ -143,7 +143,9 @@ def _alternating(items: Sequence[bytes]) -> list[bytes]:
     return turns
 
 
-def _toolbox(tools: Sequence[Lowered], options: JsonObject, items: Sequence[bytes], marks: JsonObject) -> JsonObject:
+def _toolbox(
+    tools: Sequence[LoweredTool], options: JsonObject, items: Sequence[bytes], marks: JsonObject
+) -> JsonObject:
     """The fields that declare tools; their order is the caller's and has to stay, for the cache."""
     declared = [_tool(tool) for tool in tools]
     if declared:
@@ -158,7 +160,7 @@ def _toolbox(tools: Sequence[Lowered], options: JsonObject, items: Sequence[byte
     return {}
 
 
-def _tool(tool: Lowered) -> JsonObject:
+def _tool(tool: LoweredTool) -> JsonObject:
     declared: JsonObject = {"name": tool.name, "input_schema": tool.schema}
     if tool.spec.description.strip():
         declared["description"] = tool.spec.description

@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.schema.refs import References, modern
-from handspan.models.schema.report import Impossible, TooLarge, Unsayable
+from handspan.models.schema.references import References, modernize
+from handspan.models.schema.report import ImpossibleSchema, SchemaTooLarge, UnsupportedSchema
 
 ANNOTATIONS: Final = frozenset(("description", "title", "default", "examples", "deprecated"))
 OF_STRING: Final = (
@@ -49,7 +49,7 @@ KNOWN: Final = ANNOTATIONS | {"type", "enum", "not", *OF_STRING, *OF_NUMBER, *OF
 _MAX_PARTS: Final = 1000
 
 
-class Cut(Unsayable):
+class RecursionCut(UnsupportedSchema):
     """A recursive definition is written out deep enough."""
 
     def __init__(self, target: JsonObject) -> None:
@@ -57,7 +57,7 @@ class Cut(Unsayable):
         self.target = target
 
 
-class Flat(Struct):
+class FlatSchema(Struct):
     """One schema without `$ref` and `allOf`."""
 
     trail: tuple[int, ...]
@@ -72,23 +72,26 @@ class Flat(Struct):
     """Of how many schemas it was put together."""
 
 
-def flatten(schema: Json, references: References, trail: tuple[int, ...], unroll: int) -> Flat:
-    """Everything that the schema asks for on its own level. `Cut` when it goes deeper into itself than `unroll`."""
-    flat = Flat(trail)
+def flatten(schema: Json, references: References, trail: tuple[int, ...], unroll: int) -> FlatSchema:
+    """Return everything that the schema asks for on its own level.
+
+    Raises `RecursionCut` when a definition stands inside itself more than `unroll` times.
+    """
+    flat = FlatSchema(trail)
     todo, seen = deque([schema]), set[int]()
     while todo:
         part = todo.popleft()
         if part is False:
-            raise Impossible("no value fits it")
+            raise ImpossibleSchema("no value fits it")
         if not isinstance(part, dict) or id(part) in seen:
             continue
         seen.add(id(part))
         if len(seen) > _MAX_PARTS:
-            raise TooLarge(f"it is put together from more than {_MAX_PARTS} parts")
-        own, target = modern(part), references.target(part)
+            raise SchemaTooLarge(f"it is put together from more than {_MAX_PARTS} parts")
+        own, target = modernize(part), references.target(part)
         if isinstance(target, dict):
             if trail.count(id(target)) > unroll:
-                raise Cut(target)
+                raise RecursionCut(target)
             flat.trail = (*flat.trail, id(target))
         if target is not None:
             todo.appendleft(target)
@@ -100,7 +103,7 @@ def flatten(schema: Json, references: References, trail: tuple[int, ...], unroll
     return flat
 
 
-def _merge(flat: Flat, own: JsonObject) -> None:
+def _merge(flat: FlatSchema, own: JsonObject) -> None:
     for key, value in own.items():
         if key in ("anyOf", "oneOf") and isinstance(value, list):
             flat.choices.append((key, value))
@@ -112,12 +115,12 @@ def _merge(flat: Flat, own: JsonObject) -> None:
             _put(flat, key, value)
 
 
-def _put(flat: Flat, key: str, value: Json) -> None:
+def _put(flat: FlatSchema, key: str, value: Json) -> None:
     if key == "enum" and value == []:
-        raise Impossible("no value fits its empty enum")
+        raise ImpossibleSchema("no value fits its empty enum")
     if key not in flat.keywords:
         flat.keywords[key] = value
-    elif key == "enum" or not is_same(flat.keywords[key], value):
+    elif key == "enum" or not is_same_json(flat.keywords[key], value):
         combine = _COMBINED.get(key)
         if combine is not None:
             flat.keywords[key] = combine(flat.keywords[key], value)
@@ -125,7 +128,7 @@ def _put(flat: Flat, key: str, value: Json) -> None:
             flat.clashes.append((key, value))
 
 
-def is_same(one: Json, other: Json) -> bool:
+def is_same_json(one: Json, other: Json) -> bool:
     """Whether two values are the same for JSON, where true is not 1."""
     return one is other or (one == other and isinstance(one, bool) == isinstance(other, bool))
 
@@ -146,7 +149,7 @@ def _each(one: Json, other: Json) -> Json:
     merged = dict(one)
     for name, schema in other.items():
         known = merged.get(name, schema)
-        merged[name] = schema if is_same(known, schema) else _both(known, schema)
+        merged[name] = schema if is_same_json(known, schema) else _both(known, schema)
     return merged
 
 
@@ -160,15 +163,15 @@ def _shared_types(one: Json, other: Json) -> Json:
     shared = [name for name in first if name in second or (name == "integer" and "number" in second)]
     shared += [name for name in second if name == "integer" and "number" in first and name not in first]
     if not shared:
-        raise Impossible(f"no value is of type {' or '.join(first)} and of type {' or '.join(second)} at once")
+        raise ImpossibleSchema(f"no value is of type {' or '.join(first)} and of type {' or '.join(second)} at once")
     return list[Json](shared)
 
 
 def _shared_values(one: Json, other: Json) -> Json:
     assert isinstance(one, list) and isinstance(other, list)  # the schema was checked
-    shared = [value for value in one if any(is_same(value, choice) for choice in other)]
+    shared = [value for value in one if any(is_same_json(value, choice) for choice in other)]
     if not shared:
-        raise Impossible("no value is in each of its enums")
+        raise ImpossibleSchema("no value is in each of its enums")
     return shared
 
 

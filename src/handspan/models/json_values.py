@@ -22,7 +22,7 @@ def read_object(data: str | bytes) -> JsonObject:
     value = read_json(data)
     if not isinstance(value, dict):
         shown = data[:_SHOWN].decode("utf-8", "replace") if isinstance(data, bytes) else data[:_SHOWN]
-        raise unreadable(f"it has {shown!r} where a JSON object belongs")
+        raise unreadable_error(f"it has {shown!r} where a JSON object belongs")
     return value
 
 
@@ -38,41 +38,41 @@ def read_json(data: str | bytes) -> Json:
     return value
 
 
-def unreadable(reason: str) -> ModelError:
+def unreadable_error(reason: str) -> ModelError:
     """The error for an answer that makes no sense."""
     return ModelError(
         "unreadable", f"The model's answer can't be read: {reason}. Check base_url and api of this model."
     )
 
 
-def encoded(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     """The value as JSON; text that has no UTF-8 form is mended."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_mended_deep(value))
+        return msgspec.json.encode(mend_value(value))
 
 
-def mended(text: str) -> str:
+def mend_text(text: str) -> str:
     """The text with surrogate pairs joined, and U+FFFD where half of one is lost for good."""
     if _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _mended_deep(value: object) -> object:
+def mend_value(value: object) -> object:
     match value:
         case str():
-            return mended(value)
+            return mend_text(value)
         case dict():
-            return {_mended_deep(key): _mended_deep(item) for key, item in value.items()}
+            return {mend_value(key): mend_value(item) for key, item in value.items()}
         case list():
-            return [_mended_deep(item) for item in value]
+            return [mend_value(item) for item in value]
         case _:
             return value
 
 
-class PairJoiner:
+class SurrogateJoiner:
     """Joins a character whose two halves (UTF-16) came in two pieces of a stream."""
 
     def __init__(self) -> None:
@@ -82,20 +82,20 @@ class PairJoiner:
         """The text that can be shown by now."""
         text = self._half + text
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return mended(text[: len(text) - len(self._half)])
+        return mend_text(text[: len(text) - len(self._half)])
 
     def close(self) -> str:
         """What stands for a half that stayed alone."""
         lost, self._half = self._half, ""
-        return mended(lost)
+        return mend_text(lost)
 
 
-def sent_id(call: CallPart, fits: re.Pattern[str]) -> str:
+def wire_id_of(call: CallPart, fits: re.Pattern[str]) -> str:
     """The id under which a call goes over the wire: the model's own where it fits, else one made from ours."""
-    return call.wire_id if fits.fullmatch(call.wire_id) else id_from(call.id)
+    return call.wire_id if fits.fullmatch(call.wire_id) else make_wire_id(call.id)
 
 
-def id_from(own_id: str) -> str:
+def make_wire_id(own_id: str) -> str:
     """An id that every server takes, always the same for the same call: nine letters and digits (Mistral's rule)."""
     number = int.from_bytes(hashlib.sha256(own_id.encode("utf-8", "surrogatepass")).digest()[:8])
     digits = []
@@ -105,18 +105,18 @@ def id_from(own_id: str) -> str:
     return "".join(digits)
 
 
-def sent_name(name: str) -> str:
+def wire_name(name: str) -> str:
     """The name under which a call goes over the wire: a model may have invented one that its own API would refuse."""
     return name if is_outside_name(name) else outside_name(name)
 
 
-def sent_arguments(arguments: str) -> str:
+def wire_arguments(arguments: str) -> str:
     """Arguments as the text of a JSON object, whatever the model wrote: many servers parse those of old turns again,
     and one broken call would make the whole conversation unanswerable for ever."""
     text = arguments.strip()
     if not text:
         return "{}"
-    return arguments if is_json_object(text) else encoded({"not_valid_json": arguments}).decode()
+    return arguments if is_json_object(text) else encode_json({"not_valid_json": arguments}).decode()
 
 
 def is_json_object(text: str) -> bool:
@@ -131,7 +131,7 @@ def arguments_text(value: Json) -> str:
     """A call's arguments as text: some servers send the object itself."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else encoded(value).decode()
+    return value if isinstance(value, str) else encode_json(value).decode()
 
 
 def json_object(value: Json) -> JsonObject:

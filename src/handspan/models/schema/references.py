@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import unquote, urldefrag, urljoin
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.schema.report import Unsayable
+from handspan.models.schema.report import UnsupportedSchema
 
 _REFS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _DATA: Final = frozenset(("const", "enum", "default", "examples"))
@@ -44,7 +44,7 @@ class References:
         else:
             found = _pointed_at(self._known.get(uri), unquote(fragment))
         if not isinstance(found, dict | bool):
-            raise Unsayable(f"the reference {ref!r} leads to no schema")
+            raise UnsupportedSchema(f"the reference {ref!r} leads to no schema")
         return found
 
     def pointer(self, target: JsonObject) -> str:
@@ -95,7 +95,7 @@ class References:
                 self._index(inner, base)
 
 
-def modern(schema: JsonObject) -> JsonObject:
+def modernize(schema: JsonObject) -> JsonObject:
     """The same schema in the words of 2020-12: tuples, dependencies and exclusive bounds had others before."""
     changed = dict(schema)
     if isinstance(items := changed.get("items"), list):
