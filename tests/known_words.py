@@ -40,8 +40,6 @@ KNOWN_OFFENDERS: dict[str, tuple[str, ...]] = {
     "gateway/rest/doors.py": ("house",),
     "gateway/rest/route.py": ("house",),
     "gateway/sessions/answered_calls.py": ("AnsweredCalls",),
-    "models/scripted.py": ("house",),
-    "models/schema/lowering.py": ("Kept",),
     "sources/builtin.py": ("house",),
     "sources/graph.py": ("interned",),
     "sources/offers.py": ("interned",),

@@ -1,4 +1,4 @@
-"""A schema for an API that takes nearly all of JSON Schema: OpenAI without strict, and Anthropic (SPEC M3)."""
+"""Lowers a schema for an API that takes nearly all of JSON Schema: Anthropic, and OpenAI without strict (SPEC M3)."""
 
 from typing import Final
 
@@ -21,22 +21,22 @@ _TAKEN: Final = KNOWN | _ONE | _SEVERAL | _BY_NAME | {"const"}
 
 
 def lower_wide(root: JsonObject, dialect: WideDialect, report: Report) -> JsonObject:
-    """The schema as this API takes it. `UnsupportedSchema` when it does not."""
-    writer = _Writer(References(root), dialect, report)
-    plain = flatten_root(writer.references, root, report)
-    lowered = writer.schema(plain.keywords, "")
+    """Return the schema as this API takes it. Raises `UnsupportedSchema` when the API can't take it."""
+    writer = _WideWriter(References(root), dialect, report)
+    root_object = flatten_root(writer.references, root, report)
+    lowered = writer.schema(root_object.keywords, "")
     lowered.setdefault("properties", {})
-    description = plain.keywords.get("description")
-    if text := join_description(description if isinstance(description, str) else "", plain.words):
+    description = root_object.keywords.get("description")
+    if text := join_description(description if isinstance(description, str) else "", root_object.notes):
         lowered["description"] = text
     definitions: JsonObject = {
-        name: writer.schema(target, name) for name, target in writer.references.unwritten()
-    }  # written after the root, since only then is it known which are needed
+        name: writer.schema(target, name) for name, target in writer.references.pending_definitions()
+    }  # after the root, which says which definitions are needed
     return lowered | ({"$defs": definitions} if definitions else {})
 
 
-class _Writer:
-    """Copies a schema, with references that still lead somewhere and without what no model needs."""
+class _WideWriter:
+    """Copies a schema with valid references, and without keywords that no model needs."""
 
     def __init__(self, references: References, dialect: WideDialect, report: Report) -> None:
         self.references = references
@@ -77,9 +77,9 @@ class _Writer:
         return value
 
     def _properties(self, own: JsonObject, path: str) -> JsonObject:
-        """The properties that can be said, and which of them are required."""
+        """Return the properties that the API takes; an optional one that it refuses is left out."""
         given, required = own["properties"], own.get("required")
-        assert isinstance(given, dict)  # the caller looked
+        assert isinstance(given, dict)  # the caller has checked it
         needed = required if isinstance(required, list) else []
         properties: JsonObject = {}
         for name, schema in given.items():
