@@ -13,8 +13,8 @@ from handspan.core.messages import Api, AssistantMessage, Message, ResultsMessag
 from handspan.core.principals import OPERATOR
 from tests.cli.shell import Shell, Terminal, json_lines
 from tests.cli.sleeper import Sleeper
+from tests.models.conversations import APIS, MODELS
 from tests.models.fake_server import KEY, Call, FakeModelServer, Turn
-from tests.models.talks import APIS, MODELS
 from tests.stores import open_store
 from tests.tools.leftovers import is_gone, new_mark
 

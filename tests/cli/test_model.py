@@ -7,8 +7,8 @@ import pytest
 
 from handspan.core.messages import Api
 from tests.cli.shell import Shell, json_lines
+from tests.models.conversations import APIS, MODELS
 from tests.models.schema.validators import VALIDATORS, Issued
-from tests.models.talks import APIS, MODELS
 
 TALK: list[Any] = [
     "What is the weather in Tōkyō?",

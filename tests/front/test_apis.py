@@ -6,8 +6,8 @@ import pytest
 
 from handspan import Handspan, tool
 from handspan.core.messages import Api
+from tests.models.conversations import APIS, talking
 from tests.models.fake_server import Call, Turn
-from tests.models.talks import APIS, talking
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.messages import Api
-from tests.models.fake_words import Call, Fault, SseLine, Turn, Words
+from tests.models.fake_replies import Call, Fault, SseLine, Turn, Words
 from tests.models.schema.validators import VALIDATORS, Issued, Refused
 
 __all__ = ["KEY", "Asked", "Call", "FakeModelServer", "Fault", "Turn"]
@@ -74,7 +74,7 @@ class Asked(Struct, frozen=True):
 
 
 class FakeModelServer:
-    """Plays a script to whoever asks; `asked` remembers every request. Closes each connection after its answer."""
+    """Plays a script, one turn a request. `asked` holds every request. Each connection is closed after its answer."""
 
     def __init__(self, script: Sequence[Turn], *, key: str = KEY) -> None:
         self.script = list(script)
@@ -143,7 +143,7 @@ class FakeModelServer:
         await _Exchange(self, reader, writer, api, model, streamed).answer(target, headers, body)
 
     def words(self, api: Api) -> Words:
-        """Who speaks that API here."""
+        """The part of the server that speaks that API."""
         return Words(api, self.issued, self._numbers)
 
     def next_turn(self) -> Turn | None:
@@ -151,7 +151,7 @@ class FakeModelServer:
         return self.script.pop(0) if self.script else None
 
     def refusal(self, api: Api, headers: dict[str, str], body: dict[str, Any]) -> tuple[int, str]:
-        """Status and reason for what is refused; (200, "") for what is not."""
+        """Status and reason of a refusal; (200, "") for a valid request."""
         given = headers.get("x-api-key") or headers.get("x-goog-api-key")
         given = given or headers.get("authorization", "").removeprefix("Bearer ")
         if given != self.key:
@@ -309,7 +309,7 @@ class _Exchange:
         return SseLine(msgspec.json.encode(error).decode())
 
     async def _until_gone(self) -> None:
-        """Wait until the client has had enough."""
+        """Wait until the client closes the connection."""
         await self._reader.read()
         self._server.gone.set()
 

@@ -19,8 +19,8 @@ from handspan.models.model import NoModel
 from handspan.models.offline import Offline
 from handspan.models.vendors import VENDORS
 from handspan.net.guard import NetGuard
+from tests.models.conversations import APIS, reply_of, user
 from tests.models.fake_server import KEY, Call, FakeModelServer, Turn
-from tests.models.talks import APIS, replied, user
 from tests.net.site import Answer, Site, response
 
 GUARD = NetGuard()
@@ -34,7 +34,7 @@ def chosen_among(models: dict[str, ModelSettings], environ: dict[str, str], name
     return choose(Settings(Path("/w"), Path("/s"), model=model, models=models), GUARD, environ, named)
 
 
-def asked(choice: Choice) -> str:
+def model_text(choice: Choice) -> str:
     assert isinstance(choice.model, HttpModel)
     return repr(choice.model)
 
@@ -129,7 +129,7 @@ def test_offline_may_be_named_though_there_is_a_key() -> None:
 )
 def test_the_first_key_that_is_there_decides(environ: dict[str, str], asked_for: str, why: str) -> None:
     choice = chosen(environ)
-    assert asked_for in asked(choice)
+    assert asked_for in model_text(choice)
     assert choice.why.endswith(f", because {why}_API_KEY is set and no model is named in the settings.")
 
 
@@ -148,14 +148,14 @@ def test_the_first_key_that_is_there_decides(environ: dict[str, str], asked_for:
 def test_a_model_may_be_named_by_its_api(named: str, asked_for: str) -> None:
     keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
     choice = chosen(keys, named)
-    assert asked_for in asked(choice)
+    assert asked_for in model_text(choice)
     assert choice.why == f"{named}, because it is named so."
 
 
 def test_an_api_that_is_named_is_kept_also_at_another_address() -> None:
     environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://localhost:8000/v1"}
-    assert "'openai-chat'" in asked(chosen(environ, "openai:m"))
-    assert "'openai-responses'" in asked(chosen(environ, "openai-responses:m"))
+    assert "'openai-chat'" in model_text(chosen(environ, "openai:m"))
+    assert "'openai-responses'" in model_text(chosen(environ, "openai-responses:m"))
 
 
 def test_the_name_that_was_given_wins_over_the_settings_and_these_over_keys() -> None:
@@ -164,26 +164,26 @@ def test_the_name_that_was_given_wins_over_the_settings_and_these_over_keys() ->
         "slow": ModelSettings("anthropic", key="k", model="b"),
     }
     environ = {"OPENAI_API_KEY": KEY}
-    assert "'b'" in asked(chosen_among(models, environ, "slow", "fast"))
-    assert "'b'" in asked(chosen_among(models, environ, model="slow"))
-    assert "'a'" in asked(chosen_among(models, environ))
-    assert "'openai-responses'" in asked(chosen(environ))
+    assert "'b'" in model_text(chosen_among(models, environ, "slow", "fast"))
+    assert "'b'" in model_text(chosen_among(models, environ, model="slow"))
+    assert "'a'" in model_text(chosen_among(models, environ))
+    assert "'openai-responses'" in model_text(chosen(environ))
 
 
 def test_a_configured_model_is_as_the_settings_say() -> None:
     price = ModelPrice(1.0, 2.0)
     given = ModelSettings("custom", "http://localhost:1234/v1", "k", "qwen", context=8192, price=price)
     choice = chosen(x=given)
-    assert "('openai-chat', 'qwen', base_url='http://localhost:1234/v1')" in asked(choice)
+    assert "('openai-chat', 'qwen', base_url='http://localhost:1234/v1')" in model_text(choice)
     assert choice.model.name == "x"
     assert (choice.context, choice.price) == (8192, price)
     assert choice.why == "x (qwen), because the settings say so."
-    assert "'y'" in asked(chosen(y=msgspec.structs.replace(given, model="")))
+    assert "'y'" in model_text(chosen(y=msgspec.structs.replace(given, model="")))
 
 
 def test_a_vendors_variables_hold_for_a_configured_model_without_its_own() -> None:
     environ = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "https://proxy.example"}
-    assert "base_url='https://proxy.example'" in asked(chosen(environ, x=ModelSettings("anthropic")))
+    assert "base_url='https://proxy.example'" in model_text(chosen(environ, x=ModelSettings("anthropic")))
 
 
 def test_ollama_is_worth_a_look_only_for_want_of_another() -> None:
@@ -202,7 +202,7 @@ async def test_a_chosen_model_answers_through_its_codec(api: Api) -> None:
         given = ModelSettings(api, server.url(api), "env:MINE", "gemini-2.5-flash", options={"top_p": 1}, strict=True)
         model = chosen({"MINE": KEY}, x=given).model
         assert isinstance(model, HttpModel)
-        message = await replied(model, [user("Go.")])
+        message = await reply_of(model, [user("Go.")])
         await model.close()
     assert [call.name for call in message.calls] == ["weather"]
     assert server.asked[0].refused == ""
@@ -243,7 +243,7 @@ class TestOllama:
             choice = await find_ollama(GUARD, {"OLLAMA_HOST": site.url("")})
         assert choice is not None
         assert choice.why == f"qwen3:8b, because a local Ollama answers at {site.url('')} and no other model is set."
-        assert f"('openai-chat', 'qwen3:8b', base_url='{site.url('/v1')}')" in asked(choice)
+        assert f"('openai-chat', 'qwen3:8b', base_url='{site.url('/v1')}')" in model_text(choice)
 
     async def test_one_that_can_only_talk_is_better_than_none(self) -> None:
         async with _ollama({"gemma": ["completion"]}) as site:
@@ -290,7 +290,7 @@ def _ollama(models: dict[str, list[str]]) -> Site:
     ],
 )
 def test_ollamas_variable_is_read_as_ollama_reads_it(host: str, base: str) -> None:
-    assert f"base_url='{base}/v1'" in asked(chosen({"OLLAMA_HOST": host}, "ollama:m"))
+    assert f"base_url='{base}/v1'" in model_text(chosen({"OLLAMA_HOST": host}, "ollama:m"))
 
 
 def test_the_vendors_know_the_models_that_are_asked_by_default() -> None:

@@ -34,10 +34,22 @@ from handspan.core.values import Json
 from handspan.models.choice import codec_for, target_for
 from handspan.models.projection import EncodedProjection
 from handspan.models.schema.lowering import lower_all
+from tests.models.conversations import (
+    APIS,
+    MODELS,
+    PIXEL,
+    TOOLS,
+    answers,
+    failure,
+    model_at,
+    reply_of,
+    success,
+    talking,
+    user,
+)
+from tests.models.fake_replies import Words
 from tests.models.fake_server import Asked, Call, FakeModelServer, Turn
-from tests.models.fake_words import Words
 from tests.models.schema.validators import VALIDATORS, Issued, check_gemini
-from tests.models.talks import APIS, MODELS, PIXEL, TOOLS, answers, failure, model_at, replied, success, talking, user
 from tests.thoroughness import examples
 
 PICTURE = Attachment("image", "image/png", PIXEL, name="photo.png")
@@ -64,10 +76,10 @@ def _refusals(asked: Sequence[Asked]) -> list[str]:
 async def test_three_parallel_calls_with_an_error_and_an_image(api: Api, stream: bool) -> None:
     async with talking(api, [THREE, Turn(text="Done.")], stream=stream) as (server, model):
         history: list[Message] = [user("What is going on?")]
-        history.append(await replied(model, history))
+        history.append(await reply_of(model, history))
         assert isinstance(history[-1], AssistantMessage)
         history.append(_round(history[-1]))
-        assert (await replied(model, history)).text == "Done."
+        assert (await reply_of(model, history)).text == "Done."
     sent = msgspec.json.encode(server.asked[1].body).decode()
     assert _refusals(server.asked) == []
     assert "File not found: x" in sent
@@ -86,7 +98,7 @@ async def test_two_chained_rounds_send_the_models_own_state_back_unchanged(api: 
     async with talking(api, script, stream=stream) as (server, model):
         history: list[Message] = [user("Look around.")]
         for _ in script:
-            history.append(await replied(model, history))
+            history.append(await reply_of(model, history))
             assert isinstance(history[-1], AssistantMessage)
             if history[-1].calls:
                 history.append(answers(history[-1]))
@@ -103,15 +115,15 @@ async def test_one_stored_run_goes_to_all_four_and_foreign_state_to_none(origin:
     async with FakeModelServer([THREE, Turn("Done.", "That was easy.")]) as server:
         model = model_at(server, origin)
         history: list[Message] = [user("What is going on?")]
-        history.append(await replied(model, history))
+        history.append(await reply_of(model, history))
         assert isinstance(history[-1], AssistantMessage)
         history += [_round(history[-1])]
-        history += [await replied(model, history), user("Once more?")]
+        history += [await reply_of(model, history), user("Once more?")]
         await model.close()
         for api in APIS:
             other = model_at(server, api)
             server.script.append(Turn(text="Again."))
-            assert (await replied(other, history)).text == "Again."
+            assert (await reply_of(other, history)).text == "Again."
             await other.close()
             sent = msgspec.json.encode(server.asked[-1].body).decode()
             is_own = api == origin
@@ -146,7 +158,7 @@ async def test_the_api_may_change_in_mid_conversation(order: tuple[Api, ...]) ->
         history: list[Message] = [user("Look around, whoever you are.")]
         for step, api in enumerate(order * 2):
             server.script.append(Turn(f"Step {step}.", "Hm.", THREE.calls))
-            message = await replied(models[api], history)
+            message = await reply_of(models[api], history)
             history += [message, _round(message)]
         for model in models.values():
             await model.close()
@@ -290,7 +302,7 @@ def _is_kept(kept: Sequence[Message], coming: Message, *, replies_in_a_row: bool
 
 
 def test_a_reply_that_comes_after_a_reply_is_not_part_of_a_history() -> None:
-    """Else the histories below would not be those that can be stored."""
+    """The histories below are exactly those that can be stored."""
     reply = AssistantMessage((Text("Hm."),))
     assert not _is_kept([reply], reply, replies_in_a_row=False)
     assert _is_kept([reply], reply, replies_in_a_row=True)

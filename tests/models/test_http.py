@@ -27,8 +27,8 @@ from handspan.models.projection import EncodedProjection
 from handspan.models.retry import RetryPolicy
 from handspan.models.sse import SseReader
 from handspan.net.guard import NetGuard
+from tests.models.conversations import APIS, MODELS, TOOLS, Pauses, ask, model_at, reply_of, spec_of, talking, user
 from tests.models.fake_server import KEY, Call, FakeModelServer, Fault, Turn
-from tests.models.talks import APIS, MODELS, TOOLS, Pauses, ask, model_at, replied, spec_of, talking, user
 from tests.net.site import Site, response
 from tests.thoroughness import IS_DEEP
 
@@ -281,7 +281,7 @@ class TestAnswers:
     async def test_the_reason_to_stop_is_kept(self, api: Api, stop: str, meant: StopReason) -> None:
         turn = msgspec.convert({"text": "I was say", "stop": stop}, Turn)
         async with talking(api, [turn]) as (_, model):
-            message = await replied(model, HELLO)
+            message = await reply_of(model, HELLO)
         assert (message.text, message.stop) == ("I was say", meant)
 
     async def test_a_server_that_can_not_stream_is_understood(self, api: Api) -> None:
@@ -292,11 +292,11 @@ class TestAnswers:
 
     async def test_the_last_event_needs_no_blank_line(self, api: Api) -> None:
         async with talking(api, [Turn("Hi.", calls=WEATHER_CALLS, fault="unended")]) as (_, model):
-            assert len((await replied(model, HELLO)).calls) == 2
+            assert len((await reply_of(model, HELLO)).calls) == 2
 
     async def test_two_turns_at_once_share_the_model(self, api: Api) -> None:
         async with talking(api, [Turn(text="Hi."), Turn(text="Hi.")]) as (server, model):
-            both = await asyncio.gather(replied(model, HELLO), replied(model, HELLO))
+            both = await asyncio.gather(reply_of(model, HELLO), reply_of(model, HELLO))
         assert [message.text for message in both] == ["Hi.", "Hi."]
         assert len(server.asked) == 2
 
@@ -309,7 +309,7 @@ class TestAnswers:
 
     async def test_a_connection_that_breaks_after_the_end_does_no_harm(self, api: Api) -> None:
         async with talking(api, [Turn("Hi.", calls=WEATHER_CALLS, fault="late_break")]) as (_, model):
-            message = await replied(model, HELLO)
+            message = await reply_of(model, HELLO)
         assert (message.text, len(message.calls)) == ("Hi.", 2)
 
     async def test_what_a_person_hears_comes_as_it_is_said(self, api: Api) -> None:
@@ -319,7 +319,7 @@ class TestAnswers:
                 async with asyncio.timeout(60):
                     first = await anext(events)
                 assert isinstance(first, TextDelta)
-            # Closing the events closes the connection: nobody pays for words that nobody hears.
+            # Closing the events closes the connection, so that the server stops and no more tokens are paid for.
             await asyncio.wait_for(server.gone.wait(), 60)
 
     async def test_a_cancelled_turn_closes_its_connection(self, api: Api) -> None:
@@ -334,9 +334,9 @@ class TestAnswers:
 
     async def test_a_closed_model_can_be_asked_again(self, api: Api) -> None:
         async with talking(api, [Turn(text="One."), Turn(text="Two.")]) as (_, model):
-            assert (await replied(model, HELLO)).text == "One."
+            assert (await reply_of(model, HELLO)).text == "One."
             await model.close()
-            assert (await replied(model, HELLO)).text == "Two."
+            assert (await reply_of(model, HELLO)).text == "Two."
 
     async def test_the_names_of_tools_find_their_way_back(self, api: Api) -> None:
         odd = spec_of("server__list.files/all")
@@ -344,7 +344,7 @@ class TestAnswers:
             model = model_at(server, api)
             (lowered,) = model.lower((odd,)).tools
             server.script.append(Turn(calls=(Call(lowered.name),)))
-            message = await replied(model, HELLO, (odd,))
+            message = await reply_of(model, HELLO, (odd,))
             await model.close()
         assert [call.name for call in message.calls] == ["server__list.files/all"]
 
@@ -361,8 +361,8 @@ class TestAnswers:
         left_out, whole = Call("find", '{"name":"x","limit":null}'), Call("find", '{"name":"y"}')
         script = [Turn(calls=(left_out, left_out, Call("other", "{}"))), Turn(calls=(whole,))]
         async with talking(api, script, strict=True) as (server, model):
-            first = await replied(model, HELLO, (optional,))
-            second = await replied(model, HELLO, (optional,))
+            first = await reply_of(model, HELLO, (optional,))
+            second = await reply_of(model, HELLO, (optional,))
         is_strict = "'strict': True" in str(server.asked[0].body["tools"])
         kept = {"name": "x"} if is_strict else {"name": "x", "limit": None}
         assert is_strict is api.startswith("openai")
@@ -372,7 +372,7 @@ class TestAnswers:
     async def test_broken_arguments_of_a_strict_tool_stay_broken_for_the_engine_to_say(self, api: Api) -> None:
         script = [Turn(calls=(Call("weather", '{"city":'),))] if api.startswith("openai") else []
         async with talking(api, [*script, Turn(calls=(Call("weather", "{}"),))], strict=True) as (_, model):
-            message = await replied(model, HELLO)
+            message = await reply_of(model, HELLO)
         assert [call.arguments for call in message.calls] == (['{"city":'] if script else ["{}"])
 
 

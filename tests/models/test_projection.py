@@ -18,7 +18,7 @@ from handspan.core.messages import (
 from handspan.models.choice import codec_for
 from handspan.models.kept_messages import KeptMessages
 from handspan.models.projection import EncodedProjection
-from tests.models.talks import APIS, user
+from tests.models.conversations import APIS, user
 
 CALLING = AssistantMessage((CallPart("c1", "weather", "{}", "w1"), CallPart("c2", "camera", "{}", "w2")), "calls")
 
@@ -27,7 +27,7 @@ def results(*ids: str) -> ResultsMessage:
     return ResultsMessage(tuple(CallResult(call_id, "weather", "{}") for call_id in ids))
 
 
-def projected(api: Api, messages: Sequence[Message]) -> EncodedProjection:
+def project(api: Api, messages: Sequence[Message]) -> EncodedProjection:
     projection = EncodedProjection(codec_for(api), "Be brief.")
     for message in messages:
         projection.append(message)
@@ -40,7 +40,7 @@ def projected(api: Api, messages: Sequence[Message]) -> EncodedProjection:
     [user("?"), CALLING, results("c1"), results("c2", "c1"), results("c1", "c2", "c3"), results("c1", "c1"), results()],
 )
 def test_what_must_not_follow_a_call_changes_nothing(api: Api, coming: Message) -> None:
-    projection = projected(api, [user("Go."), CALLING])
+    projection = project(api, [user("Go."), CALLING])
     before = list(projection.items)
     with pytest.raises(UnpairedCalls):
         projection.append(coming)
@@ -52,14 +52,14 @@ def test_what_must_not_follow_a_call_changes_nothing(api: Api, coming: Message) 
 def test_a_result_without_a_call_is_refused(api: Api) -> None:
     before: list[Message] = [user("Go."), CALLING, results("c1", "c2")]
     for count in (0, 1, 3):
-        projection = projected(api, before[:count])
+        projection = project(api, before[:count])
         with pytest.raises(UnpairedCalls):
             projection.append(results("c1"))
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_open_calls_make_it_incomplete(api: Api) -> None:
-    projection = projected(api, [user("Go."), CALLING])
+    projection = project(api, [user("Go."), CALLING])
     with pytest.raises(UnpairedCalls, match="c1"):
         projection.check_complete()
     projection.append(results("c1", "c2"))
@@ -69,7 +69,7 @@ def test_open_calls_make_it_incomplete(api: Api) -> None:
 @pytest.mark.parametrize("api", APIS)
 def test_what_was_encoded_stays_as_it_is(api: Api) -> None:
     messages: list[Message] = [user("Go."), CALLING, results("c1", "c2"), AssistantMessage(()), user("More.")]
-    projection = projected(api, [])
+    projection = project(api, [])
     items: list[bytes] = []
     for message in messages:
         projection.append(message)
@@ -87,8 +87,8 @@ def test_replies_in_a_row_of_an_old_conversation_are_sent_as_one(api: Api) -> No
     joined = AssistantMessage((Text("one"), Text("two"), *three.parts), "calls")
     old: list[Message] = [user("Go."), one, two, nothing, three, results("c1", "c2"), user("And?"), two]
     new: list[Message] = [user("Go."), joined, results("c1", "c2"), user("And?"), two]
-    projection = projected(api, old)
-    assert projection.items == projected(api, new).items
+    projection = project(api, old)
+    assert projection.items == project(api, new).items
     assert len(projection) == len(old)
     plain = KeptMessages()
     for message in old:
@@ -100,7 +100,7 @@ def test_replies_in_a_row_of_an_old_conversation_are_sent_as_one(api: Api) -> No
 def test_the_models_own_ids_go_back_unless_they_repeat(api: Api) -> None:
     again = AssistantMessage((CallPart("c3", "weather", "{}", "w1"),), "calls")
     messages: list[Message] = [user("Go."), CALLING, results("c1", "c2"), again, results("c3"), user("Go on.")]
-    items = [msgspec.json.decode(item) for item in projected(api, messages).items]
+    items = [msgspec.json.decode(item) for item in project(api, messages).items]
     key = "tool_call_id" if api == "openai-chat" else "call_id"
     answered = [item[key] for item in items if item.get("role") == "tool" or item.get("type") == "function_call_output"]
     assert answered[:2] == ["w1", "w2"]

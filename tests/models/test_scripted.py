@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 SPECS = [GetCurrentTime.spec, ReadFile.spec]
 
 
-def asked(model: Scripted, text: str = "go") -> KeptMessages:
+def conversation_of(model: Scripted, text: str = "go") -> KeptMessages:
     projection = model.projection("be brief")
     projection.append(UserMessage((Text(text),)))
     return projection
@@ -40,14 +40,14 @@ async def events_of(model: Model, projection: KeptMessages) -> list[ModelEvent]:
 
 async def answer_of(turn: ScriptTurn) -> AssistantMessage:
     model = Scripted([turn])
-    last = (await events_of(model, asked(model)))[-1]
+    last = (await events_of(model, conversation_of(model)))[-1]
     assert isinstance(last, Replied)
     return last.message
 
 
 async def test_script_that_is_over_says_so_and_what_was_asked() -> None:
     model = Scripted(["first"], name="my double")
-    projection = asked(model, "a long question " * 50)
+    projection = conversation_of(model, "a long question " * 50)
     await events_of(model, projection)
     with pytest.raises(ScriptOver, match=r"'my double' is over: it has 1 turn, and this is request 2.*a long question"):
         await events_of(model, projection)
@@ -61,7 +61,7 @@ async def test_empty_script_is_over_at_once_even_when_it_loops() -> None:
 
 async def test_exception_as_a_turn_is_raised_and_the_script_goes_on() -> None:
     model = Scripted([ModelError("overloaded", "come back later", status=529), "here I am"])
-    projection = asked(model)
+    projection = conversation_of(model)
     with pytest.raises(ModelError, match="come back later") as failed:
         await events_of(model, projection)
     assert (failed.value.fault, failed.value.status) == ("overloaded", 529)
@@ -71,13 +71,13 @@ async def test_exception_as_a_turn_is_raised_and_the_script_goes_on() -> None:
 async def test_results_that_belong_to_no_call_are_refused() -> None:
     model = Scripted(["x"])
     with pytest.raises(UnpairedCalls):
-        asked(model).append(ResultsMessage((CallResult("nobody", "read_file", "{}"),)))
+        conversation_of(model).append(ResultsMessage((CallResult("nobody", "read_file", "{}"),)))
 
 
 async def test_text_comes_in_a_few_deltas_that_make_up_the_whole() -> None:
     text = "one two three " * 40
     model = Scripted([text])
-    events = await events_of(model, asked(model))
+    events = await events_of(model, conversation_of(model))
     deltas = [event.text for event in events if isinstance(event, TextDelta)]
     assert 1 < len(deltas) <= 9
     assert "".join(deltas) == text
@@ -86,7 +86,7 @@ async def test_text_comes_in_a_few_deltas_that_make_up_the_whole() -> None:
 
 async def test_calls_come_with_name_and_arguments_and_an_index_each() -> None:
     model = Scripted([["let me see", call("read_file", path="a"), Call("get_current_time", "{broken")]])
-    events = await events_of(model, asked(model))
+    events = await events_of(model, conversation_of(model))
     assert [event for event in events if isinstance(event, CallDelta)] == [
         CallDelta(0, name="read_file"),
         CallDelta(0, arguments='{"path":"a"}'),
@@ -106,7 +106,7 @@ async def test_call_without_arguments_is_called_with_an_empty_object() -> None:
 
 async def test_thinking_is_streamed_and_kept_apart_from_the_text() -> None:
     model = Scripted([[Thinking("hm"), "yes"]])
-    events = await events_of(model, asked(model))
+    events = await events_of(model, conversation_of(model))
     assert events[:2] == [ThinkingDelta("hm"), TextDelta("yes")]
     assert (await answer_of([Thinking("hm"), "yes"])).text == "yes"
 
@@ -128,7 +128,7 @@ async def test_function_as_a_turn_answers_from_what_was_said() -> None:
 
 async def test_what_the_model_was_sent_is_kept_as_it_was_then() -> None:
     model = Scripted([call("get_current_time"), "done"])
-    projection = asked(model)
+    projection = conversation_of(model)
     last = (await events_of(model, projection))[-1]
     assert isinstance(last, Replied)
     projection.append(last.message)
@@ -150,6 +150,6 @@ async def test_model_has_the_name_under_which_usage_is_counted() -> None:
 
 async def test_looping_script_begins_again() -> None:
     model = Scripted(["tick", "tock"], loop=True)
-    projection = asked(model)
+    projection = conversation_of(model)
     texts = [event.text for _ in range(5) for event in await events_of(model, projection) if type(event) is TextDelta]
     assert texts == ["tick", "tock", "tick", "tock", "tick"]

@@ -6,8 +6,9 @@ import re
 from typing import Final, NoReturn
 
 import msgspec
+from msgspec import UnsetType
 
-from handspan.core.messages import CallPart
+from handspan.core.messages import AssistantMessage, Message
 from handspan.core.names import is_outside_name, outside_name
 from handspan.core.values import Json, JsonObject
 from handspan.models.model import ModelError
@@ -137,9 +138,10 @@ class SurrogateJoiner:
 # Calls
 
 
-def wire_id_of(call: CallPart, pattern: re.Pattern[str]) -> str:
-    """Return the id of a call on the wire: the model's own if it matches the pattern, else one made from ours."""
-    return call.wire_id if pattern.fullmatch(call.wire_id) else make_wire_id(call.id)
+def wire_ids(message: Message | UnsetType | None, pattern: re.Pattern[str]) -> dict[str, str]:
+    """Return the model's own ids of the message's calls, by our ids; only ids that match the pattern."""
+    calls = message.calls if type(message) is AssistantMessage else ()
+    return {call.id: call.wire_id for call in calls if pattern.fullmatch(call.wire_id)}
 
 
 def make_wire_id(own_id: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
-def accepted(body: bytes) -> JsonObject:
+def read_by_sdk(body: bytes) -> JsonObject:
     """The request as the SDK's types read it; fields that they do not know are missing, so compare with the body."""
     request = msgspec.json.decode(body)
     adapter = _adapter("MessageCreateParamsStreaming" if request["stream"] else "MessageCreateParamsNonStreaming")
@@ -26,7 +26,7 @@ def accepted(body: bytes) -> JsonObject:
 def check(body: bytes) -> JsonObject:
     """The request, after the SDK's types have taken it without losing anything."""
     request: JsonObject = msgspec.json.decode(body)
-    assert accepted(body) == request
+    assert read_by_sdk(body) == request
     return request
 
 

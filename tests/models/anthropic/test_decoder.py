@@ -27,7 +27,7 @@ def start(message_usage: Json = None) -> JsonObject:
     return {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage}}
 
 
-def opened(index: Json, kind: str, **content: Json) -> JsonObject:
+def block_start(index: Json, kind: str, **content: Json) -> JsonObject:
     return {"type": "content_block_start", "index": index, "content_block": {"type": kind, **content}}
 
 
@@ -35,7 +35,7 @@ def delta(index: Json, kind: str, **content: Json) -> JsonObject:
     return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **content}}
 
 
-def closed(index: Json) -> JsonObject:
+def block_stop(index: Json) -> JsonObject:
     return {"type": "content_block_stop", "index": index}
 
 
@@ -46,15 +46,15 @@ def end(reason: Json = "end_turn", **usage: Json) -> list[JsonObject]:
 
 
 def call_block(index: int = 0, arguments: Sequence[str] = ('{"path": "a"}',)) -> list[JsonObject]:
-    begun = opened(index, "tool_use", id=f"toolu_{index}", name="wire_name", input={})
-    return [begun, *(delta(index, "input_json_delta", partial_json=piece) for piece in arguments), closed(index)]
+    begun = block_start(index, "tool_use", id=f"toolu_{index}", name="wire_name", input={})
+    return [begun, *(delta(index, "input_json_delta", partial_json=piece) for piece in arguments), block_stop(index)]
 
 
 def text_block(index: int, text: str) -> list[JsonObject]:
-    return [opened(index, "text", text=""), delta(index, "text_delta", text=text), closed(index)]
+    return [block_start(index, "text", text=""), delta(index, "text_delta", text=text), block_stop(index)]
 
 
-def heard(events: Iterable[JsonObject]) -> tuple[list[ModelEvent], AssistantMessage]:
+def read_events(events: Iterable[JsonObject]) -> tuple[list[ModelEvent], AssistantMessage]:
     """What is yielded on the way, and the message at the end."""
     decoder = CODEC.decoder(NAMES, "claude-x")
     yielded = [one for event in events for one in decoder.feed(str(event.get("type")), json.dumps(event))]
@@ -62,7 +62,7 @@ def heard(events: Iterable[JsonObject]) -> tuple[list[ModelEvent], AssistantMess
 
 
 def message(events: Iterable[JsonObject]) -> AssistantMessage:
-    return heard([start(), *events])[1]
+    return read_events([start(), *events])[1]
 
 
 def native(answer: AssistantMessage) -> list[JsonObject]:
@@ -95,7 +95,7 @@ def spoken(answer: AssistantMessage) -> list[tuple[str, str]]:
 )
 def test_a_stream_without_its_end_is_cut_and_calls_nothing(events: list[JsonObject]) -> None:
     with pytest.raises(ModelError, match="broke off") as caught:
-        heard(events)
+        read_events(events)
     assert caught.value.fault == "cut"
 
 
@@ -128,7 +128,7 @@ def test_an_error_event_is_a_model_error(kind: str, fault: str) -> None:
         "[" * 100_000,
         json.dumps({"type": "content_block_start", "index": 0, "content_block": None}),
         json.dumps(delta(0, "text_delta", text="no start")),
-        json.dumps(closed(None)),
+        json.dumps(block_stop(None)),
     ],
 )
 def test_what_can_not_be_read_is_a_model_error(data: str) -> None:
@@ -158,7 +158,7 @@ def test_the_name_of_an_event_counts_where_its_data_has_no_type() -> None:
 
 def test_a_call_is_put_together_from_single_bytes_of_its_arguments() -> None:
     arguments = '{"path": "ä😀\\u00e4", "n": 1.50}'
-    yielded, answer = heard([start(), *call_block(0, arguments), *end("tool_use")])
+    yielded, answer = read_events([start(), *call_block(0, arguments), *end("tool_use")])
     assert spoken(answer) == [("our.name", arguments)]
     assert native(answer) == [
         {"type": "tool_use", "id": "toolu_0", "name": "wire_name", "input": {"path": "ä😀ä", "n": 1.5}}
@@ -209,7 +209,7 @@ def test_interleaved_blocks_are_kept_apart_by_their_index() -> None:
     first, second, words = call_block(0, ['{"a"', ":1}"]), call_block(1, ['{"b"', ":2}"]), text_block(2, "Hi")
     mixed = [event for trio in zip(first, second, [*words, words[1]], strict=True) for event in trio]
     events = [start(), *mixed[:-1], *end("tool_use")]
-    _, answer = heard(events)
+    _, answer = read_events(events)
     assert spoken(answer) == [("our.name", '{"a":1}'), ("our.name", '{"b":2}')]
     assert native(answer) == anthropic_oracle.content_by_sdk(events)
 
@@ -224,8 +224,8 @@ def test_a_server_that_gives_every_block_the_same_index_or_none_is_understood() 
 
 @pytest.mark.parametrize("arguments", [{"path": "a"}, '{"path":"a"}'])
 def test_arguments_that_come_whole_with_the_start_are_taken_and_shown(arguments: Json) -> None:
-    begun = opened(0, "tool_use", id="x", name="unknown", input=arguments)
-    yielded, answer = heard([start(), begun, closed(0), closed(0), *end("tool_use")])
+    begun = block_start(0, "tool_use", id="x", name="unknown", input=arguments)
+    yielded, answer = read_events([start(), begun, block_stop(0), block_stop(0), *end("tool_use")])
     assert yielded == [CallDelta(0, name="unknown"), CallDelta(0, arguments='{"path":"a"}')]
     assert spoken(answer) == [("unknown", '{"path":"a"}')]
     assert native(answer)[0]["input"] == {"path": "a"}
@@ -233,13 +233,13 @@ def test_arguments_that_come_whole_with_the_start_are_taken_and_shown(arguments:
 
 def test_null_fields_are_taken_as_missing() -> None:
     events: list[JsonObject] = [
-        opened(0, "tool_use", id=None, name=None, input=None),
+        block_start(0, "tool_use", id=None, name=None, input=None),
         delta(0, "input_json_delta", partial_json=None),
         {"type": "content_block_delta", "index": 0, "delta": None},
-        closed(0),
-        opened(1, "text", text=None, citations=None),
+        block_stop(0),
+        block_start(1, "text", text=None, citations=None),
         delta(1, "text_delta", text=None),
-        closed(1),
+        block_stop(1),
         {"type": "message_delta", "delta": None, "usage": None},
         *end("tool_use", input_tokens=None),
     ]
@@ -253,9 +253,9 @@ def test_null_fields_are_taken_as_missing() -> None:
 def test_it_does_not_matter_where_a_stream_is_split(text: str, arguments: JsonObject, random: Random) -> None:
     spelled = json.dumps(arguments, ensure_ascii=random.random() < 0.5)
     events = [
-        opened(0, "text", text=""),
+        block_start(0, "text", text=""),
         *(delta(0, "text_delta", text=piece) for piece in pieces(text, random)),
-        closed(0),
+        block_stop(0),
         *call_block(1, pieces(spelled, random)),
         *end("tool_use"),
     ]
@@ -278,19 +278,19 @@ def pieces(text: str, random: Random) -> list[str]:
 def test_words_and_thinking_arrive_as_they_come() -> None:
     events = [
         start(),
-        opened(0, "thinking", thinking="", signature=""),
+        block_start(0, "thinking", thinking="", signature=""),
         delta(0, "thinking_delta", thinking="Let me"),
         delta(0, "thinking_delta", thinking=" see."),
         delta(0, "signature_delta", signature="c2ln"),
-        closed(0),
-        opened(1, "redacted_thinking", data="eHl6"),
-        closed(1),
-        opened(2, "text", text="Hel"),
+        block_stop(0),
+        block_start(1, "redacted_thinking", data="eHl6"),
+        block_stop(1),
+        block_start(2, "text", text="Hel"),
         delta(2, "text_delta", text="lo"),
-        closed(2),
+        block_stop(2),
         *end(),
     ]
-    yielded, answer = heard(events)
+    yielded, answer = read_events(events)
     assert yielded == [ThinkingDelta("Let me"), ThinkingDelta(" see."), TextDelta("Hel"), TextDelta("lo")]
     assert answer.parts == (Thinking("Let me see."), Text("Hello"))
     assert native(answer) == anthropic_oracle.content_by_sdk(events)
@@ -298,21 +298,23 @@ def test_words_and_thinking_arrive_as_they_come() -> None:
 
 
 def test_thinking_that_begins_with_words_is_shown_from_the_start() -> None:
-    yielded, answer = heard([start(), opened(0, "thinking", thinking="Hm", signature="c2ln"), closed(0), *end()])
+    yielded, answer = read_events(
+        [start(), block_start(0, "thinking", thinking="Hm", signature="c2ln"), block_stop(0), *end()]
+    )
     assert yielded == [ThinkingDelta("Hm")]
     assert answer.parts == (Thinking("Hm"),)
 
 
 def test_a_character_whose_halves_come_in_two_events_is_put_together() -> None:
     events = [
-        opened(0, "text", text=""),
+        block_start(0, "text", text=""),
         delta(0, "text_delta", text="a\ud83d"),
         delta(0, "text_delta", text="\ude00b\ud83d"),
-        closed(0),
+        block_stop(0),
         *call_block(1, ['{"path": "\ud83d', '\ude00"}']),
         *end("tool_use"),
     ]
-    yielded, answer = heard([start(), *events])
+    yielded, answer = read_events([start(), *events])
     assert [one.text for one in yielded if isinstance(one, TextDelta)] == ["a", "😀b"]
     assert answer.text == "a😀b\ufffd"
     assert spoken(answer) == [("our.name", '{"path": "😀"}')]
@@ -343,19 +345,19 @@ def test_citations_and_blocks_of_server_tools_are_kept_for_the_way_back_and_othe
     found["encrypted_content"] = "e"
     events = [
         start(),
-        opened(0, "server_tool_use", id="srvtoolu_1", name="web_search", input={}),
+        block_start(0, "server_tool_use", id="srvtoolu_1", name="web_search", input={}),
         delta(0, "input_json_delta", partial_json='{"query": "x"}'),
-        closed(0),
-        opened(1, "web_search_tool_result", tool_use_id="srvtoolu_1", content=[found]),
-        closed(1),
-        opened(2, "text", text="", citations=[]),
+        block_stop(0),
+        block_start(1, "web_search_tool_result", tool_use_id="srvtoolu_1", content=[found]),
+        block_stop(1),
+        block_start(2, "text", text="", citations=[]),
         delta(2, "citations_delta", citation=cited),
         delta(2, "citations_delta", citation=cited),
         delta(2, "text_delta", text="Found."),
-        closed(2),
+        block_stop(2),
         *end(),
     ]
-    yielded, answer = heard(events)
+    yielded, answer = read_events(events)
     assert yielded == [TextDelta("Found.")]
     assert answer.parts == (Text("Found."),)
     assert native(answer) == anthropic_oracle.content_by_sdk(events)
@@ -364,16 +366,21 @@ def test_citations_and_blocks_of_server_tools_are_kept_for_the_way_back_and_othe
 
 
 def test_a_citation_without_a_list_begins_one() -> None:
-    events = [opened(0, "text", text="a"), delta(0, "citations_delta", citation={"type": "x"}), closed(0), *end()]
+    events = [
+        block_start(0, "text", text="a"),
+        delta(0, "citations_delta", citation={"type": "x"}),
+        block_stop(0),
+        *end(),
+    ]
     assert native(message(events)) == [{"type": "text", "text": "a", "citations": [{"type": "x"}]}]
 
 
 def test_blocks_and_deltas_of_unknown_kinds_are_kept() -> None:
     events = [
-        opened(0, "of_tomorrow", content=None, more=1),
+        block_start(0, "of_tomorrow", content=None, more=1),
         delta(0, "tomorrow_delta", content="a"),
         delta(0, "tomorrow_delta", content="b", more=2),
-        closed(0),
+        block_stop(0),
         *end(),
     ]
     answer = message(events)

@@ -125,7 +125,7 @@ def comparable_block(block: JsonObject) -> JsonObject:
     return plain
 
 
-def lowered(tool: JsonObject) -> LoweredTool:
+def lowered_tool(tool: JsonObject) -> LoweredTool:
     name, schema = str(tool["name"]), cast("JsonObject", tool["input_schema"])
     return LoweredTool(name, ToolSpec(name, str(tool.get("description", "")), schema), schema, bool(tool.get("strict")))
 
@@ -170,7 +170,7 @@ def test_a_recorded_conversation_is_sent_again_as_it_was(exchanges: list[JsonObj
         ours = conversation(messages, answers)
         check_all(ours)
         items = [item for before, one in pairwise([None, *ours]) if one for item in CODEC.encode(one, before)]
-        tools = [lowered(tool) for tool in objects(recorded.get("tools") or []) if "input_schema" in tool]
+        tools = [lowered_tool(tool) for tool in objects(recorded.get("tools") or []) if "input_schema" in tool]
         options: JsonObject = {"cache_control": None, "max_tokens": recorded["max_tokens"]}
         body = CODEC.request(str(recorded["model"]), "", items, tools, stream=False, options=options)
         assert comparable(objects(anthropic_oracle.check(body)["messages"])) == comparable(messages)

@@ -70,7 +70,7 @@ def text_told(events: Sequence[ModelEvent]) -> str:
     return "".join(event.text for event in events if type(event) is TextDelta)
 
 
-def sent(codec: ChatCodec, *messages: Message, with_before: bool = True) -> list[Any]:
+def encode_all(codec: ChatCodec, *messages: Message, with_before: bool = True) -> list[Any]:
     """The chat messages that these become, after the SDK's types have taken them."""
     items: list[bytes] = []
     before: Message | None = None
@@ -84,7 +84,7 @@ def sent(codec: ChatCodec, *messages: Message, with_before: bool = True) -> list
     return decoded
 
 
-def said(*parts: Part, native: Native | None = None) -> AssistantMessage:
+def assistant_message(*parts: Part, native: Native | None = None) -> AssistantMessage:
     return AssistantMessage(parts, native=native)
 
 
@@ -416,7 +416,7 @@ def test_reasoning_is_thinking_and_goes_back_with_the_calls_it_led_to(field: str
         ThinkingDelta("Let me "),
         ThinkingDelta("see."),
     ]
-    (back,) = sent(ChatCodec(), message)[:1]
+    (back,) = encode_all(ChatCodec(), message)[:1]
     assert back == {
         "role": "assistant",
         "content": "Looking.",
@@ -436,27 +436,29 @@ def test_reasoning_that_is_said_in_two_fields_is_shown_once() -> None:
 def test_reasoning_does_not_go_back_where_nothing_was_called() -> None:
     message = whole({"content": "Hi", "reasoning_content": "Hm"})
     assert message.native is None
-    assert sent(ChatCodec(), message) == [{"role": "assistant", "content": "Hi"}]
+    assert encode_all(ChatCodec(), message) == [{"role": "assistant", "content": "Hi"}]
 
 
 def test_reasoning_goes_back_to_no_other_model_and_to_no_other_api() -> None:
     message = whole({"content": "Hi", "reasoning_content": "Hm", "tool_calls": [piece("{}", "get_time", id="c")]})
-    assert "reasoning_content" in sent(ChatCodec(model="m"), message)[0]
-    assert "reasoning_content" not in sent(ChatCodec(model="other"), message)[0]
-    foreign = said(Thinking("Hm"), Text("Hi"), CALL, native=Native("anthropic", "claude", [{"type": "thinking"}]))
-    assert sent(ChatCodec(), foreign)[0]["content"] == "Hi"
-    assert "Hm" not in str(sent(ChatCodec(), foreign))
+    assert "reasoning_content" in encode_all(ChatCodec(model="m"), message)[0]
+    assert "reasoning_content" not in encode_all(ChatCodec(model="other"), message)[0]
+    foreign = assistant_message(
+        Thinking("Hm"), Text("Hi"), CALL, native=Native("anthropic", "claude", [{"type": "thinking"}])
+    )
+    assert encode_all(ChatCodec(), foreign)[0]["content"] == "Hi"
+    assert "Hm" not in str(encode_all(ChatCodec(), foreign))
 
 
 def test_native_that_does_not_fit_its_parts_is_not_used() -> None:
     native = Native("openai-chat", "m", {"role": "assistant", "reasoning": "Hm", "tool_calls": []})
-    assert sent(ChatCodec(), said(Text("Hi"), CALL, native=native))[0]["content"] == "Hi"
+    assert encode_all(ChatCodec(), assistant_message(Text("Hi"), CALL, native=native))[0]["content"] == "Hi"
 
 
 def test_deepseek_gets_its_field_even_where_nobody_thought() -> None:
-    assert sent(ChatCodec(DEEPSEEK), said(CALL))[0]["reasoning_content"] == ""
-    assert "reasoning_content" not in sent(ChatCodec(DEEPSEEK), said(Text("Hi")))[0]
-    assert "reasoning_content" not in sent(ChatCodec(), said(CALL))[0]
+    assert encode_all(ChatCodec(DEEPSEEK), assistant_message(CALL))[0]["reasoning_content"] == ""
+    assert "reasoning_content" not in encode_all(ChatCodec(DEEPSEEK), assistant_message(Text("Hi")))[0]
+    assert "reasoning_content" not in encode_all(ChatCodec(), assistant_message(CALL))[0]
 
 
 def test_thinking_blocks_of_mistral_are_thinking_and_go_back_as_blocks() -> None:
@@ -489,7 +491,7 @@ def test_reasoning_details_of_openrouter_go_back_as_they_came() -> None:
         calling(piece("{}", "get_time", index=0, id="c")),
         chunk({}, "tool_calls"),
     )
-    assert sent(ChatCodec(), message)[0]["reasoning_details"] == [
+    assert encode_all(ChatCodec(), message)[0]["reasoning_details"] == [
         {**detail, "text": "Let me", "signature": "sig"},
         encrypted,
         encrypted,
@@ -499,7 +501,7 @@ def test_reasoning_details_of_openrouter_go_back_as_they_came() -> None:
 def test_unknown_fields_of_a_call_go_back_with_it() -> None:
     signature: JsonObject = {"google": {"thought_signature": "sig"}}
     message = whole({"tool_calls": [piece("{}", "get_time", id="c", index=0, extra_content=signature)]})
-    assert sent(ChatCodec(), message)[0]["tool_calls"] == [
+    assert encode_all(ChatCodec(), message)[0]["tool_calls"] == [
         {"id": "c", "type": "function", "function": {"name": "get_time", "arguments": "{}"}, "extra_content": signature}
     ]
 
@@ -514,7 +516,7 @@ def test_call_that_was_printed_as_text_is_a_call_and_is_never_shown() -> None:
     assert calls_of(message) == [("", "our_weather", '{"city":"Paris"}')]
     assert message.stop == "calls"
     assert text_told(events).strip() == "Let me look."
-    assert sent(ChatCodec(), message)[0]["tool_calls"][0]["function"]["arguments"] == '{"city":"Paris"}'
+    assert encode_all(ChatCodec(), message)[0]["tool_calls"][0]["function"]["arguments"] == '{"city":"Paris"}'
 
 
 def test_printed_call_of_a_tool_that_was_not_offered_stays_text() -> None:
@@ -585,12 +587,14 @@ def test_key_is_in_the_header_and_no_key_is_no_header() -> None:
 
 
 def test_user_message_is_a_string_where_it_can_be() -> None:
-    assert sent(ChatCodec(), UserMessage((Text("a"), Text(""), Text("b")))) == [{"role": "user", "content": "a\n\nb"}]
+    assert encode_all(ChatCodec(), UserMessage((Text("a"), Text(""), Text("b")))) == [
+        {"role": "user", "content": "a\n\nb"}
+    ]
 
 
 @pytest.mark.parametrize("parts", [(), (Text(""),)])
 def test_user_message_of_nothing_still_says_something(parts: tuple[Text, ...]) -> None:
-    assert sent(ChatCodec(), UserMessage(parts)) == [{"role": "user", "content": "(an empty message)"}]
+    assert encode_all(ChatCodec(), UserMessage(parts)) == [{"role": "user", "content": "(an empty message)"}]
 
 
 def test_media_of_a_user_goes_in_the_form_that_the_api_has_for_it() -> None:
@@ -602,7 +606,7 @@ def test_media_of_a_user_goes_in_the_form_that_the_api_has_for_it() -> None:
         Attachment("file", "application/pdf", b"pdf"),
         Attachment("file", "text/csv; charset=utf-8", b"a,b", name="t.csv"),
     ]
-    (message,) = sent(ChatCodec(), UserMessage((Text("See:"), *map(Media, media))))
+    (message,) = encode_all(ChatCodec(), UserMessage((Text("See:"), *map(Media, media))))
     assert message["content"] == [
         {"type": "text", "text": "See:"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
@@ -631,16 +635,16 @@ def test_media_of_a_user_goes_in_the_form_that_the_api_has_for_it() -> None:
     ],
 )
 def test_media_that_the_api_can_not_take_is_a_note(item: Attachment, note: str) -> None:
-    assert sent(ChatCodec(), UserMessage((Media(item),))) == [{"role": "user", "content": note}]
-    assert sent(ChatCodec(), said(Media(item))) == [{"role": "assistant", "content": note}]
+    assert encode_all(ChatCodec(), UserMessage((Media(item),))) == [{"role": "user", "content": note}]
+    assert encode_all(ChatCodec(), assistant_message(Media(item))) == [{"role": "assistant", "content": note}]
 
 
 def test_answer_of_nothing_is_left_out() -> None:
-    assert ChatCodec().encode(said(Thinking("Hm"), Text(""))) == []
+    assert ChatCodec().encode(assistant_message(Thinking("Hm"), Text(""))) == []
 
 
 def test_calls_without_words_have_null_content() -> None:
-    (message,) = sent(ChatCodec(), said(CALL))
+    (message,) = encode_all(ChatCodec(), assistant_message(CALL))
     assert message["content"] is None
 
 
@@ -648,8 +652,10 @@ def test_three_parallel_calls_with_an_error_and_an_image_get_three_tool_messages
     calls = [CallPart(f"our-{number}", "get_weather", "{}", f"call_{number}") for number in range(3)]
     failed = CallResult("our-1", "get_weather", '{"status":"error"}', is_error=True)
     unseen = Attachment("image", "image/tiff", b"tiff")
-    messages = sent(
-        ChatCodec(), said(*calls), ResultsMessage((result(calls[0]), failed, result(calls[2], PNG, unseen)))
+    messages = encode_all(
+        ChatCodec(),
+        assistant_message(*calls),
+        ResultsMessage((result(calls[0]), failed, result(calls[2], PNG, unseen))),
     )
     assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "tool", "user"]
     assert [message["tool_call_id"] for message in messages[1:4]] == ["call_0", "call_1", "call_2"]
@@ -667,7 +673,9 @@ def test_result_has_the_id_of_its_call_whatever_the_model_called_it(
     server: ChatServer, wire_id: str, with_before: bool
 ) -> None:
     call = CallPart("our-id", "get_weather", "{}", wire_id)
-    messages = sent(ChatCodec(server), said(call), ResultsMessage((result(call),)), with_before=with_before)
+    messages = encode_all(
+        ChatCodec(server), assistant_message(call), ResultsMessage((result(call),)), with_before=with_before
+    )
     sent_id = messages[0]["tool_calls"][0]["id"]
     assert messages[1]["tool_call_id"] == sent_id
     assert 1 <= len(sent_id) <= 40
@@ -679,13 +687,15 @@ def test_result_has_the_id_of_its_call_whatever_the_model_called_it(
 
 
 def test_made_id_is_always_the_same_and_differs_between_calls() -> None:
-    first, again, other = (sent(ChatCodec(), said(CallPart(our, "t", "{}")))[0]["tool_calls"][0]["id"] for our in "aab")
+    first, again, other = (
+        encode_all(ChatCodec(), assistant_message(CallPart(our, "t", "{}")))[0]["tool_calls"][0]["id"] for our in "aab"
+    )
     assert first == again != other
 
 
 def test_native_call_without_id_gets_one_too() -> None:
     message = whole({"reasoning": "Hm", "tool_calls": [piece("{}", "get_time")]})
-    messages = sent(ChatCodec(), message, ResultsMessage((result(message.calls[0]),)))
+    messages = encode_all(ChatCodec(), message, ResultsMessage((result(message.calls[0]),)))
     assert messages[0]["reasoning"] == "Hm"
     assert messages[0]["tool_calls"][0]["id"] == messages[1]["tool_call_id"] != ""
 
@@ -705,16 +715,16 @@ def test_arguments_go_back_as_an_object_so_that_no_server_chokes_on_an_old_turn(
     arguments: str, back: str, native: bool
 ) -> None:
     message = whole({"reasoning": "Hm" if native else None, "tool_calls": [piece(arguments, "get_time", id="c")]})
-    assert sent(ChatCodec(), message)[0]["tool_calls"][0]["function"]["arguments"] == back
+    assert encode_all(ChatCodec(), message)[0]["tool_calls"][0]["function"]["arguments"] == back
 
 
 def test_invented_name_goes_back_in_a_form_that_the_api_takes() -> None:
     for message in (
         whole({"reasoning": "Hm", "tool_calls": [piece("{}", "functions.get time", id="c")]}),
-        said(CallPart("id", "functions.get time", "{}")),
-        said(CallPart("id", "", "{}")),
+        assistant_message(CallPart("id", "functions.get time", "{}")),
+        assistant_message(CallPart("id", "", "{}")),
     ):
-        name = sent(ChatCodec(), message)[0]["tool_calls"][0]["function"]["name"]
+        name = encode_all(ChatCodec(), message)[0]["tool_calls"][0]["function"]["name"]
         assert name.replace("_", "").isalnum()
 
 
@@ -733,9 +743,15 @@ def test_lone_surrogates_do_not_stop_a_request() -> None:
 
 def test_mistral_gets_an_answer_between_results_and_user() -> None:
     results = ResultsMessage((result(CALL, PNG),))
-    roles = [item["role"] for item in sent(ChatCodec(MISTRAL), said(CALL), results, UserMessage((Text("Well?"),)))]
+    roles = [
+        item["role"]
+        for item in encode_all(ChatCodec(MISTRAL), assistant_message(CALL), results, UserMessage((Text("Well?"),)))
+    ]
     assert roles == ["assistant", "tool", "assistant", "user", "assistant", "user"]
-    roles = [item["role"] for item in sent(ChatCodec(), said(CALL), results, UserMessage((Text("Well?"),)))]
+    roles = [
+        item["role"]
+        for item in encode_all(ChatCodec(), assistant_message(CALL), results, UserMessage((Text("Well?"),)))
+    ]
     assert roles == ["assistant", "tool", "user", "user"]
 
 

@@ -33,22 +33,22 @@ PNG = Attachment("image", "image/png", b"\x89PNG\r\n\x1a\n", name="photo.png")
 DUMMY = "skip_thought_signature_validator"
 
 
-def encoded(message: Message, model: str = NEW) -> list[dict[str, Any]]:
+def encode(message: Message, model: str = NEW) -> list[dict[str, Any]]:
     return [json.loads(item) for item in GeminiCodec(model).encode(message)]
 
 
 def only(message: Message, model: str = NEW) -> list[dict[str, Any]]:
     """The parts of the one content that the message becomes."""
-    (content,) = encoded(message, model)
+    (content,) = encode(message, model)
     parts: list[dict[str, Any]] = content["parts"]
     return parts
 
 
-def succeeded(value: Json, call_id: str = "c1", name: str = "look", **more: Any) -> CallResult:
+def success_result(value: Json, call_id: str = "c1", name: str = "look", **more: Any) -> CallResult:
     return CallResult(call_id, name, json.dumps({"status": "success", "result": value}), **more)
 
 
-def answered(*parts: JsonObject, model: str = NEW, calls: int = 1) -> AssistantMessage:
+def native_answer(*parts: JsonObject, model: str = NEW, calls: int = 1) -> AssistantMessage:
     """What Gemini itself said, with its parts kept."""
     called = tuple(CallPart(f"c{number}", "look", "{}") for number in range(1, calls + 1))
     return AssistantMessage(called, "calls", model, None, Native("gemini", model, {"role": "model", "parts": [*parts]}))
@@ -60,7 +60,7 @@ def answered(*parts: JsonObject, model: str = NEW, calls: int = 1) -> AssistantM
 def test_result_with_schema_references_is_sent_as_text_because_gemini_would_look_them_up() -> None:
     values: list[Json] = [{"a": [{"$ref": "#/$defs/X"}]}, {"$defs": {}}]
     for value in values:
-        result = succeeded(value)
+        result = success_result(value)
         (part,) = only(ResultsMessage((result,)))
         assert part["functionResponse"]["response"] == {"output": result.envelope}
 
@@ -72,7 +72,7 @@ def test_reference_that_hides_behind_an_escape_is_sent_as_text_too() -> None:
 
 
 def test_words_about_references_are_no_references() -> None:
-    (part,) = only(ResultsMessage((succeeded('use "$ref" or $defs'),)))
+    (part,) = only(ResultsMessage((success_result('use "$ref" or $defs'),)))
     assert part["functionResponse"]["response"] == {"output": 'use "$ref" or $defs'}
 
 
@@ -94,13 +94,13 @@ def test_envelope_that_is_no_json_is_still_an_object_for_gemini() -> None:
 
 @pytest.mark.parametrize("value", [None, 3, "words", [1, {"a": None}], {"deep": {"er": [True]}}])
 def test_every_kind_of_result_is_wrapped_in_an_object(value: Json) -> None:
-    (part,) = only(ResultsMessage((succeeded(value),)))
+    (part,) = only(ResultsMessage((success_result(value),)))
     assert part == {"functionResponse": {"id": "c1", "name": "look", "response": {"output": value}}}
 
 
 def test_results_of_parallel_calls_are_one_content_with_as_many_parts_in_the_order_of_the_calls() -> None:
-    results = tuple(succeeded(number, f"c{number}", f"tool_{number}") for number in range(3))
-    (content,) = encoded(ResultsMessage(results))
+    results = tuple(success_result(number, f"c{number}", f"tool_{number}") for number in range(3))
+    (content,) = encode(ResultsMessage(results))
     assert content["role"] == "user"
     assert [part["functionResponse"]["name"] for part in content["parts"]] == ["tool_0", "tool_1", "tool_2"]
     assert [part["functionResponse"]["response"]["output"] for part in content["parts"]] == [0, 1, 2]
@@ -112,7 +112,7 @@ def test_call_and_result_have_the_same_id_and_name_whoever_made_the_call() -> No
         named: JsonObject = {"functionCall": {"name": call.name, "id": "wire"}}
         for native in (None, Native("gemini", NEW, {"role": "model", "parts": [named]}), Native("anthropic", "x", [])):
             (called,) = only(AssistantMessage((call,), "calls", native=native))
-            (result,) = only(ResultsMessage((succeeded(1, call.id, call.name),)))
+            (result,) = only(ResultsMessage((success_result(1, call.id, call.name),)))
             assert called["functionCall"]["id"] == result["functionResponse"]["id"] == "c1"
             assert called["functionCall"]["name"] == result["functionResponse"]["name"]
             assert called["functionCall"]["args"] == {}
@@ -133,14 +133,14 @@ def test_name_that_only_gemini_takes_stays() -> None:
 
 
 def test_image_of_a_result_is_inside_of_it_for_gemini_3() -> None:
-    (part,) = only(ResultsMessage((succeeded(None, attachments=(PNG,)),)), NEW)
+    (part,) = only(ResultsMessage((success_result(None, attachments=(PNG,)),)), NEW)
     data = base64.b64encode(PNG.data).decode()
     assert part["functionResponse"]["parts"] == [{"inlineData": {"mimeType": "image/png", "data": data}}]
 
 
 @pytest.mark.parametrize("model", [OLD, "gemini-flash-latest", "gemini-1.5-pro", ""])
 def test_image_of_a_result_follows_in_a_content_of_its_own_where_results_hold_none(model: str) -> None:
-    results, media = encoded(ResultsMessage((succeeded(1), succeeded(2, attachments=(PNG,)))), model)
+    results, media = encode(ResultsMessage((success_result(1), success_result(2, attachments=(PNG,)))), model)
     assert ["functionResponse" in part for part in results["parts"]] == [True, True]
     assert not any("parts" in part["functionResponse"] for part in results["parts"])
     assert media["role"] == "user"
@@ -150,7 +150,7 @@ def test_image_of_a_result_follows_in_a_content_of_its_own_where_results_hold_no
 
 def test_sound_of_a_result_follows_even_for_gemini_3() -> None:
     sound = Attachment("audio", "audio/wav", b"RIFF")
-    results, media = encoded(ResultsMessage((succeeded(1, attachments=(PNG, sound)),)), NEW)
+    results, media = encode(ResultsMessage((success_result(1, attachments=(PNG, sound)),)), NEW)
     assert len(results["parts"][0]["functionResponse"]["parts"]) == 1
     assert [part.get("inlineData", {}).get("mimeType") for part in media["parts"]] == [None, "audio/wav"]
 
@@ -172,7 +172,7 @@ def test_sound_of_a_result_follows_even_for_gemini_3() -> None:
 def test_attachment_that_gemini_would_refuse_is_told_in_words(attachment: Attachment, told: str) -> None:
     (part,) = only(UserMessage((Media(attachment),)))
     assert part["text"].startswith(told)
-    _, beside = encoded(ResultsMessage((succeeded(1, attachments=(attachment,)),)))
+    _, beside = encode(ResultsMessage((success_result(1, attachments=(attachment,)),)))
     assert beside["parts"][1]["text"].startswith(told)
 
 
@@ -204,7 +204,7 @@ def test_empty_words_are_left_out_unless_nothing_else_is_said() -> None:
 
 
 def test_user_message_has_role_user_and_its_parts_in_order() -> None:
-    (content,) = encoded(UserMessage((Text("see"), Media(PNG))))
+    (content,) = encode(UserMessage((Text("see"), Media(PNG))))
     assert content["role"] == "user"
     assert [sorted(part) for part in content["parts"]] == [["text"], ["inlineData"]]
 
@@ -221,16 +221,16 @@ def test_native_parts_go_back_as_they_came_in_the_same_grouping() -> None:
         {"toolCall": {"id": "x", "toolType": "GOOGLE_SEARCH_WEB"}, "thoughtSignature": "eA=="},
     ]
     for model in (NEW, OLD):
-        (content,) = encoded(answered(*parts, calls=2), model)
+        (content,) = encode(native_answer(*parts, calls=2), model)
         assert content == {"role": "model", "parts": parts}
 
 
 def test_calls_without_any_signature_get_the_dummy_on_the_first_only_for_gemini_3() -> None:
     unsigned: list[JsonObject] = [{"text": "so"}]
     unsigned += [{"functionCall": {"name": "look", "args": {}, "id": f"c{number}"}} for number in (1, 2, 3)]
-    parts = only(answered(*unsigned, model="gemini-2.0-flash", calls=3), NEW)
+    parts = only(native_answer(*unsigned, model="gemini-2.0-flash", calls=3), NEW)
     assert [part.get("thoughtSignature") for part in parts] == [None, DUMMY, None, None]
-    assert only(answered(*unsigned, calls=3), OLD) == unsigned
+    assert only(native_answer(*unsigned, calls=3), OLD) == unsigned
     assert "thoughtSignature" not in unsigned[1]
 
 
@@ -255,7 +255,7 @@ def test_text_of_another_model_needs_no_signature() -> None:
 
 def test_native_parts_that_ask_for_other_calls_than_the_message_are_not_sent() -> None:
     parts: list[JsonObject] = [{"functionCall": {"name": "look", "args": {}}} for _ in range(2)]
-    assert len(only(answered(*parts, calls=1))) == 1  # otherwise one call would have no result
+    assert len(only(native_answer(*parts, calls=1))) == 1  # otherwise one call would have no result
 
 
 @pytest.mark.parametrize("content", [["no object"], {"role": "model"}, None])
@@ -272,4 +272,4 @@ def test_arguments_that_are_no_object_are_shown_as_they_were_written(arguments: 
 
 @pytest.mark.parametrize("parts", [(), (Text(""),), (Thinking("only that"),)])
 def test_answer_that_says_nothing_is_left_out(parts: tuple[Text | Thinking, ...]) -> None:
-    assert encoded(AssistantMessage(parts)) == []
+    assert encode(AssistantMessage(parts)) == []

@@ -22,27 +22,28 @@ from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
 from handspan.models.gemini.codec import GeminiCodec
+from handspan.models.http import join_url
 from handspan.models.model import LoweredTool
-from tests.models.gemini.test_codec import NEW, OLD, PNG, answered, succeeded
+from tests.models.gemini.test_codec import NEW, OLD, PNG, native_answer, success_result
 
 
 def tool(name: str, schema: JsonObject) -> LoweredTool:
     return LoweredTool(name, ToolSpec(name, f"What {name} does.", {"type": "object"}), schema)
 
 
-def requested(codec: GeminiCodec, declared: Sequence[LoweredTool] = (), **options: Json) -> dict[str, Any]:
+def build_request(codec: GeminiCodec, declared: Sequence[LoweredTool] = (), **options: Json) -> dict[str, Any]:
     items = codec.encode(UserMessage((Text("hi"),)))
     body: dict[str, Any] = json.loads(codec.request(NEW, "", items, declared, stream=True, options=options))
     return body
 
 
 def test_request_without_tools_and_instructions_has_contents_only() -> None:
-    assert requested(GeminiCodec(NEW)) == {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    assert build_request(GeminiCodec(NEW)) == {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
 
 def test_tools_are_declared_with_their_json_schema_and_left_to_the_model() -> None:
     schema: JsonObject = {"type": "object", "properties": {"path": {"type": "string"}}}
-    body = requested(GeminiCodec(NEW), [tool("read", schema), tool("now", {"type": "object", "properties": {}})])
+    body = build_request(GeminiCodec(NEW), [tool("read", schema), tool("now", {"type": "object", "properties": {}})])
     assert body["tools"] == [
         {
             "functionDeclarations": [
@@ -60,7 +61,7 @@ def test_tools_are_declared_with_their_json_schema_and_left_to_the_model() -> No
 
 def test_subset_goes_under_parameters_which_are_left_out_when_there_are_none() -> None:
     schema: JsonObject = {"type": "OBJECT", "properties": {"path": {"type": "STRING"}}}
-    body = requested(GeminiCodec(subset=True), [tool("read", schema), tool("now", {"type": "OBJECT"})])
+    body = build_request(GeminiCodec(subset=True), [tool("read", schema), tool("now", {"type": "OBJECT"})])
     read, now = body["tools"][0]["functionDeclarations"]
     assert read["parameters"] == schema
     assert now == {"name": "now", "description": "What now does."}
@@ -72,7 +73,7 @@ def test_instructions_are_the_system_instruction() -> None:
 
 
 def test_options_go_into_the_generation_config_under_its_names() -> None:
-    body = requested(
+    body = build_request(
         GeminiCodec(),
         max_tokens=100,
         temperature=0,
@@ -98,7 +99,7 @@ def test_options_that_are_fields_of_the_request_stay_beside_the_contents() -> No
         "toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}, "includeServerSideToolInvocations": True},
         "tools": [{"googleSearch": {}}],
     }
-    body = requested(GeminiCodec(), [tool("now", {"type": "object"})], **settings)
+    body = build_request(GeminiCodec(), [tool("now", {"type": "object"})], **settings)
     assert body["generationConfig"] == {"temperature": 1}
     assert body["safetySettings"] == settings["safetySettings"]
     assert body["toolConfig"] == settings["toolConfig"]
@@ -123,7 +124,8 @@ def test_model_stands_in_the_path(model: str, stream: bool, path: str) -> None:
     "url", ["https://a.example", "https://a.example/", "https://a.example/v1beta", "https://a.example/v1beta/"]
 )
 def test_base_url_may_hold_the_version(url: str) -> None:
-    assert GeminiCodec().base(url) == "https://a.example"
+    whole = join_url(url, GeminiCodec().path("m", stream=False))
+    assert whole == "https://a.example/v1beta/models/m:generateContent"
 
 
 def test_key_is_in_a_header_and_nowhere_else() -> None:
@@ -144,9 +146,11 @@ def test_sdk_types_accept_a_request_with_everything_in_it() -> None:
     history: list[Message] = [
         UserMessage((Text("see"), Media(PNG))),
         AssistantMessage((Thinking("hm"), Text("I look"), *calls), "calls"),
-        ResultsMessage((succeeded({"a": 1}, "c0"), error, succeeded({"$ref": "#/x"}, "c2", attachments=(PNG, sound)))),
-        answered({"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}),
-        ResultsMessage((succeeded([1]),)),
+        ResultsMessage(
+            (success_result({"a": 1}, "c0"), error, success_result({"$ref": "#/x"}, "c2", attachments=(PNG, sound)))
+        ),
+        native_answer({"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}),
+        ResultsMessage((success_result([1]),)),
     ]
     schema: JsonObject = {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False}
     for model, subset in itertools.product((NEW, OLD), (False, True)):

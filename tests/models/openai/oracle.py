@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 def chat_request(body: bytes) -> JsonObject:
     """The request as the SDK's types for chat completions read it."""
-    return _accepted("openai.types.chat.completion_create_params", "CompletionCreateParams", body)
+    return _read_by_sdk("openai.types.chat.completion_create_params", "CompletionCreateParams", body)
 
 
 def responses_request(body: bytes) -> JsonObject:
     """The request as the SDK's types for responses read it."""
-    return _accepted("openai.types.responses.response_create_params", "ResponseCreateParams", body)
+    return _read_by_sdk("openai.types.responses.response_create_params", "ResponseCreateParams", body)
 
 
-def _accepted(module: str, kind: str, body: bytes) -> JsonObject:
+def _read_by_sdk(module: str, kind: str, body: bytes) -> JsonObject:
     request = msgspec.json.decode(body)
     read = _plain(
         _adapter(module, f"{kind}{'Streaming' if request['stream'] else 'NonStreaming'}").validate_python(request)

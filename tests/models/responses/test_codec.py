@@ -77,7 +77,7 @@ def event(kind: str, place: int = 0, **more: Json) -> JsonObject:
     return {"type": f"response.{kind}", "output_index": place, **more}
 
 
-def sent(codec: ResponsesCodec, *messages: Message, with_before: bool = True) -> list[Any]:
+def encode_all(codec: ResponsesCodec, *messages: Message, with_before: bool = True) -> list[Any]:
     """The input items that these become, after the SDK's types have taken them."""
     items: list[bytes] = []
     before: Message | None = None
@@ -90,7 +90,7 @@ def sent(codec: ResponsesCodec, *messages: Message, with_before: bool = True) ->
     return decoded
 
 
-def said(*parts: Part, native: Native | None = None) -> AssistantMessage:
+def assistant_message(*parts: Part, native: Native | None = None) -> AssistantMessage:
     return AssistantMessage(parts, native=native)
 
 
@@ -353,7 +353,7 @@ def test_error_answer_is_explained() -> None:
 @pytest.mark.parametrize("with_before", [True, False])
 def test_two_rounds_with_reasoning_go_back_verbatim_with_their_results(with_before: bool) -> None:
     first, second = whole(REASONING, WORDS, function_call(1)), whole({**REASONING, "id": "rs_2"}, function_call(2))
-    items = sent(
+    items = encode_all(
         ResponsesCodec("m"),
         UserMessage((Text("Hi"),)),
         first,
@@ -379,7 +379,7 @@ def test_items_of_servers_own_tools_go_back_too() -> None:
         "status": "completed",
         "action": {"type": "search", "query": "x"},
     }
-    assert sent(ResponsesCodec(), whole(search, WORDS)) == [search, WORDS]
+    assert encode_all(ResponsesCodec(), whole(search, WORDS)) == [search, WORDS]
 
 
 def test_reasoning_goes_back_to_no_other_model_and_to_no_other_api() -> None:
@@ -388,18 +388,20 @@ def test_reasoning_goes_back_to_no_other_model_and_to_no_other_api() -> None:
         {"type": "message", "role": "assistant", "content": "Looking."},
         {"type": "function_call", "call_id": "call_1", "name": "our_weather", "arguments": '{"city":"Paris"}'},
     ]
-    assert sent(ResponsesCodec("other"), message) == plain
+    assert encode_all(ResponsesCodec("other"), message) == plain
     foreign = msgspec.structs.replace(message, native=Native("gemini", "m", {"parts": []}))
-    assert sent(ResponsesCodec(), foreign) == plain
+    assert encode_all(ResponsesCodec(), foreign) == plain
 
 
 def test_native_that_does_not_fit_its_parts_is_not_used() -> None:
     native = Native("openai-responses", "m", [REASONING, function_call(1), function_call(2)])
-    assert [item["type"] for item in sent(ResponsesCodec(), said(CALL, native=native))] == ["function_call"]
+    assert [item["type"] for item in encode_all(ResponsesCodec(), assistant_message(CALL, native=native))] == [
+        "function_call"
+    ]
 
 
 def test_parts_that_say_nothing_are_left_out() -> None:
-    assert ResponsesCodec().encode(said(Thinking("Hm"), Text(""))) == []
+    assert ResponsesCodec().encode(assistant_message(Thinking("Hm"), Text(""))) == []
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -407,7 +409,7 @@ def test_parts_that_say_nothing_are_left_out() -> None:
 def test_result_has_the_id_of_its_call_whatever_the_model_called_it(wire_id: str, native: bool) -> None:
     message = whole(function_call(1, call_id=wire_id))
     message = message if native else msgspec.structs.replace(message, native=None)
-    call, output = sent(ResponsesCodec(), message, ResultsMessage((result(message.calls[0]),)))
+    call, output = encode_all(ResponsesCodec(), message, ResultsMessage((result(message.calls[0]),)))
     assert call["call_id"] == output["call_id"]
     assert (call["call_id"] == wire_id) == (wire_id == "call_1")
     assert 1 <= len(call["call_id"]) <= 64
@@ -415,7 +417,7 @@ def test_result_has_the_id_of_its_call_whatever_the_model_called_it(wire_id: str
 
 def test_broken_arguments_and_invented_names_go_back_in_a_form_that_the_api_takes() -> None:
     message = whole(function_call(1, '{"a', name="a b"))
-    (item,) = sent(ResponsesCodec(), message)
+    (item,) = encode_all(ResponsesCodec(), message)
     assert msgspec.json.decode(item["arguments"]) == {"not_valid_json": '{"a'}
     assert item["name"].startswith("a_b_")
 
@@ -426,7 +428,7 @@ def test_three_parallel_calls_with_an_error_and_an_image_get_three_outputs_with_
     pdf = Attachment("file", "application/pdf", b"pdf", name="a.pdf")
     unseen = Attachment("audio", "audio/wav", b"wav")
     results = ResultsMessage((result(calls[0], unseen), failed, result(calls[2], PNG, pdf)))
-    items = sent(ResponsesCodec(), said(*calls), results)
+    items = encode_all(ResponsesCodec(), assistant_message(*calls), results)
     assert [item["call_id"] for item in items] == ["call_0", "call_1", "call_2"] * 2
     assert items[0]["arguments"] == "{}"
     assert [items[3]["output"], items[4]["output"]] == ['{"status":"success","result":1}', '{"status":"error"}']
@@ -439,18 +441,18 @@ def test_three_parallel_calls_with_an_error_and_an_image_get_three_outputs_with_
 
 def test_media_goes_in_the_form_that_the_api_has_for_it_and_else_as_a_note() -> None:
     sound = Attachment("audio", "audio/wav", b"wav")
-    (item,) = sent(ResponsesCodec(), UserMessage((Text(""), Media(PNG), Media(sound))))
+    (item,) = encode_all(ResponsesCodec(), UserMessage((Text(""), Media(PNG), Media(sound))))
     note = "[audio, audio/wav, 3 bytes; it can't be shown here]"
     assert [part["type"] for part in item["content"]] == ["input_image", "input_text"]
     assert item["content"][1]["text"] == note
-    assert sent(ResponsesCodec(), said(Media(sound)))[0]["content"] == note
+    assert encode_all(ResponsesCodec(), assistant_message(Media(sound)))[0]["content"] == note
 
 
 def test_user_message_of_nothing_still_says_something() -> None:
-    assert sent(ResponsesCodec(), UserMessage(()))[0]["content"] == "(an empty message)"
+    assert encode_all(ResponsesCodec(), UserMessage(()))[0]["content"] == "(an empty message)"
 
 
 def test_lone_surrogates_do_not_stop_a_request() -> None:
-    items = ResponsesCodec().encode(said(Text("a\ud83c")))
+    items = ResponsesCodec().encode(assistant_message(Text("a\ud83c")))
     body = ResponsesCodec().request("m", "b\ud83c", items, [], stream=False, options={})
     assert msgspec.json.decode(body)["instructions"] == "b\ufffd"

@@ -43,7 +43,7 @@ def talks() -> list[Exchange]:
 
 
 def rebuilt(codec: ResponsesCodec, sent: list[Exchange]) -> list[Message]:
-    """The recorded input in our words: whatever is neither a person's nor a result was the model's, in one reply."""
+    """The recorded input as our messages. Every item that is neither a person's nor a result is part of a reply."""
     messages: list[Message] = []
     for is_reply, items in itertools.groupby(sent, key=is_of_model):
         if is_reply:
@@ -92,7 +92,7 @@ def without_file(part: Exchange) -> Exchange:
 
 
 def with_ids_of(recorded: list[Exchange], sent: list[Exchange]) -> list[Exchange]:
-    """What was sent with the recorded ids of calls in place of its own: each of them for one and the same."""
+    """Our request with the recorded ids of calls instead of ours. Each of our ids stands for one recorded id."""
     called = [[item["call_id"] for item in items if item.get("type") == "function_call"] for items in (sent, recorded)]
     ids = dict(zip(*called, strict=True))
     assert len(set(ids.values())) == len(ids) == len(called[1])
@@ -100,7 +100,7 @@ def with_ids_of(recorded: list[Exchange], sent: list[Exchange]) -> list[Exchange
     return [{**item, "call_id": ids[item["call_id"]]} if item.get("type") in has_id else item for item in sent]
 
 
-def asked(codec: ResponsesCodec, exchange: Exchange, items: list[bytes], *, stream: bool) -> Exchange:
+def build_request(codec: ResponsesCodec, exchange: Exchange, items: list[bytes], *, stream: bool) -> Exchange:
     """Our request with these items. The SDK's types take it, and know every field of it."""
     request = exchange["request"]["json"]
     body = codec.request(
@@ -121,7 +121,9 @@ def test_recorded_conversation_is_sent_again_item_by_item(exchange: Exchange, wi
     messages = rebuilt(codec, recorded)
     for last, coming in itertools.pairwise(messages):
         check_next(last, coming)
-    sent = asked(codec, exchange, encoded_all(codec, messages, with_before=with_before), stream=with_before)["input"]
+    sent = build_request(codec, exchange, encoded_all(codec, messages, with_before=with_before), stream=with_before)[
+        "input"
+    ]
     matched = sent if with_before else with_ids_of(recorded, sent)
     assert [canonical(item) for item in matched] == [canonical(item) for item in recorded]
 
@@ -131,7 +133,7 @@ def test_recorded_conversation_goes_to_another_model_without_what_is_the_first_o
     codec = ResponsesCodec("another")
     recorded = [item for item in exchange["request"]["json"]["input"] if item.get("role") != "system"]
     messages = rebuilt(codec, recorded)
-    sent = asked(codec, exchange, encoded_all(codec, messages, with_before=True), stream=True)["input"]
+    sent = build_request(codec, exchange, encoded_all(codec, messages, with_before=True), stream=True)["input"]
     shared = [
         {key: value for key, value in item.items() if key not in ("id", "namespace")}
         for item in map(canonical, recorded)
@@ -158,7 +160,7 @@ def with_true_ids(recorded: list[Exchange], heard: list[AssistantMessage]) -> li
 
 
 def with_answers(messages: list[Message], heard: list[AssistantMessage]) -> list[Message]:
-    """The conversation with the model's calls as we heard them."""
+    """The conversation with the model's calls as our decoder reads them."""
     by_calls = {tuple(call.wire_id for call in answer.calls): answer for answer in heard if answer.calls}
     told: list[Message] = []
     for message in messages:
@@ -181,7 +183,7 @@ def test_what_we_send_after_recorded_answers_is_what_the_recorder_sent(exchange:
     heard = answered_before(exchange)
     recorded = with_true_ids(exchange["request"]["json"]["input"], heard)
     messages = with_answers(rebuilt(codec, recorded), heard)
-    sent = asked(codec, exchange, encoded_all(codec, messages, with_before=True), stream=True)["input"]
+    sent = build_request(codec, exchange, encoded_all(codec, messages, with_before=True), stream=True)["input"]
     mine = [canonical(item) for item in sent if item["type"] in CALLING]
     # The recorder leaves fields out, and adds a namespace of its own.
     theirs = [

@@ -7,14 +7,14 @@ import pytest
 from handspan.core.values import Json, JsonObject
 from handspan.models.model import LoweredTool
 from handspan.models.schema.lowering import Target
-from tests.models.schema.test_lowering import lowered, reason
+from tests.models.schema.test_lowering import lower_checked, reason
 
 GEMINI: list[Target] = ["gemini", "gemini-parameters"]
 both = pytest.mark.parametrize("target", GEMINI)
 
 
 def with_one(given: Json, target: Target, required: bool = True) -> LoweredTool:
-    return lowered({"properties": {"p": given}, "required": ["p"] if required else []}, target)
+    return lower_checked({"properties": {"p": given}, "required": ["p"] if required else []}, target)
 
 
 def one(given: Json, target: Target) -> Any:
@@ -34,7 +34,7 @@ def parameter(given: Json) -> Any:
 @pytest.mark.parametrize("name", ["file-path", "$top", "größe", "", "1st", "a.b", "n" * 65])
 def test_a_name_that_gemini_can_t_take_is_left_out_or_quarantines_the_tool(target: Target, name: str) -> None:
     schema: JsonObject = {"properties": {name: {"type": "string"}, "ok": {"type": "string"}}}
-    found = lowered(schema, target)
+    found = lower_checked(schema, target)
     assert found.schema["properties"] == {"ok": {"type": "string"}}
     assert "it is left out" in found.losses[0]
     assert "takes only names that match" in reason({**schema, "required": [name]}, target)
@@ -60,7 +60,7 @@ def test_an_exclusive_bound_is_told_and_the_nearest_one_is_kept(target: Target) 
     assert found.schema["properties"] == {
         "p": {"type": "number", "minimum": 0, "description": "A share. (must be greater than 0)"}
     }
-    assert found.losses == ("parameter 'p': exclusiveMinimum 0 is only told in the description",)
+    assert found.losses == ("parameter 'p': exclusiveMinimum 0 is only stated in the description",)
     assert one({"type": "number", "exclusiveMaximum": 1, "maximum": 0.5}, target) == {
         "type": "number",
         "maximum": 0.5,
@@ -100,7 +100,7 @@ def test_what_gemini_can_t_say_is_told(target: Target, given: JsonObject, kind: 
     found = one(given, target)
     assert found["type"] == kind and "enum" not in found
     assert words in found["description"]
-    assert any("is only told in the description" in loss for loss in with_one(given, target).losses)
+    assert any("is only stated in the description" in loss for loss in with_one(given, target).losses)
 
 
 def test_rules_that_answered_requests_have_shown_are_kept_as_json_schema() -> None:
@@ -117,7 +117,7 @@ def test_rules_that_answered_requests_have_shown_are_kept_as_json_schema() -> No
         "required": ["a"],
         "additionalProperties": False,
     }
-    found = lowered(given, "gemini")
+    found = lower_checked(given, "gemini")
     assert found.schema == given
     assert found.losses == ()
 
@@ -126,12 +126,12 @@ def test_rules_that_answered_requests_have_shown_are_kept_as_json_schema() -> No
 def test_titles_and_marks_are_left_out_but_a_title_that_says_something_is_told(target: Target) -> None:
     assert one({"title": "P", "type": "string", "$comment": "x"}, target) == {"type": "string"}
     assert one({"title": "Path of the file", "type": "string"}, target)["description"] == "Path of the file"
-    assert "title" not in lowered({"title": "fetchArguments"}, target).schema
+    assert "title" not in lower_checked({"title": "fetchArguments"}, target).schema
 
 
 @both
 def test_what_is_required_is_also_described(target: Target) -> None:
-    found = lowered({"required": ["a"]}, target)
+    found = lower_checked({"required": ["a"]}, target)
     assert list(found.schema["properties"]) == ["a"]  # type: ignore[arg-type]  # an object's
     assert found.schema["required"] == ["a"]
 
@@ -165,21 +165,23 @@ TREE: JsonObject = {
 
 @both
 def test_recursion_is_written_out_three_levels_deep(target: Target) -> None:
-    found = lowered(TREE, target)
+    found = lower_checked(TREE, target)
     node: Any = found.schema["properties"]["tree"]  # type: ignore[index,call-overload]  # an object's
     for _ in range(3):
         assert node["description"] == "A node."
         node = node["properties"]["children"]["items"]
     assert node == {"type": "object", "description": "the same form again, one level deeper"}
     path = "tree.children[].children[].children[]"
-    assert found.losses == (f"parameter '{path}': it contains itself; written out 3 levels deep, further only told",)
+    assert found.losses == (
+        f"parameter '{path}': it contains itself; written out 3 levels deep, further only described",
+    )
 
 
 @both
 def test_recursion_that_grows_is_written_out_less_deep(target: Target) -> None:
     links: JsonObject = {f"l{number}": {"$ref": "#/$defs/Node"} for number in range(20)}
     schema: JsonObject = {"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "object", "properties": links}}}
-    found = lowered(schema, target)
+    found = lower_checked(schema, target)
     assert any("written out 2 levels deep" in loss for loss in found.losses)
     assert found.losses[-1] == "and 300 more"
 
@@ -190,7 +192,7 @@ def test_a_choice_that_contains_itself_ends_in_any_value(target: Target) -> None
         "properties": {"p": {"$ref": "#/$defs/Json"}},
         "$defs": {"Json": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#/$defs/Json"}}]}},
     }
-    found = lowered(schema, target)
+    found = lower_checked(schema, target)
     assert "the same form again" in str(found.schema)
     assert any("contains itself" in loss for loss in found.losses)
 
@@ -343,7 +345,7 @@ def test_any_value_is_said_as_well_as_it_goes() -> None:
 
 def test_no_parameters_are_an_empty_object() -> None:
     for target in GEMINI:
-        assert lowered({}, target).schema == {"type": "object", "properties": {}}
+        assert lower_checked({}, target).schema == {"type": "object", "properties": {}}
 
 
 def test_lengths_are_whole_numbers() -> None:

@@ -20,7 +20,7 @@ def a_spec(name: str = "t", **properties: Json) -> ToolSpec:
     return ToolSpec(name, "Does.", {"type": "object", "properties": properties, "additionalProperties": False})
 
 
-def lowered(schema: JsonObject, target: Target) -> LoweredTool:
+def lower_checked(schema: JsonObject, target: Target) -> LoweredTool:
     """The lowered tool, after a look that the API takes it and that the given schema is as it was."""
     before = copy.deepcopy(schema)
     found = lower(ToolSpec("t", "Does.", schema), target)

@@ -44,7 +44,7 @@ HARD: JsonObject = {
 """What every part of the subsets has to do with."""
 
 
-def _declared(request: Any) -> Iterator[tuple[str, Any]]:
+def _declared_schemas(request: Any) -> Iterator[tuple[str, Any]]:
     for tool in (request.get("tools") or ()) if isinstance(request, dict) else ():
         for declared in tool.get("functionDeclarations") or [tool.get("function") or tool]:
             for key in ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema"):
@@ -58,7 +58,7 @@ def recorded_specs() -> tuple[ToolSpec, ...]:
     found: dict[str, ToolSpec] = {}
     for provider in PROVIDERS:
         for exchange in itertools.chain.from_iterable(conversations(provider).values()):
-            for name, schema in _declared(exchange["request"].get("json")):
+            for name, schema in _declared_schemas(exchange["request"].get("json")):
                 text = json.dumps(schema, sort_keys=True)
                 found.setdefault(text, ToolSpec(f"{name}_{len(found)}", "Does.", schema))
     return tuple(found.values())
@@ -74,7 +74,7 @@ def all_specs() -> tuple[ToolSpec, ...]:
     return (ToolSpec("hard", "Does.", HARD), *mcp_specs(), *recorded_specs())
 
 
-def lowered(target: Target) -> tuple[LoweredTool, ...]:
+def all_lowered(target: Target) -> tuple[LoweredTool, ...]:
     return lower_all(all_specs(), target).tools
 
 
@@ -101,7 +101,7 @@ def test_most_real_schemas_can_be_strict() -> None:
 
 @every_target
 def test_a_schema_with_every_trap_is_lowered(target: Target) -> None:
-    found = lowered(target)[0]
+    found = all_lowered(target)[0]
     assert found.name == "hard"
     assert problems(found.schema, target, found.strict) == []
     assert found.losses
@@ -113,11 +113,11 @@ def test_a_schema_with_every_trap_is_lowered(target: Target) -> None:
 @pytest.mark.filterwarnings("ignore")  # theirs are not ours
 def test_google_s_types_take_every_declaration() -> None:
     types = pytest.importorskip("google.genai.types")
-    for tool in lowered("gemini-parameters"):
+    for tool in all_lowered("gemini-parameters"):
         read = types.FunctionDeclaration(name=tool.name, description="Does.", parameters=tool.schema)
         sent = read.model_dump(by_alias=True, exclude_none=True, mode="json")["parameters"]
         assert _folded_types(sent) == _folded_types(tool.schema)
-    for tool in lowered("gemini"):
+    for tool in all_lowered("gemini"):
         types.FunctionDeclaration(name=tool.name, description="Does.", parameters_json_schema=tool.schema)
         types.JSONSchema.model_validate(_without_tuples(tool.schema))
 
@@ -143,7 +143,7 @@ def _folded_types(value: Any) -> Any:
 @pytest.mark.filterwarnings("ignore")  # theirs are not ours
 def test_openai_s_own_strict_form_of_a_strict_schema_is_itself() -> None:
     module = pytest.importorskip("openai.lib._pydantic")
-    strict = [tool for tool in lowered("openai-strict") if tool.strict]
+    strict = [tool for tool in all_lowered("openai-strict") if tool.strict]
     for tool in strict:
         theirs = copy.deepcopy(tool.schema)
         assert module._ensure_strict_json_schema(theirs, path=(), root=theirs) == tool.schema
@@ -154,7 +154,7 @@ def test_openai_s_own_strict_form_of_a_strict_schema_is_itself() -> None:
 def test_anthropic_s_types_take_every_tool() -> None:
     anthropic, pydantic = pytest.importorskip("anthropic.types"), pytest.importorskip("pydantic")
     adapter = pydantic.TypeAdapter(anthropic.ToolParam)
-    for tool in lowered("anthropic"):
+    for tool in all_lowered("anthropic"):
         adapter.validate_python({"name": tool.name, "description": "Does.", "input_schema": tool.schema})
 
 
@@ -162,6 +162,6 @@ def test_anthropic_s_types_take_every_tool() -> None:
 def test_openai_s_types_take_every_tool() -> None:
     chat, pydantic = pytest.importorskip("openai.types.chat"), pytest.importorskip("pydantic")
     adapter = pydantic.TypeAdapter(chat.ChatCompletionFunctionToolParam)
-    for tool in (*lowered("openai"), *lowered("openai-strict")):
+    for tool in (*all_lowered("openai"), *all_lowered("openai-strict")):
         function = {"name": tool.name, "description": "Does.", "parameters": tool.schema, "strict": tool.strict}
         adapter.validate_python({"type": "function", "function": function})

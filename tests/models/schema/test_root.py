@@ -5,7 +5,7 @@ import pytest
 from handspan.core.values import Json, JsonObject
 from handspan.models.model import LoweredTool
 from handspan.models.schema.lowering import Target
-from tests.models.schema.test_lowering import TARGETS, every_target, lowered, reason
+from tests.models.schema.test_lowering import TARGETS, every_target, lower_checked, reason
 
 CLOSED: JsonObject = {"additionalProperties": False}
 
@@ -39,7 +39,7 @@ def test_forms_at_the_top_become_one_object_and_the_description_tells_them_apart
         "description": "What to do.",
         keyword: [an_action("read", path={"type": "string"}), an_action("wait", seconds={"type": "integer"})],
     }
-    found = lowered(schema, target)
+    found = lower_checked(schema, target)
     assert list(properties(found)) == ["action", "path", "seconds"]
     action = properties(found)["action"]
     assert isinstance(action, dict) and action["enum"] == ["read", "wait"]
@@ -60,10 +60,10 @@ def test_a_choice_of_what_is_required_is_only_told(target: Target) -> None:
         "anyOf": [{"required": ["id"]}, {"required": ["name"], "not": {"required": ["id"]}}],
         **CLOSED,
     }
-    found = lowered(schema, target)
+    found = lower_checked(schema, target)
     assert list(properties(found)) == ["id", "name"]
     assert description(found).startswith("at least one of: with 'id' / {")
-    assert any("only told in the description" in loss for loss in found.losses)
+    assert any("only stated in the description" in loss for loss in found.losses)
 
 
 @every_target
@@ -76,7 +76,7 @@ def test_parts_at_the_top_are_merged(target: Target) -> None:
         "$defs": {"base": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}},
         **CLOSED,
     }
-    found = lowered(schema, target)
+    found = lower_checked(schema, target)
     assert list(properties(found)) == ["a", "b"]
     assert found.schema["required"] == ["a", "b"]
 
@@ -87,8 +87,8 @@ def test_a_reference_at_the_top_is_followed_even_to_itself(target: Target) -> No
         "$ref": "#/$defs/Args",
         "$defs": {"Args": {"type": "object", "properties": {"a": {"type": "string"}}, **CLOSED}},
     }
-    assert list(properties(lowered(schema, target))) == ["a"]
-    assert properties(lowered({"$ref": "#", "properties": {"a": {"type": "string"}}}, target))["a"]
+    assert list(properties(lower_checked(schema, target))) == ["a"]
+    assert properties(lower_checked({"$ref": "#", "properties": {"a": {"type": "string"}}}, target))["a"]
 
 
 @every_target
@@ -103,9 +103,9 @@ def test_a_reference_at_the_top_is_followed_even_to_itself(target: Target) -> No
 )
 def test_other_rules_at_the_top_are_told(target: Target, rule: JsonObject, words: str) -> None:
     schema: JsonObject = {"type": "object", "properties": {"a": {"type": "string"}}, **CLOSED, **rule}
-    found = lowered(schema, target)
+    found = lower_checked(schema, target)
     assert words in description(found)
-    assert any("is only told in the description" in loss for loss in found.losses)
+    assert any("is only stated in the description" in loss for loss in found.losses)
 
 
 @every_target
@@ -118,7 +118,7 @@ def test_a_choice_inside_a_choice_puts_its_forms_beside_the_others(target: Targe
             {"type": "null"},
         ]
     }
-    found = lowered(schema, target)
+    found = lower_checked(schema, target)
     assert list(properties(found)) == ["k", "action"]
     assert '3 forms: k / A: k action="a" / B: k action="b"' in description(found)
     assert found.schema["required"] == (["k", "action"] if found.strict else ["k"])
@@ -133,7 +133,7 @@ def test_a_parameter_that_the_forms_describe_differently_may_be_each_of_them(tar
             {"properties": {"v": True}},
         ]
     }
-    found = lowered(schema, "gemini" if target == "openai-strict" else target)
+    found = lower_checked(schema, "gemini" if target == "openai-strict" else target)
     assert "anyOf" in str(properties(found)["v"])
     assert "anyOf" in str(properties(found)["w"])
     assert "null" in str(properties(found)["u"]).replace("nullable", "null")

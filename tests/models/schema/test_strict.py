@@ -6,12 +6,12 @@ import pytest
 
 from handspan.core.values import Json, JsonObject
 from handspan.models.model import LoweredTool
-from tests.models.schema.test_lowering import lowered
+from tests.models.schema.test_lowering import lower_checked
 
 
 def strict(*, required: tuple[str, ...] = (), **properties: Json) -> LoweredTool:
     schema: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
-    found = lowered({**schema, "required": list(required)}, "openai-strict")
+    found = lower_checked({**schema, "required": list(required)}, "openai-strict")
     assert found.strict, found.losses
     return found
 
@@ -46,9 +46,9 @@ def losses(given: JsonObject) -> tuple[str, ...]:
 )
 def test_a_tool_that_strict_mode_would_cripple_is_sent_without_it(parameter: JsonObject, why: str) -> None:
     schema: JsonObject = {"type": "object", "properties": {"p": parameter}, "additionalProperties": False}
-    found = lowered(schema, "openai-strict")
+    found = lower_checked(schema, "openai-strict")
     assert found.strict is False
-    assert found.schema == lowered(schema, "openai").schema
+    assert found.schema == lower_checked(schema, "openai").schema
     assert found.losses[0].startswith("strict mode is off for this tool: ")
     assert why in found.losses[0]
 
@@ -59,7 +59,7 @@ def test_a_recursion_with_rules_beside_its_reference_is_sent_without_strict() ->
         "properties": {"p": again},
         "$defs": {"n": {"type": "object", "properties": {"next": again}, "additionalProperties": False}},
     }
-    found = lowered(schema, "openai-strict")
+    found = lower_checked(schema, "openai-strict")
     assert found.strict is False
     assert "parameter 'p.next' contains itself" in found.losses[0]
 
@@ -88,13 +88,13 @@ def nested(levels: int) -> JsonObject:
     ],
 )
 def test_a_schema_beyond_the_limits_of_strict_mode_is_sent_without_it(schema: JsonObject, why: str) -> None:
-    found = lowered(schema, "openai-strict")
+    found = lower_checked(schema, "openai-strict")
     assert found.strict is False
     assert why in found.losses[0]
 
 
 def test_a_schema_within_the_limits_is_strict() -> None:
-    assert lowered(nested(10), "openai-strict").strict is True
+    assert lower_checked(nested(10), "openai-strict").strict is True
 
 
 # What it says
@@ -128,11 +128,11 @@ def test_every_name_is_required_and_an_optional_one_can_be_null() -> None:
         "required": ["a", "b", "c", "d", "e", "f"],
         "additionalProperties": False,
     }
-    assert found.losses == ("parameter 'b': default 3 is only told in the description",)
+    assert found.losses == ("parameter 'b': default 3 is only stated in the description",)
 
 
 def test_no_parameters_are_an_empty_closed_object() -> None:
-    assert lowered({}, "openai-strict").schema == {
+    assert lower_checked({}, "openai-strict").schema == {
         "type": "object",
         "properties": {},
         "required": [],
@@ -141,7 +141,7 @@ def test_no_parameters_are_an_empty_closed_object() -> None:
 
 
 def test_an_open_object_is_closed_and_that_is_said() -> None:
-    found = lowered({"properties": {"a": {"type": "string"}}}, "openai-strict")
+    found = lower_checked({"properties": {"a": {"type": "string"}}}, "openai-strict")
     assert found.strict
     assert found.losses == ("the arguments: only the names that are listed can be sent",)
 
@@ -165,7 +165,7 @@ def test_references_are_kept_and_nothing_stands_beside_one() -> None:
             }
         },
     }
-    found = lowered(schema, "openai-strict")
+    found = lower_checked(schema, "openai-strict")
     assert found.strict and found.losses == ()
     assert found.schema["properties"] == {
         "tree": {"anyOf": [{"$ref": "#/$defs/Node"}], "description": "The tree."},
@@ -182,7 +182,7 @@ def test_a_reference_with_rules_beside_it_is_written_out() -> None:
         "additionalProperties": False,
         "$defs": {"word": {"type": "string", "description": "A word."}},
     }
-    assert lowered(schema, "openai-strict").schema["properties"] == {
+    assert lower_checked(schema, "openai-strict").schema["properties"] == {
         "a": {"type": "string", "pattern": "^x", "description": "A word."}
     }
 
@@ -209,7 +209,7 @@ def test_what_strict_mode_can_t_say_is_told_in_the_description(given: JsonObject
     keyword = [key for key in given if key not in ("type", "items", "allOf")] or ["pattern"]
     text = one(given)["description"]
     assert isinstance(text, str) and words in text
-    assert any(f"parameter 'p': {keyword[0]} " in loss and "only told" in loss for loss in losses(given))
+    assert any(f"parameter 'p': {keyword[0]} " in loss and "only stated" in loss for loss in losses(given))
 
 
 @pytest.mark.parametrize(

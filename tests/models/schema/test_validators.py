@@ -140,13 +140,13 @@ def moving(place: int, to: int) -> Callable[[Api], Change]:
     return lambda api: lambda body: body[LISTS[api]].insert(to, body[LISTS[api]].pop(place))
 
 
-def checked(api: Api, body: Body, issued: Issued | None = None) -> None:
+def check(api: Api, body: Body, issued: Issued | None = None) -> None:
     VALIDATORS[api](body, issued or Issued())
 
 
 @pytest.mark.parametrize("api", GOOD)
 def test_a_good_request_passes(api: Api) -> None:
-    checked(api, GOOD[api], Issued({"sealed"}, {"fc_1": "rs_1", "fc_2": "rs_1"}))
+    check(api, GOOD[api], Issued({"sealed"}, {"fc_1": "rs_1", "fc_2": "rs_1"}))
 
 
 PICTURE = {"type": "input_image", "image_url": "data:image/bmp;base64,AA"}
@@ -318,7 +318,7 @@ def test_what_the_api_would_refuse_is_refused(api: Api, change: Change, reason: 
     body = copy.deepcopy(GOOD[api])
     change(body)
     with pytest.raises(Refused, match=reason):
-        checked(api, body, Issued({"sealed"}, {"fc_1": "rs_1", "fc_2": "rs_1"}))
+        check(api, body, Issued({"sealed"}, {"fc_1": "rs_1", "fc_2": "rs_1"}))
 
 
 @pytest.mark.parametrize(
@@ -335,10 +335,10 @@ def test_what_the_api_would_refuse_is_refused(api: Api, change: Change, reason: 
 def test_strict_mode_takes_less(schema: Body) -> None:
     body = copy.deepcopy(GOOD["openai-responses"])
     body["tools"][0] |= {"strict": True, "parameters": STRICT}
-    checked("openai-responses", body)
+    check("openai-responses", body)
     body["tools"][0]["parameters"] = schema
     with pytest.raises(Refused):
-        checked("openai-responses", body)
+        check("openai-responses", body)
 
 
 @pytest.mark.parametrize(
@@ -356,10 +356,10 @@ def test_geminis_subset_takes_less(part: Body) -> None:
     body = copy.deepcopy(GOOD["gemini"])
     declaration: Body = {"name": "weather", "parameters": copy.deepcopy(SCHEMA)}
     body["tools"][0]["functionDeclarations"] = [declaration]
-    checked("gemini", body)
+    check("gemini", body)
     declaration["parameters"]["properties"]["city"] = part
     with pytest.raises(Refused):
-        checked("gemini", body)
+        check("gemini", body)
 
 
 def test_gemini_3_wants_the_first_call_signed() -> None:

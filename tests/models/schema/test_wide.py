@@ -6,7 +6,7 @@ from handspan.core.values import Json, JsonObject
 from handspan.models.schema.lowering import Target
 from handspan.models.schema.references import References
 from handspan.models.schema.report import UnsupportedSchema
-from tests.models.schema.test_lowering import lowered, reason
+from tests.models.schema.test_lowering import lower_checked, reason
 
 WIDE: list[Target] = ["openai", "anthropic"]
 both = pytest.mark.parametrize("target", WIDE)
@@ -31,7 +31,7 @@ RICH: JsonObject = {
 
 @both
 def test_what_the_api_takes_is_not_touched(target: Target) -> None:
-    found = lowered(RICH, target)
+    found = lower_checked(RICH, target)
     assert found.schema == RICH
     assert found.losses == ()
     assert found.strict is False
@@ -41,7 +41,7 @@ def test_what_the_api_takes_is_not_touched(target: Target) -> None:
 def test_an_empty_schema_becomes_an_object_without_parameters(target: Target) -> None:
     empties: list[JsonObject] = [{}, {"type": "object"}, {"type": ["object", "null"]}]
     for empty in empties:
-        assert lowered(empty, target).schema == {"type": "object", "properties": {}}
+        assert lower_checked(empty, target).schema == {"type": "object", "properties": {}}
 
 
 @both
@@ -53,7 +53,7 @@ def test_what_is_not_for_models_is_left_out(target: Target) -> None:
         "x-own": 1,
         "properties": {"a": {"type": "string", "$comment": "internal", "x-own": 1, "readOnly": True}},
     }
-    assert lowered(schema, target).schema == {"type": "object", "properties": {"a": {"type": "string"}}}
+    assert lower_checked(schema, target).schema == {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
 @both
@@ -67,7 +67,7 @@ def test_older_drafts_are_said_in_the_words_of_the_newest(target: Target) -> Non
         "definitions": {"b": {"type": "string"}},
         "dependencies": {"a": ["b"], "b": {"required": ["a"]}},
     }
-    assert lowered(schema, target).schema == {
+    assert lower_checked(schema, target).schema == {
         "type": "object",
         "properties": {
             "a": {"type": "array", "prefixItems": [{"type": "string"}], "items": False},
@@ -88,7 +88,7 @@ def test_exclusive_bounds_of_draft_04_are_numbers_now(target: Target) -> None:
             "b": {"type": "number", "maximum": 9, "exclusiveMaximum": False},
         },
     }
-    assert lowered(schema, target).schema["properties"] == {
+    assert lower_checked(schema, target).schema["properties"] == {
         "a": {"type": "number", "exclusiveMinimum": 0},
         "b": {"type": "number", "maximum": 9},
     }
@@ -103,7 +103,7 @@ def test_recursion_is_kept(target: Target) -> None:
             "Unused": {"type": "string"},
         },
     }
-    found = lowered(schema, target)
+    found = lower_checked(schema, target)
     assert found.losses == ()
     assert found.schema["$defs"] == {"Node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}}
     assert found.schema["properties"] == {"tree": {"$ref": "#/$defs/Node"}, "again": {"$ref": "#"}}
@@ -134,7 +134,7 @@ def test_references_of_every_kind_still_lead_somewhere(target: Target) -> None:
             "dynamic": {"$dynamicAnchor": "dynamic", "type": "array", "items": {}},
         },
     }
-    found = lowered(schema, target).schema
+    found = lower_checked(schema, target).schema
     properties, definitions = found["properties"], found["$defs"]
     assert isinstance(properties, dict) and isinstance(definitions, dict)
     kinds: dict[str, Json] = {}
@@ -150,7 +150,7 @@ def test_references_of_every_kind_still_lead_somewhere(target: Target) -> None:
 
 @both
 def test_a_parameter_that_no_value_fits_is_left_out_and_true_is_an_empty_schema(target: Target) -> None:
-    found = lowered({"properties": {"a": False, "b": True}}, target)
+    found = lower_checked({"properties": {"a": False, "b": True}}, target)
     assert found.schema["properties"] == {"b": {}}
     assert found.losses == ("parameter 'a': it is left out: no value fits it",)
     assert "no value fits it" in reason({"properties": {"a": False}, "required": ["a"]}, target)
@@ -158,20 +158,20 @@ def test_a_parameter_that_no_value_fits_is_left_out_and_true_is_an_empty_schema(
 
 def test_openai_gets_items_for_every_array() -> None:
     schema: JsonObject = {"properties": {"a": {"type": "array"}, "b": {"type": ["array", "null"]}}}
-    assert lowered(schema, "openai").schema["properties"] == {
+    assert lower_checked(schema, "openai").schema["properties"] == {
         "a": {"type": "array", "items": {}},
         "b": {"type": ["array", "null"], "items": {}},
     }
-    assert lowered(schema, "anthropic").schema["properties"] == schema["properties"]
+    assert lower_checked(schema, "anthropic").schema["properties"] == schema["properties"]
 
 
 def test_names_that_anthropic_refuses_are_left_out_or_quarantine_the_tool() -> None:
     schema: JsonObject = {"properties": {"$top": {"type": "integer"}, "file.path-1": {"type": "string"}}}
-    found = lowered(schema, "anthropic")
+    found = lower_checked(schema, "anthropic")
     assert found.schema["properties"] == {"file.path-1": {"type": "string"}}
     assert "parameter '$top': it is left out" in found.losses[0]
     assert "parameter '$top'" in reason({**schema, "required": ["$top"]}, "anthropic")
-    assert lowered({**schema, "required": ["$top"]}, "openai").losses == ()
+    assert lower_checked({**schema, "required": ["$top"]}, "openai").losses == ()
 
 
 def test_a_recursive_reference_of_2019_leads_to_its_anchor() -> None:
@@ -180,7 +180,7 @@ def test_a_recursive_reference_of_2019_leads_to_its_anchor() -> None:
         "$recursiveAnchor": True,
         "properties": {"again": {"$recursiveRef": "#"}, "pair": {"type": "array", "items": [{"type": "string"}]}},
     }
-    assert lowered(schema, "anthropic").schema["properties"] == {
+    assert lower_checked(schema, "anthropic").schema["properties"] == {
         "again": {"$ref": "#"},
         "pair": {"type": "array", "prefixItems": [{"type": "string"}]},
     }
@@ -213,6 +213,6 @@ def test_definitions_get_names_that_differ() -> None:
         },
         "$defs": {name: {"type": "string", "title": name} for name in names},
     }
-    definitions = lowered(schema, "openai").schema["$defs"]
+    definitions = lower_checked(schema, "openai").schema["$defs"]
     assert isinstance(definitions, dict)
     assert [definition["title"] for definition in definitions.values() if isinstance(definition, dict)] == names

@@ -1,7 +1,7 @@
 """What each of the four APIs would refuse, as a check of a request's body (SPEC M4).
 
 Each function raises `Refused` with the sense of what the real API answers with status 400. The rules are those of the
-vendors' documentation and of observed answers; where an API is lenient in a way that nobody should rely on, it is
+vendors' documentation and of observed answers; where an API is lenient in a way that no client should rely on, it is
 strict here. `Issued` is what the server has handed out itself: signatures and ids that may only come back unchanged.
 """
 

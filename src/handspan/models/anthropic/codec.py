@@ -89,10 +89,6 @@ class AnthropicCodec:
             del head["thinking"]
         return encode_json(head)[:-1] + b',"messages":' + _conversation(items, marks) + b"}"
 
-    def base(self, url: str) -> str:
-        """Return the base URL as `path` expects it: without the version, which people often paste too."""
-        return url.rstrip("/").removesuffix("/v1")
-
     def path(self, model: str, *, stream: bool) -> str:
         """Return the path, which is the same for every model. The base URL ends before `/v1`."""
         return "/v1/messages"

@@ -1,4 +1,4 @@
-"""The tool calls of one chat answer, put together from pieces, whatever the server leaves out."""
+"""Joins the tool calls of one chat answer from their pieces. Servers differ in the fields that they leave out."""
 
 from msgspec import Struct
 
@@ -10,14 +10,14 @@ from handspan.models.model import CallDelta
 
 
 class _OpenCall(Struct):
-    """A call while it arrives."""
+    """A call that is still arriving."""
 
     index: int | None
     wire_id: str = ""
     name: str = ""
     pieces: list[str] = []  # msgspec makes a new list for each
     extras: JsonObject = {}
-    """Fields that we do not know; some servers want them back (signatures of thoughts)."""
+    """Unknown fields, such as signatures of thoughts; some servers require them back."""
 
     @property
     def arguments(self) -> str:
@@ -25,7 +25,7 @@ class _OpenCall(Struct):
 
 
 class CallAssembler:
-    """Collects calls from `tool_calls` entries; the order of beginning is the order of the calls."""
+    """Collects calls from `tool_calls` entries, in the order in which they begin."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names
@@ -34,15 +34,15 @@ class CallAssembler:
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def take(self, entry: JsonObject) -> CallDelta | None:
-        """Add this piece; what it tells whoever watches."""
+    def add(self, entry: JsonObject) -> CallDelta | None:
+        """Add this piece of a call. Returns the event for it, or None when it holds nothing new."""
         function = json_object(entry.get("function"))
         name, arguments = json_text(function.get("name")), arguments_text(function.get("arguments"))
-        call, begins = self._find(entry, name, arguments)
+        call, is_new = self._find(entry, name, arguments)
         if call is None:
             return None
-        begins_name = name if not call.name else ""
-        if not begins and call.name and name and not call.pieces and name != call.name:
+        new_name = name if not call.name else ""
+        if not is_new and call.name and name and not call.pieces and name != call.name:
             call.name += name  # a name in pieces
         call.name = call.name or name
         call.wire_id = call.wire_id or json_text(entry.get("id"))
@@ -50,13 +50,13 @@ class CallAssembler:
             call.pieces.append(arguments)
         known = ("index", "id", "type", "function")
         call.extras.update({key: value for key, value in entry.items() if key not in known and value is not None})
-        if not begins_name and not arguments:
+        if not new_name and not arguments:
             return None
-        shown = self._names.get(begins_name, begins_name)
-        return CallDelta(self._calls.index(call), shown, mend_text(arguments))
+        own_name = self._names.get(new_name, new_name)
+        return CallDelta(self._calls.index(call), own_name, mend_text(arguments))
 
     def parts(self, *, cut: bool) -> list[CallPart]:
-        """The calls. Where the answer was cut off, only those that are whole."""
+        """Return the calls; only the complete ones when the answer was `cut`."""
         self._calls = [call for call in self._calls if call.name or call.pieces]
         if cut:
             self._calls = [call for call in self._calls if is_json_object(call.arguments)]
@@ -69,7 +69,7 @@ class CallAssembler:
         return parts
 
     def verbatim(self) -> list[Json]:
-        """The calls as the server wrote them, for sending back; valid after `parts`."""
+        """Return the calls as the server sent them, to send them back. Call it after `parts`."""
         return [
             {
                 "id": call.wire_id,
@@ -82,33 +82,33 @@ class CallAssembler:
 
     @property
     def has_extras(self) -> bool:
-        """Whether a call has a field that a `CallPart` can't keep."""
+        """Return whether a call has a field that a `CallPart` can't keep."""
         return any(call.extras for call in self._calls)
 
     def _find(self, entry: JsonObject, name: str, arguments: str) -> tuple[_OpenCall | None, bool]:
-        """The call that this piece belongs to, and whether it begins with it. None for one that repeats what came."""
+        """Return the call of this piece, and whether the piece begins it. The call is None for a repeated piece."""
         index, wire_id = entry.get("index"), json_text(entry.get("id"))
         number = index if type(index) is int else None
-        call = self._called(number, wire_id, name)
-        if call is None or self._is_another(call, wire_id, name):
+        call = self._find_open(number, wire_id, name)
+        if call is None or self._begins_new_call(call, wire_id, name):
             self._calls.append(_OpenCall(number))
             return self._calls[-1], True
         is_repeat = name == call.name and arguments != "" and call.arguments == arguments and name != ""
         return (None if is_repeat else call), False
 
-    def _called(self, index: int | None, wire_id: str, name: str) -> _OpenCall | None:
+    def _find_open(self, index: int | None, wire_id: str, name: str) -> _OpenCall | None:
         newest_first = self._calls[::-1]
-        if index is not None:  # the same number twice: the newer one (see `_is_another`)
+        if index is not None:  # of two calls with one number, the newer one (see `_begins_new_call`)
             return next((call for call in newest_first if call.index == index), None)
         if wire_id:
             return next((call for call in newest_first if call.wire_id == wire_id), None)
         return None if name else next(iter(newest_first), None)
 
     @staticmethod
-    def _is_another(call: _OpenCall, wire_id: str, name: str) -> bool:
-        """Whether a piece that has a known number begins a call all the same: some servers number all of them 0."""
+    def _begins_new_call(call: _OpenCall, wire_id: str, name: str) -> bool:
+        """Return whether a piece with a known number begins another call: some servers number every call 0."""
         if not name or not call.name:
             return False
-        if wire_id and call.wire_id:  # some give every piece a new id, but only the first one a name
+        if wire_id and call.wire_id:  # some servers give every piece a new id, but only the first piece has a name
             return wire_id != call.wire_id
         return is_json_object(call.arguments)

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, and the many servers that speak it too (SPEC M1, M2)."""
+"""The codec of OpenAI Chat Completions, for OpenAI and the many servers that speak it (SPEC M1, M2)."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ from handspan.models.json_values import (
     json_text,
     make_wire_id,
     wire_arguments,
-    wire_id_of,
+    wire_ids,
     wire_name,
 )
 from handspan.models.model import Decoder, LoweredTool, ModelError
@@ -45,14 +45,14 @@ from handspan.models.openai.media import (
     is_readable,
 )
 
-_BETWEEN: Final = "I have the results."
-_NOTHING: Final = "(an empty message)"
+_FILLER_ANSWER: Final = "I have the results."
+_EMPTY_MESSAGE: Final = "(an empty message)"
 
 
 class ChatCodec:
-    """The chat format. `server` is what is known of the one that is spoken to (`chat_servers.server_at`).
+    """The chat format. `server` says what is special about the server (`servers.server_at`).
 
-    With a `model`, reasoning goes back only to that model: another one may refuse a field that it does not know.
+    With a `model`, reasoning goes back only to that model: another one may refuse an unknown field.
     """
 
     api: Api = "openai-chat"
@@ -63,21 +63,20 @@ class ChatCodec:
         self._id_pattern = re.compile(server.id_pattern)
 
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
-        """The message as chat messages.
+        """Return the message as chat messages.
 
-        Results alone do not know the model's ids of the calls. Who gives with every message the one `before` it has
-        these ids sent back as they came; else all ids are made from ours, and match just as well.
+        Results do not hold the model's ids of their calls: they are taken from `before`. When `before` is unset, all
+        ids are made from ours, and match too.
         """
         match message:
             case UserMessage(parts=parts):
                 items = [{"role": "user", "content": _user_content(parts)}]
-                return self._encoded(self._after_results(items) if type(before) is ResultsMessage else items)
+                return self._encode_items(self._after_results(items) if type(before) is ResultsMessage else items)
             case AssistantMessage():
-                ids = self._ids(message.calls, before)
-                return self._encoded(self._native(message, ids) or self._from_parts(message, ids))
+                ids = {} if before is UNSET else wire_ids(message, self._id_pattern)
+                return self._encode_items(self._native(message, ids) or self._items_from_parts(message, ids))
             case ResultsMessage(results=results):
-                calls = before.calls if type(before) is AssistantMessage else ()
-                return self._encoded(self._results(results, self._ids(calls, before)))
+                return self._encode_items(self._results(results, wire_ids(before, self._id_pattern)))
 
     def request(
         self,
@@ -89,7 +88,7 @@ class ChatCodec:
         stream: bool,
         options: JsonObject,
     ) -> bytes:
-        """The body. An option that is null is left out, also where we would send it ourselves."""
+        """Return the body. An option that is null is left out, even one that we would send ourselves."""
         system = [encode_json({"role": "system", "content": instructions})] if instructions else []
         body: dict[str, object] = {"stream": stream}
         if stream and not self._server.sends_usage_unasked:
@@ -101,41 +100,37 @@ class ChatCodec:
         return encode_json(body)
 
     def path(self, model: str, *, stream: bool) -> str:
-        """Where requests go, below the base URL."""
+        """Return the path below the base URL."""
         return "/chat/completions"
 
     def headers(self, key: str) -> dict[str, str]:
-        """The header with the key; none for a server that wants no key. The version stands in the base URL (/v1)."""
+        """Return the header with the key; none when there is no key. The version stands in the base URL (/v1)."""
         return {"authorization": f"Bearer {key}"} if key else {}
 
     def decoder(self, names: dict[str, str], model: str) -> Decoder:
-        """A reader for one streamed answer."""
+        """Return a reader for one streamed answer."""
         return ChatDecoder(names, model, self._server)
 
     def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
-        """A whole answer; `ModelError` when it makes no sense, or is an error after all."""
+        """Return the message of a whole answer. Raises `ModelError` when it makes no sense or holds an error."""
         reader = ChatDecoder(names, model, self._server)
         reader.take(body)
         return reader.finish_whole()
 
     def fault(self, status: int, body: bytes) -> ModelError:
-        """What an error answer means."""
+        """Return the error that an error answer means."""
         return fault_of_answer(status, body)
 
-    def _encoded(self, items: Iterable[JsonObject]) -> list[bytes]:
+    def _encode_items(self, items: Iterable[JsonObject]) -> list[bytes]:
         return [encode_json(item) for item in items]
 
-    def _ids(self, calls: Sequence[CallPart], before: Message | UnsetType | None) -> dict[str, str]:
-        """The ids on the wire by ours."""
-        return {} if before is UNSET else {call.id: wire_id_of(call, self._id_pattern) for call in calls}
-
     def _after_results(self, items: list[JsonObject]) -> list[JsonObject]:
-        """User messages that come straight after tool messages, as this server takes them."""
-        between: JsonObject = {"role": "assistant", "content": _BETWEEN}
-        return [between, *items] if self._server.answers_before_user else items
+        """Return user messages that follow tool messages; some servers need an assistant message between them."""
+        filler: JsonObject = {"role": "assistant", "content": _FILLER_ANSWER}
+        return [filler, *items] if self._server.answers_before_user else items
 
     def _native(self, message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
-        """The message as this model sent it; nothing where it came from elsewhere. Only ids that do not fit change."""
+        """Return the message as this model sent it, with valid ids; nothing when another model or API sent it."""
         native = message.native
         if native is None or native.api != self.api or (self._model and native.model != self._model):
             return []
@@ -144,34 +139,34 @@ class ChatCodec:
         if not entries or len(entries) != len(message.calls):
             return []
         calls: list[Json] = [
-            {**entry, **_call(call, ids, entry)} for call, entry in zip(message.calls, entries, strict=True)
+            {**entry, **_call_fields(call, ids, entry)} for call, entry in zip(message.calls, entries, strict=True)
         ]
-        return [self._with_reasoning({**content, "tool_calls": calls})]
+        return [self._add_reasoning_field({**content, "tool_calls": calls})]
 
-    def _from_parts(self, message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
-        """The message out of what every API has. Thinking is not sent: it would be taken for words."""
+    def _items_from_parts(self, message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
+        """Return the message made from its parts. Thinking is left out: the server would take it for text."""
         texts = (
             attachment_text(part.attachment) if type(part) is Media else part.text if type(part) is Text else ""
             for part in message.parts
         )
         item: JsonObject = {"role": "assistant", "content": "\n\n".join(filter(None, texts)) or None}
         if message.calls:
-            calls: list[Json] = [{"type": "function", **_call(call, ids)} for call in message.calls]
-            return [self._with_reasoning({**item, "tool_calls": calls})]
-        return [item] if item["content"] else []  # a message of nothing is refused, so it is left out
+            calls: list[Json] = [{"type": "function", **_call_fields(call, ids)} for call in message.calls]
+            return [self._add_reasoning_field({**item, "tool_calls": calls})]
+        return [item] if item["content"] else []  # servers refuse an empty message
 
-    def _with_reasoning(self, item: JsonObject) -> JsonObject:
+    def _add_reasoning_field(self, item: JsonObject) -> JsonObject:
         field = self._server.reasoning_field
         return item if not field or field in item else {**item, field: ""}
 
     def _results(self, results: Sequence[CallResult], ids: dict[str, str]) -> list[JsonObject]:
-        """One tool message for each call; what only a user may show follows in one user message."""
+        """Return one tool message for each call. Media follow in a user message, since a tool message holds text."""
         items: list[JsonObject] = []
         shown: list[Json] = []
         for result in results:
             call_id = ids.get(result.call_id) or make_wire_id(result.call_id)
             items.append({"role": "tool", "tool_call_id": call_id, "content": result.envelope})
-            for attachment in filter(_can_be_shown, result.attachments):
+            for attachment in filter(_adds_content, result.attachments):
                 shown.append(
                     _text(f"This {attachment.kind} is from the result of {wire_name(result.name)} (call {call_id}):")
                 )
@@ -179,8 +174,8 @@ class ChatCodec:
         return items + (self._after_results([{"role": "user", "content": shown}]) if shown else [])
 
 
-def _call(call: CallPart, ids: dict[str, str], entry: JsonObject | None = None) -> JsonObject:
-    """The fields of a call that are the same in every message, over what its server wrote."""
+def _call_fields(call: CallPart, ids: dict[str, str], entry: JsonObject | None = None) -> JsonObject:
+    """Return the id and the function of a call; `entry` is the call as its server sent it."""
     function = json_object((entry or {}).get("function"))
     name = json_text(function.get("name")) or call.name
     return {
@@ -197,7 +192,7 @@ def _tool(tool: LoweredTool) -> JsonObject:
 
 
 def _user_content(parts: Sequence[Text | Media]) -> Json:
-    """A string where there is only text: every server takes that."""
+    """Return the content of a user message. Text alone is a string, which every server takes."""
     content: list[JsonObject] = []
     for part in parts:
         if type(part) is Media:
@@ -205,7 +200,7 @@ def _user_content(parts: Sequence[Text | Media]) -> Json:
         elif part.text:
             content.append(_text(part.text))
     if all(item["type"] == "text" for item in content):
-        return "\n\n".join(json_text(item["text"]) for item in content) or _NOTHING
+        return "\n\n".join(json_text(item["text"]) for item in content) or _EMPTY_MESSAGE
     return [*content]
 
 
@@ -219,8 +214,8 @@ def _media(item: Attachment) -> JsonObject:
     return _text(attachment_text(item))
 
 
-def _can_be_shown(item: Attachment) -> bool:
-    """Whether a model sees more of it than the result's own text already says."""
+def _adds_content(item: Attachment) -> bool:
+    """Return whether the attachment shows a model more than the result's own text."""
     return is_image(item) or is_pdf(item) or is_readable(item) or audio_format(item) is not None
 
 

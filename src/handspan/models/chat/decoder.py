@@ -1,4 +1,4 @@
-"""Reads an answer of the chat format: streamed or whole, from OpenAI or from a server that is nearly like it."""
+"""Reads answers of the chat format, streamed or whole, from OpenAI and from similar servers."""
 
 import base64
 import binascii
@@ -42,24 +42,25 @@ _STOPS: Final[dict[str, StopReason]] = {
     "model_length": "length",
     "content_filter": "refusal",
 }
-_BROKEN_OFF: Final = frozenset({"error", "insufficient_system_resource"})
+_ABORTED: Final = frozenset({"error", "insufficient_system_resource"})
 
 
 class ChatDecoder:
-    """Reads one answer, piece by piece."""
+    """Reads one answer, chunk by chunk."""
 
     def __init__(self, names: dict[str, str], model: str, server: ChatServer = ANY_SERVER) -> None:
         self._names = names
         self._model = model
         self._calls = CallAssembler(names)
-        self._gate = TextCallFilter(names) if server.prints_calls and names else None
-        self._said: list[tuple[_Kind, list[str]]] = []
+        self._filter = TextCallFilter(names) if server.prints_calls and names else None
+        self._runs: list[tuple[_Kind, list[str]]] = []
+        """The pieces of text and thinking in the order of the answer; neighbours of one kind are one run."""
         self._joiners: dict[_Kind, SurrogateJoiner] = {"text": SurrogateJoiner(), "thinking": SurrogateJoiner()}
         self._images: list[Media] = []
-        self._fields: dict[str, list[str]] = {}
-        """Reasoning as the server names it, to be sent back."""
-        self._details: list[Json] = []
-        self._has_blocks = False
+        self._reasoning: dict[str, list[str]] = {}
+        """The pieces of the reasoning by the server's field, to send them back."""
+        self._reasoning_details: list[Json] = []
+        self._has_thinking_blocks = False
         self._refused = False
         self._usage: Usage | None = None
         self._finish: str | None = None
@@ -67,19 +68,19 @@ class ChatDecoder:
         self._done = False
 
     def feed(self, event: str, data: str) -> Sequence[ModelEvent]:
-        """What this event says; `ModelError` for an error."""
+        """Return what this event says. Raises `ModelError` for an error."""
         if self._done or not data.strip():
             return []
         if data.strip() == "[DONE]":
             self._done = True
-            return self._let_go()
+            return self._release_held()
         chunk = read_object(data)
         if event == "error":
             raise fault_in_stream(chunk)
         return self.take(chunk)
 
     def take(self, chunk: JsonObject) -> list[ModelEvent]:
-        """What this object says: a piece of a stream, or a whole answer."""
+        """Return what this object says: a chunk of a stream, or a whole answer."""
         if chunk.get("error") or chunk.get("object") == "error":
             raise fault_in_stream(chunk)
         self._usage = _usage(chunk) or self._usage
@@ -92,17 +93,17 @@ class ChatDecoder:
         events = self._take_delta(json_object(choice.get("delta")) or json_object(choice.get("message")))
         if isinstance(reason := choice.get("finish_reason"), str) and reason:
             self._finish = reason
-            events += self._let_go()
+            events += self._release_held()
         return events
 
     def finish(self) -> AssistantMessage:
-        """The whole answer; `ModelError` ("cut") when its end never came."""
+        """Return the whole answer. Raises `ModelError` ("cut") when its end never came."""
         if not self._has_choice or (self._finish is None and not self._done):
             raise ModelError("cut", "The model's answer was cut off before its end. Nothing of it was used: try again.")
         return self._message()
 
     def finish_whole(self) -> AssistantMessage:
-        """The answer that came in one piece."""
+        """Return the answer that came whole."""
         if not self._has_choice:
             raise unreadable_error("it has no 'choices'")
         return self._message()
@@ -113,52 +114,52 @@ class ChatDecoder:
         self._take_content(delta.get("content"), events)
         if refusal := json_text(delta.get("refusal")):
             self._refused = True
-            self._say("text", refusal, events)
+            self._add_words("text", refusal, events)
         for image in json_objects(delta.get("images")):  # OpenRouter
             self._take_image(json_text(json_object(image.get("image_url")).get("url")))
         entries = json_objects(delta.get("tool_calls"))
         if not entries and isinstance(call := delta.get("function_call"), dict):  # the format of 2023
             entries = [{"index": 0, "function": call}]
-        events += [told for entry in entries if (told := self._calls.take(entry))]
+        events += [delta_event for entry in entries if (delta_event := self._calls.add(entry))]
         return events
 
     def _take_reasoning(self, delta: JsonObject, events: list[ModelEvent]) -> None:
         given = {field: text for field in _REASONING_FIELDS if isinstance(text := delta.get(field), str)}
         for field, text in given.items():
-            self._fields.setdefault(field, []).append(text)
-        if text := next(filter(None, given.values()), ""):  # vLLM says the same thing in both
-            self._say("thinking", text, events)
+            self._reasoning.setdefault(field, []).append(text)
+        if text := next(filter(None, given.values()), ""):  # vLLM sends the same text in both
+            self._add_words("thinking", text, events)
         for detail in json_objects(delta.get("reasoning_details")):
-            _add_detail(self._details, detail)
+            _add_detail(self._reasoning_details, detail)
 
     def _take_content(self, content: Json, events: list[ModelEvent]) -> None:
         if isinstance(content, str):
-            self._say("text", content, events)
+            self._add_words("text", content, events)
         for block in json_objects(content):
             if block.get("type") == "thinking":  # Mistral
-                self._has_blocks = True
+                self._has_thinking_blocks = True
                 inner = block.get("thinking")
                 texts = (
                     [inner] if isinstance(inner, str) else [json_text(item.get("text")) for item in json_objects(inner)]
                 )
-                self._say("thinking", "".join(texts), events)
+                self._add_words("thinking", "".join(texts), events)
             elif block.get("type") == "image_url":
                 self._take_image(json_text(json_object(block.get("image_url")).get("url")))
             else:
-                self._say("text", json_text(block.get("text")), events)
+                self._add_words("text", json_text(block.get("text")), events)
 
-    def _say(self, kind: _Kind, text: str, events: list[ModelEvent]) -> None:
+    def _add_words(self, kind: _Kind, text: str, events: list[ModelEvent]) -> None:
         if text := self._joiners[kind].feed(text):
-            self._note(kind, text)
+            self._append_words(kind, text)
             if kind == "thinking":
                 events.append(ThinkingDelta(text))
-            elif shown := self._gate.feed(text) if self._gate else text:
-                events.append(TextDelta(shown))
+            elif visible := self._filter.feed(text) if self._filter else text:
+                events.append(TextDelta(visible))
 
-    def _note(self, kind: _Kind, text: str) -> None:
-        if not self._said or self._said[-1][0] != kind:
-            self._said.append((kind, []))
-        self._said[-1][1].append(text)
+    def _append_words(self, kind: _Kind, text: str) -> None:
+        if not self._runs or self._runs[-1][0] != kind:
+            self._runs.append((kind, []))
+        self._runs[-1][1].append(text)
 
     def _take_image(self, url: str) -> None:
         head, comma, data = url.partition(",")
@@ -169,14 +170,14 @@ class ChatDecoder:
             except binascii.Error:
                 raise unreadable_error("it holds an image that is not base64") from None
 
-    def _let_go(self) -> list[ModelEvent]:
-        """What was held back as a possible call and is none."""
-        shown = self._gate.close(takes_calls=not self._calls) if self._gate else ""
-        return [TextDelta(shown)] if shown else []
+    def _release_held(self) -> list[ModelEvent]:
+        """Return the text that was held back as a possible call and is none."""
+        visible = self._filter.close(takes_calls=not self._calls) if self._filter else ""
+        return [TextDelta(visible)] if visible else []
 
     def _message(self) -> AssistantMessage:
         reason = self._finish or ""
-        if reason in _BROKEN_OFF:
+        if reason in _ABORTED:
             raise ModelError(
                 "overloaded", f"The model's server broke off its answer ({reason!r}). Try again a little later."
             )
@@ -184,36 +185,36 @@ class ChatDecoder:
         calls = self._calls.parts(cut=stop in ("length", "refusal"))
         for kind, joiner in self._joiners.items():
             if lost := joiner.close():
-                self._note(kind, lost)
-        said = [(kind, "".join(pieces)) for kind, pieces in self._said]
-        native = self._native(said) if calls else None
-        if not self._calls and self._gate:
-            said, calls = self._split(said)
-        parts: list[Part] = [Text(text) if kind == "text" else Thinking(text) for kind, text in said if text]
+                self._append_words(kind, lost)
+        runs = [(kind, "".join(pieces)) for kind, pieces in self._runs]
+        native = self._native(runs) if calls else None
+        if not self._calls and self._filter:
+            runs, calls = self._take_text_calls(runs)
+        parts: list[Part] = [Text(text) if kind == "text" else Thinking(text) for kind, text in runs if text]
         if stop in ("end", "other") and calls:
             stop = "calls"
         elif stop == "end" and self._refused:
             stop = "refusal"
         return AssistantMessage((*parts, *self._images, *calls), stop, self._model, self._usage, native)
 
-    def _split(self, said: list[tuple[_Kind, str]]) -> tuple[list[tuple[_Kind, str]], list[CallPart]]:
-        """The words without the calls that were printed among them, and these calls."""
-        text, found = split_calls("".join(text for kind, text in said if kind == "text"), self._names)
+    def _take_text_calls(self, runs: list[tuple[_Kind, str]]) -> tuple[list[tuple[_Kind, str]], list[CallPart]]:
+        """Return the text without the calls that the model printed in it, and these calls."""
+        text, found = split_calls("".join(text for kind, text in runs if kind == "text"), self._names)
         if not found:
-            return said, []
+            return runs, []
         calls = [CallPart(new_call_id(), self._names[name], arguments) for name, arguments in found]
-        return [*((kind, text) for kind, text in said if kind == "thinking"), ("text", text)], calls
+        return [*((kind, text) for kind, text in runs if kind == "thinking"), ("text", text)], calls
 
-    def _native(self, said: list[tuple[_Kind, str]]) -> Native | None:
-        """The message as it came, where it has something that its parts can't keep and its server wants back."""
-        fields: JsonObject = {field: mend_text("".join(pieces)) for field, pieces in self._fields.items()}
-        if self._details:
-            fields["reasoning_details"] = self._details
-        if not fields and not self._has_blocks and not self._calls.has_extras:
+    def _native(self, runs: list[tuple[_Kind, str]]) -> Native | None:
+        """Return the message as it came, if it has fields that its server wants back and its parts can't keep."""
+        fields: JsonObject = {field: mend_text("".join(pieces)) for field, pieces in self._reasoning.items()}
+        if self._reasoning_details:
+            fields["reasoning_details"] = self._reasoning_details
+        if not fields and not self._has_thinking_blocks and not self._calls.has_extras:
             return None
-        content: Json = "".join(text for kind, text in said if kind == "text") or None
-        if self._has_blocks:
-            content = [_block(kind, text) for kind, text in said]
+        content: Json = "".join(text for kind, text in runs if kind == "text") or None
+        if self._has_thinking_blocks:
+            content = [_block(kind, text) for kind, text in runs]
         message: JsonObject = {"role": "assistant", "content": content, **fields, "tool_calls": self._calls.verbatim()}
         return Native("openai-chat", self._model, message)
 
@@ -224,7 +225,7 @@ def _block(kind: _Kind, text: str) -> JsonObject:
 
 
 def _add_detail(details: list[Json], detail: JsonObject) -> None:
-    """Add a piece of OpenRouter's reasoning: text joins the item of the same number, the rest is kept as it is."""
+    """Add a piece of OpenRouter's reasoning. Text is appended to the last item if type and number are the same."""
     last = details[-1] if details else None
     same = ("type", "index")
     if (
@@ -242,7 +243,7 @@ def _add_detail(details: list[Json], detail: JsonObject) -> None:
 
 
 def _usage(chunk: JsonObject) -> Usage | None:
-    """The tokens that this piece counts; Groq used to put them elsewhere."""
+    """Return the token counts of this chunk; Groq puts them into a field of its own."""
     usage = json_object(chunk.get("usage")) or json_object(json_object(chunk.get("x_groq")).get("usage"))
     if not usage:
         return None

@@ -1,4 +1,4 @@
-"""Where servers that speak OpenAI's chat format differ from OpenAI, and from each other."""
+"""How servers that speak OpenAI's chat format differ from OpenAI."""
 
 import re
 from typing import Final
@@ -8,18 +8,18 @@ from msgspec import Struct
 
 
 class ChatServer(Struct, frozen=True):
-    """What one server wants otherwise. As it stands here: any server that we know nothing about."""
+    """What is special about one server. The defaults are for an unknown server."""
 
     prints_calls: bool = True
-    """A model behind it may print a tool call as text, since nobody has read it for us."""
+    """A model behind it may print tool calls as text, and the server does not turn them into calls."""
     sends_usage_unasked: bool = False
-    """It refuses `stream_options` and counts tokens anyway."""
+    """It refuses `stream_options`, and sends the token counts without it."""
     answers_before_user: bool = False
-    """It refuses a user message straight after tool messages: an assistant's has to stand between."""
+    """It refuses a user message directly after tool messages: an assistant message has to stand between."""
     id_pattern: str = r"[!-~]{1,40}"
-    """The ids of calls that it takes: 40 characters is OpenAI's limit, nine letters and digits are Mistral's."""
+    """The ids of calls that it takes. OpenAI's limit is 40 characters; Mistral wants nine letters and digits."""
     reasoning_field: str = ""
-    """It wants this field in every assistant message with calls, even an empty one."""
+    """It requires this field in every assistant message with calls, even if it is empty."""
 
 
 ANY_SERVER: Final = ChatServer()
@@ -35,6 +35,6 @@ _BY_HOST: Final = (
 
 
 def server_at(base_url: str) -> ChatServer:
-    """What is known of the server at this URL."""
+    """Return what is known about the server at this URL."""
     host = urlsplit(base_url).hostname or ""
     return next((server for pattern, server in _BY_HOST if pattern.fullmatch(host)), ANY_SERVER)

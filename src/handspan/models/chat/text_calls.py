@@ -1,10 +1,10 @@
-"""Tool calls that a model printed as text, because its server did not read them for us.
+"""Finds tool calls that a model printed as text, because its server does not turn them into calls.
 
-Three forms, and a whole answer of bare JSON:
+There are three forms, and an answer that is nothing but JSON:
     <tool_call>{"name": …, "arguments": {…}}</tool_call>      Qwen, Hermes and their kin
     ```json {"name": …, "arguments": {…}} ```                 where nothing but calls comes after it
     [TOOL_CALLS][{"name": …}]  or  [TOOL_CALLS]name{…}        Mistral
-Only a call of a tool that was offered counts; everything else stays text.
+Only calls of offered tools count. Everything else stays text.
 """
 
 import json
@@ -35,8 +35,8 @@ _MISTRAL_CALL: Final = re.compile(
 _KEYS: Final = frozenset({"name", "arguments", "parameters", "id", "type"})
 
 
-class _Block(Struct, frozen=True):
-    """A stretch of text that is one or more calls."""
+class _CallBlock(Struct, frozen=True):
+    """A range of the text that holds one or more calls."""
 
     start: int
     end: int
@@ -45,17 +45,17 @@ class _Block(Struct, frozen=True):
 
 
 def split_calls(text: str, names: Collection[str]) -> tuple[str, list[TextCall]]:
-    """The text without the calls that stand in it, and these calls."""
+    """Return the text without the calls in it, and these calls."""
     words, calls = _cut_out_calls(text, names)
     return (words.strip() if calls else words), calls
 
 
 def _cut_out_calls(text: str, names: Collection[str]) -> tuple[str, list[TextCall]]:
-    """The same with the spaces around the calls."""
+    """Return the same as `split_calls`, with the spaces around the calls."""
     bare = _calls_in_json(text, names)
     if bare:
         return "", bare
-    blocks = list(_accepted(text, list(_blocks(text, names))))
+    blocks = list(_accepted_blocks(text, list(_blocks(text, names))))
     kept, at = [], 0
     for block in blocks:
         kept.append(text[at : block.start])
@@ -64,19 +64,19 @@ def _cut_out_calls(text: str, names: Collection[str]) -> tuple[str, list[TextCal
     return "".join([*kept, text[at:]]), calls
 
 
-def _blocks(text: str, names: Collection[str]) -> Iterator[_Block]:
+def _blocks(text: str, names: Collection[str]) -> Iterator[_CallBlock]:
     for found in _BLOCK.finditer(text):
         if found["mistral"] is not None:
             calls = _mistral_calls(found["mistral"], names)
         else:
             calls = _calls_in_json(found["tagged"] or found["fenced"] or "", names)
         if calls:
-            yield _Block(found.start(), found.end(), tuple(calls), found["fenced"] is not None)
+            yield _CallBlock(found.start(), found.end(), tuple(calls), found["fenced"] is not None)
 
 
-def _accepted(text: str, blocks: list[_Block]) -> list[_Block]:
-    """The blocks that count: JSON in a fence that text follows is an example, not a call."""
-    accepted: list[_Block] = []
+def _accepted_blocks(text: str, blocks: list[_CallBlock]) -> list[_CallBlock]:
+    """Return the blocks that count. A fenced block with text after it is an example, not a call."""
+    accepted: list[_CallBlock] = []
     rest = text
     for block in reversed(blocks):
         is_example = block.is_fence and rest[block.end :].strip() != ""
@@ -87,7 +87,7 @@ def _accepted(text: str, blocks: list[_Block]) -> list[_Block]:
 
 
 def _calls_in_json(text: str, names: Collection[str]) -> list[TextCall]:
-    """The calls that this JSON text is; none unless all of it is calls of offered tools."""
+    """Return the calls in this JSON text; none unless all of it is calls of offered tools."""
     text = text.strip()
     value = read_json(text) if text[:1] in ("{", "[") else None
     items = value if isinstance(value, list) else [value]
@@ -123,56 +123,56 @@ def _mistral_calls(text: str, names: Collection[str]) -> list[TextCall]:
 
 
 class TextCallFilter:
-    """Lets streamed text through, but holds back what may turn out to be a call, so that nobody sees its JSON."""
+    """Passes streamed text on, but holds back text that may become a call, so that a person never sees its JSON."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
         self._held = ""
-        self._awaited: str | None = None
-        """The closing mark that decides about what is held."""
-        self._begun = False
+        self._closing: str | None = None
+        """The closing mark that ends the block in the held text."""
+        self._has_shown = False
 
     def feed(self, text: str) -> str:
-        """The text that can be shown by now."""
+        """Return the text that can be shown now."""
         self._held += text
-        if self._awaited is not None and self._awaited not in self._held[-len(text) - len(self._awaited) :]:
-            return ""  # still inside: no need to look at all of it again
-        shown = []
-        while free := self._free():
-            shown.append(self._held[:free])
-            self._held = self._held[free:]
-            self._begun = True
-        return "".join(shown)
+        if self._closing is not None and self._closing not in self._held[-len(text) - len(self._closing) :]:
+            return ""  # still inside the block: no need to search all of it again
+        visible = []
+        while size := self._safe_length():
+            visible.append(self._held[:size])
+            self._held = self._held[size:]
+            self._has_shown = True
+        return "".join(visible)
 
     def close(self, *, takes_calls: bool) -> str:
-        """The text that was held back; without the calls in it, where they count."""
+        """Return the text that was held back; with `takes_calls`, without the calls in it."""
         held, self._held = self._held, ""
         words, calls = _cut_out_calls(held, self._names) if takes_calls else (held, [])
         if not calls:
             return words
-        return words.rstrip() if self._begun else words.strip()  # the space behind what was shown belongs to it
+        return words.rstrip() if self._has_shown else words.strip()  # the space after the visible text belongs to it
 
-    def _free(self) -> int:
-        """How many characters of what is held are certainly no part of a call."""
-        self._awaited = None
-        if not self._begun and self._may_be_all_calls():
+    def _safe_length(self) -> int:
+        """Return how many characters at the start of the held text are certainly no part of a call."""
+        self._closing = None
+        if not self._has_shown and self._may_be_bare_calls():
             return 0
         opening = _OPENING.search(self._held)
         if opening is None:
-            return len(self._held) - _length_of_half_marker(self._held)
-        return opening.start() or self._free_of_block(opening[0])
+            return len(self._held) - _half_marker_length(self._held)
+        return opening.start() or self._safe_length_of_block(opening[0])
 
-    def _may_be_all_calls(self) -> bool:
-        """Whether what is held, the beginning of the answer, may be JSON that is nothing but calls."""
+    def _may_be_bare_calls(self) -> bool:
+        """Return whether the held text, the start of the answer, may become JSON that is nothing but calls."""
         start = self._held.lstrip()
         return start[:1] in ("", "{") or (start[0] == "[" and start[1:].lstrip()[:1] in ("", "{"))
 
-    def _free_of_block(self, marker: str) -> int:
-        """The same where what is held begins with a block."""
+    def _safe_length_of_block(self, marker: str) -> int:
+        """Return the same as `_safe_length` for held text that begins with a block."""
         closing = _CLOSINGS.get(marker)
         end = self._held.find(closing, len(marker)) if closing else -1
         if closing is None or end < 0:
-            self._awaited = closing
+            self._closing = closing
             return 0
         end += len(closing)
         if not list(_blocks(self._held[:end], self._names)):
@@ -184,8 +184,8 @@ class TextCallFilter:
         return end if is_example else 0
 
 
-def _length_of_half_marker(text: str) -> int:
-    """How much of the text's end may be the beginning of a marker."""
+def _half_marker_length(text: str) -> int:
+    """Return how many characters at the end of the text may begin a marker."""
     longest = max(map(len, _MARKERS)) - 1
     return next(
         (size for size in range(min(longest, len(text)), 0, -1) if any(m.startswith(text[-size:]) for m in _MARKERS)), 0

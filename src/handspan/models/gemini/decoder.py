@@ -1,7 +1,7 @@
-"""What Gemini answers, whole or in pieces, as one of our messages.
+"""Reads answers of Gemini, streamed or whole.
 
-Arguments of a call come whole, so a piece of the stream holds whole parts; only words are spread over pieces. The parts
-are kept as they came, for signatures must go back in their place (SPEC M2).
+A piece of the stream holds whole parts: only text is spread over pieces, the arguments of a call come whole. The parts
+are kept as they came, because signatures must go back at the same place (SPEC M2).
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ _REFUSALS: Final = (
     "IMAGE_RECITATION",
 )
 _STOPS: Final[dict[str, StopReason]] = {"STOP": "end", "MAX_TOKENS": "length", **dict.fromkeys(_REFUSALS, "refusal")}
-_WORDS: Final = frozenset(("text", "thought"))
+_TEXT_FIELDS: Final = frozenset(("text", "thought"))
 
 
-class _Call(Struct, rename="camel"):
+class _GeminiCall(Struct, rename="camel"):
     name: str = ""
     args: Json = None
     id: str | None = None
@@ -50,26 +50,26 @@ class _Call(Struct, rename="camel"):
     will_continue: bool | None = None
 
 
-class _Blob(Struct, rename="camel"):
+class _GeminiBlob(Struct, rename="camel"):
     mime_type: str = ""
     data: bytes = b""
 
 
-class _Part(Struct, rename="camel"):
-    """What we understand of a part; others (code, searches of Google's own) only go back as they came."""
+class _GeminiPart(Struct, rename="camel"):
+    """The fields of a part that we read. Other parts (code, Google's own searches) only go back as they came."""
 
     text: str = ""
     thought: bool = False
-    function_call: _Call | None = None
-    inline_data: _Blob | None = None
+    function_call: _GeminiCall | None = None
+    inline_data: _GeminiBlob | None = None
 
 
-class _Content(Struct):
+class _GeminiContent(Struct):
     parts: list[JsonObject] | None = None
 
 
 class _Candidate(Struct, rename="camel"):
-    content: _Content | None = None
+    content: _GeminiContent | None = None
     finish_reason: str | None = None
     finish_message: str | None = None
     index: int | None = None
@@ -79,7 +79,7 @@ class _Feedback(Struct, rename="camel"):
     block_reason: str | None = None
 
 
-class _Usage(Struct, rename="camel"):
+class _GeminiUsage(Struct, rename="camel"):
     prompt_token_count: int | None = None
     tool_use_prompt_token_count: int | None = None
     cached_content_token_count: int | None = None
@@ -87,27 +87,27 @@ class _Usage(Struct, rename="camel"):
     thoughts_token_count: int | None = None
 
 
-class _Answer(Struct, rename="camel"):
+class _GeminiAnswer(Struct, rename="camel"):
     candidates: list[_Candidate] | None = None
     prompt_feedback: _Feedback | None = None
-    usage_metadata: _Usage | None = None
+    usage_metadata: _GeminiUsage | None = None
     error: Json = None
 
 
 def decode_answer(body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
-    """The message in an answer that was not streamed."""
+    """Return the message of an answer that was not streamed. Raises `ModelError` when it makes no sense."""
     decoder = GeminiDecoder(names, model)
     try:
-        answer = msgspec.convert(body, _Answer)
+        answer = msgspec.convert(body, _GeminiAnswer)
     except msgspec.ValidationError as error:
         raise _unreadable(str(error)) from None
     decoder.take(answer)
-    return decoder.whole()
+    return decoder.finish_whole()
 
 
 @final
 class GeminiDecoder:
-    """Reads one streamed answer; `names` leads from names on the wire back to ours."""
+    """Reads one streamed answer. `names` leads from names on the wire back to ours."""
 
     def __init__(self, names: dict[str, str], model: str) -> None:
         self._names = names
@@ -115,38 +115,38 @@ class GeminiDecoder:
         self._raw: list[JsonObject] = []
         self._parts: list[Part] = []
         self._calls = 0
-        self._answers = False
+        self._has_candidate = False
         self._blocked = ""
         self._finish = ""
         self._finish_message = ""
         self._usage: Usage | None = None
 
     def feed(self, event: str, data: str) -> Sequence[ModelEvent]:
-        """What this piece of the stream says."""
-        if data.strip() in ("", "[DONE]"):  # a compatible server's way to end
+        """Return what this piece of the stream says. Raises `ModelError` for an error."""
+        if data.strip() in ("", "[DONE]"):  # how compatible servers end a stream
             return ()
         try:
-            answer = msgspec.json.decode(data, type=_Answer)
+            answer = msgspec.json.decode(data, type=_GeminiAnswer)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise _unreadable(str(error)) from None
         return self.take(answer)
 
     def finish(self) -> AssistantMessage:
-        """The whole answer; `ModelError` ("cut") when no reason for its end ever came."""
+        """Return the whole answer. Raises `ModelError` ("cut") when no finish reason ever came."""
         if not self._finish and not self._blocked:
             raise ModelError("cut", "The answer of Gemini broke off before its end. Nothing of it was run; ask again.")
         return self._message()
 
-    def whole(self) -> AssistantMessage:
-        """The message of an answer that came in one piece, which can't have been cut."""
-        if not self._answers and not self._blocked:
+    def finish_whole(self) -> AssistantMessage:
+        """Return the message of an answer that came whole, which can't have been cut."""
+        if not self._has_candidate and not self._blocked:
             raise _unreadable("it has no candidates")
         return self._message()
 
-    def take(self, answer: _Answer) -> list[ModelEvent]:
-        """Add what this piece says; `ModelError` when it says that something went wrong."""
+    def take(self, answer: _GeminiAnswer) -> list[ModelEvent]:
+        """Add this piece, and return its events. Raises `ModelError` for an error."""
         if answer.error is not None:
-            raise _reported(answer.error)
+            raise _fault_in_stream(answer.error)
         if answer.usage_metadata is not None:  # each one counts the whole answer so far
             self._usage = _usage(answer.usage_metadata)
         if answer.prompt_feedback is not None:
@@ -154,7 +154,7 @@ class GeminiDecoder:
         events: list[ModelEvent] = []
         for candidate in answer.candidates or ():
             if not candidate.index:  # we never ask for more than the first
-                self._answers = True
+                self._has_candidate = True
                 events += self._take_candidate(candidate)
         return events
 
@@ -162,33 +162,39 @@ class GeminiDecoder:
         self._finish = candidate.finish_reason or self._finish
         self._finish_message = candidate.finish_message or self._finish_message
         parts = (candidate.content.parts if candidate.content else None) or ()
-        return [event for at, raw in enumerate(parts) for event in self._take_part(raw, first=at == 0)]
+        return [event for index, raw in enumerate(parts) for event in self._take_part(raw, is_first=index == 0)]
 
-    def _take_part(self, raw: JsonObject, *, first: bool) -> list[ModelEvent]:
+    def _take_part(self, raw: JsonObject, *, is_first: bool) -> list[ModelEvent]:
         try:
-            part = msgspec.convert(raw, _Part)
+            part = msgspec.convert(raw, _GeminiPart)
         except msgspec.ValidationError as error:
             raise _unreadable(f"a part of it is wrong: {error}") from None
-        if raw.keys() <= _WORDS and not part.text:
-            return []  # says nothing, and some servers refuse to have it back
-        self._keep_raw(raw, continues=first)
+        if raw.keys() <= _TEXT_FIELDS and not part.text:
+            return []  # an empty part: some servers refuse to get it back
+        self._add_raw(raw, may_continue=is_first)
         if part.function_call is not None:
             return self._take_call(part.function_call)
         if part.inline_data is not None:
             self._parts.append(Media(_attachment(part.inline_data)))
         elif part.text:
-            return [self._take_words(part)]
+            return [self._take_text(part)]
         return []
 
-    def _keep_raw(self, raw: JsonObject, *, continues: bool) -> None:
-        """Keep the part as it came. Only words that a piece's border cut are joined again, and never signed ones."""
+    def _add_raw(self, raw: JsonObject, *, may_continue: bool) -> None:
+        """Add the part as it came. Text that was split between two pieces is joined, unless it is signed."""
         last = self._raw[-1] if self._raw else None
-        if continues and last and _are_words(last) and _are_words(raw) and last.get("thought") == raw.get("thought"):
+        if (
+            may_continue
+            and last
+            and _is_text_only(last)
+            and _is_text_only(raw)
+            and last.get("thought") == raw.get("thought")
+        ):
             self._raw[-1] = {**last, "text": f"{last['text']}{raw['text']}"}
         else:
             self._raw.append(raw)
 
-    def _take_words(self, part: _Part) -> TextDelta | ThinkingDelta:
+    def _take_text(self, part: _GeminiPart) -> TextDelta | ThinkingDelta:
         kind = Thinking if part.thought else Text
         last = self._parts[-1] if self._parts else None
         if type(last) is kind:
@@ -197,7 +203,7 @@ class GeminiDecoder:
             self._parts.append(kind(part.text))
         return ThinkingDelta(part.text) if part.thought else TextDelta(part.text)
 
-    def _take_call(self, call: _Call) -> list[ModelEvent]:
+    def _take_call(self, call: _GeminiCall) -> list[ModelEvent]:
         if call.partial_args is not None or call.will_continue:
             raise _unreadable("it streams arguments in fragments; leave out 'streamFunctionCallArguments'")
         if not call.name:
@@ -209,51 +215,51 @@ class GeminiDecoder:
         return [CallDelta(self._calls - 1, name, arguments)]
 
     def _message(self) -> AssistantMessage:
-        stop = _STOPS.get(self._finish or "STOP", "other") if self._answers else "refusal"
+        stop = _STOPS.get(self._finish or "STOP", "other") if self._has_candidate else "refusal"
         if stop == "length":
             self._drop_cut_call()
         if stop == "other" and not self._parts:
             raise _unreadable(f"it ended with {self._finish}, without a word. {self._finish_message}".rstrip())
         native = Native("gemini", self._model, {"role": "model", "parts": [*self._raw]}) if self._raw else None
-        if self._calls and stop in ("end", "other"):  # the finish reason never tells of calls
+        if self._calls and stop in ("end", "other"):  # Gemini has no finish reason for calls
             stop = "calls"
         return AssistantMessage(tuple(self._parts), stop, self._model, self._usage, native)
 
     def _drop_cut_call(self) -> None:
-        """Forget a call at the very end of what the token limit cut: nobody knows whether it is whole."""
+        """Remove a call at the end of an answer that the token limit cut: the call may be incomplete."""
         if self._raw and "functionCall" in self._raw[-1]:
             self._raw.pop()
             self._parts.pop()
             self._calls -= 1
 
 
-def _are_words(raw: JsonObject) -> bool:
-    return "text" in raw and raw.keys() <= _WORDS
+def _is_text_only(raw: JsonObject) -> bool:
+    return "text" in raw and raw.keys() <= _TEXT_FIELDS
 
 
-def _attachment(blob: _Blob) -> Attachment:
-    first = blob.mime_type.partition("/")[0]
-    kind: AttachmentKind = "image" if first == "image" else "audio" if first == "audio" else "file"
+def _attachment(blob: _GeminiBlob) -> Attachment:
+    is_first = blob.mime_type.partition("/")[0]
+    kind: AttachmentKind = "image" if is_first == "image" else "audio" if is_first == "audio" else "file"
     return Attachment(kind, blob.mime_type, blob.data)
 
 
-def _usage(counted: _Usage) -> Usage:
+def _usage(counts: _GeminiUsage) -> Usage:
     return Usage(
-        _sum(counted.prompt_token_count, counted.tool_use_prompt_token_count),
-        _sum(counted.candidates_token_count, counted.thoughts_token_count),
-        counted.cached_content_token_count,
-        counted.thoughts_token_count,
+        _add_counts(counts.prompt_token_count, counts.tool_use_prompt_token_count),
+        _add_counts(counts.candidates_token_count, counts.thoughts_token_count),
+        counts.cached_content_token_count,
+        counts.thoughts_token_count,
     )
 
 
-def _sum(*counts: int | None) -> int | None:
-    """What is known of it; None when nothing is (SPEC M6)."""
+def _add_counts(*counts: int | None) -> int | None:
+    """Return the sum of the known counts; None when none is known (SPEC M6)."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
-def _reported(error: Json) -> ModelError:
-    """What went wrong in mid-answer, in the words for an error answer."""
+def _fault_in_stream(error: Json) -> ModelError:
+    """Return the error for an error object inside an answer."""
     code = error.get("code") if isinstance(error, dict) else None
     return fault_of_answer(code if isinstance(code, int) else 500, msgspec.json.encode({"error": error}))
 

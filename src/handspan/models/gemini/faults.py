@@ -1,4 +1,4 @@
-"""What an error answer of Gemini means, in words for a person. The words never hold a key."""
+"""Explains errors of Gemini in words for a person. The words never hold a key (SPEC S5)."""
 
 import re
 from typing import Final
@@ -14,7 +14,7 @@ _MEANINGS: Final[dict[ModelFault, str]] = {
     "unknown_model": "Gemini does not know this model. Check its name in the settings, and the base URL.",
     "overloaded": "Gemini can't answer just now. Try again{later}.",
     "too_long": "The conversation is longer than this model takes. Begin a new one or send less.",
-    "rejected": "Gemini refuses the request.",
+    "rejected": "Gemini refuses the request. Check the model and its options in the settings.",
 }
 _RETRY: Final = re.compile(r'"retryDelay\\?"\s*:\s*\\?"(\d+(?:\.\d+)?)s|retry in (\d+(?:\.\d+)?)\s?s')
 _TOO_LONG: Final = re.compile(
@@ -22,59 +22,59 @@ _TOO_LONG: Final = re.compile(
 )
 _BAD_KEY: Final = re.compile(r"API_KEY_(INVALID|EXPIRED)|API key (not valid|expired|not found)", re.I)
 _USED_UP: Final = re.compile(r"PerDay|per day|limit: 0\b|credits are depleted", re.I)
-_UNPAID: Final = re.compile(r"plan and billing", re.I)
+_BILLING: Final = re.compile(r"plan and billing", re.I)
 _SECRET: Final = re.compile(r"AIza[\w-]{10,}|AQ\.[\w-]{10,}|sk-[\w-]{10,}|ya29\.[\w.-]+|(?<=key=)[^\s&'\"]+", re.I)
-_MOST_QUOTED: Final = 300
+_MAX_QUOTED: Final = 300
 
 
 def fault_of_answer(status: int, body: bytes) -> ModelError:
-    """The error that this answer means."""
-    raw = body.decode(errors="replace")
-    kind = _kind(status, raw)
+    """Return the error for an answer with this status and body."""
+    body_text = body.decode(errors="replace")
+    kind = _fault_kind(status, body_text)
     seconds = retry_after(body)
     meaning = _MEANINGS[kind].format(later="" if seconds is None else f" in {seconds:g} seconds")
-    words = _words(raw)
-    quoted = f" It says: {words!r}." if words else ""
-    return ModelError(kind, f"{meaning}{quoted} (HTTP {status})", status=status)
+    quoted = _quote(body_text)
+    details = f" It says: {quoted!r}." if quoted else ""
+    return ModelError(kind, f"{meaning}{details} (HTTP {status})", status=status)
 
 
 def retry_after(body: bytes) -> float | None:
-    """The seconds that the answer asks to wait."""
+    """Return the seconds that the answer asks to wait; None when it does not ask."""
     found = _RETRY.search(body.decode(errors="replace"))
     return float(found[1] or found[2]) if found else None
 
 
-def _kind(status: int, raw: str) -> ModelFault:
-    if status in (401, 403) or _BAD_KEY.search(raw):
+def _fault_kind(status: int, body_text: str) -> ModelFault:
+    if status in (401, 403) or _BAD_KEY.search(body_text):
         return "auth"
-    if status == 402 or (status == 429 and _is_used_up(raw)):
+    if status == 402 or (status == 429 and _is_used_up(body_text)):
         return "quota"
     if status == 404:
         return "unknown_model"
-    if status == 413 or (400 <= status < 500 and _TOO_LONG.search(raw)):
+    if status == 413 or (400 <= status < 500 and _TOO_LONG.search(body_text)):
         return "too_long"
     if status in (408, 429, 499) or status >= 500:
         return "overloaded"
     return "rejected"
 
 
-def _is_used_up(raw: str) -> bool:
-    """Whether waiting a moment will not help. Limits per minute talk of billing too, but then say when to come back."""
-    return bool(_USED_UP.search(raw) or (_UNPAID.search(raw) and not _RETRY.search(raw)))
+def _is_used_up(body_text: str) -> bool:
+    """Return whether the quota is used up. A limit per minute names billing too, but also gives a time to retry."""
+    return bool(_USED_UP.search(body_text) or (_BILLING.search(body_text) and not _RETRY.search(body_text)))
 
 
-def _words(raw: str) -> str:
-    """Gemini's own message, or the beginning of what a server in between said; without anything like a key."""
-    text = " ".join(_SECRET.sub("…", _message(raw) or raw).split())
-    return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…"
+def _quote(body_text: str) -> str:
+    """Return Gemini's message, or the beginning of the body, without anything that looks like a key."""
+    text = " ".join(_SECRET.sub("…", _message_of(body_text) or body_text).split())
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
 
 
-def _message(raw: str) -> str:
+def _message_of(body_text: str) -> str:
     try:
-        body: Json = msgspec.json.decode(raw)
+        body: Json = msgspec.json.decode(body_text)
     except (ValueError, RecursionError):
         return ""
-    if isinstance(body, list) and body:  # a stream that was not asked for as events
+    if isinstance(body, list) and body:  # a stream that does not use server-sent events
         body = body[0]
     error = body.get("error") if isinstance(body, dict) else None
     message = error.get("message") if isinstance(error, dict) else error

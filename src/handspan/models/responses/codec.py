@@ -1,4 +1,4 @@
-"""OpenAI Responses, used without its memory: every request carries the whole conversation (SPEC M1, M2)."""
+"""The codec of OpenAI Responses. Every request holds the whole conversation; the server stores none (SPEC M1, M2)."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from handspan.models.json_values import (
     json_text,
     make_wire_id,
     wire_arguments,
-    wire_id_of,
+    wire_ids,
     wire_name,
 )
 from handspan.models.model import Decoder, LoweredTool, ModelError
@@ -34,9 +34,9 @@ from handspan.models.openai.faults import fault_of_answer
 from handspan.models.openai.media import attachment_text, data_url, file_name, is_image, is_pdf, is_readable
 from handspan.models.responses.decoder import ResponsesDecoder, decode_answer
 
-_NOTHING: Final = "(an empty message)"
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_DOES_NOT_REASON: Final = re.compile(r"(?:.*/)?(?:ft:)?(?:gpt-3|gpt-4|chatgpt-)", re.IGNORECASE)
+_EMPTY_MESSAGE: Final = "(an empty message)"
+_CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_WITHOUT_REASONING: Final = re.compile(r"(?:.*/)?(?:ft:)?(?:gpt-3|gpt-4|chatgpt-)", re.IGNORECASE)
 """Models that refuse a request for encrypted reasoning."""
 
 
@@ -49,20 +49,19 @@ class ResponsesCodec:
         self._model = model
 
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
-        """The message as input items.
+        """Return the message as input items.
 
-        Results alone do not know the model's ids of the calls. Who gives with every message the one `before` it has
-        these ids sent back as they came; else all ids are made from ours, and match just as well.
+        Results do not hold the model's ids of their calls: they are taken from `before`. When `before` is unset, all
+        ids are made from ours, and match too.
         """
         match message:
             case UserMessage(parts=parts):
                 items: list[JsonObject] = [{"type": "message", "role": "user", "content": _user_content(parts)}]
             case AssistantMessage():
-                ids = _ids(message.calls, before)
-                items = self._native(message, ids) or _from_parts(message, ids)
+                ids = {} if before is UNSET else wire_ids(message, _CALL_ID)
+                items = self._native(message, ids) or _items_from_parts(message, ids)
             case ResultsMessage(results=results):
-                calls = before.calls if type(before) is AssistantMessage else ()
-                ids = _ids(calls, before)
+                ids = wire_ids(before, _CALL_ID)
                 items = [_result(result, ids.get(result.call_id) or make_wire_id(result.call_id)) for result in results]
         return [encode_json(item) for item in items]
 
@@ -76,9 +75,9 @@ class ResponsesCodec:
         stream: bool,
         options: JsonObject,
     ) -> bytes:
-        """The body. An option that is null is left out, also where we would send it ourselves."""
-        body: dict[str, object] = {"store": False}  # nothing is kept there: the conversation is ours
-        if not _DOES_NOT_REASON.match(model):
+        """Return the body. An option that is null is left out, even one that we would send ourselves."""
+        body: dict[str, object] = {"store": False}  # the server stores nothing: we keep the conversation
+        if not _WITHOUT_REASONING.match(model):
             body["include"] = ["reasoning.encrypted_content"]
         body = {key: value for key, value in {**body, **options}.items() if value is not None}
         if instructions:
@@ -89,27 +88,27 @@ class ResponsesCodec:
         return encode_json(body)
 
     def path(self, model: str, *, stream: bool) -> str:
-        """Where requests go, below the base URL."""
+        """Return the path below the base URL."""
         return "/responses"
 
     def headers(self, key: str) -> dict[str, str]:
-        """The header with the key; none for a server that wants no key. The version stands in the base URL (/v1)."""
+        """Return the header with the key; none when there is no key. The version stands in the base URL (/v1)."""
         return {"authorization": f"Bearer {key}"} if key else {}
 
     def decoder(self, names: dict[str, str], model: str) -> Decoder:
-        """A reader for one streamed answer."""
+        """Return a reader for one streamed answer."""
         return ResponsesDecoder(names, model)
 
     def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
-        """A whole answer; `ModelError` when it makes no sense, or is an error after all."""
+        """Return the message of a whole answer. Raises `ModelError` when it makes no sense or holds an error."""
         return decode_answer(body, names, model)
 
     def fault(self, status: int, body: bytes) -> ModelError:
-        """What an error answer means."""
+        """Return the error that an error answer means."""
         return fault_of_answer(status, body)
 
     def _native(self, message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
-        """The items as this model sent them; nothing where they came from elsewhere."""
+        """Return the items as this model sent them; nothing when another model or API sent the message."""
         native = message.native
         if native is None or native.api != self.api or (self._model and native.model != self._model):
             return []
@@ -117,22 +116,19 @@ class ResponsesCodec:
         calls = list(message.calls)
         if sum(item.get("type") == "function_call" for item in items) != len(calls):
             return []
-        return [_with_call(item, calls.pop(0), ids) if item.get("type") == "function_call" else item for item in items]
+        return [
+            _native_call(item, calls.pop(0), ids) if item.get("type") == "function_call" else item for item in items
+        ]
 
 
-def _ids(calls: Sequence[CallPart], before: Message | UnsetType | None) -> dict[str, str]:
-    """The ids on the wire by ours."""
-    return {} if before is UNSET else {call.id: wire_id_of(call, _ID) for call in calls}
-
-
-def _with_call(item: JsonObject, call: CallPart, ids: dict[str, str]) -> JsonObject:
-    """The item as it came; only what the API would refuse is changed."""
+def _native_call(item: JsonObject, call: CallPart, ids: dict[str, str]) -> JsonObject:
+    """Return the call's item as it came, with a valid id, name and arguments."""
     name, arguments = wire_name(json_text(item.get("name"))), wire_arguments(call.arguments)
     return {**item, "call_id": ids.get(call.id) or make_wire_id(call.id), "name": name, "arguments": arguments}
 
 
-def _from_parts(message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
-    """The items out of what every API has. Thinking is not sent: only the one who thought it could read it."""
+def _items_from_parts(message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
+    """Return the items made from the message's parts. Thinking is left out: only its own model can read it."""
     items: list[JsonObject] = []
     for part in message.parts:
         match part:
@@ -147,8 +143,8 @@ def _from_parts(message: AssistantMessage, ids: dict[str, str]) -> list[JsonObje
 
 
 def _result(result: CallResult, call_id: str) -> JsonObject:
-    shown = [_media(item) for item in result.attachments if is_image(item) or is_pdf(item) or is_readable(item)]
-    output: Json = [_text(result.envelope), *shown] if shown else result.envelope
+    media = [_media(item) for item in result.attachments if is_image(item) or is_pdf(item) or is_readable(item)]
+    output: Json = [_text(result.envelope), *media] if media else result.envelope
     return {"type": "function_call_output", "call_id": call_id, "output": output}
 
 
@@ -158,7 +154,7 @@ def _tool(tool: LoweredTool) -> JsonObject:
         "name": tool.name,
         "description": tool.spec.description,
         "parameters": tool.schema,
-        "strict": tool.strict,  # left out it may count as true
+        "strict": tool.strict,  # always sent: some servers take true for the default
     }
 
 
@@ -169,7 +165,7 @@ def _user_content(parts: Sequence[Text | Media]) -> Json:
             content.append(_media(part.attachment))
         elif part.text:
             content.append(_text(part.text))
-    return [*content] or _NOTHING
+    return [*content] or _EMPTY_MESSAGE
 
 
 def _media(item: Attachment) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Reads an answer of the Responses format, streamed or whole."""
+"""Reads answers of the Responses format, streamed or whole."""
 
 import base64
 import binascii
@@ -38,48 +38,48 @@ class ResponsesDecoder:
         self._names = names
         self._model = model
         self._items: dict[int, JsonObject] = {}
-        """Whole items by their place."""
+        """The complete items by their index."""
         self._calls: dict[int, int] = {}
-        """The number of the call at each place."""
+        """The number of each call by the index of its item."""
         self._text, self._thinking = SurrogateJoiner(), SurrogateJoiner()
         self._response: JsonObject | None = None
 
     def feed(self, event: str, data: str) -> Sequence[ModelEvent]:
-        """What this event says; `ModelError` for an error."""
+        """Return what this event says. Raises `ModelError` for an error."""
         if self._response is not None or not data.strip() or data.strip() == "[DONE]":
             return []
-        said = read_object(data)
-        kind = json_text(said.get("type")) or event
-        if kind == "error" or said.get("error"):
-            raise fault_in_stream(said)
+        body = read_object(data)
+        kind = json_text(body.get("type")) or event
+        if kind == "error" or body.get("error"):
+            raise fault_in_stream(body)
         if kind == "response.failed":
-            raise _failure(json_object(said.get("response")))
+            raise _failure(json_object(body.get("response")))
         if kind in _LAST_EVENTS:
-            self._response = json_object(said.get("response"))
+            self._response = json_object(body.get("response"))
             return []
-        return self._told(kind, said)
+        return self._read_event(kind, body)
 
     def finish(self) -> AssistantMessage:
-        """The whole answer; `ModelError` ("cut") when its end never came."""
+        """Return the whole answer. Raises `ModelError` ("cut") when its end never came."""
         if self._response is None:
             raise ModelError("cut", "The model's answer was cut off before its end. Nothing of it was used: try again.")
         items = [item for _, item in sorted(self._items.items())]
         whole = json_objects(self._response.get("output"))
-        # The items that were sent one by one are the ones to be sent back; some servers send none of them.
+        # The items of the stream are the ones to send back. Some servers only send them in the last event.
         return decode_answer(
             {**self._response, "output": [*(whole if len(whole) > len(items) else items)]}, self._names, self._model
         )
 
-    def _told(self, kind: str, said: JsonObject) -> list[ModelEvent]:
-        place, delta = json_count(said.get("output_index")) or 0, json_text(said.get("delta"))
-        item = json_object(said.get("item"))
+    def _read_event(self, kind: str, body: JsonObject) -> list[ModelEvent]:
+        place, delta = json_count(body.get("output_index")) or 0, json_text(body.get("delta"))
+        item = json_object(body.get("item"))
         if kind in _TEXT_EVENTS:
             text = self._text.feed(delta)
             return [TextDelta(text)] if text else []
         if kind in _THINKING_EVENTS:
             text = self._thinking.feed(delta)
             return [ThinkingDelta(text)] if text else []
-        if kind == "response.reasoning_summary_part.added" and said.get("summary_index"):
+        if kind == "response.reasoning_summary_part.added" and body.get("summary_index"):
             return [ThinkingDelta("\n\n")]
         if kind == "response.output_item.added" and item.get("type") == "function_call":
             name = json_text(item.get("name"))
@@ -95,7 +95,7 @@ class ResponsesDecoder:
 
 
 def decode_answer(response: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
-    """The answer in this response object; `ModelError` when it is none."""
+    """Return the message of this response object. Raises `ModelError` when it holds no answer."""
     if response.get("error"):
         raise _failure(response)
     status = response.get("status", "completed")
@@ -108,14 +108,14 @@ def decode_answer(response: JsonObject, names: dict[str, str], model: str) -> As
     cut = status == "incomplete"
     items = [item for item in json_objects(response["output"]) if _is_whole(item, cut=cut)]
     parts = [part for item in items for part in _parts(item, names)]
-    kept = _without_loose_reasoning(items)
+    kept = _drop_last_reasoning(items)
     native = Native("openai-responses", model, [*kept]) if kept else None
     usage = _usage(json_object(response.get("usage")))
     return AssistantMessage(tuple(parts), _stop(response, items, parts), model, usage, native)
 
 
 def _is_whole(item: JsonObject, *, cut: bool) -> bool:
-    """Whether this is no call that was cut off."""
+    """Return whether the item is complete: only a call can be cut off."""
     if item.get("type") != "function_call":
         return True
     if item.get("status") in _UNFINISHED:
@@ -123,8 +123,8 @@ def _is_whole(item: JsonObject, *, cut: bool) -> bool:
     return not cut or is_json_object(arguments_text(item.get("arguments")))
 
 
-def _without_loose_reasoning(items: list[JsonObject]) -> list[JsonObject]:
-    """The items without reasoning at their end: it is refused when what it led to is not there."""
+def _drop_last_reasoning(items: list[JsonObject]) -> list[JsonObject]:
+    """Return the items without reasoning at the end: the API refuses reasoning that no other item follows."""
     end = len(items)
     while end and items[end - 1].get("type") == "reasoning":
         end -= 1
@@ -134,26 +134,26 @@ def _without_loose_reasoning(items: list[JsonObject]) -> list[JsonObject]:
 def _parts(item: JsonObject, names: dict[str, str]) -> list[Part]:
     match item.get("type"):
         case "message":
-            texts = [_words(content) for content in json_objects(item.get("content"))]
+            texts = [_content_text(content) for content in json_objects(item.get("content"))]
             return [Text(text) for text in texts if text]
         case "reasoning":
-            thought = _thought(item)
+            thought = _reasoning_text(item)
             return [Thinking(thought)] if thought else []
         case "function_call":
             name, arguments = json_text(item.get("name")), mend_text(arguments_text(item.get("arguments")))
             return [CallPart(new_call_id(), names.get(name, name), arguments, json_text(item.get("call_id")))]
         case "image_generation_call":
-            return _image(item)
+            return _image_parts(item)
         case _:
-            return []  # tools of the server's own; they go back as they came
+            return []  # calls of the server's own tools; they go back as they came
 
 
-def _words(content: JsonObject) -> str:
+def _content_text(content: JsonObject) -> str:
     return mend_text(json_text(content.get("text")) or json_text(content.get("refusal")))
 
 
-def _thought(item: JsonObject) -> str:
-    """The summary of the reasoning, or where a server gives it, the reasoning."""
+def _reasoning_text(item: JsonObject) -> str:
+    """Return the summary of the reasoning, or the reasoning itself if a server sends it."""
     for field in ("summary", "content"):
         texts = [json_text(part.get("text")) for part in json_objects(item.get(field))]
         if any(texts):
@@ -161,7 +161,7 @@ def _thought(item: JsonObject) -> str:
     return ""
 
 
-def _image(item: JsonObject) -> list[Part]:
+def _image_parts(item: JsonObject) -> list[Part]:
     kind = json_text(item.get("output_format")) or "png"
     try:
         data = base64.b64decode(json_text(item.get("result")), validate=True)
@@ -192,7 +192,7 @@ def _usage(usage: JsonObject) -> Usage | None:
 
 
 def _failure(response: JsonObject) -> ModelError:
-    """The error in a response that failed."""
+    """Return the error of a response that failed."""
     error: Json = response.get("error")
-    said = {"code": "server_error", "message": f"the response is {response.get('status', 'failed')!r}"}
-    return fault_in_stream({"error": error or {**said}})
+    body = {"code": "server_error", "message": f"the response is {response.get('status', 'failed')!r}"}
+    return fault_in_stream({"error": error or {**body}})

@@ -10,7 +10,14 @@ from typing import Final
 from handspan.core.values import Json, JsonObject
 from handspan.models.schema.dialects import Dialect
 from handspan.models.schema.flatten import OF_NUMBER, OF_STRING
-from handspan.models.schema.report import ImpossibleSchema, Report, SchemaTooLarge, UnsupportedSchema, place_name
+from handspan.models.schema.report import (
+    ImpossibleSchema,
+    Report,
+    SchemaTooLarge,
+    UnsupportedSchema,
+    check_name,
+    place_name,
+)
 from handspan.models.schema.shape import SchemaPosition, Shape
 
 _LOOK_AROUND: Final = re.compile(r"\(\?<?[=!]|\\[1-9]")
@@ -88,7 +95,7 @@ class FormWriter:
         for name, schema in properties.items():
             inner = at.inner(name)
             try:
-                self._check_name(name, inner)
+                check_name(name, inner.path, self._dialect.parameter_name)
                 shape = self._shape(schema, inner)
             except SchemaTooLarge:
                 raise
@@ -103,11 +110,6 @@ class FormWriter:
                 shape.nullable = True  # `drop_nulls` takes the null out again
             lowered[name] = shape.write(self._dialect)
         return lowered
-
-    def _check_name(self, name: str, at: SchemaPosition) -> None:
-        pattern = self._dialect.parameter_name
-        if pattern is not None and not pattern.fullmatch(name):
-            raise UnsupportedSchema(f"{place_name(at.path)}: this API takes only names that match {pattern.pattern!r}")
 
     def _check_closed(self, keywords: JsonObject, properties: JsonObject, at: SchemaPosition) -> None:
         """Raise `UnsupportedSchema` when the object accepts properties that are not listed."""

@@ -125,7 +125,9 @@ class _NarrowWriter:
         """Return a value of the definition's type without its inner rules: the recursion ends here."""
         if self._dialect.is_strict:
             raise UnsupportedSchema(f"{place_name(at.path)} contains itself and has more rules beside the reference")
-        self._report.lose(at.path, f"it contains itself; written out {self._unroll + 1} levels deep, further only told")
+        self._report.lose(
+            at.path, f"it contains itself; written out {self._unroll + 1} levels deep, further only described"
+        )
         kinds = [name for name in types_of(target.get("type")) if name != "null"]
         kinds = kinds or (["object"] if "properties" in target else [])
         flat = FlatSchema(at.trail, {"type": list[Json](kinds)} if kinds else {})
@@ -138,7 +140,7 @@ class _NarrowWriter:
         (keyword, branches), *others = flat.choices
         base = {key: value for key, value in flat.keywords.items() if key not in ANNOTATIONS}
         if base and all(is_rule_only(branch) for branch in branches):
-            self._report.lose(at.path, f"{keyword} is only told in the description")
+            self._report.lose(at.path, f"{keyword} is only stated in the description")
             notes = [*notes, choice_text(keyword, branches)]
             rest = FlatSchema(flat.trail, flat.keywords, others)
             return self._choice_shape(rest, at, notes) if others else self._typed_shape(rest, at, notes)

@@ -1,5 +1,6 @@
 """The report of one lowering: the rules that an API's subset lacks, in words for a person and for the model."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -35,8 +36,8 @@ class Report:
         self._losses[f"{place_name(path)}: {what}"] = None
 
     def describe_rule(self, path: str, keyword: str, value: Json) -> str:
-        """Note that a rule is only told in the description. Returns the text for the description."""
-        self.lose(path, f"{keyword} {quote_json(value)} is only told in the description")
+        """Note that a rule is only stated in the description. Returns the text for the description."""
+        self.lose(path, f"{keyword} {quote_json(value)} is only stated in the description")
         return rule_text(keyword, value)
 
     @property
@@ -50,6 +51,12 @@ class Report:
 def place_name(path: str) -> str:
     """Return the words for a place in the arguments."""
     return f"parameter {_clip(path, 120)!r}" if path else "the arguments"
+
+
+def check_name(name: str, path: str, pattern: re.Pattern[str] | None) -> None:
+    """Raise `UnsupportedSchema` when the API's pattern forbids this name of a parameter."""
+    if pattern is not None and not pattern.fullmatch(name):
+        raise UnsupportedSchema(f"{place_name(path)}: this API takes only names that match {pattern.pattern!r}")
 
 
 def quote_json(value: Json) -> str:

@@ -71,12 +71,14 @@ def _add_forms(
     """Add the properties of all forms of a choice to `keywords`. Returns the text that says which belong together."""
     keyword, branches = choice
     if all(is_rule_only(branch) for branch in branches):
-        report.lose("", f"{keyword} {quote_json(branches)} is only told in the description")
+        report.lose("", f"{keyword} {quote_json(branches)} is only stated in the description")
         return choice_text(keyword, branches)
     flats = _object_forms(branches, references, trail)
     if not flats:
         raise UnsupportedSchema("none of the forms that the arguments can have is an object")
-    report.lose("", f"{keyword} at the top is sent as one object; which parameters go together is only told")
+    report.lose(
+        "", f"{keyword} at the top is sent as one object; only the description states which parameters go together"
+    )
     properties = keywords.get("properties")
     merged = dict(properties) if isinstance(properties, dict) else {}
     for name in dict.fromkeys(name for flat in flats for name in _properties(flat)):

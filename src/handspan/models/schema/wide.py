@@ -6,7 +6,7 @@ from handspan.core.values import Json, JsonObject
 from handspan.models.schema.dialects import WideDialect
 from handspan.models.schema.flatten import ANNOTATIONS, KNOWN, types_of
 from handspan.models.schema.references import References, modernize
-from handspan.models.schema.report import ImpossibleSchema, Report, UnsupportedSchema, join_description, place_name
+from handspan.models.schema.report import ImpossibleSchema, Report, UnsupportedSchema, check_name, join_description
 from handspan.models.schema.root import flatten_root
 
 _ONE: Final = frozenset(
@@ -85,7 +85,7 @@ class _WideWriter:
         for name, schema in given.items():
             inner = f"{path}.{name}" if path else name
             try:
-                self._check_name(name, inner)
+                check_name(name, inner, self._dialect.parameter_name)
                 if schema is False:
                     raise ImpossibleSchema("no value fits it")
                 properties[name] = self.schema(schema, inner)
@@ -94,8 +94,3 @@ class _WideWriter:
                     raise
                 self._report.lose(inner, f"it is left out: {reason}")
         return {"properties": properties}
-
-    def _check_name(self, name: str, path: str) -> None:
-        pattern = self._dialect.parameter_name
-        if pattern is not None and not pattern.fullmatch(name):
-            raise UnsupportedSchema(f"{place_name(path)}: this API takes only names that match {pattern.pattern!r}")

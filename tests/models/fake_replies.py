@@ -1,4 +1,4 @@
-"""One scripted turn in the words of each of the four APIs: as a whole, and as the events of a stream."""
+"""One scripted turn in the format of each of the four APIs: as a whole answer, and as the events of a stream."""
 
 import base64
 import itertools
@@ -45,7 +45,7 @@ class Call(Struct, frozen=True):
 
 
 class Turn(Struct, frozen=True):
-    """What the model does when it is asked once."""
+    """What the model does for one request."""
 
     text: str = ""
     thinking: str = ""

@@ -66,7 +66,7 @@ def failure(call: CallPart, message: str = "File not found: x") -> CallResult:
 
 
 class Pauses:
-    """Stands in for waiting: remembers how long."""
+    """Replaces waiting: it notes the seconds and returns at once."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -122,7 +122,9 @@ async def ask(model: HttpModel, messages: Sequence[Message], tools: Sequence[Too
     return [event async for event in model.reply(projection, tools)]
 
 
-async def replied(model: HttpModel, messages: Sequence[Message], tools: Sequence[ToolSpec] = TOOLS) -> AssistantMessage:
+async def reply_of(
+    model: HttpModel, messages: Sequence[Message], tools: Sequence[ToolSpec] = TOOLS
+) -> AssistantMessage:
     """What the model says to these messages."""
     last = (await ask(model, messages, tools))[-1]
     assert isinstance(last, Replied)
