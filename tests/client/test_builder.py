@@ -7,12 +7,27 @@ from typing import Any
 import pytest
 
 from handspan.client import Backoff, Client, ToolCallRequest, ToolCallResult
-from handspan.client.callbacks import NAMES
 from handspan.core.tool import ToolSpec
 from tests.client.gate import gate
 
 pytestmark = pytest.mark.anyio
 
+NAMES = (
+    "connected",
+    "disconnected",
+    "session_start",
+    "chunk",
+    "chunk_reset",
+    "thinking",
+    "done",
+    "tool_call",
+    "tool_result",
+    "aborted",
+    "title_updated",
+    "error",
+    "debug_prompt",
+)
+"""The callbacks of the seed."""
 SCHEMA: Any = """{"type":"object","properties":{},"required":[]}"""
 INFO = ToolSpec("device_info", "Get device information", SCHEMA)
 OTHER = ToolSpec("other", "Something else", SCHEMA)

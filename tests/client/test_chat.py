@@ -9,7 +9,7 @@ import pytest
 
 from handspan.client import Backoff, Chat, Client, GatewayRefused, GatewayUnreachable
 from handspan.client import chat as chat_module
-from handspan.client.chat import Events
+from handspan.client.chat import EventStream
 from handspan.core.errors import HandspanError, InvalidAnswer
 from handspan.core.events import (
     CallFinished,
@@ -56,12 +56,12 @@ async def takes(link: GateLink, turn: str) -> dict[str, Any]:
     return message
 
 
-async def rest(events: Events) -> list[Event]:
+async def rest(events: EventStream) -> list[Event]:
     async with asyncio.timeout(60):
         return [event async for event in events]
 
 
-async def following(events: Events) -> Event:
+async def following(events: EventStream) -> Event:
     async with asyncio.timeout(60):
         return await anext(events)
 
@@ -101,7 +101,7 @@ async def test_what_is_broken_in_the_chat_itself_ends_it_and_is_seen(monkeypatch
 
     with pytest.raises(ValueError, match="broken"):
         async with talking() as (chat, link, _):
-            monkeypatch.setattr(chat, "happen", breaks)
+            monkeypatch.setattr(chat, "on_event", breaks)
             watching = chat.watch()
             await happens(link, 1, "text", text="from elsewhere")
             assert await rest(watching) == []

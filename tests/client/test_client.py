@@ -604,7 +604,7 @@ async def test_answers_come_whole_and_in_order_to_a_gateway_that_reads_slowly() 
             connection = client._connection
             assert connection is not None
             async with asyncio.timeout(60):
-                while len(connection._lane) < 5:  # they wait for the gateway
+                while len(connection._queue) < 5:  # they wait for the gateway
                     await asyncio.sleep(0)
             link.socket.transport.resume_reading()
             told = [await link.hears("tool_result") for _ in range(20)]

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from handspan.client import Backoff, CallContext, Client, Image, MessageTooLarge, ToolCallResult
-from handspan.client.answers import Answers
-from handspan.client.callbacks import Callbacks
+from handspan.client.builder import Callbacks
+from handspan.client.calls import CallRunner
 from handspan.client.memory import CallMemory
-from handspan.client.running import CallRunner
-from handspan.client.sizes import LONGEST_TEXT, cut, fits, short
+from handspan.client.results import ResultEncoder
+from handspan.client.sizes import MAX_TEXT, fits, shorten, shorten_error
 from handspan.client.threads import CallThreads
-from handspan.client.tools import Tools
+from handspan.client.tools import ClientTools
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event
 from handspan.core.results import Failure, Success
@@ -55,11 +55,11 @@ async def hears_small(link: GateLink) -> dict[str, Any]:
 
 
 def test_a_long_text_is_cut_and_says_so() -> None:
-    assert cut("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
-    long = cut("x" * (LONGEST_TEXT + 5000))
-    assert len(long) <= LONGEST_TEXT
+    assert shorten("x" * MAX_TEXT) == "x" * MAX_TEXT
+    long = shorten("x" * (MAX_TEXT + 5000))
+    assert len(long) <= MAX_TEXT
     assert long.startswith("xxx")
-    assert long.endswith(f"… (cut: it had {LONGEST_TEXT + 5000} characters)")
+    assert long.endswith(f"… (cut: it had {MAX_TEXT + 5000} characters)")
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,18 @@ def test_a_long_text_is_cut_and_says_so() -> None:
 )
 def test_an_error_fits_into_whatever_the_gateway_takes(text: Any) -> None:
     limits = Limits(message_bytes=1024)
-    fault = short(Fault(id="c" * 64, error=text, code="execution_failed"), limits)
+    fault = shorten_error(Fault(id="c" * 64, error=text, code="execution_failed"), limits)
     assert fits(fault, limits)
     assert (fault.code, isinstance(fault.error, str)) == ("execution_failed", True)
 
 
 def test_an_error_that_is_short_stays_as_it_is() -> None:
     fault = Fault(id="c1", error="no", code="busy")
-    assert short(fault, Limits()) is fault
+    assert shorten_error(fault, Limits()) is fault
 
 
 def test_a_code_that_no_gateway_knows_is_left_out_where_it_does_not_fit() -> None:
-    fault = short(Fault(id="c1", error="no", code="x" * 5000), Limits(message_bytes=1024))
+    fault = shorten_error(Fault(id="c1", error="no", code="x" * 5000), Limits(message_bytes=1024))
     assert (fault.error, fault.code) == ("no", "")
 
 
@@ -101,7 +101,7 @@ async def test_what_code_raises_is_cut(tmp_path: Path) -> None:
                 failed = await asyncio.wait_for(gateway.call("phone__fails", how=how), 60)
                 assert isinstance(failed, Failure)
                 assert (failed.code, failed.message[: len(begins)]) == ("execution_failed", begins)
-                assert len(failed.message) <= LONGEST_TEXT
+                assert len(failed.message) <= MAX_TEXT
             assert client.state == "connected"
 
 
@@ -287,29 +287,29 @@ async def test_an_answer_of_an_earlier_life_that_does_not_fit_is_uploaded(tmp_pa
     assert [one.artifact.size if one.artifact else len(one.data) for one in seen.attachments] == [6000, 3, 5000]
 
 
-class _Boss:
-    """Who is told of answers that have another form now."""
+class _Listener:
+    """Gets the answers that were made smaller."""
 
     agreed = frozenset(ALL)
     limits = Limits(message_bytes=4096)
 
     def __init__(self) -> None:
-        self.told: asyncio.Queue[Result | Fault] = asyncio.Queue()
+        self.answers: asyncio.Queue[Result | Fault] = asyncio.Queue()
 
-    def shrunk(self, answer: Result | Fault) -> None:
-        self.told.put_nowait(answer)
+    def replace_answer(self, answer: Result | Fault) -> None:
+        self.answers.put_nowait(answer)
 
-    def finished(self, call_id: str, answer: Result | Fault | None) -> None:
+    def finish_call(self, call_id: str, answer: Result | Fault | None) -> None:
         raise AssertionError("nothing runs")
 
-    def progressed(self, call_id: str, value: Any) -> None:
+    def report_progress(self, call_id: str, value: Any) -> None:
         raise AssertionError("nothing runs")
 
-    def expired(self, call_id: str) -> None:
+    def expire_call(self, call_id: str) -> None:
         raise AssertionError("nothing runs")
 
-    def permitted(self, question_id: str, decision: Any, how_to_enable: str) -> None:
-        raise AssertionError("nobody was asked")
+    def answer_permission(self, question_id: str, decision: Any, how_to_enable: str) -> None:
+        raise AssertionError("no question is open")
 
 
 async def test_links_that_come_and_go_during_an_upload_do_not_begin_it_anew() -> None:
@@ -321,17 +321,17 @@ async def test_links_that_come_and_go_during_an_upload_do_not_begin_it_anew() ->
         await may_end.wait()
         return "a1"
 
-    boss, threads = _Boss(), CallThreads()
-    running = CallRunner(Tools(), Answers(upload), threads, None, boss)
+    listener, threads = _Listener(), CallThreads()
+    running = CallRunner(ClientTools(), ResultEncoder(upload), threads, None, listener)
     running.open()
     for _ in range(3):
         running.shrink(Result(id="c1", output="x" * 5000))
         await asyncio.sleep(0)
     may_end.set()
-    small = await asyncio.wait_for(boss.told.get(), 60)
+    small = await asyncio.wait_for(listener.answers.get(), 60)
     await running.close()
     threads.close()
-    assert (uploads, boss.told.empty(), fits(small, boss.limits)) == (1, True, True)
+    assert (uploads, listener.answers.empty(), fits(small, listener.limits)) == (1, True, True)
 
 
 # What is said.
@@ -359,8 +359,8 @@ async def test_a_message_that_is_too_large_is_refused_before_anything_is_sent() 
             with pytest.raises(HandspanError, match="too large"):
                 await chat.answer("q1", "allow", arguments={"text": "x" * 5000})
             await link.fence()
-            turn = asyncio.create_task(rest(chat.send("short")))
-            assert (await link.hears("message"))["content"] == "short"
+            turn = asyncio.create_task(rest(chat.send("shorten_error")))
+            assert (await link.hears("message"))["content"] == "shorten_error"
             await link.says("event", seq=1, event={"type": "ended", "reason": "done", "text": ""})
             assert await turn == [Ended("done")]
 

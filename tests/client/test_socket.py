@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from websockets.frames import Opcode
 
-from handspan.client.faults import NotOpened
+from handspan.client.errors import NotOpened
 from handspan.client.socket import ClientSocket, open_socket
 from tests.client.raw import SECONDS, RawLink, RawServer, frame, raw_server
 

@@ -17,7 +17,7 @@ from handspan.core.results import Failure, Success
 from handspan.core.tool import UNKNOWN_EFFECTS
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
-from handspan.sources.offers import Interned, OfferRules
+from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
@@ -42,14 +42,14 @@ class Phone:
         self.questions = RemoteQuestions() if "permissions" in can else None
         origin, scope = Origin("device", label, f"{label}-1"), Scope("owner", OPERATOR.owner)
         self.tools = RemoteTools(
-            house.registry, Interned(), rules or OfferRules(), self.calls, self.questions, origin, scope, label
+            house.registry, SchemaCache(), rules or OfferRules(), self.calls, self.questions, origin, scope, label
         )
         self.up()
 
     def up(self) -> None:
-        self.calls.up(self._hear)
+        self.calls.open_link(self._hear)
         if self.questions:
-            self.questions.up(self._hear)
+            self.questions.open_link(self._hear)
 
     def _hear(self, data: bytes) -> None:
         self.heard.put_nowait(msgspec.json.decode(data))
@@ -69,12 +69,12 @@ class Phone:
     def answer(self, call_id: str, output: Json = "done", **more: Any) -> bool:
         frame = decode_client(msgspec.json.encode({"type": "tool_result", "id": call_id, "output": output, **more}))
         assert isinstance(frame, Result)
-        return self.calls.answered(frame)
+        return self.calls.receive_answer(frame)
 
     def fail(self, call_id: str, **said: Json) -> bool:
         frame = decode_client(msgspec.json.encode({"type": "tool_error", "id": call_id, **said}))
         assert isinstance(frame, Fault)
-        return self.calls.answered(frame)
+        return self.calls.receive_answer(frame)
 
     def call(self, name: str = "phone__echo", seconds: float | None = None, **arguments: Json) -> asyncio.Task[Any]:
         return asyncio.create_task(self._call(name, arguments, seconds))
@@ -316,10 +316,10 @@ async def test_progress_reaches_whoever_watches_and_begins_the_time_anew(house: 
     request = await phone.hears()
     for step in range(4):
         await asyncio.sleep(0.1)
-        assert phone.calls.reported(Progress(request["id"], value=step))
+        assert phone.calls.receive_progress(Progress(request["id"], value=step))
     phone.answer(request["id"], "at last")
     assert (await call).value == "at last"
-    assert not phone.calls.reported(Progress(request["id"], value="late"))
+    assert not phone.calls.receive_progress(Progress(request["id"], value="late"))
 
 
 async def test_silence_ends_a_call_that_could_report_progress(house: House) -> None:
@@ -336,7 +336,7 @@ async def test_progress_of_a_client_that_did_not_agree_on_it_changes_nothing(hou
     phone = Phone(house)
     phone.offer({**ECHO, "timeout": 0.1})
     call = phone.call()
-    assert not phone.calls.reported(Progress((await phone.hears())["id"], value=1))
+    assert not phone.calls.receive_progress(Progress((await phone.hears())["id"], value=1))
     assert await code_of(call) == "timeout"
 
 
@@ -359,7 +359,7 @@ async def test_without_coming_back_a_sent_call_is_of_unknown_outcome_and_an_unse
     phone.offer(ECHO)
     sent = phone.call()
     await phone.hears()
-    phone.calls.down()
+    phone.calls.drop_link()
     unsent = phone.call()
     await phone.waits_for(2)
     phone.calls.end("The client disconnected")
@@ -371,7 +371,7 @@ async def test_a_call_waits_for_a_client_that_comes_back_and_is_asked_again_unde
     phone.offer(ECHO)
     sent = phone.call(number=1)
     first = await phone.hears()
-    phone.calls.down()
+    phone.calls.drop_link()
     unsent = phone.call(number=2)
     await phone.waits_for(2)
     phone.up()
@@ -388,7 +388,7 @@ async def test_the_clock_runs_while_the_link_is_down(house: House) -> None:
     phone.offer({**ECHO, "timeout": 0.05})
     call = phone.call()
     await phone.hears()
-    phone.calls.down()
+    phone.calls.drop_link()
     assert await code_of(call) == "timeout"
     phone.up()
     assert phone.heard.empty()
@@ -411,7 +411,7 @@ async def test_many_acknowledgements_do_not_wait(house: House) -> None:
         phone.calls.acknowledge(f"call-{number}")
     assert len(phone.heard.get_nowait()["ids"]) == 64
     phone.calls.acknowledge("one more")
-    phone.calls.down()
+    phone.calls.drop_link()
     assert phone.heard.empty()
 
 
@@ -432,10 +432,10 @@ async def test_a_permission_is_asked_for_on_the_device_before_the_request(asking
     phone, call = asking()
     question = await phone.hears()
     assert (question["type"], question["permission"]) == ("permission_request", "CAMERA")
-    assert phone.questions.answered(PermissionAnswer(question["id"], "allow"))
+    assert phone.questions.receive_answer(PermissionAnswer(question["id"], "allow"))
     phone.answer((await phone.hears())["id"], "a photo")
     assert (await call).value == "a photo"
-    assert not phone.questions.answered(PermissionAnswer(question["id"], "allow"))
+    assert not phone.questions.receive_answer(PermissionAnswer(question["id"], "allow"))
     again = phone.call()  # P2: a grant is remembered
     request = await phone.hears()
     assert request["type"] == "tool_call_request"
@@ -450,12 +450,12 @@ async def test_a_denied_permission_ends_the_call_with_the_persons_word(
     asking: Callable[[], Any], decision: Any, code: str
 ) -> None:
     phone, call = asking()
-    phone.questions.answered(PermissionAnswer((await phone.hears())["id"], decision, "Settings > Apps"))
+    phone.questions.receive_answer(PermissionAnswer((await phone.hears())["id"], decision, "Settings > Apps"))
     result = await call
     assert result.code == code
     assert ("Settings > Apps" in result.message) == (decision == "deny_forever")
     again = phone.call()  # the person may have changed their mind on the device: it is asked again
-    phone.questions.answered(PermissionAnswer((await phone.hears())["id"], "allow"))
+    phone.questions.receive_answer(PermissionAnswer((await phone.hears())["id"], "allow"))
     phone.answer((await phone.hears())["id"])
     assert isinstance(await again, Success)
 
@@ -465,7 +465,7 @@ async def test_a_question_is_asked_again_when_the_link_is_back_and_expires_with_
 ) -> None:
     phone, call = asking()
     first = await phone.hears()
-    phone.questions.down()
+    phone.questions.drop_link()
     phone.up()
     assert await phone.hears() == first
     phone.questions.end()

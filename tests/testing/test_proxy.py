@@ -11,8 +11,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
-from handspan.testing.link import ProxiedLink, reset
 from handspan.testing.proxy import FaultProxy
+from handspan.testing.proxy_link import ProxiedLink, reset
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from handspan.cli.options import read_settings, settings_options
 from handspan.cli.place import gateway_options, given_url, named_gateway, remote_at, running_gateway
 from handspan.cli.remote import Remote
 from handspan.cli.terminal import TerminalQuestions
-from handspan.client.callbacks import Callbacks
+from handspan.client.builder import Callbacks
 from handspan.client.client import Client
 from handspan.client.connection import State
 from handspan.client.context import CallContext

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.client.address import Address
-from handspan.client.faults import GatewayUnreachable
+from handspan.client.errors import GatewayUnreachable
 from handspan.core.clean import visible
 from handspan.core.errors import HandspanError
 

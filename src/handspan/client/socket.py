@@ -15,7 +15,7 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Event, State
 from websockets.typing import Subprotocol
 
-from handspan.client.faults import NotOpened
+from handspan.client.errors import NotOpened
 from handspan.wire.plain_frames import Cutter, is_utf8, masked_text
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ _DATA: Final = frozenset((Opcode.TEXT, Opcode.BINARY, Opcode.CONT))
 
 
 class Listener(Protocol):
-    """Who hears what the gateway says."""
+    """Gets the messages of the gateway."""
 
     def on_message(self, data: bytes) -> None:
-        """A text message has come, in UTF-8. Must not block."""
+        """A text message has arrived, in UTF-8. Must not block."""
         ...
 
 
@@ -58,12 +58,12 @@ class ClientSocket(ClientConnection, asyncio.BufferedProtocol):
     # In.
 
     def listen(self, listener: Listener) -> None:
-        """Give every message to this one, first those that are there already."""
+        """Give every message to this listener, first those that have arrived already."""
         self._listener = listener
         early, self._early = self._early, []
         for message in early:
             self._hear(message)
-        if self.protocol.state is not State.OPEN:  # the gateway has said goodbye already
+        if self.protocol.state is not State.OPEN:  # the gateway has closed it already
             self._end()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -102,7 +102,7 @@ class ClientSocket(ClientConnection, asyncio.BufferedProtocol):
             self._end()
 
     def process_event(self, event: Event) -> None:
-        """What the library has read."""
+        """Put together the fragments of a message that the library has read."""
         if self.response is not None and isinstance(event, Frame) and event.opcode in _DATA:
             self._put_together(event)
         else:
@@ -143,7 +143,7 @@ class ClientSocket(ClientConnection, asyncio.BufferedProtocol):
             self.over.set_result(None) if error is None else self.over.set_exception(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """The connection is closed."""
         super().connection_lost(exc)
         self._end()
 
@@ -164,7 +164,7 @@ class ClientSocket(ClientConnection, asyncio.BufferedProtocol):
 
 
 class _Direct(connect):
-    """A token goes where its owner said, not where somebody sends us on."""
+    """Follows no redirect: the token goes only to the address that its owner gave."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc

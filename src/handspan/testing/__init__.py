@@ -8,8 +8,8 @@ Imports: everything but the command line.
 To add:  one file a double, with tests of its own; it must be usable by somebody who has only the wheel.
 """
 
-from handspan.testing.answering import DeviceLogic, DeviceMemory, DeviceRequest, Repeated, Silence
 from handspan.testing.device import FakeDevice, NotSaid, offer
+from handspan.testing.device_logic import DeviceLogic, DeviceMemory, DeviceRequest, Repeated, Silence
 from handspan.testing.gateway import RunningGateway, running_gateway
 from handspan.testing.process import GatewayProcess
 from handspan.testing.proxy import FaultProxy

@@ -27,7 +27,7 @@ _SECONDS_TO_END: Final = 15.0
 _BETWEEN_LOOKS: Final = 0.01
 
 
-class Ready(Struct, frozen=True):
+class ReadyFile(Struct, frozen=True):
     """What the ready file says."""
 
     url: str
@@ -35,7 +35,7 @@ class Ready(Struct, frozen=True):
     pid: int
 
 
-class NotReady(AssertionError):
+class GatewayNotReady(AssertionError):
     """The gateway did not answer in time, or ended; what it said stands in the message."""
 
 
@@ -60,7 +60,7 @@ class GatewayProcess:
         self._model = model
         self._environ = environ or {}
         self._process: Process | None = None
-        self._ready: Ready | None = None
+        self._ready: ReadyFile | None = None
         self.starts = 0
 
     @property
@@ -128,17 +128,17 @@ class GatewayProcess:
         self.starts += 1
 
     async def wait_ready(self, seconds: float = _SECONDS_TO_START) -> None:
-        """Wait until it answers; `NotReady` when it ends instead, or takes too long."""
+        """Wait until it answers; `GatewayNotReady` when it ends instead, or takes too long."""
         process = self._running
         try:
             async with asyncio.timeout(seconds):
                 while not self._ready_file.exists():
                     if process.returncode is not None:
-                        raise NotReady(f"The gateway ended with {process.returncode}: {self.log[-2000:]}")
+                        raise GatewayNotReady(f"The gateway ended with {process.returncode}: {self.log[-2000:]}")
                     await asyncio.sleep(_BETWEEN_LOOKS)
         except TimeoutError:
-            raise NotReady(f"The gateway was not ready after {seconds} s: {self.log[-2000:]}") from None
-        self._ready = msgspec.json.decode(self._ready_file.read_bytes(), type=Ready)
+            raise GatewayNotReady(f"The gateway was not ready after {seconds} s: {self.log[-2000:]}") from None
+        self._ready = msgspec.json.decode(self._ready_file.read_bytes(), type=ReadyFile)
         self._port = int(self._ready.url.split("/")[2].rpartition(":")[2])
 
     async def kill(self) -> None:
@@ -159,7 +159,7 @@ class GatewayProcess:
             async with asyncio.timeout(seconds):
                 return await self._running.wait()
         except TimeoutError:
-            raise NotReady(f"The gateway did not end within {seconds} s: {self.log[-2000:]}") from None
+            raise GatewayNotReady(f"The gateway did not end within {seconds} s: {self.log[-2000:]}") from None
 
     async def restart(self) -> None:
         """Kill it, start it again, and wait until it answers."""
@@ -182,7 +182,7 @@ class GatewayProcess:
         return self._folder / "ready.json"
 
     @property
-    def _known(self) -> Ready:
+    def _known(self) -> ReadyFile:
         assert self._ready is not None, "it was never ready: use `async with`, or `start`"
         return self._ready
 

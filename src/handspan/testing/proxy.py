@@ -20,14 +20,13 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from handspan.testing.client_stream import ClientStream
-from handspan.testing.link import Direction, Flow, LinkFaults, ProxiedLink, reset
+from handspan.testing.proxy_link import ClientStream, Direction, Flow, LinkFaults, ProxiedLink, reset
 
 _SECONDS_TO_REACH: Final = 5.0
 _PORTS: Final = {"http": 80, "ws": 80, "tcp": None}
 
 
-class Statistics(Struct):
+class ProxyStatistics(Struct):
     """What went through, and what was done to it."""
 
     connections: int = 0
@@ -61,7 +60,7 @@ class FaultProxy:
         self._refuses = False
         self._links: dict[ProxiedLink, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
-        self.statistics = Statistics()
+        self.statistics = ProxyStatistics()
 
     @property
     def url(self) -> str:

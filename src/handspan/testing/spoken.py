@@ -39,7 +39,7 @@ _CALL: Final = re.compile(r"call\s+(\S+)\s*(.*)")
 
 
 @final
-class Round(Struct, frozen=True):
+class ScriptRound(Struct, frozen=True):
     """What the model does in one answer."""
 
     words: tuple[str, ...] = ()
@@ -68,12 +68,12 @@ class Spoken:
             yield event
 
 
-def rounds(script: str) -> list[Round]:
+def rounds(script: str) -> list[ScriptRound]:
     """The rounds of a script, in order."""
     return [_round(part.splitlines()) for part in re.split(r"(?m)^\s*then\s*$", script)]
 
 
-def _round(lines: Sequence[str]) -> Round:
+def _round(lines: Sequence[str]) -> ScriptRound:
     words: list[str] = []
     calls: list[tuple[str, str]] = []
     for line in filter(None, map(str.strip, lines)):
@@ -82,21 +82,21 @@ def _round(lines: Sequence[str]) -> Round:
             words.append(line)
         else:
             calls.append((called[1], called[2]))
-    return Round(tuple(words), tuple(calls))
+    return ScriptRound(tuple(words), tuple(calls))
 
 
 def _answer(messages: Sequence[Message], tools: list[str], model: str) -> AssistantMessage:
-    script, later = _asked(messages)
+    script, later = _last_script(messages)
     planned = rounds(script)
     place = sum(isinstance(message, AssistantMessage) for message in later)
-    now = planned[place] if place < len(planned) else Round()
+    now = planned[place] if place < len(planned) else ScriptRound()
     calls = tuple(CallPart(new_call_id(), name, arguments) for name, arguments in now.calls) if tools else ()
-    said = "\n".join(_filled(line, later, tools) for line in now.words)
+    said = "\n".join(_fill_line(line, later, tools) for line in now.words)
     words: tuple[Part, ...] = (Text(said),) if said else ()
     return AssistantMessage((*words, *calls) or (Text("done"),), "calls" if calls else "end", model)
 
 
-def _asked(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
+def _last_script(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
     """What the person said last, and what came after it."""
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
@@ -106,7 +106,7 @@ def _asked(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
     return "", messages
 
 
-def _filled(line: str, later: Sequence[Message], tools: list[str]) -> str:
+def _fill_line(line: str, later: Sequence[Message], tools: list[str]) -> str:
     values = {"{results}": _results(later), "{tools}": msgspec.json.encode(tools).decode()}
     return re.sub(r"\{(?:results|tools)\}", lambda found: values[found[0]], line)
 

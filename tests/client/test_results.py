@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from handspan.client.address import Address
-from handspan.client.answers import MOST_INLINE, Answers, plain_answer
-from handspan.client.results import Image, ToolCallResult
+from handspan.client.results import MAX_INLINE, Image, ResultEncoder, ToolCallResult, plain_answer
 from handspan.client.upload import upload
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import ToolError
@@ -35,7 +34,7 @@ class Kept:
 
 
 def frame(value: Any, can: frozenset[str] = CAN, kept: Kept | None = None) -> Result | Fault:
-    return asyncio.run(Answers((kept or Kept()).upload).frame("c1", value, can, Limits()))
+    return asyncio.run(ResultEncoder((kept or Kept()).upload).encode("c1", value, can, Limits()))
 
 
 def test_what_has_no_json_form_is_an_error() -> None:
@@ -131,7 +130,7 @@ def test_what_is_kept_already_is_named() -> None:
 
 def test_large_ones_are_uploaded_and_small_ones_too_when_they_are_many() -> None:
     kept = Kept()
-    large, small = b"x" * (MOST_INLINE + 1), b"y" * (MOST_INLINE // 2)
+    large, small = b"x" * (MAX_INLINE + 1), b"y" * (MAX_INLINE // 2)
     sent = frame([Image(large, name="big.png"), small, small, small], kept=kept)
     assert isinstance(sent, Result)
     assert [bool(part.artifact) for part in sent.parts] == [True, False, False, True]
