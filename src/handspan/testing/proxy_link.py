@@ -1,4 +1,4 @@
-"""One connection through the fault proxy: two flows, and what can be done to them."""
+"""One connection through the fault proxy: its two directions, their faults, and the frames of the client."""
 
 import asyncio
 import contextlib
@@ -16,10 +16,10 @@ Direction: TypeAlias = Literal["up", "down", "both"]
 """`up`: from the client to the target."""
 
 _CHUNK: Final = 64 * 1024
-_MOST_WAITING: Final = 64
+_MAX_WAITING: Final = 64
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-_LARGEST_HEAD: Final = 64 * 1024
-_LARGEST_FRAME: Final = 1024 * 1024
+_MAX_HEAD: Final = 64 * 1024
+_MAX_FRAME: Final = 1024 * 1024
 _HEAD_ENDS: Final = b"\r\n\r\n"
 _HOST: Final = re.compile(rb"(?im)^host:[^\r\n]*")
 _CONNECTION: Final = re.compile(rb"(?im)^connection:[^\r\n]*\r\n")
@@ -28,81 +28,84 @@ _WHOLE_TEXT: Final = 0x81
 
 
 class StreamPiece(Struct, frozen=True):
-    """Bytes to pass on. `text` is what a whole text frame says; None for everything else."""
+    """Bytes to pass on. `text` is the text of a whole text frame; None for everything else."""
 
     data: bytes
     text: bytes | None = None
 
 
 class ClientStream:
-    """Reads along with a client. `authority` takes the place of the Host that it names: servers look at that."""
+    """Splits what a client sends: the head of its request, then whole WebSocket frames.
+
+    `authority` replaces the Host header, which servers check.
+    """
 
     def __init__(self, authority: str) -> None:
         self._authority = authority.encode("ascii")
-        self._kept = b""
-        self._is_past_head = False
+        self._buffer = b""
+        self._has_head = False
         self._has_frames = False
-        self._left = 0
-        """Bytes to come of a frame that is too large to be kept."""
+        self._large_left = 0
+        """Bytes to come of a frame that is too large for the buffer."""
 
     def feed(self, data: bytes) -> list[StreamPiece]:
-        """What can be passed on now."""
-        self._kept += data
+        """The pieces that can be passed on now."""
+        self._buffer += data
         pieces: list[StreamPiece] = []
-        if not self._is_past_head:
-            pieces += self._head()
-        if self._is_past_head:
-            pieces += self._frames() if self._has_frames else self._rest()
+        if not self._has_head:
+            pieces += self._take_head()
+        if self._has_head:
+            pieces += self._take_frames() if self._has_frames else self._take_rest()
         return pieces
 
-    def _head(self) -> list[StreamPiece]:
-        end = self._kept.find(_HEAD_ENDS)
-        if end < 0 and len(self._kept) <= _LARGEST_HEAD:
+    def _take_head(self) -> list[StreamPiece]:
+        end = self._buffer.find(_HEAD_ENDS)
+        if end < 0 and len(self._buffer) <= _MAX_HEAD:
             return []
-        self._is_past_head = True
+        self._has_head = True
         if end < 0:
-            return self._rest()
-        head, self._kept = self._kept[: end + 2], self._kept[end + 2 :]
+            return self._take_rest()
+        head, self._buffer = self._buffer[: end + 2], self._buffer[end + 2 :]
         self._has_frames = _UPGRADES.search(head) is not None
         head = _HOST.sub(b"Host: " + self._authority, head)
         if not self._has_frames:  # a second request would come with its own Host
             head = _CONNECTION.sub(b"", head) + b"Connection: close\r\n"
-        blank, self._kept = self._kept[:2], self._kept[2:]
+        blank, self._buffer = self._buffer[:2], self._buffer[2:]
         return [StreamPiece(head + blank)]
 
-    def _rest(self) -> list[StreamPiece]:
-        rest, self._kept = self._kept, b""
+    def _take_rest(self) -> list[StreamPiece]:
+        rest, self._buffer = self._buffer, b""
         return [StreamPiece(rest)] if rest else []
 
-    def _frames(self) -> list[StreamPiece]:
+    def _take_frames(self) -> list[StreamPiece]:
         pieces: list[StreamPiece] = []
-        while self._kept:
-            if self._left:
-                part = self._kept[: self._left]
-                self._left -= len(part)
-            elif (size := frame_size(self._kept)) is None:
+        while self._buffer:
+            if self._large_left:
+                part = self._buffer[: self._large_left]
+                self._large_left -= len(part)
+            elif (size := frame_size(self._buffer)) is None:
                 break
-            elif size > _LARGEST_FRAME:
-                self._left = size
+            elif size > _MAX_FRAME:
+                self._large_left = size
                 continue
-            elif len(self._kept) < size:
+            elif len(self._buffer) < size:
                 break
             else:
-                part = self._kept[:size]
-            is_frame = not self._left and part[0] == _WHOLE_TEXT and len(part) == frame_size(part)
+                part = self._buffer[:size]
+            is_frame = not self._large_left and part[0] == _WHOLE_TEXT and len(part) == frame_size(part)
             pieces.append(StreamPiece(part, frame_text(part) if is_frame else None))
-            self._kept = self._kept[len(part) :]
+            self._buffer = self._buffer[len(part) :]
         return pieces
 
 
 class LinkFaults:
-    """What is done to everything that passes."""
+    """The faults of all connections."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Nothing."""
+        """Make no faults."""
         self.delay = 0.0
         self.jitter = 0.0
         self.size: int | None = None
@@ -120,15 +123,15 @@ class Flow:
         self.faults = LinkFaults()
         self.chance = Random(0)
         self.stream: ClientStream | None = None
-        """Reads along where frames may have to be repeated."""
-        self.passed: Callable[[int, int], None] = lambda count, repeated: None
-        """Hears how many bytes went through, and how many frames once more."""
+        """Finds whole frames, where they may be repeated."""
+        self.count: Callable[[int, int], None] = lambda size, repeated: None
+        """Gets how many bytes went through, and how many frames were repeated."""
         self.may_pass = asyncio.Event()
         self.may_pass.set()
-        self._waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_MOST_WAITING)
+        self._waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_MAX_WAITING)
 
     async def run(self) -> None:
-        """Until the one end has closed; `OSError` when the connection breaks, at either end."""
+        """Pass on until the reading end has closed. Raises `OSError` when the connection breaks at either end."""
         writing = asyncio.create_task(self._write())
         try:
             await self._read()
@@ -143,26 +146,26 @@ class Flow:
         while data := await self._next():
             for piece in self._pieces(data):
                 due = max(due, loop.time() + self.faults.delay + self.faults.jitter * self.chance.random())
-                await self._waiting.put((due, self._repeated(piece)))
+                await self._waiting.put((due, self._maybe_repeat(piece)))
         await self._waiting.put((due, b""))
 
     async def _next(self) -> bytes:
         try:
             return await self._reader.read(_CHUNK)
         except OSError:
-            await self.may_pass.wait()  # that one end is gone is news, too
+            await self.may_pass.wait()  # a half-open connection must not show that one end is gone
             raise
 
     def _pieces(self, data: bytes) -> list[StreamPiece]:
         return [StreamPiece(data)] if self.stream is None else self.stream.feed(data)
 
-    def _repeated(self, piece: StreamPiece) -> bytes:
+    def _maybe_repeat(self, piece: StreamPiece) -> bytes:
         faults = self.faults
         if piece.text is None or not faults.share or (faults.only is not None and not faults.only(piece.text)):
             return piece.data
         if self.chance.random() >= faults.share:
             return piece.data
-        self.passed(0, 1)
+        self.count(0, 1)
         return piece.data * 2
 
     async def _write(self) -> None:
@@ -186,11 +189,11 @@ class Flow:
             await self.writer.drain()
             if size < len(data):
                 await asyncio.sleep(0)
-        self.passed(len(data), 0)
+        self.count(len(data), 0)
 
 
 class ProxiedLink:
-    """One connection, in the middle."""
+    """One connection through the proxy."""
 
     def __init__(self, up: Flow, down: Flow) -> None:
         self._flows: dict[str, Flow] = {"up": up, "down": down}
@@ -198,7 +201,7 @@ class ProxiedLink:
         self._is_over = False
 
     async def run(self) -> None:
-        """Until both ends have closed, or the connection is broken."""
+        """Pass on until both ends have closed, or the connection is broken."""
         self._running = [asyncio.create_task(flow.run()) for flow in self._flows.values()]
         try:
             await asyncio.wait(self._running, return_when=asyncio.FIRST_EXCEPTION)
@@ -213,17 +216,17 @@ class ProxiedLink:
             if direction in ("both", name):
                 flow.may_pass.clear()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Pass on again, beginning with what has waited."""
         for flow in self._flows.values():
             flow.may_pass.set()
 
     def cut(self) -> bool:
-        """Break it, at both ends; False when it was over."""
+        """Reset both ends. Returns False when the connection was over."""
         return self._end(reset)
 
     def close(self) -> bool:
-        """End it, at both ends; False when it was over."""
+        """Close both ends. Returns False when the connection was over."""
         return self._end(_finish)
 
     def _end(self, end: Callable[[asyncio.StreamWriter], None]) -> bool:
@@ -238,10 +241,10 @@ class ProxiedLink:
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Close so that the other end gets an error, and not a goodbye."""
-    made = writer.get_extra_info("socket")
+    """Close so that the other end gets an error (RST) and no regular end."""
+    own = writer.get_extra_info("socket")
     # Loops differ in what their sockets can do, and say of one that is gone; its number is all that is asked for.
-    number = -1 if made is None else made.fileno()
+    number = -1 if own is None else own.fileno()
     with contextlib.suppress(OSError):
         if number >= 0:
             with socket.socket(fileno=os.dup(number)) as same:
@@ -255,7 +258,7 @@ def _finish(writer: asyncio.StreamWriter) -> None:
 
 
 def frame_size(data: bytes) -> int | None:
-    """How long the frame is that begins here; None until that can be told (RFC 6455, 5.2)."""
+    """The length of the frame that begins here; None when more bytes are needed to know it (RFC 6455, 5.2)."""
     if len(data) < 2:
         return None
     length, head = data[1] & 0x7F, 2 + (4 if data[1] & 0x80 else 0)
