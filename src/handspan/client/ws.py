@@ -20,6 +20,7 @@ _DELIBERATE: Final = 1000
 _REMOVED: Final = 1008
 _WRONG_ADDRESS: Final = frozenset((400, 404, 405, 426))
 """Statuses that mean a wrong address, as long as no gateway has ever answered there."""
+_PAIR_AGAIN: Final = "pair this device anew, or give a token that is valid"
 _log = logging.getLogger(__name__)
 
 
@@ -129,7 +130,11 @@ class Link:
             socket = self._socket = await open_socket(self._url(), self._token, self._is_local, self._tls)
         except NotOpened as error:
             self._raise_if_final(error.status, error.body)
-            return self._log_failure(str(error), waits_for_gateway)
+            if not waits_for_gateway and not self._was_connected:
+                hint = "Is the gateway running (`handspan serve`)?"
+                raise GatewayUnreachable(f"Nobody answers at {self._address}: {error}. {hint}") from None
+            _log.info("no link to %s: %s", self._address, error)
+            return False
         try:
             self._listener.on_open()
             socket.listen(self._listener)
@@ -143,31 +148,27 @@ class Link:
                 will_retry = socket.close_code not in (_DELIBERATE, _REMOVED)
                 self._listener.on_drop(will_retry and not self._is_closed)
         if socket.close_code == _REMOVED and not self._is_closed:
-            raise self._removed(socket.close_reason or "")
+            raise self._removal_error(socket.close_reason or "")
         return socket.close_code == _DELIBERATE
 
-    def _removed(self, reason: str) -> GatewayRefused:
+    @property
+    def _address(self) -> str:
+        """The URL without its query, for messages."""
+        return self._url().partition("?")[0]
+
+    def _removal_error(self, reason: str) -> GatewayRefused:
         """The error for a client that a person has to let in again (ws.md 9.2)."""
-        text, address = visible(reason) or "no reason was given", self._url().partition("?")[0]
-        hint = "pair this device anew, or give a token that is valid"
-        return GatewayRefused(0, f"The gateway at {address} removed this client ({text}): {hint}.")
+        text = visible(reason) or "no reason was given"
+        return GatewayRefused(0, f"The gateway at {self._address} removed this client ({text}): {_PAIR_AGAIN}.")
 
     def _raise_if_final(self, status: int, body: bytes) -> None:
+        """Raises `GatewayRefused` for a refusal that another attempt would get again."""
         text = visible(body.decode("utf-8", "replace")).strip()[:300]
-        address = self._url().partition("?")[0]
         if status in (401, 403):
             what = "refused the token" if self._token else "wants a token"
-            hint = "pair this device anew, or give a token that is valid" if status == 401 else "see what it says"
-            raise GatewayRefused(status, f"The gateway at {address} {what} (HTTP {status}): {hint}. {text}".rstrip())
+            hint = _PAIR_AGAIN if status == 401 else "see what it says"
+            message = f"The gateway at {self._address} {what} (HTTP {status}): {hint}. {text}"
+            raise GatewayRefused(status, message.rstrip())
         if status in _WRONG_ADDRESS and not self._was_connected:
-            raise GatewayRefused(
-                status,
-                f"There is no gateway at {address} (HTTP {status}): check the address and its path. {text}".rstrip(),
-            )
-
-    def _log_failure(self, why: str, waits_for_gateway: bool) -> bool:
-        address = self._url().partition("?")[0]
-        if not waits_for_gateway and not self._was_connected:
-            raise GatewayUnreachable(f"Nobody answers at {address}: {why}. Is the gateway running (`handspan serve`)?")
-        _log.info("no link to %s: %s", address, why)
-        return False
+            message = f"There is no gateway at {self._address} (HTTP {status}): check the address and its path. {text}"
+            raise GatewayRefused(status, message.rstrip())
