@@ -23,7 +23,7 @@ export async function clipboardFor<Value>(
   }
 }
 
-/** Browsers say the same of a page that is not in front and of a person who says no. */
+/** Browsers give the same error for a page in the background and for a person's no. */
 async function refused(permission: string, error: unknown): Promise<BrowserToolError> {
   if (document.hasFocus()) {
     return denied(permission, 'the clipboard', error);

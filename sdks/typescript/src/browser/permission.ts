@@ -1,6 +1,6 @@
 import { BrowserToolError } from './browser-tool-error.js';
 
-/** What the browser says of a permission for this page; undefined where it does not tell. */
+/** The state of a permission for this page; undefined where the browser does not tell it. */
 export async function permissionState(permission: string): Promise<PermissionState | undefined> {
   try {
     return (await navigator.permissions.query({ name: permission as PermissionName })).state;
@@ -16,7 +16,7 @@ export async function needNotBlocked(permission: string, what: string): Promise<
   }
 }
 
-/** The error for a no of the person's: for now, or, where the browser has kept it, for ever. */
+/** The error for a person's no: for now, or for ever where the browser remembers it. */
 export async function denied(permission: string, what: string, cause?: unknown): Promise<BrowserToolError> {
   if ((await permissionState(permission)) === 'denied') {
     return blocked(what, cause);

@@ -5,7 +5,7 @@ import type { ToolDefinition } from './registration.js';
 import { completed, failed } from './result.js';
 import { validated } from './schema.js';
 
-/** What a page hears of a call of one of its tools. */
+/** What a page gets about a call of one of its tools. */
 export interface ToolCallEvent {
   readonly callId: string;
   readonly node: string;
@@ -16,7 +16,7 @@ export interface ToolCallEvent {
   readonly output?: unknown;
 }
 
-/** What a page hears while a handler runs. */
+/** What a page gets while a handler runs. */
 export interface ProgressEvent {
   readonly callId: string;
   readonly node: string;
@@ -30,7 +30,7 @@ export interface CallRules {
   readonly toolTimeout: number;
   /** False: one after the other. */
   readonly parallel: boolean;
-  /** Keeps large Blobs; without it they stand in the result itself. */
+  /** Uploads large Blobs; without it they are in the result itself. */
   readonly upload?: Upload | undefined;
   readonly onToolCall?: ((event: ToolCallEvent) => void) | undefined;
   readonly onProgress?: ((event: ProgressEvent) => void) | undefined;

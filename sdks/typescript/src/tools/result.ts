@@ -22,7 +22,7 @@ interface ToolFault {
   code: unknown;
 }
 
-/** One of the codes of ws.md 5.5; a DOMException has a number for a code, and a name that says more. */
+/** One of the codes of ws.md 5.5. The code of a DOMException is a number, so its name is used. */
 function faultCode(name: unknown, code: unknown): { code?: string } {
   if (typeof code === 'string' && /^[a-z_]+$/.test(code)) return { code };
   return name === 'NotAllowedError' ? { code: 'permission_denied' } : {};
@@ -43,7 +43,7 @@ function isPart(value: unknown): value is Blob | Part {
   return value instanceof Blob || (typeof value === 'object' && value !== null && 'media_type' in value);
 }
 
-/** The value, once it is known that JSON can say it; what JSON has no word for, such as undefined, is null. */
+/** The value as JSON has it; throws when it has none. What JSON does not know, such as undefined, becomes null. */
 function plain(value: unknown): unknown {
   return JSON.stringify(value) === undefined ? null : value;
 }

@@ -31,7 +31,7 @@ export const battery: BrowserTool<'battery'> = {
   },
 };
 
-/** Infinity, which JSON does not have, means that nobody knows. */
+/** Infinity, which JSON does not have, means that the time is unknown. */
 function secondsOf(time: number): number | null {
   return Number.isFinite(time) ? time : null;
 }

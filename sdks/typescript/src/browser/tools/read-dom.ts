@@ -96,7 +96,7 @@ const READERS: Record<'text' | 'html' | 'attributes', Reader> = {
 
 /** As the person sees it, where the browser can tell. */
 function textOf(element: Element): string {
-  // biome-ignore lint/performance/useDomNodeTextContent: what is not shown, such as scripts, is not told
+  // biome-ignore lint/performance/useDomNodeTextContent: text that is not visible, such as scripts, is left out
   return (element instanceof HTMLElement ? element.innerText : element.textContent) ?? '';
 }
 

@@ -42,7 +42,7 @@ export const share: BrowserTool<'share'> = {
   },
 };
 
-/** The address, if it leads to the web: browsers would refuse others in words that nobody understands. */
+/** The address, if it is one of the web: the errors of browsers for other addresses are hard to understand. */
 function webAddress(url: string): string {
   if (!/^https?:\/\/[^\s/]/i.test(url)) {
     throw new BrowserToolError('invalid', `'${url}' can't be shared: give a whole address that begins with https://.`);
