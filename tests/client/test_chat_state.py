@@ -28,13 +28,13 @@ class Front:
         return is_own
 
 
-def test_a_turn_of_somebody_else_is_not_ours() -> None:
+def test_a_turn_of_another_client_is_not_ours() -> None:
     front = Front()
     assert not front.is_ours("round", number=1)
     assert not front.is_ours("ended", reason="done")
 
 
-def test_our_turn_begins_when_that_of_somebody_else_has_ended() -> None:
+def test_our_turn_begins_when_that_of_another_client_has_ended() -> None:
     front = Front()
     front.happens("text", text="theirs")
     front.talk.begin_turn(Say("mine"))
@@ -52,14 +52,14 @@ def test_our_turn_begins_with_its_first_round_even_if_the_end_before_it_was_miss
     assert front.is_ours("round", number=1)
 
 
-def test_whoever_joins_is_part_of_the_turn_of_somebody_else() -> None:
+def test_a_joining_message_is_part_of_the_turn_of_another_client() -> None:
     front = Front()
     front.happens("text", text="theirs")
     front.talk.begin_turn(Say("and mine", join=True))
     assert front.is_ours("ended", reason="done")
 
 
-def test_a_turn_that_is_refused_while_somebody_elses_runs_leaves_that_one_alone() -> None:
+def test_a_refused_turn_leaves_the_running_turn_of_another_client_alone() -> None:
     front = Front()
     front.happens("text", text="theirs")
     front.talk.begin_turn(Say("mine"))

@@ -326,7 +326,7 @@ def test_a_message_that_was_answered_without_being_accepted_is_not_sent_again() 
     assert frames(back(one)) == []
 
 
-def test_what_nobody_waits_for_any_more_is_not_said_when_the_link_is_back() -> None:
+def test_messages_of_a_turn_that_was_given_up_are_not_sent_when_the_link_is_back() -> None:
     one = chat()
     one.drop_link([])
     one.send(Say("pay", id="m1"))

@@ -92,7 +92,7 @@ def test_every_change_makes_a_new_version() -> None:
     assert versions == sorted(set(versions))
 
 
-def test_what_nobody_keeps_does_not_note_what_runs_but_all_that_has_ended() -> None:
+def test_a_memory_that_is_not_saved_notes_only_calls_that_have_ended() -> None:
     memory = CallMemory(is_saved=False)
     memory.start("a", NOW)
     assert memory.stage("a") is None

@@ -176,7 +176,7 @@ def test_code_gets_the_arguments_or_the_arguments_and_the_context() -> None:
     assert [call(tools, name, {"x": 1}) for name in codes] == [1, [1, "c1"], 1, [1, "c1"], 1, {"x": 1}]
 
 
-def test_a_tool_of_the_house_can_be_offered_as_it_is() -> None:
+def test_a_built_in_tool_can_be_offered_as_it_is() -> None:
     @tool(annotations=READ_ONLY)
     def double(number: int) -> int:
         """Twice as much."""
@@ -201,7 +201,7 @@ def test_parameters_may_be_json_text_as_in_the_seed() -> None:
     assert found.argument_error({"query": "Ada"}) == ""
 
 
-def test_whoever_listens_hears_of_every_change() -> None:
+def test_a_listener_gets_every_change() -> None:
     tools, heard = ClientTools(), list[str]()
     tools.listeners.append(heard.append)
     tools.register({"name": "camera", "description": "Take a photo.", "parameters": EMPTY})

@@ -66,9 +66,9 @@ def test_who_says_nothing_of_its_effects_is_not_trusted(tools: GraphTools) -> No
 
 
 class TestLending:
-    def lend(self, tools: GraphTools, *made: GraphTool, nodes: tuple[str, ...] | None = None) -> dict[str, str]:
-        with tools.register(made, nodes, TAB, "s1") as lent:
-            return {name: tool.own_name for name, tool in lent.items()}
+    def register(self, tools: GraphTools, *made: GraphTool, nodes: tuple[str, ...] | None = None) -> dict[str, str]:
+        with tools.register(made, nodes, TAB, "s1") as registered:
+            return {name: tool.own_name for name, tool in registered.items()}
 
     def test_they_are_there_for_the_length_of_a_block_whatever_happens_in_it(
         self, registry: Registry, tools: GraphTools
@@ -80,21 +80,21 @@ class TestLending:
         assert registry.holder("look", scope) is None
 
     def test_a_taken_name_gets_its_node_in_front(self, tools: GraphTools) -> None:
-        assert self.lend(tools, tools.make(offered("read_file", "page"))) == {"page__read_file": "read_file"}
+        assert self.register(tools, tools.make(offered("read_file", "page"))) == {"page__read_file": "read_file"}
 
     def test_a_node_that_can_not_be_in_a_name_gets_one_that_can(self, tools: GraphTools) -> None:
-        ((shown, own),) = self.lend(tools, tools.make(offered("read_file", "my page!"))).items()
+        ((shown, own),) = self.register(tools, tools.make(offered("read_file", "my page!"))).items()
         assert own == "read_file"
         assert shown.startswith("my_page___read_file_")
 
     def test_a_name_that_is_taken_even_with_its_node_gets_another(self, tools: GraphTools) -> None:
         made = [tools.make(offered("page__read_file")), tools.make(offered("read_file", "page"))]
-        lent = self.lend(tools, *made)
-        assert sorted(lent.values()) == ["page__read_file", "read_file"]
-        assert len(lent) == 2
+        registered = self.register(tools, *made)
+        assert sorted(registered.values()) == ["page__read_file", "read_file"]
+        assert len(registered) == 2
 
     def test_only_those_of_the_nodes_and_the_last_of_a_name(self, tools: GraphTools) -> None:
         made = [tools.make(offered("do", "a")), tools.make(offered("do", "b")), tools.make(offered("go", "b"))]
-        assert self.lend(tools, *made, nodes=("a",)) == {"do": "do"}
-        with tools.register(made, None, TAB, "s1") as lent:
-            assert lent["do"].node == "b"
+        assert self.register(tools, *made, nodes=("a",)) == {"do": "do"}
+        with tools.register(made, None, TAB, "s1") as registered:
+            assert registered["do"].node == "b"

@@ -231,7 +231,7 @@ async def test_a_second_answer_and_one_to_nothing_are_dropped_and_counted(house:
     assert phone.calls.dropped == 3
 
 
-async def test_arguments_that_do_not_fit_never_leave_the_house(house: House) -> None:
+async def test_invalid_arguments_never_leave_the_gateway(house: House) -> None:
     phone = Phone(house)
     phone.offer({**ECHO, "parameters": {"type": "object", "required": ["text"]}})
     assert await code_of(phone.call()) == "invalid_arguments"
@@ -309,7 +309,7 @@ async def test_an_unanswered_call_times_out_and_the_client_is_told(house: House)
     assert not phone.answer(request["id"]) and not phone.calls.open
 
 
-async def test_progress_reaches_whoever_watches_and_begins_the_time_anew(house: House) -> None:
+async def test_progress_reaches_the_listener_and_restarts_the_timeout(house: House) -> None:
     phone = Phone(house, "progress")
     phone.offer({**ECHO, "timeout": 0.2})
     call = phone.call()
