@@ -8,7 +8,10 @@ READY := $(ROOT).venv/.ready
 # Some tests wait for processes and clocks: one worker more than cores keeps all cores at work.
 WORKERS := $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
-.PHONY: help setup system serve test pytest sdk chaos coverage check release-check format bench bench-peers audit lock clean
+# What is tested a second time without the speed tricks: all that reads or writes a wire.
+BOTH_WAYS := tests/wire tests/vectors tests/client tests/gateway/clients
+
+.PHONY: help setup system serve test pytest sdk chaos coverage check release-check format docs bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -31,6 +34,7 @@ test: setup system ## every gate and every test; the three parts run side by sid
 pytest: setup system ## the tests in Python
 	@cd $(ROOT) && $(BIN)/python -m compileall -q src # the tests start hundreds of processes: none shall compile
 	@cd $(ROOT) && $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+	@cd $(ROOT) && HANDSPAN_FAST=off $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(BOTH_WAYS)
 
 coverage: setup system ## the tests in Python, and which branches they try: at least 90 % of them, and how many in each room
 	@cd $(ROOT) && rm -f .coverage .coverage.*
@@ -55,6 +59,9 @@ check: setup ## format, lint, types, import contracts; then the longest files an
 
 format: setup ## put every file in the house's form
 	@cd $(ROOT) && $(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
+
+docs: setup ## write what is generated: docs/settings.md and the JSON Schemas of the protocol
+	@cd $(ROOT) && $(BIN)/python scripts/settings_page.py && $(BIN)/python scripts/protocol_schemas.py
 
 bench: setup ## our figures against the floor, as a table and in bench/results/latest.json
 	@cd $(ROOT) && $(BIN)/python -m bench

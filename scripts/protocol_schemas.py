@@ -2,7 +2,7 @@
 
     python scripts/protocol_schemas.py [--check]
 
-The classes of `wire/ws_frames.py` and `wire/graph_*.py` are the one source: their docstrings and the words under
+The classes of `wire/ws_frames.py` and `wire/graph/` are the one source: their docstrings and the words under
 their fields are the descriptions here.
 """
 
@@ -18,68 +18,60 @@ from typing import Any, get_args
 import msgspec
 
 from handspan.core import events
-from handspan.wire import (
-    graph,
-    graph_answers,
-    graph_blocks,
-    graph_faults,
-    graph_files,
-    graph_memories,
-    graph_requests,
-    ws_frames,
-)
+from handspan.wire import ws_frames
+from handspan.wire.graph import answers, blocks, faults, files, memories, reading, requests
 
 FOLDER = Path(__file__).parents[1] / "protocol" / "schema"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-GRAPH = (graph, graph_answers, graph_blocks, graph_faults, graph_files, graph_memories, graph_requests)
+GRAPH = (reading, answers, blocks, faults, files, memories, requests)
 
 REQUESTS: dict[str, tuple[Any, str]] = {
-    "invoke": (graph_requests.InvokeBody, "The body of invoke and stream"),
-    "setup": (graph_requests.SetupBody, "The body of setup"),
-    "stop": (graph_requests.OneThreadBody, "The body of stop"),
-    "fix": (graph_requests.OneThreadBody, "The body of fix"),
-    "ws_fresh": (graph_requests.FreshBody, "A WebSocket message that begins a run"),
-    "ws_resume": (graph_requests.ResumeBody, "A WebSocket message that brings results"),
-    "ws_stop": (graph_requests.StopBody, "A WebSocket message that stops the run"),
-    "add_messages": (graph_requests.AddBody, "The body that puts messages into a thread"),
-    "put_state": (graph_requests.StateBody, "The body that puts a state to a thread"),
-    "store_memory": (graph_memories.StoreBody, "The body that keeps a memory"),
-    "search_memories": (graph_memories.SearchBody, "The body that looks for memories"),
-    "list_memories": (graph_memories.ListBody, "The body that lists memories"),
-    "update_memory": (graph_memories.UpdateBody, "The body that changes a memory"),
-    "forget_memories": (graph_memories.ForgetBody, "The body that removes memories"),
+    "invoke": (requests.InvokeBody, "The body of invoke and stream"),
+    "setup": (requests.SetupBody, "The body of setup"),
+    "stop": (requests.OneThreadBody, "The body of stop"),
+    "fix": (requests.OneThreadBody, "The body of fix"),
+    "ws_fresh": (requests.FreshBody, "A WebSocket message that begins a run"),
+    "ws_resume": (requests.ResumeBody, "A WebSocket message that brings results"),
+    "ws_stop": (requests.StopBody, "A WebSocket message that stops the run"),
+    "add_messages": (requests.AddBody, "The body that puts messages into a thread"),
+    "put_state": (requests.StateBody, "The body that puts a state to a thread"),
+    "store_memory": (memories.StoreBody, "The body that keeps a memory"),
+    "search_memories": (memories.SearchBody, "The body that looks for memories"),
+    "list_memories": (memories.ListBody, "The body that lists memories"),
+    "update_memory": (memories.UpdateBody, "The body that changes a memory"),
+    "forget_memories": (memories.ForgetBody, "The body that removes memories"),
 }
 ANSWERS: dict[str, tuple[Any, str]] = {
-    "success": (graph.Success, "Every success; the other files here say what its data is"),
-    "failure": (graph.Failure, "Every error"),
-    "invoke": (graph_answers.InvokeAnswer, "The data of invoke"),
-    "chunk": (graph_answers.GraphChunk, "A line of a stream, a message of the WebSocket"),
-    "message": (graph_answers.GraphMessage, "A message; the data of one message of a thread"),
-    "setup": (graph_answers.SetupAnswer, "The data of setup"),
-    "stop": (graph_answers.StopAnswer, "The data of stop"),
-    "fix": (graph_answers.FixAnswer, "The data of fix"),
-    "threads": (graph_answers.ThreadsAnswer, "The data of the list of threads"),
-    "thread": (graph_answers.ThreadAnswer, "The data of one thread"),
-    "state": (graph_answers.StateAnswer, "The data of the state of a thread"),
-    "messages": (graph_answers.MessagesAnswer, "The data of the messages of a thread"),
-    "done": (graph_answers.DoneAnswer, "The data of what only has to be done"),
-    "graph": (graph_answers.GraphAnswer, "The data of the graph"),
-    "tools": (graph_answers.ToolsAnswer, "The data of the tools of the graph"),
-    "upload": (graph_files.UploadAnswer, "The data of an upload"),
-    "file": (graph_files.FileAnswer, "The data of what is known of a file"),
-    "file_url": (graph_files.FileUrlAnswer, "The data of where a file is"),
-    "multimodal": (graph_files.MultimodalAnswer, "The data of the limits of files"),
-    "memory_stored": (graph_memories.StoredAnswer, "The data of a memory that is kept"),
-    "memories_found": (graph_memories.FoundAnswer, "The data of a search"),
-    "memory": (graph_memories.MemoryAnswer, "The data of one memory"),
-    "memories": (graph_memories.MemoriesAnswer, "The data of the list of memories"),
-    "memory_changed": (graph_memories.ChangedAnswer, "The data of a change of memories"),
+    "success": (reading.SuccessBody, "Every success; the other files here say what its data is"),
+    "failure": (reading.FailureBody, "Every error"),
+    "invoke": (answers.InvokeAnswer, "The data of invoke"),
+    "chunk": (answers.GraphChunk, "A line of a stream, a message of the WebSocket"),
+    "message": (answers.GraphMessage, "A message; the data of one message of a thread"),
+    "setup": (answers.SetupAnswer, "The data of setup"),
+    "stop": (answers.StopAnswer, "The data of stop"),
+    "fix": (answers.FixAnswer, "The data of fix"),
+    "threads": (answers.ThreadsAnswer, "The data of the list of threads"),
+    "thread": (answers.ThreadAnswer, "The data of one thread"),
+    "state": (answers.StateAnswer, "The data of the state of a thread"),
+    "messages": (answers.MessagesAnswer, "The data of the messages of a thread"),
+    "done": (answers.DoneAnswer, "The data of what only has to be done"),
+    "graph": (answers.GraphAnswer, "The data of the graph"),
+    "tools": (answers.ToolsAnswer, "The data of the tools of the graph"),
+    "upload": (files.UploadAnswer, "The data of an upload"),
+    "file": (files.FileAnswer, "The data of what is known of a file"),
+    "file_url": (files.FileUrlAnswer, "The data of where a file is"),
+    "multimodal": (files.MultimodalAnswer, "The data of the limits of files"),
+    "memory_stored": (memories.StoredAnswer, "The data of a memory that is kept"),
+    "memories_found": (memories.FoundAnswer, "The data of a search"),
+    "memory": (memories.MemoryAnswer, "The data of one memory"),
+    "memories": (memories.MemoriesAnswer, "The data of the list of memories"),
+    "memory_changed": (memories.ChangedAnswer, "The data of a change of memories"),
 }
 
 
 def main() -> int:
     """Write the files, or compare them."""
-    wanted = dict(files())
+    wanted = dict(schema_files())
     if "--check" in sys.argv[1:]:
         wrong = differences(wanted)
         said = "".join(f"{name}: {why}\n" for name, why in wrong.items())
@@ -106,7 +98,7 @@ def differences(wanted: dict[str, str]) -> dict[str, str]:
     return dict(sorted(wrong.items()))
 
 
-def files() -> Iterator[tuple[str, str]]:
+def schema_files() -> Iterator[tuple[str, str]]:
     """Every file's name and text."""
     for side, frames in (("client", ws_frames.ClientFrame), ("server", ws_frames.ServerFrame)):
         for frame in get_args(frames):
@@ -124,7 +116,7 @@ def request_schema(body: Any, title: str) -> dict[str, Any]:
     """The schema of a body; entries of `tools` have one of two forms, which no type can say."""
     if "tools" not in body.__struct_fields__:
         return schema(body, title)
-    forms = (graph_requests.OfferedTool, graph_requests.FunctionTool)
+    forms = (requests.OfferedTool, requests.OpenAiTool)
     found = schema(body, title, forms)
     tools = found["properties"]["tools"]
     for part in tools.get("anyOf", [tools]):

@@ -111,7 +111,7 @@ class Stage:
 async def test_a_turn_that_is_aborted_anywhere_never_leaves_replies_in_a_row(
     tmp_path: Path, place: int, inbox: str
 ) -> None:
-    async with asyncio.timeout(20), open_store(tmp_path / "state") as store:
+    async with asyncio.timeout(60), open_store(tmp_path / "state") as store:
         stage = Stage(store, tmp_path)
         session = (await store.conversations.create(owner=OWNER)).id
         ends = [await stage.turn(session, abort_at=place, inbox=inbox) for _ in range(2)]
@@ -145,7 +145,7 @@ class CuttingLog:
 async def test_what_is_on_its_way_into_the_store_when_a_turn_is_aborted_is_part_of_it(
     tmp_path: Path, place: int
 ) -> None:
-    async with asyncio.timeout(20), open_store(tmp_path / "state") as store:
+    async with asyncio.timeout(60), open_store(tmp_path / "state") as store:
         stage = Stage(store, tmp_path)
         session_id = (await store.conversations.create(owner=OWNER)).id
         caller = Caller(OPERATOR, GENERAL, stage.registry.toolbox(GENERAL, OPERATOR))

@@ -19,6 +19,7 @@ from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.rest import RestCaller
 from tests.chaos.talks import PARCEL, WEIGH, Talk
 from tests.chaos.witness import Witness, journal_of, kept
+from tests.waiting import until
 
 _CALLERS: Final = 3
 """For each device."""
@@ -63,12 +64,17 @@ class Load:
 
     async def works(self, acknowledged: int) -> None:
         """Wait until devices have more results acknowledged than these, and are at work on a call."""
-        done = ran = 0
-        async with asyncio.timeout(60):
-            while done <= acknowledged or ran <= done:
-                await asyncio.sleep(0.002)
-                done = sum(len(device.acknowledged) for device in self.devices)
-                ran = sum(len(device.ran) for device in self.devices)
+
+        def is_so() -> bool:
+            done = sum(len(device.acknowledged) for device in self.devices)
+            return acknowledged < done < sum(len(device.ran) for device in self.devices)
+
+        await until(is_so)
+
+    @property
+    def answered(self) -> int:
+        """How many messages were answered."""
+        return sum(len(talk.answered) for talk in self.talks)
 
     async def call(self, device: DeviceLogic, place: int) -> None:
         """Make calls over this device, one after another."""
@@ -107,6 +113,7 @@ async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
                 await load.works(len(ready))
                 await gateway.kill()
                 ready.append(await started(gateway))
+            await until(lambda: load.answered >= scale.chats)
             load.is_over.set()
         open_left = await _settled(load.caller)
         code = await gateway.terminate()
@@ -125,7 +132,7 @@ async def kills(folder: Path, scale: Scale, seed: int) -> list[Figure]:
         Figure("calls in the journal", len(journal)),
         Figure("calls that lived through a kill", len(again), at_least=1),
         Figure("results acknowledged", len(load.witness.acknowledged), at_least=scale.kills),
-        Figure("messages answered", sum(len(talk.answered) for talk in load.talks), at_least=scale.chats),
+        Figure("messages answered", load.answered, at_least=scale.chats),
         Figure("ready again, p50", percentile(ready, 0.5) * 1000, "ms"),
         Figure("ready again, max", max(ready) * 1000, "ms", at_most=3000),
         *load.witness.figures(kept(journal)),

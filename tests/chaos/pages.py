@@ -19,6 +19,7 @@ from handspan.testing.process import SPOKEN
 from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.kills import PLAIN_PROCESS, started
 from tests.chaos.witness import journal_of, kept
+from tests.waiting import until
 
 _TOOLS: Final = [{"node_name": "tools", "name": "lift", "description": "", "parameters": {}}]
 _SCRIPT: Final = "call lift\ncall lift\nthen\ncall lift\nthen\nAll is lifted: {results}"
@@ -123,7 +124,7 @@ async def pages(folder: Path, scale: Scale, seed: int) -> list[Figure]:
                 await asyncio.sleep(0.2 + chance.random())
                 await gateway.kill()
                 ready.append(await started(gateway))
-            await asyncio.sleep(0.5)
+            await until(lambda: _enough(tabs, scale))
             is_over.set()
         code = await gateway.terminate()
         log = gateway.log
@@ -142,6 +143,11 @@ async def pages(folder: Path, scale: Scale, seed: int) -> list[Figure]:
         none_of("tracebacks in the log", [log[log.index("Traceback") :][:4000]] if "Traceback" in log else []),
         Figure("exit code at the end", code, at_most=0, at_least=0),
     ]
+
+
+def _enough(tabs: list[Page], scale: Scale) -> bool:
+    """As many runs and results as the figures ask for."""
+    return sum(tab.finished for tab in tabs) >= scale.pages and sum(len(tab.taken) for tab in tabs) >= scale.kills
 
 
 def _lost(tabs: list[Page], journal: Any) -> list[str]:

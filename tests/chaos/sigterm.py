@@ -18,6 +18,7 @@ from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.kills import PLAIN_PROCESS
 from tests.chaos.talks import WEIGH, Talk
 from tests.chaos.witness import Kept, Witness, journal_of, kept
+from tests.waiting import WAIT, until
 
 _TOOLS: Final = [offer("work", "Do it.", timeout=30)]
 _SILENT_EVERY: Final = 10
@@ -87,11 +88,12 @@ class Round:
             place = (self._gateway.url, self._gateway.token)
             callers += [asyncio.create_task(talk.run(*place, talk_over)) for talk in self.talks]
             await asyncio.sleep(0.2 + self._chance.random() * 0.5)
+            await until(lambda: self.told and any(talk.answered for talk in self.talks))
             begun = time.monotonic()
             self.code = await self._gateway.terminate()
             self.took = time.monotonic() - begun
             talk_over.set()
-            self.close_code = await watcher.closed(1)
+            self.close_code = await watcher.closed(WAIT)
             await asyncio.gather(*callers)
             for device in devices:
                 self._witness.ran.update(device.ran)

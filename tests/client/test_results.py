@@ -12,11 +12,12 @@ import msgspec
 import pytest
 
 from handspan.client.address import Address
-from handspan.client.results import MAX_INLINE, Image, ResultEncoder, ToolCallResult, plain_answer
+from handspan.client.results import MAX_INLINE, Image, ResultEncoder, ToolCallResult
 from handspan.client.upload import upload
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success
+from handspan.core.values import Json
 from handspan.wire.ws_frames import Fault, Limits, Result
 
 CAN = frozenset(("resume", "parts"))
@@ -54,24 +55,29 @@ def test_what_is_nested_too_deeply_is_an_error_here_and_not_silence_there() -> N
 
 
 @pytest.mark.parametrize(
-    "value", ["x", "\ud800", {"a": [1, {"b": None}]}, {1: 2}, 7, 1.5, float("nan"), True, None, {"a": "[{" * 40}]
+    ("value", "output"),
+    [
+        ("x", "x"),
+        ({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]}),
+        ({1: 2}, {"1": 2}),
+        (7, 7),
+        (True, True),
+        (None, None),
+    ],
 )
-def test_plain_data_is_answered_at_once_just_as_it_would_be_otherwise(value: Any) -> None:
-    assert plain_answer("c1", value, CAN, Limits()) in (None, frame(value))
-    assert plain_answer("c1", value, frozenset(), Limits()) is None  # a gateway of the seed's
+def test_plain_data_is_the_output_as_it_is(value: Any, output: Json) -> None:
+    assert frame(value) == Result(id="c1", output=output)
 
 
-@pytest.mark.parametrize("value", ["x" * 2_000_000, {"a": "[{" * 40}, [1], b"x", Image(b"x"), Failure("busy", "no")])
-def test_what_may_be_too_much_for_a_message_or_is_not_plain_takes_longer(value: Any) -> None:
-    assert plain_answer("c1", value, CAN, Limits()) is None
+def test_brackets_in_a_text_are_no_levels() -> None:
+    assert frame({"a": "[{" * 40}) == Result(id="c1", output={"a": "[{" * 40})
 
 
-def test_what_is_nested_too_deeply_is_not_answered_at_once() -> None:
+def test_a_result_may_be_as_deep_as_a_frame_and_not_deeper() -> None:
     deep: Any = {}
     for _ in range(62):
         deep = {"a": deep}
-    assert plain_answer("c1", deep, CAN, Limits()) == frame(deep)
-    assert plain_answer("c1", {"a": deep}, CAN, Limits()) is None
+    assert frame(deep) == Result(id="c1", output=deep)
     with pytest.raises(ToolError, match="flatter form"):
         frame({"a": deep})
 

@@ -335,6 +335,7 @@ def test_a_variable_is_read_as_what_its_key_asks_for(home: Path, name: str, text
     [
         ("HANDSPAN_WORKSPCE", "x", "WORKSPCE: unknown key. Did you mean 'workspace'?"),
         ("HANDSPAN_", "x", "unknown key."),
+        ("HANDSPAN_FAST", "no", "'no' is neither 'on' nor 'off'."),
         (
             "HANDSPAN_TOOLS__RESULT_LIMIT",
             "many",
@@ -351,6 +352,11 @@ def test_a_wrong_variable_is_named(home: Path, name: str, text: str, problem: st
     (found,) = problems(home, None, None, **{name: text})
     assert found.startswith(f"environment variable {name}: ")
     assert problem in found
+
+
+@pytest.mark.parametrize("text", ["on", "off"])
+def test_the_switch_of_the_speed_tricks_is_no_setting(home: Path, text: str) -> None:
+    assert load(home, HANDSPAN_FAST=text) == load(home)
 
 
 def test_a_name_in_capitals_means_the_one_that_is_there(home: Path, file: Path) -> None:

@@ -21,8 +21,8 @@ from handspan.engine.ledger import MemoryLedger
 from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry, RegistryRules
 from tests.stores import open_artifacts
+from tests.waiting import WAIT
 
-WAIT = 60.0
 """Seconds after which a test that waits has failed."""
 
 
@@ -92,13 +92,6 @@ async def soon(*events: asyncio.Event) -> None:
     async with asyncio.timeout(WAIT):
         for event in events:
             await event.wait()
-
-
-async def until(claim: Any) -> None:
-    """Let the loop turn until the claim is true."""
-    async with asyncio.timeout(WAIT):
-        while not claim():
-            await asyncio.sleep(0)
 
 
 async def outcome_of(tasks: Iterable["asyncio.Task[Any]"]) -> list[Any]:

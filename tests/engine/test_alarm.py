@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from handspan.engine.alarm import Alarm
-from tests.engine.house import WAIT
+from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
 

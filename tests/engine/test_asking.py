@@ -17,7 +17,8 @@ from handspan.core.tool import Annotations, Handling, ToolSpec
 from handspan.engine.asking import OpenQuestions, RuleAnswers
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from tests.engine.conftest import MakeHouse
-from tests.engine.house import House, outcome_of, until
+from tests.engine.house import House, outcome_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,8 @@ from handspan.core.results import Failure, Pending, Success, succeed
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from handspan.engine.records import CallAtWork
 from tests.engine.conftest import MakeHouse
-from tests.engine.house import WAIT, House, outcome_of, soon, until
+from tests.engine.house import House, outcome_of, soon
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,8 @@ from handspan.engine.ledger import MemoryLedger
 from handspan.engine.running import Started
 from handspan.store.artifacts import FolderArtifacts
 from tests.engine.conftest import MakeHouse
-from tests.engine.house import WAIT, House, outcome_of, soon, until
+from tests.engine.house import House, outcome_of, soon
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 

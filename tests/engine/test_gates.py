@@ -12,7 +12,8 @@ from handspan.core.tool import Annotations
 from handspan.engine.gates import Gate, Gates
 from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry
-from tests.engine.house import outcome_of, until
+from tests.engine.house import outcome_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

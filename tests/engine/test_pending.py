@@ -10,7 +10,8 @@ from handspan.core.results import Attachment, Failure, Pending, Success, succeed
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from tests.engine.conftest import MakeHouse
-from tests.engine.house import WAIT, House, outcome_of, soon
+from tests.engine.house import House, outcome_of, soon
+from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,8 @@ from handspan.core.values import Arguments, Json
 from handspan.engine.gates import Gates
 from handspan.registry.registry import RegistryRules
 from tests.engine.conftest import MakeHouse
-from tests.engine.house import WAIT, House, outcome_of, soon, until
+from tests.engine.house import House, outcome_of, soon
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 

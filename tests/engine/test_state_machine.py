@@ -29,8 +29,9 @@ from handspan.core.tool import Annotations
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from handspan.engine.ledger import MemoryLedger
-from tests.engine.house import WAIT, House
+from tests.engine.house import House
 from tests.thoroughness import examples
+from tests.waiting import WAIT
 
 SHORT = 0.003
 ORIGIN = Origin("plugin", "machine")

@@ -17,8 +17,9 @@ from handspan.core.results import Pending, ToolResult, succeed
 from handspan.engine.ledger import MemoryLedger
 from handspan.engine.telling import publish_when_stored
 from tests.engine.conftest import MakeHouse
-from tests.engine.house import House, left_behind, outcome_of, soon, until
+from tests.engine.house import House, left_behind, outcome_of, soon
 from tests.stores import database_of, open_store
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,8 @@ import pytest
 
 from handspan.core.errors import ToolError
 from handspan.engine.threads import Threads
-from tests.engine.house import WAIT, outcome_of, until
+from tests.engine.house import outcome_of
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 

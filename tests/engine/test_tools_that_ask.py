@@ -14,7 +14,8 @@ from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.results import Failure
 from handspan.engine.asking import OpenQuestions, RuleAnswers
 from tests.engine.conftest import MakeHouse
-from tests.engine.house import House, outcome_of, until
+from tests.engine.house import House, outcome_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,8 @@ import pytest
 
 from handspan.engine.watchdog import Watchdog
 from tests.engine.conftest import MakeHouse
-from tests.engine.house import WAIT, House, until
+from tests.engine.house import House
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 

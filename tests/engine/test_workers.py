@@ -17,7 +17,8 @@ from handspan.core.results import Failure, Pending, Success
 from handspan.core.values import Json
 from handspan.engine.workers import Worker, Workers, describe_exit
 from tests.engine import isolated_tools
-from tests.engine.house import WAIT, House, outcome_of, until
+from tests.engine.house import House, outcome_of
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,7 @@ from handspan.core.values import Json
 from handspan.gateway.gateway import Gateway
 from handspan.gateway.server import Server
 from handspan.models.model import Model
-
-WAIT = 60.0
+from tests.waiting import WAIT
 
 
 class Client:

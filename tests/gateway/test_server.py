@@ -23,9 +23,9 @@ from handspan.core.errors import ConfigError
 from handspan.gateway.listening import listen, url_for_others, url_of
 from handspan.gateway.server import Server, loop_factory
 from tests.gateway.small_gateway import SmallGateway
+from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
-WAIT = 60.0
 
 
 @contextlib.asynccontextmanager

@@ -19,11 +19,11 @@ from handspan.gateway.app import App
 from handspan.registry.pins import PinnedSpecs
 from handspan.registry.registry import Registry
 from tests.gateway.rest.house import House, serving, settings
+from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
 
 GIT = Origin("mcp", "git")
-WAIT = 5.0
 
 
 @tool

@@ -147,7 +147,7 @@ async def test_a_call_that_its_caller_stops_is_cancelled(door: str, calm: House)
     runs, entered = asyncio.Event(), calm.doors[door]
     assert isinstance(entered, StoppingDoor)
     calm.gateway.gateway.app.registry.register_or_replace(holding(runs), Origin("plugin", "table"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await entered.stop(Asked("hold"), runs)
     record = (await calm.journal())[0]
     shown = (await calm.http.get(f"/api/calls/{record['id']}", params={"wait": "20"})).json()

@@ -94,7 +94,7 @@ class TestFailures:
             with pytest.raises(ModelError, match="did not answer in time") as silent:
                 await ask(model, HELLO)
             assert silent.value.fault == "network"
-            await asyncio.wait_for(server.gone.wait(), 10)
+            await asyncio.wait_for(server.gone.wait(), 60)
 
     async def test_a_stream_that_falls_silent_is_cut(self, api: Api) -> None:
         turn = Turn(text="Some words of an answer that never ends.", fault="hang_midway")
@@ -173,7 +173,7 @@ class TestFailures:
         async with Site({path: endless}) as site:
             model = _model(api, base_url=site.url(""))
             with pytest.raises(ModelError, match="wrong!") as refused:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     await ask(model, HELLO)
             await model.close()
         assert (refused.value.fault, refused.value.status) == ("rejected", 400)
@@ -312,11 +312,11 @@ class TestAnswers:
         turn = Turn("A text that is long enough for some events.", fault="hang_midway")
         async with talking(api, [turn]) as (server, model):
             async with aclosing(model.reply(_begun(model), TOOLS)) as events:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     first = await anext(events)
                 assert isinstance(first, TextDelta)
             # Closing the events closes the connection: nobody pays for words that nobody hears.
-            await asyncio.wait_for(server.gone.wait(), 10)
+            await asyncio.wait_for(server.gone.wait(), 60)
 
     async def test_a_cancelled_turn_closes_its_connection(self, api: Api) -> None:
         async with talking(api, [Turn(fault="hang")]) as (server, model):
@@ -326,7 +326,7 @@ class TestAnswers:
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
-            await asyncio.wait_for(server.gone.wait(), 10)
+            await asyncio.wait_for(server.gone.wait(), 60)
 
     async def test_a_closed_model_can_be_asked_again(self, api: Api) -> None:
         async with talking(api, [Turn(text="One."), Turn(text="Two.")]) as (_, model):

@@ -7,8 +7,9 @@ import pytest
 
 from handspan.core.records import SessionRecord
 from handspan.core.store import Store
-from tests.store.things import Clock, soon
+from tests.store.things import Clock
 from tests.stores import BACKENDS, CHOSEN, open_artifacts, open_store
+from tests.waiting import soon
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from msgspec import structs
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ToolError
 from handspan.core.store import Store
-from tests.store.things import soon
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

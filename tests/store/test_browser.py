@@ -6,7 +6,8 @@ from handspan.core.calls import ToolFacts
 from handspan.core.principals import Origin
 from handspan.core.results import Success
 from handspan.core.store import MOST_TOOL_SETS, Store
-from tests.store.things import call, soon
+from tests.store.things import call
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -30,22 +30,10 @@ from handspan.core.records import SessionRecord
 from handspan.core.results import Attachment, succeed
 from handspan.core.store import Store
 from handspan.core.values import encode
-from tests.store.things import (
-    Clock,
-    answers,
-    asks,
-    call,
-    count,
-    finished,
-    load,
-    question,
-    says,
-    soon,
-    started,
-    user,
-)
+from tests.store.things import Clock, answers, asks, call, count, finished, load, question, says, started, user
 from tests.stores import commits_of, is_sound, open_artifacts, open_store
 from tests.thoroughness import examples
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

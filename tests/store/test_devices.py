@@ -7,8 +7,9 @@ from msgspec import structs
 
 from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook, Store
-from tests.store.things import count, soon
+from tests.store.things import count
 from tests.stores import open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

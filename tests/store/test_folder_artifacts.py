@@ -193,7 +193,7 @@ async def test_more_than_an_artifact_may_have_is_refused_on_the_way(folder: Path
             yield b"x" * size
 
     with pytest.raises(ToolError, match=r"More than 1000000 bytes") as refused:
-        await asyncio.wait_for(FolderArtifacts(folder, Bounds(size=1_000_000)).receive(endless(), owner="ann"), 10)
+        await asyncio.wait_for(FolderArtifacts(folder, Bounds(size=1_000_000)).receive(endless(), owner="ann"), 60)
     assert refused.value.code == "file_too_large"
     assert taken <= 1_000_000 + size and modes_in(folder) == {}
 
@@ -211,7 +211,7 @@ async def test_whoever_cancels_leaves_nothing_wherever_it_stands(artifacts: Fold
         for _ in range(steps):
             await asyncio.sleep(0)
         receiving.cancel()
-        await asyncio.wait_for(asyncio.gather(receiving, return_exceptions=True), 10)
+        await asyncio.wait_for(asyncio.gather(receiving, return_exceptions=True), 60)
         assert not any(name.endswith(".part") for name in modes_in(folder))
 
 

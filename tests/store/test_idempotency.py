@@ -12,8 +12,8 @@ from handspan.core.errors import StoreError
 from handspan.core.store import Store
 from handspan.store.idempotency import FileIdempotency
 from handspan.store.switches import FileSwitches
-from tests.store.things import soon
 from tests.stores import open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

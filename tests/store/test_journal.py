@@ -11,7 +11,8 @@ from handspan.core.calls import CallRecord
 from handspan.core.errors import ErrorCode
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
 from handspan.core.store import Store
-from tests.store.things import call, finished, soon, started
+from tests.store.things import call, finished, started
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

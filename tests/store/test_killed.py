@@ -13,8 +13,8 @@ import pytest
 from handspan.core.messages import check_all
 from handspan.core.results import Failure, succeed
 from handspan.core.store import Store
-from tests.store.things import soon
 from tests.stores import is_sound, open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,9 @@ from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
 from handspan.core.store import Journal, Store
 from handspan.core.values import Arguments
-from tests.store.things import READS, WRITES, answers, asks, call, finished, soon, started, user
+from tests.store.things import READS, WRITES, answers, asks, call, finished, started, user
 from tests.stores import commits_of, open_store, rows_in
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,9 @@ from handspan.core.errors import ToolError
 from handspan.core.records import MemoryFilter, MemoryRecord
 from handspan.core.store import Store
 from handspan.core.values import JsonObject
-from tests.store.things import Clock, count, soon
+from tests.store.things import Clock, count
 from tests.stores import open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

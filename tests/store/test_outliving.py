@@ -26,8 +26,9 @@ from handspan.core.values import Arguments
 from tests.engine.house import House
 from tests.store.asking_devices import PHONE, SECONDS, TOOLS
 from tests.store.test_recovery import crash, running_session
-from tests.store.things import Clock, asks, call, finished, soon, started, user
+from tests.store.things import Clock, asks, call, finished, started, user
 from tests.stores import open_store, rows_in, run_sql
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

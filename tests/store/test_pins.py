@@ -7,8 +7,8 @@ from msgspec import structs
 
 from handspan.core.records import Pin
 from handspan.core.store import Store
-from tests.store.things import soon
 from tests.stores import open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

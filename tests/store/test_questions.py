@@ -11,8 +11,9 @@ from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.records import Rule
 from handspan.core.results import succeed
 from handspan.core.store import Store
-from tests.store.things import Clock, call, count, finished, question, soon
+from tests.store.things import Clock, call, count, finished, question
 from tests.stores import open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

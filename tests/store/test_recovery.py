@@ -12,20 +12,9 @@ from handspan.core.questions import Answer
 from handspan.core.records import Recovery, SessionRecord
 from handspan.core.results import Attachment, Failure, succeed
 from handspan.core.store import Store
-from tests.store.things import (
-    READS,
-    Clock,
-    answers,
-    asks,
-    call,
-    finished,
-    question,
-    says,
-    soon,
-    started,
-    user,
-)
+from tests.store.things import READS, Clock, answers, asks, call, finished, question, says, started, user
 from tests.stores import open_store, rows_in
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,8 @@ from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Message, Text, Usage, UserMessage
 from handspan.core.records import SessionRecord
 from handspan.core.store import Store
-from tests.store.things import WRITES, Clock, answers, asks, call, says, soon, started, user
+from tests.store.things import WRITES, Clock, answers, asks, call, says, started, user
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

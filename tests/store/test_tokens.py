@@ -5,7 +5,8 @@ import pytest
 from handspan.core.errors import ToolError
 from handspan.core.records import Token
 from handspan.core.store import Store
-from tests.store.things import Clock, soon
+from tests.store.things import Clock
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

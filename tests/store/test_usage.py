@@ -8,7 +8,8 @@ from handspan.core.errors import ToolError
 from handspan.core.messages import Usage
 from handspan.core.records import Total, UsageSum
 from handspan.core.store import Store
-from tests.store.things import Clock, answers, asks, says, soon, user
+from tests.store.things import Clock, answers, asks, says, user
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

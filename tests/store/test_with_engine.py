@@ -14,8 +14,8 @@ from handspan.core.questions import Answer
 from handspan.core.results import Failure, Pending, Success, succeed
 from handspan.core.tool import READ_ONLY, Annotations
 from tests.engine.house import House
-from tests.store.things import soon
 from tests.stores import commits_of, open_store, rows_in
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

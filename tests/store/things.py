@@ -1,10 +1,9 @@
 """Records, messages and clocks for the tests of the store."""
 
-import asyncio
 import resource
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import cast
 
 from handspan.core.calls import CallRecord, ToolFacts, new_call_id
 from handspan.core.messages import (
@@ -24,14 +23,12 @@ from handspan.core.results import ToolResult
 from handspan.core.store import Journal, Store
 from handspan.core.values import Arguments
 from tests.stores import run_sql
+from tests.waiting import soon
 
-WAIT = 60.0
 """No test waits longer than that for anything."""
 
 WRITES = ToolFacts(BUILTIN, "1.0.0", read_only=False)
 READS = ToolFacts(BUILTIN, "1.0.0", read_only=True)
-
-_T = TypeVar("_T")
 
 
 class Clock:
@@ -42,12 +39,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-async def soon(awaitable: Awaitable[_T]) -> _T:
-    """What it gives, within bounds."""
-    async with asyncio.timeout(WAIT):
-        return await awaitable
 
 
 def call(

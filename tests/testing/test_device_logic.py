@@ -1,7 +1,6 @@
 """A device that answers by a function, comes back, and runs nothing twice (ws.md 6)."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from handspan.testing import (
     offer,
     running_gateway,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -38,12 +38,6 @@ class Gate:
         self.asked.set()
         await self.let.wait()
         return asked.args
-
-
-async def until(claim: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not claim():
-            await asyncio.sleep(0.001)
 
 
 def value_of(result: ToolResult) -> Json:

@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidMessage
 
 from handspan.testing.proxy import FaultProxy
 from handspan.testing.proxy_link import ProxiedLink, reset
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -59,12 +60,6 @@ async def client_of(proxy: FaultProxy) -> AsyncIterator[ClientConnection]:
 async def echoed(client: ClientConnection, text: str) -> str | bytes:
     await client.send(text)
     return await asyncio.wait_for(client.recv(), 60)
-
-
-async def until(claim: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not claim():
-            await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1:1/", "tcp://127.0.0.1", "http:///nowhere", "nothing"])

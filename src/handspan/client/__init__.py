@@ -5,9 +5,10 @@ Holds:   `client.py` (`Client`: offers tools) and `chat.py` (`Chat`: sends messa
          client's side of the protocol, without a socket: frames in, `actions.py` out. `connection.py` carries the
          actions out: with `ws.py` (the link, which opens again after a drop; `socket.py` is one connection of it),
          `calls.py` (runs the code of tools, on the loop or on `threads.py`) and `results.py` (what code may return).
+         `fast_socket.py` and `fast_tasks.py` are speed tricks.
          `tools.py` and `functions.py` make tools of functions and specs. `memory.py` has the calls that must not run
          twice, and the state file.
-Imports: core and wire. `websockets` loads with the first connection, so that importing this is fast.
+Imports: wire, core. `websockets` loads with the first connection, so that importing this is fast.
 To add:  a frame's meaning in `client_state.py` (calls) or `chat_state.py` (turns), with a case in `protocol/vectors/`.
 """
 

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol, TypeAlias
 
 from handspan.client.actions import RunCall
-from handspan.client.alarm import Alarm
-from handspan.client.carriers import Carriers
 from handspan.client.context import CallContext
+from handspan.client.fast_tasks import EagerTasks
 from handspan.client.functions import ToolCode, is_async
-from handspan.client.results import ResultEncoder, plain_answer
+from handspan.client.results import ResultEncoder
 from handspan.client.sizes import progress_value
 from handspan.client.threads import CallThreads
+from handspan.client.timers import CallTimers
 from handspan.client.tools import ClientTools
 from handspan.core.deadlines import Deadline
 from handspan.core.errors import ToolError
@@ -90,8 +90,8 @@ class CallRunner:
         self._ask_permission = ask_permission
         self._listener = listener
         self._calls: dict[str, _RunningCall] = {}
-        self._alarm = Alarm(listener.expire_call)
-        self._carriers = Carriers()
+        self._timers = CallTimers(listener.expire_call)
+        self._tasks = EagerTasks()
         self._loop: asyncio.AbstractEventLoop
         self._thread = 0
         self._side_tasks: set[asyncio.Task[None]] = set()
@@ -103,8 +103,8 @@ class CallRunner:
         """Run calls on this loop, in this thread."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._alarm.open(self._loop)
-        self._carriers.open(self._loop)
+        self._timers.open(self._loop)
+        self._tasks.open(self._loop)
 
     def start(self, run: RunCall) -> None:
         """Run the code of this call."""
@@ -117,7 +117,7 @@ class CallRunner:
             return
         permissions = tool.spec.permissions if run.asks_person else ()
         call = self._calls[request.id] = _RunningCall(self, request, code.is_async)
-        call.task = self._carriers.start(self._serve(call, code, permissions), request.id)
+        call.task = self._tasks.start(self._serve(call, code, permissions), request.id)
 
     def stop(self, call_id: str) -> None:
         """Stop this call: async code is cancelled, code on a thread sees `CallContext.cancelled`."""
@@ -131,7 +131,7 @@ class CallRunner:
 
     def set_timeout(self, call_id: str, seconds: float) -> None:
         """Call `expire_call` of the listener after this many seconds."""
-        self._alarm.set(call_id, seconds)
+        self._timers.set(call_id, seconds)
 
     def ask(self, request: PermissionRequest) -> None:
         """Ask the person for a permission, until the question expires."""
@@ -149,7 +149,7 @@ class CallRunner:
         The listener gets nothing of these calls: the state file must still say that they were started.
         """
         self._is_closed = True
-        self._alarm.close()
+        self._timers.close()
         running = (call.task for call in self._calls.values() if call.task is not None)
         tasks: list[asyncio.Task[Any]] = [*running, *self._side_tasks]
         for call in self._calls.values():
@@ -157,7 +157,7 @@ class CallRunner:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._carriers.close()
+        await self._tasks.close()
 
     # One call.
 
@@ -168,8 +168,7 @@ class CallRunner:
             for permission in permissions:
                 await self._require_permission(permission, request)
             value = await (code.run(request.args, call.context) if call.is_on_loop else self._run_on_thread(call, code))
-            given = (request.id, value, self._listener.agreed, self._listener.limits)
-            answer = plain_answer(*given) or await self._encoder.encode(*given)
+            answer = await self._encoder.encode(request.id, value, self._listener.agreed, self._listener.limits)
         except asyncio.CancelledError:
             if call.is_stopped:
                 raise
@@ -190,7 +189,7 @@ class CallRunner:
 
     def _end_call(self, call_id: str, answer: Result | Fault | None) -> None:
         del self._calls[call_id]
-        self._alarm.clear(call_id)
+        self._timers.clear(call_id)
         if not self._is_closed:
             self._listener.finish_call(call_id, answer)
 
@@ -225,7 +224,7 @@ class CallRunner:
 
     def deadline(self, call_id: str) -> Deadline | None:
         """When the call times out."""
-        at = self._alarm.ends_at(call_id)
+        at = self._timers.ends_at(call_id)
         return None if at is None else Deadline(time.monotonic() + at - self._loop.time(), "the call's own limit")
 
     # Permissions.

@@ -38,7 +38,6 @@ from handspan.client.ws import Backoff, Link
 from handspan.core.errors import WireError
 from handspan.core.events import Event
 from handspan.core.values import Json
-from handspan.wire.plain_requests import plain_request
 from handspan.wire.ws import decode_server, encode
 from handspan.wire.ws_frames import ClientFrame, Connected, Decision, Error, Fault, Limits, Result, ServerFrame
 
@@ -206,7 +205,7 @@ class ClientConnection:
     def on_message(self, data: bytes) -> None:
         """A message of the gateway has arrived."""
         try:
-            frame = plain_request(data, _DEPTH) or decode_server(data, _DEPTH)
+            frame = decode_server(data, _DEPTH)
         except WireError as error:
             _log.warning("a frame of the gateway can't be read: %s", error)
             return

@@ -8,19 +8,16 @@ import msgspec
 from msgspec import Struct, structs
 
 from handspan.client.sizes import fits
-from handspan.core.errors import ErrorCode, ToolError, WireError
+from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success, succeed
 from handspan.core.values import Arguments, Json
-from handspan.wire import strict_json
-from handspan.wire.ws import encode
+from handspan.wire.json_size import is_deeper
 from handspan.wire.ws_frames import Fault, Limits, Part, Result
 
 MAX_INLINE: Final = 256 * 1024
 """Bytes of attachments that one frame carries at most. Attachments beyond that are uploaded."""
 _INLINE_SHARE: Final = 4
 """Attachments take at most this part of a message: a quarter, which base64 makes a third."""
-_OVERHEAD: Final = 1024
-"""Bytes of a message that are enough for all fields besides the output."""
 
 Upload: TypeAlias = Callable[[bytes, str, str], Awaitable[str]]
 """Bytes, media type and name → the id of the artifact."""
@@ -67,20 +64,7 @@ class ToolCallResult:
 
 
 Output: TypeAlias = Json | bytes | Image
-_PLAIN: Final = frozenset((str, dict, int, float, bool, type(None)))
 _BINARY: Final = (Attachment, Image, bytes, bytearray)
-
-
-def plain_answer(call_id: str, value: Any, agreed: frozenset[str], limits: Limits) -> Result | None:
-    """The answer with plain data, which nearly all tools return; None when `ResultEncoder` has to make it."""
-    if type(value) not in _PLAIN or not agreed:
-        return None
-    success = succeed(value)
-    if len(success.encoded) > limits.message_bytes - _OVERHEAD:
-        return None
-    # Each level of nesting has one bracket. The bracket of the envelope, encoded here, counts for that of the frame.
-    is_flat = success.encoded.count(b"{") + success.encoded.count(b"[") <= limits.depth
-    return Result(id=call_id, output=success.value) if is_flat else None
 
 
 class ResultEncoder:
@@ -107,8 +91,10 @@ class ResultEncoder:
             attachments = ()
         if not agreed and not isinstance(output, str):  # a gateway without capabilities takes text only
             output = msgspec.json.encode(output).decode()
-        frame = Result(id=call_id, output=output, parts=await self._encode_parts(attachments, limits))
-        frame = await self.shrink(frame, agreed, limits)
+        parts = await self._encode_parts(attachments, limits) if attachments else []
+        frame = Result(id=call_id, output=output, parts=parts)
+        if not fits(frame, limits):
+            frame = await self.shrink(frame, agreed, limits)
         _check_depth(frame, limits)
         return frame
 
@@ -202,9 +188,6 @@ def _too_large(size: int, parts: int, limits: Limits) -> ToolError:
 
 
 def _check_depth(frame: Result, limits: Limits) -> None:
-    if isinstance(frame.output, dict | list):
-        try:
-            strict_json.parse(encode(frame), max_depth=limits.depth)
-        except WireError as error:
-            text = f"The tool ran, but its result can't be sent: {error} Give it a flatter form."
-            raise ToolError("execution_failed", text) from None
+    if isinstance(frame.output, dict | list) and is_deeper(frame.output, limits.depth - 1):  # the frame is a level, too
+        text = f"its result can't be sent: it is nested more than {limits.depth} levels deep. Give it a flatter form."
+        raise ToolError("execution_failed", f"The tool ran, but {text}")

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from handspan.client.errors import GatewayRefused, GatewayUnreachable, NotOpened
 from handspan.core.clean import visible
+from handspan.core.fast import IS_FAST
 
 if TYPE_CHECKING:
     import ssl
@@ -107,7 +108,7 @@ class Link:
     async def drain(self) -> None:
         """Wait until the link takes more messages, or has dropped."""
         if self._socket is not None:
-            await self._socket.drained()
+            await self._socket.wait_drained()
 
     def mark_connected(self) -> None:
         """The gateway has answered: the next drop begins with the shortest delay."""
@@ -123,11 +124,14 @@ class Link:
 
     async def _run_link(self, waits_for_gateway: bool) -> bool:
         """Open one link and wait for its end. Returns True when the gateway closed it on purpose."""
-        from handspan.client.socket import open_socket  # noqa: PLC0415 - its library loads with the first connection
+        # Their library loads with the first connection.
+        from handspan.client.fast_socket import FastSocket  # noqa: PLC0415 - as above
+        from handspan.client.socket import ClientSocket, open_socket  # noqa: PLC0415 - as above
 
         self._listener.on_opening()
         try:
-            socket = self._socket = await open_socket(self._url(), self._token, self._is_local, self._tls)
+            kind = FastSocket if IS_FAST else ClientSocket
+            socket = self._socket = await open_socket(self._url(), self._token, self._is_local, self._tls, kind)
         except NotOpened as error:
             self._raise_if_final(error.status, error.body)
             if not waits_for_gateway and not self._was_connected:
@@ -138,7 +142,7 @@ class Link:
         try:
             self._listener.on_open()
             socket.listen(self._listener)
-            await socket.over
+            await socket.finished
         finally:
             self._socket = None
             try:

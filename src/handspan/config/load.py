@@ -10,6 +10,7 @@ from handspan.config.formats import read_file
 from handspan.config.forms import build
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
+from handspan.core.fast import FAST_VARIABLE
 from handspan.core.values import Json
 
 PREFIX: Final = "HANDSPAN_"
@@ -34,6 +35,8 @@ def load_settings(
         given: Values = Reading(layer.place, errors).read(Settings, layer.values, below=merged)
         _merge(merged, given, sources, layer.place.source)
     errors.extend(_contradictions(merged, sources))
+    if environ.get(FAST_VARIABLE, "on") not in ("on", "off"):
+        errors.append(f"environment variable {FAST_VARIABLE}: {environ[FAST_VARIABLE]!r} is neither 'on' nor 'off'.")
     if errors:
         raise ConfigError("\n".join(["The settings can't be used:", *(f"- {error}" for error in errors)]))
     settings: Settings = build(Settings, merged)
@@ -78,7 +81,7 @@ def _layers(
     if file is not None:
         yield _Layer(SettingPlace(str(file), file.parent, home), content)
     for name in sorted(environ):
-        if name.startswith(PREFIX) and name != FILE_VARIABLE:
+        if name.startswith(PREFIX) and name not in (FILE_VARIABLE, FAST_VARIABLE):
             place = SettingPlace(f"environment variable {name}", here, home, capitals=True)
             yield _Layer(place, _nested(name.removeprefix(PREFIX).split("__"), RawText(environ[name])))
     for dotted, value in overrides.items():

@@ -1,7 +1,8 @@
 """Every setting there is, as plain data. The docstring under a field is its reference.
 
 In a file the keys are these names, or the same in camelCase; in the environment `HANDSPAN_` and the names in capitals,
-joined by two underscores: `HANDSPAN_TOOLS__URL_POLICY__ALLOW_PRIVATE=true`.
+joined by two underscores: `HANDSPAN_TOOLS__URL_POLICY__ALLOW_PRIVATE=true`. Two variables are no settings:
+`HANDSPAN_CONFIG` names the file, and `HANDSPAN_FAST=off` takes the libraries' way instead of our speed tricks.
 """
 
 from pathlib import Path
@@ -154,12 +155,12 @@ class McpServer(Struct, frozen=True):
 
 
 class ToolSettings(Struct, frozen=True):
-    """What holds for tools, whoever calls them."""
+    """What holds for all tools and all callers."""
 
     timeouts: dict[str, TimeLimit] = {}
     """Seconds by tool name or glob, in place of the tools' own; 0 or "none" for no limit (SPEC E5)."""
     disabled: tuple[Disabled, ...] = ()
-    """Off for everybody: names, globs, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
+    """Switched off for everyone: names, globs, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
     allow_shadowing: tuple[Text, ...] = ()
     """Names of built-in tools that tools from outside may take the place of (SPEC R2)."""
     result_limit: Annotated[int, Meta(ge=1024, description="a whole number of bytes, 1024 or more")] = 65536
@@ -185,13 +186,13 @@ class HookSettings(Struct, frozen=True):
     type: Text
     """A built-in one (`audit_log`, `rate_limit`, `path_prefix`) or the name of an entry point `handspan.hooks`."""
     config: JsonObject = {}
-    """What this type wants to know."""
+    """The options of this type."""
     timeout: Seconds = 5.0
     """Seconds for one verdict; a before-hook that takes longer refuses the call (SPEC E7)."""
 
 
 class HookChain(Struct, frozen=True):
-    """What looks at every call before and after it runs (SPEC E7)."""
+    """The hooks that check every call before and after it runs (SPEC E7)."""
 
     enabled: bool = True
     """False switches the whole chain off."""
@@ -203,7 +204,9 @@ class ModelPrice(Struct, frozen=True):
     """What a model costs, in US dollars for a million tokens. Unset is unknown, which is not the same as 0."""
 
     input: Dollars | None = None
+    """For what the model reads."""
     output: Dollars | None = None
+    """For what the model writes."""
     cached: Dollars | None = None
     """For input that is read from a cache; unset: as other input."""
 
@@ -247,7 +250,7 @@ class AgentSettings(Struct, frozen=True):
     instructions: str = ""
     """What the model is told before everything else."""
     model: str = ""
-    """The model that it talks to, as `model` at the top; empty: whichever the gateway uses."""
+    """The model that it talks to, as `model` at the top level; empty: the gateway's own."""
     description: str = ""
     """One sentence for people who choose an agent."""
     max_tool_iterations: Annotated[int | None, Meta(description="a whole number of rounds, or 0 for no limit")] = 20
@@ -274,7 +277,7 @@ class RemoteLimits(Struct, frozen=True):
     schema_depth: Count = 16
     """How deep a tool's JSON Schema may be nested."""
     messages_per_second: Count = 60
-    """How many messages it may send; who sends more is read more slowly."""
+    """How many messages it may send; a client that sends more is read more slowly."""
     pending_calls: Count = 64
     """How many calls may wait for its answer at once."""
     backlog_bytes: Bytes = 4 * 1024 * 1024
@@ -293,7 +296,7 @@ class RemotePolicy(Struct, frozen=True):
 
 
 class GatewaySettings(Struct, frozen=True):
-    """The server: where it listens, whom it knows and how much it takes (SPEC G1, S5)."""
+    """The server: its address, the hosts and origins that it knows, and its limits (SPEC G1, S5)."""
 
     host: Text = "127.0.0.1"
     """The address to listen on. `0.0.0.0` is every network of this computer: phones can reach it then, and others."""
@@ -314,11 +317,11 @@ class GatewaySettings(Struct, frozen=True):
     longest_call: Seconds = 600.0
     """How long a call of a client's tool may last, however often it reports progress."""
     browser_call: Seconds = 600.0
-    """How long a run that waits for a browser's tool waits, where the tool does not say (SPEC H2)."""
+    """How long a run waits for the result of a web page's tool that names no timeout (SPEC H2)."""
     request_bytes: Bytes = 1024 * 1024
-    """The size of the body of a request."""
+    """The largest size of the body of a request."""
     upload_bytes: Bytes = 64 * 1024 * 1024
-    """The size of an upload."""
+    """The largest size of an upload."""
     limits: RemoteLimits = RemoteLimits()
     remote: RemotePolicy = RemotePolicy()
 
@@ -329,9 +332,9 @@ class Settings(Struct, frozen=True):
     workspace: Path
     """The folder that file and shell tools work in; default `$XDG_DATA_HOME/handspan/workspace`."""
     state: Path
-    """Journal, artifacts, tokens and whatever else must last; default `$XDG_STATE_HOME/handspan`."""
+    """The folder for journal, artifacts, tokens and all else that must last; default `$XDG_STATE_HOME/handspan`."""
     journal_days: Days = 30.0
-    """How long the journal keeps calls that have their result; 0 or "none" for all time. Open ones stay (SPEC E8)."""
+    """How long the journal keeps calls that have their result; 0 or "none" for all time. Open calls stay (SPEC E8)."""
     default_agent: Text = "General"
     """The agent that is meant where none is named: one of `agents`, or a kept one (`handspan agents`)."""
     model: str = ""

@@ -1,13 +1,14 @@
 """A request to run one tool once, and the record that is kept of it (SPEC E2, E8)."""
 
-import os
-from collections import deque
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from handspan.core.deadlines import Deadline
+from handspan.core.fast import IS_FAST
+from handspan.core.fast_ids import draw_id
 from handspan.core.principals import Origin, OriginKind
 from handspan.core.results import ToolResult
 from handspan.core.tool import AnsweredBy
@@ -103,20 +104,11 @@ def cut_note(text: str) -> str:
     return text.encode(errors="replace")[:room].decode(errors="ignore") + mark
 
 
-_ids: deque[str] = deque()
-os.register_at_fork(after_in_child=_ids.clear)  # a child draws its own: two processes must not use one id
+def _draw_uuid() -> str:
+    import uuid  # noqa: PLC0415 - it loads for longer than all of `core`, and only the slow way needs it
+
+    return str(uuid.uuid4())
 
 
-def new_call_id() -> str:
-    """An id in UUID form that nobody can guess.
-
-    Ids are drawn in bulk, 256 with one system call; those of one draw share their first half, and each has 60 random
-    bits of its own.
-    """
-    while True:
-        try:
-            return _ids.popleft()
-        except IndexError:  # none are left, or another thread took the last one
-            drawn = os.urandom(8 + 256 * 8).hex()
-            shared = f"{drawn[:8]}-{drawn[8:12]}-4{drawn[12:15]}-a"
-            _ids.extend(f"{shared}{drawn[at : at + 3]}-{drawn[at + 3 : at + 15]}" for at in range(16, len(drawn), 16))
+new_call_id: Final[Callable[[], str]] = draw_id if IS_FAST else _draw_uuid
+"""Returns an id in UUID form that no one can guess."""

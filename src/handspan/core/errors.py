@@ -1,16 +1,40 @@
 """Every error of ours, and the one table of the words that a failed call can end with.
 
-HandspanError
-├── ToolError            a call can't succeed; carries a code of the table below
-│   ├── StoreError       … because what must last can't be kept or read
-│   └── NotYours         … because the session is another owner's
-├── DefinitionError      a tool can't be defined or registered as it is
-│   └── NameTaken        … because of its name
-├── InvalidAnswer        an answer does not fit its question, which stays open
-├── WireError            bytes from outside are not what they claim to be
-└── ConfigError          the settings can't be used; names file, key and remedy
+HandspanError                   core     the root of all our errors
+├── ToolError                   core     a call can't succeed; carries a code of the table below
+│   ├── NotYours                core     … because the session is another owner's
+│   └── StoreError              core     … because what must last can't be kept or read
+├── DefinitionError             core     a tool can't be defined or registered as it is
+│   └── NameTaken               core     … because of its name
+├── InvalidAnswer               core     an answer does not fit its question, which stays open
+├── UnpairedCalls               core     a conversation has a call that does not stand beside its result
+│   └── RepliesInARow           core     … because two messages of the model follow each other
+├── ConfigError                 core     the settings can't be used; names file, key and remedy
+│   ├── NoModel                 models   … because the model that they name can't be used
+│   └── Taken                   cli      … because another gateway serves this state folder
+├── WireError                   core     bytes from outside are not what they claim to be
+│   ├── CrowdError              wire     … because they hold more values than one request may
+│   ├── FrameError              wire     … in a frame of the WebSocket protocol; carries its code
+│   ├── BodyError               wire     … in a body of the graph API; names each place
+│   └── NoFile                  gateway  … because a form has no file under the name that is wanted
+├── ModelError                  models   a model can't answer
+├── ScriptOver                  models   the scripted model was asked more often than its script has turns
+├── SkillError                  skills   the file of a skill can't be used
+├── TurnRefused                 agent    a turn was not begun, and nothing was stored
+│   ├── SessionBusy             agent    … because too many messages wait in the session
+│   │   └── GatewayStops        agent    … because the gateway begins no more turns
+│   ├── SessionRefused          agent    … because the session can't be used by this caller
+│   ├── NoUserMessage           agent    … because there is no message to answer again
+│   └── IdTaken                 agent    … because another message has this id
+├── GatewayRefused              client   the gateway does not admit this client
+├── GatewayUnreachable          client   the gateway does not answer at its address
+├── MessageTooLarge             client   a message is larger than the gateway takes
+├── RemoteRefused               cli      a running gateway refused what a command asked of it
+├── Refusal                     gateway  an HTTP request can't be answered as it is
+└── TooManyListeners            gateway  there is no place for one more live stream
 
-Inside the house a failing call is a raised `ToolError`; the engine turns it into the call's one result.
+A failing call is a raised `ToolError`; the engine turns it into the call's one result. The second column is the room
+that defines the class. Errors that never leave their module are not here: they derive from `Exception`.
 """
 
 from typing import Final, Literal, TypeAlias, get_args
@@ -44,7 +68,7 @@ ErrorCode: TypeAlias = Literal[
     "internal_error",
 ]
 
-# SPEC X2. `interrupted`: never handed out, safe to retry. `unknown_outcome`: handed out, nobody knows.
+# SPEC X2. `interrupted`: never handed out, safe to retry. `unknown_outcome`: handed out, no answer came.
 _CODES_BY_TYPE: Final[dict[ErrorType, tuple[ErrorCode, ...]]] = {
     "validation_error": (
         "tool_not_found",

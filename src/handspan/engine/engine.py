@@ -75,10 +75,36 @@ class Engine:
 
     # The way of one call.
 
-    async def call(self, call: ToolCall, caller: Caller) -> ToolResult | Pending:
-        """The call's one result; `Pending` when it comes later."""
-        started = await self.begin(call, caller)
-        return await self._run(started) if type(started) is Started else started
+    async def call(self, call: ToolCall, caller: Caller, started: Started | None = None) -> ToolResult | Pending:
+        """The call's one result; `Pending` when it comes later. `started`: what `begin` gave for it already."""
+        if started is None:
+            begun = await self.begin(call, caller)
+            if type(begun) is not Started:
+                return begun
+            started = begun
+        record = started.record
+        try:
+            try:
+                outcome = await self.running.run(started)
+                if type(outcome) is Pending:
+                    outcome = await self._suspend(record, outcome)
+                    if type(outcome) is Pending:
+                        return outcome
+            except asyncio.CancelledError:
+                await self._finish(record, _cancelled_late(record, record.early), started.began)
+                raise
+            except GeneratorExit:  # the task itself is taken down: nothing can be awaited any more
+                publish_when_stored(self._bus, self._ledger.finish(record, _cancelled(record.name)), record)
+                raise
+            if type(outcome) is not Success or len(outcome.encoded) > self._result_limit or self._hooks is not None:
+                outcome = await self._shape(record, outcome)
+            written = self._store(record, outcome, started.began)
+            is_first = written if type(written) is bool else await _once_written(written, record)
+            return outcome if is_first else await self._first_result(record)
+        finally:
+            if record.early is not None:  # whoever brought it can learn what became of it
+                record.early = None
+                self._pending.done(record.id, record.result)
 
     async def begin(self, call: ToolCall, caller: Caller) -> Started | ToolResult | Pending:
         """The first half: from *find* to *started*. What does not get that far has its result here."""
@@ -113,31 +139,6 @@ class Engine:
             _log.exception("The call of %r could not begin", call.name)
             failure = Failure("internal_error", f"Tool {call.name!r} was not run: {said(error)}")
             return await self._refuse(record or unread_record(call, caller, entry), failure)
-
-    async def _run(self, started: Started) -> ToolResult | Pending:
-        record = started.record
-        try:
-            try:
-                outcome = await self.running.run(started)
-                if type(outcome) is Pending:
-                    outcome = await self._suspend(record, outcome)
-                    if type(outcome) is Pending:
-                        return outcome
-            except asyncio.CancelledError:
-                await self._finish(record, _cancelled_late(record, record.early), started.began)
-                raise
-            except GeneratorExit:  # the task itself is taken down: nothing can be awaited any more
-                publish_when_stored(self._bus, self._ledger.finish(record, _cancelled(record.name)), record)
-                raise
-            if type(outcome) is not Success or len(outcome.encoded) > self._result_limit or self._hooks is not None:
-                outcome = await self._shape(record, outcome)
-            written = self._store(record, outcome, started.began)
-            is_first = written if type(written) is bool else await _once_written(written, record)
-            return outcome if is_first else await self._first_result(record)
-        finally:
-            if record.early is not None:  # whoever brought it can learn what became of it
-                record.early = None
-                self._pending.done(record.id, record.result)
 
     async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
         """The second half: after-hooks, size limit, journal. None when the call has its result already."""
@@ -240,7 +241,7 @@ class Engine:
             )
         except ToolError as error:
             return await self._refuse(record, Failure(error.code, error.message))
-        return await self._run(started) if isinstance(started, Started) else started
+        return await self.call(call, caller, started) if isinstance(started, Started) else started
 
     async def _suspend(self, record: CallAtWork, pending: Pending) -> ToolResult | Pending:
         """Let the call wait, unless its outcome is there already, or comes while this is written."""

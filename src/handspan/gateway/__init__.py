@@ -4,7 +4,8 @@ Holds:   `app.py`, the house put together from the settings; `gateway.py`, its d
          gives; `server.py`, the port. Rooms: `entry/` (who comes in), `http/` (the kit of all doors for HTTP),
          `sessions/` (what waits for a person or a client), `clients/` (sockets and devices), `rest/` (HTTP for programs
          and the page), `graph/` (runs whose tools live in a web page).
-Imports: everything below. No rules of its own: a door translates, the engine decides.
+Imports: agent, engine, sources, skills, registry, tools, models, store, bus, net, wire, config, core. No rules of its
+         own: a door translates, the engine decides.
 To add:  a new part of the product is made in `app.py` or `gateway.py` and handed to the parts that need it. A door for
          HTTP is a module with `open_door(parts) -> Door` and its line in the table of `gateway.py`.
 """

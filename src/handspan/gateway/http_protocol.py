@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from handspan.gateway.fast_uvicorn import HttpToolsProtocol, RequestResponseCycle
 from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
-from handspan.gateway.uvicorn_parts import HttpToolsProtocol, RequestResponseCycle
 
 MOST_HEAD_BYTES: Final = 64 * 1024
 """Of a request's line and headers together, and of the trailers behind a body; what came with their last bytes, or with

@@ -14,10 +14,11 @@ from typing import Any, Final, Protocol, cast
 from starlette.types import ASGIApp
 
 from handspan.config.settings import GatewaySettings
+from handspan.core.fast import IS_FAST
+from handspan.gateway.fast_uvicorn import Config
+from handspan.gateway.fast_uvicorn import Server as UvicornServer
 from handspan.gateway.http_protocol import Answering, HttpProtocol
 from handspan.gateway.listening import listen, tls_context, url_of
-from handspan.gateway.uvicorn_parts import Config
-from handspan.gateway.uvicorn_parts import Server as UvicornServer
 
 DRAIN_SECONDS: Final = 10.0
 _END_SECONDS: Final = 11.8
@@ -25,13 +26,19 @@ _END_SECONDS: Final = 11.8
 _GOODBYE_SECONDS: Final = 0.5
 _LAST_WORD_SECONDS: Final = 0.1
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_SOCKET: Final = "handspan.gateway.clients.socket"
+_SOCKET: Final = (
+    ("handspan.gateway.clients.fast_socket", "FastSocketProtocol")
+    if IS_FAST
+    else ("handspan.gateway.clients.socket", "SocketProtocol")
+)
+"""The module and the class of a WebSocket connection."""
 _log = logging.getLogger(__name__)
 
 
 def _socket_protocol(**arguments: Any) -> Any:
     """The protocol of a WebSocket connection, loaded when the first one comes: start-up counts."""
-    return importlib.import_module(_SOCKET).SocketProtocol(**arguments)
+    module, name = _SOCKET
+    return vars(importlib.import_module(module))[name](**arguments)
 
 
 class Servable(Protocol):

@@ -2,6 +2,6 @@
 
 Holds:   the strict URL parse, the table of addresses, the operator's policy, the dialer that connects to checked
          addresses only, and `NetGuard`, which tools, model adapters and MCP get by constructor.
-Imports: core and config. httpx2 and httpcore2 only inside functions (`guard`, `dial`, `faults`).
+Imports: config, core. httpx2 and httpcore2 only inside functions (`guard`, `dial`, `faults`).
 To add:  a way out takes a `NetGuard` and calls `fetch` or `client`; a new special range is one line in `addresses`.
 """

@@ -8,6 +8,7 @@ text in Python, so a large picture costs next to nothing.
 from typing import Final
 
 from handspan.core.errors import WireError
+from handspan.core.values import Json
 
 MOST_VALUES: Final = 50_000
 """Values and keys of one body: more than anybody reads, and less than a tenth of a second's work."""
@@ -38,6 +39,17 @@ def refuse_crowd(raw: bytes | str, most: int) -> None:
     why_not = _why_not(_outside_strings(plainer, most), most)
     if why_not is not None:
         raise CrowdError(why_not)
+
+
+def is_deeper(value: Json, max_depth: int) -> bool:
+    """Whether it is nested more than so many levels. Goes level by level, so that no nesting exhausts our stack."""
+    level: list[Json] = [value]
+    for _ in range(max_depth + 1):
+        nested = [item for item in level if type(item) is dict or type(item) is list]
+        if not nested:
+            return False
+        level = [below for item in nested for below in (item.values() if type(item) is dict else item)]
+    return True
 
 
 def _why_not(plainer: bytes, most: int) -> str | None:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
 
 from handspan.core.errors import WireError
 from handspan.core.values import Json, JsonObject
 from handspan.wire import strict_json
-from handspan.wire.ws_frames import CAPABILITIES, ClientFrame, FrameCode, Offer, Result, ServerFrame
+from handspan.wire.ws_frames import CAPABILITIES, ClientFrame, FrameCode, Offer, ServerFrame
 
 
 class FrameError(WireError):
@@ -30,10 +29,6 @@ encode: Final[Callable[[ClientFrame | ServerFrame], bytes]] = msgspec.json.Encod
 
 def decode_client(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ClientFrame:
     """A frame from a client; `FrameError` when it is none."""
-    if isinstance(data, bytes) and data.startswith(b'{"type":"tool_result"'):
-        result = _plain_result(data, max_depth)
-        if result is not None:
-            return result
     frame: ClientFrame = _decoded(data, _CLIENT_FRAMES, max_depth)
     return frame
 
@@ -47,6 +42,17 @@ def decode_server(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DE
             return None
         raise
     return frame
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether this message can be a text."""
+    if data.isascii():
+        return True
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def read_offer(offered: Json) -> Offer:
@@ -73,27 +79,6 @@ def as_object(text: str) -> JsonObject:
 def agreed(offered: list[str]) -> frozenset[str]:
     """The capabilities that both ends have."""
     return CAPABILITIES.intersection(offered)
-
-
-class _PlainResult(Struct, frozen=True, tag="tool_result", forbid_unknown_fields=True):
-    """A `tool_result` as nearly all of them are."""
-
-    id: str
-    output: Raw
-    success: bool | UnsetType = UNSET
-
-
-def _plain_result(data: bytes, max_depth: int) -> Result | None:
-    """The frame that a gateway reads most, in half the time; None: it has to be read as any other."""
-    try:
-        plain = _PLAIN_RESULT.decode(data)
-        output = bytes(plain.output)
-        keys = _PLAIN_KEYS + (plain.success is not UNSET)
-        if data.count(b":") - output.count(b":") != keys:  # one more than its keys have: is one of them doubled?
-            return None
-        return Result(plain.id, "", strict_json.parse(output, max_depth=max_depth - 1), plain.success is not False)
-    except (WireError, ValueError, RecursionError):
-        return None
 
 
 def _decoded(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int) -> Any:
@@ -126,8 +111,5 @@ def _by_tag(frames: Any) -> Mapping[str, type[Any]]:
     return {frame.__struct_config__.tag: frame for frame in get_args(frames)}
 
 
-_PLAIN_RESULT: Final = msgspec.json.Decoder(_PlainResult)
-_PLAIN_KEYS: Final = 3
-"""Without `success`, which most clients leave out: it says nothing new."""
 _CLIENT_FRAMES: Final = _by_tag(ClientFrame)
 _SERVER_FRAMES: Final = _by_tag(ServerFrame)

@@ -12,8 +12,9 @@ from handspan.core.errors import StoreError, ToolError
 from handspan.core.records import DeviceRow
 from handspan.gateway.clients import devices as module
 from handspan.gateway.clients.devices import DeviceInfo, Devices
-from tests.store.things import Clock, soon
+from tests.store.things import Clock
 from tests.stores import open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -1,7 +1,7 @@
 """Who goes, and how: goodbyes, revoked tokens, forgotten devices. Every call has one result (ws.md 6.7, 6.8, 9.2)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.gateway.rest.door import forget_device
 from handspan.models.scripted import Scripted, call
-from tests.gateway.house import WAIT, Client, Place, running
+from tests.gateway.house import Client, Place, running
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 
@@ -34,12 +35,6 @@ async def a_call(place: Place, name: str, call_id: str) -> ToolResult:
     result = await place.gateway.app.engine.call(ToolCall(name, {}, call_id), Caller(OPERATOR, GENERAL, box))
     assert not isinstance(result, Pending)
     return result
-
-
-async def until(claim: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT):
-        while not claim():
-            await asyncio.sleep(0.001)
 
 
 async def connected_devices(place: Place) -> dict[str, bool]:

@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from handspan.gateway.clients import line as seam
+from handspan.gateway.clients.fast_socket import FastSocketProtocol
 from handspan.gateway.clients.line import EXTENSION
 from handspan.gateway.clients.socket import SocketProtocol
 
@@ -46,11 +47,25 @@ class Place:
     async def met(self) -> AsyncIterator[tuple[ClientConnection, Echo]]:
         """A client and the other end of it."""
         async with connect(self.url, compression=None, proxy=None) as client:
-            yield client, await asyncio.wait_for(self.taken.get(), 5)
+            yield client, await asyncio.wait_for(self.taken.get(), 60)
+
+
+@pytest.fixture(params=[FastSocketProtocol, SocketProtocol], ids=["fast", "by the library"])
+async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+    """A place with either kind of connection."""
+    async with opened(request.param) as made:
+        yield made
 
 
 @pytest.fixture
-async def place() -> AsyncIterator[Place]:
+async def fast_place() -> AsyncIterator[Place]:
+    """A place whose connections hold answers back, to send them together."""
+    async with opened(FastSocketProtocol) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def opened(kind: type[SocketProtocol]) -> AsyncIterator[Place]:
     found: list[Place] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -67,22 +82,22 @@ async def place() -> AsyncIterator[Place]:
         found[0].taken.put_nowait(echo)
 
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, ws=SocketProtocol, lifespan="off", log_config=None, ws_per_message_deflate=False,
+        app, host="127.0.0.1", port=0, ws=kind, lifespan="off", log_config=None, ws_per_message_deflate=False,
         ws_max_size=64 * 1024,
     )  # fmt: skip
     server = uvicorn.Server(config)
     running = asyncio.create_task(server._serve())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not server.started:
             await asyncio.sleep(0.01)
     found.append(Place(server.servers[0].sockets[0].getsockname()[1]))
     yield found[0]
     server.should_exit = True
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, 60)
 
 
 async def ended(echo: Echo) -> int:
-    return await asyncio.wait_for(echo.closed, 5)
+    return await asyncio.wait_for(echo.closed, 60)
 
 
 async def test_messages_go_both_ways_in_order(place: Place) -> None:
@@ -227,9 +242,9 @@ def send_at_once(client: ClientConnection, *texts: str) -> None:
     client.transport.write(b"".join(client.protocol.data_to_send()))
 
 
-async def test_answers_to_several_messages_go_out_together_and_in_order(place: Place) -> None:
+async def test_answers_to_several_messages_go_out_together_and_in_order(fast_place: Place) -> None:
     texts = [f"message {number}" for number in range(20)]
-    async with place.met() as (client, echo):
+    async with fast_place.met() as (client, echo):
         transport = counted(echo)
         send_at_once(client, *texts)
         assert [await client.recv() for _ in texts] == texts
@@ -239,8 +254,8 @@ async def test_answers_to_several_messages_go_out_together_and_in_order(place: P
         assert transport.writes == 2
 
 
-async def test_answers_of_those_whom_the_messages_woke_go_out_together_too(place: Place) -> None:
-    async with place.met() as (client, echo):
+async def test_answers_of_those_whom_the_messages_woke_go_out_together_too(fast_place: Place) -> None:
+    async with fast_place.met() as (client, echo):
         transport, tasks = counted(echo), set[asyncio.Task[None]]()
 
         async def later(data: bytes) -> None:
@@ -253,8 +268,8 @@ async def test_answers_of_those_whom_the_messages_woke_go_out_together_too(place
         await asyncio.gather(*tasks)
 
 
-async def test_much_is_not_held_back(place: Place) -> None:
-    async with place.met() as (client, echo):
+async def test_much_is_not_held_back(fast_place: Place) -> None:
+    async with fast_place.met() as (client, echo):
         transport = counted(echo)
         echo.answer = lambda data: echo.socket.send_text(data * 10_000)
         send_at_once(client, *["123456"] * 4)
@@ -262,7 +277,7 @@ async def test_much_is_not_held_back(place: Place) -> None:
         assert transport.writes == 3  # two together are too much to wait, and so is none after them
 
 
-async def test_what_was_held_back_goes_out_before_the_goodbye_of_either_end(place: Place) -> None:
+async def test_what_was_sent_goes_out_before_the_goodbye(place: Place) -> None:
     async with place.met() as (client, echo):
 
         def twice_and_goodbye(data: bytes) -> None:
@@ -276,7 +291,10 @@ async def test_what_was_held_back_goes_out_before_the_goodbye_of_either_end(plac
         with pytest.raises(ConnectionClosed) as closed:
             await client.recv()
         assert closed.value.rcvd is not None and closed.value.rcvd.code == 1001
-    async with place.met() as (client, echo):
+
+
+async def test_what_was_held_back_goes_out_before_the_answer_to_a_goodbye(fast_place: Place) -> None:
+    async with fast_place.met() as (client, echo):
         client.protocol.send_text(b"one")
         client.protocol.send_text(b"two")
         client.protocol.send_close(1000)
@@ -291,15 +309,27 @@ async def test_a_refused_upgrade_is_an_http_answer(place: Place) -> None:
             await connect(place.url + path, compression=None, proxy=None)
 
 
+def noted(echo: Echo) -> asyncio.Event:
+    """Set when bytes have come."""
+    socket, came = cast(Any, echo.socket), asyncio.Event()
+    receive = socket.data_received
+
+    def note(data: bytes) -> None:
+        receive(data)
+        came.set()
+
+    socket.data_received = note
+    return came
+
+
 async def test_a_message_in_pieces_is_heard_whole_wherever_it_is_cut(place: Place) -> None:
     mask = b"\x81\x84\x00\x01"
     frame = b"\x81\x84" + mask + bytes(byte ^ mask[at] for at, byte in enumerate(b"once"))
     for cut in range(1, len(frame)):
         async with place.met() as (client, echo):
+            came = noted(echo)
             client.transport.write(frame[:cut])
-            async with asyncio.timeout(5):
-                while not echo.socket._cutter:  # type: ignore[attr-defined]  # the first piece has come
-                    await asyncio.sleep(0.001)
+            await asyncio.wait_for(came.wait(), 60)
             client.transport.write(frame[cut:])
-            assert await asyncio.wait_for(client.recv(), 5) == "once"
+            assert await asyncio.wait_for(client.recv(), 60) == "once"
             assert echo.heard == [b"once"]

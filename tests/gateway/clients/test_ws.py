@@ -15,7 +15,8 @@ from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.models.scripted import Scripted, call
-from tests.gateway.house import WAIT, Client, Place, running
+from tests.gateway.house import Client, Place, running
+from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
 

@@ -24,8 +24,9 @@ from handspan.gateway.entry.tries import Tries
 from handspan.gateway.http.refusals import Refusal, send_refusal, send_whole
 from handspan.gateway.prefix import PathPrefix
 from tests.gateway.entry.entering import Answer, Guarded, nothing_received, scope, socket_scope
-from tests.store.things import Clock, soon
+from tests.store.things import Clock
 from tests.stores import open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 PHONE = "192.168.1.20"

@@ -17,8 +17,9 @@ from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
 from handspan.gateway.entry.qr import qr_svg, qr_text
 from handspan.gateway.http.refusals import Refusal
 from tests.gateway.entry.entering import scope
-from tests.store.things import Clock, soon
+from tests.store.things import Clock
 from tests.stores import open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 PHONE = "192.168.1.20"

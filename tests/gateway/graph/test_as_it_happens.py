@@ -25,7 +25,7 @@ def url_of(page: Page, query: str = "") -> str:
 async def test_a_chunk_is_there_when_it_happens_and_not_when_the_run_is_over(there: House, page: Page) -> None:
     held = there.let_it_hold()
     body = {"messages": [said("I look.\ncall hold\nthen\nend")]}
-    async with asyncio.timeout(10), page.http.stream("POST", "/v1/graph/stream", json=body) as response:
+    async with asyncio.timeout(60), page.http.stream("POST", "/v1/graph/stream", json=body) as response:
         lines = response.aiter_lines()
         early: list[dict[str, Any]] = []
         while "I look." not in words(early, delta=False):
@@ -181,7 +181,7 @@ class TestTheSocket:
             assert last[-1]["metadata"]["meta"]["status"] == "limit"
 
     async def test_when_the_gateway_ends_it_is_told_to_come_back(self, there: House, page: Page) -> None:
-        async with socket(page) as connection, asyncio.timeout(10):
+        async with socket(page) as connection, asyncio.timeout(60):
             chunks = await run(connection, invoke_type="fresh", messages=[said("call echo\nthen\nend")], tools=[ECHO])
             await there.gateway.restart()
             with pytest.raises(ConnectionClosed) as closed:

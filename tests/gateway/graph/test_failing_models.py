@@ -126,7 +126,7 @@ async def test_a_stream_that_has_begun_ends_with_an_error_chunk(tmp_path: Path, 
 
 
 async def test_a_socket_hears_the_error_and_that_it_is_over_and_stays_open(tmp_path: Path) -> None:
-    async with moody(tmp_path) as (there, _), asyncio.timeout(20):
+    async with moody(tmp_path) as (there, _), asyncio.timeout(60):
         url = f"{there.page.url.replace('http', 'ws')}/v1/graph/ws"
         async with connect(url, additional_headers={"authorization": f"Bearer {there.page.token}"}) as socket:
             for text, kinds in (("fail", "error"), ("fine", "message")):
@@ -142,7 +142,7 @@ async def test_a_run_that_takes_too_long_is_504_and_goes_on_in_its_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(invoking, "LONGEST", 0.1)
-    async with moody(tmp_path) as (there, model), asyncio.timeout(20):
+    async with moody(tmp_path) as (there, model), asyncio.timeout(60):
         page = there.page
         late = await page.say("wait", "t")
         assert (late.status, late.error["code"]) == (504, "GRAPH_TIMEOUT")
@@ -155,7 +155,7 @@ async def test_a_run_that_takes_too_long_is_504_and_goes_on_in_its_thread(
 
 async def test_a_run_that_took_too_long_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invoking, "LONGEST", 0.1)
-    async with moody(tmp_path) as (there, model), asyncio.timeout(20):
+    async with moody(tmp_path) as (there, model), asyncio.timeout(60):
         page = there.page
         assert (await page.say("wait", "t")).status == 504
         await model.is_waiting.wait()
@@ -167,7 +167,7 @@ async def test_a_run_that_took_too_long_can_be_stopped(tmp_path: Path, monkeypat
 
 
 async def test_a_client_that_hangs_up_does_not_stop_its_run(tmp_path: Path) -> None:
-    async with moody(tmp_path) as (there, model), asyncio.timeout(20):
+    async with moody(tmp_path) as (there, model), asyncio.timeout(60):
         page = there.page
         asking = asyncio.create_task(page.say("wait", "t"))
         await model.is_waiting.wait()

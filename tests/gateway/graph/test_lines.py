@@ -19,7 +19,7 @@ async def all_of(lines: Lines) -> bytes:
 
 async def rest_of(reader: LineReader) -> list[bytes]:
     read = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while (piece := await reader.next()) is not None:
             read.append(piece)
     return read

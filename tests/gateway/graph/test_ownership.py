@@ -12,6 +12,7 @@ import pytest
 
 from handspan.gateway.entry.tokens import hash_of
 from tests.gateway.graph.house import ECHO, House, Page, house, result, said, tool
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 
@@ -21,15 +22,10 @@ async def listed(page: Page) -> set[str]:
     return {one["name"] for one in (await page.ask("GET", "/api/tools")).json["tools"]}
 
 
-async def soon(event: asyncio.Event) -> None:
-    async with asyncio.timeout(10):
-        await event.wait()
-
-
 async def test_while_the_run_is_at_work_nobody_else_has_its_tools(there: House, page: Page) -> None:
     held = there.let_it_hold()
     running = asyncio.create_task(page.say("call hold\nthen\ncall echo\nthen\nend", "t", tools=[ECHO]))
-    await soon(held.is_at_work)
+    await soon(held.is_at_work.wait())
     stranger, other = await there.another("somebody else"), await there.another()
     assert "echo" not in await listed(stranger)
     refused = await stranger.ask("POST", "/api/tools/echo/call", {"args": {}, "session": "t"})
@@ -50,7 +46,7 @@ async def test_while_the_run_is_at_work_nobody_else_has_its_tools(there: House, 
 async def test_two_runs_of_one_client_at_once_have_the_tools_of_their_own_requests(there: House, page: Page) -> None:
     held = there.let_it_hold()
     first = asyncio.create_task(page.say("call hold\nthen\n{tools}", "one", tools=[tool("left")]))
-    await soon(held.is_at_work)
+    await soon(held.is_at_work.wait())
     second = json.loads((await page.say("{tools}", "two", tools=[tool("right")])).words)
     held.may_end.set()
     has = json.loads((await first).words)
@@ -114,7 +110,7 @@ async def test_the_answer_under_a_key_is_told_again_only_to_the_client_whose_key
 async def test_a_token_that_is_revoked_while_its_request_is_at_work_gets_no_answer(there: House) -> None:
     held, page = there.let_it_hold(), await there.another()
     running = asyncio.create_task(page.say("call hold\nthen\nend", "t"))
-    await soon(held.is_at_work)
+    await soon(held.is_at_work.wait())
     assert await there.gateway.gateway.auth.revoke(hash_of(page.token), "operator")
     held.may_end.set()
     refused = await running
@@ -127,7 +123,7 @@ async def test_beside_the_run_its_tools_hide_no_other_and_are_known_to_nobody(th
     waiting, held = there.let_it_wait(), there.let_it_hold()
     held.may_end.set()
     running = asyncio.create_task(page.say("call wait", "t", tools=[tool("hold"), tool("secret_of_a_page")]))
-    await soon(waiting.is_at_work)
+    await soon(waiting.is_at_work.wait())
     called = await page.ask("POST", "/api/tools/hold/call", {"args": {}, "session": "t"})
     assert called.json["result"] == "held"  # the plugin's
     why = await page.ask("GET", "/api/tools/secret_of_a_page/why?session=t")
@@ -151,10 +147,10 @@ async def test_a_call_that_waited_for_a_person_does_not_become_one_of_a_pages_to
         there.let_it_hold().may_end.set()
         waiting = there.let_it_wait()
         running = asyncio.create_task(there.page.say("call wait", "t", tools=[tool("hold")]))
-        await soon(waiting.is_at_work)
+        await soon(waiting.is_at_work.wait())
         (question,) = (await there.page.ask("GET", "/api/questions")).json["questions"]
         await there.page.ask("POST", f"/api/questions/{quote(question['id'], safe='')}/answer", {"decision": "allow"})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (found := (await there.page.ask("GET", f"/api/calls/{call}")).json)["state"] != "done":
                 await asyncio.sleep(0.01)
         assert (found["origin"], found["result"]["result"]) == ("plugin(tests)", "held")
@@ -185,7 +181,7 @@ async def test_what_was_not_asked_in_full_when_its_token_was_revoked_is_not_done
 
     headers = {"content-type": "application/json"}
     asking = asyncio.create_task(page.http.post(path, content=halves(), headers=headers))
-    await soon(has_begun)
+    await soon(has_begun.wait())
     assert (await page.ask("GET", "/v1/graph")).status == 200  # the head of the other one has been read by now
     await auth.revoke(hash_of(page.token), "operator")
     may_end.set()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from handspan.core.principals import OPERATOR
 from tests.gateway.graph.house import ECHO, House, Page, result, said, tool
 from tests.gateway.graph.test_stream import socket, until_done
 from tests.stores import commits_of
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -27,17 +27,6 @@ async def state_of(page: Page, thread: str) -> str:
     return str(found["metadata"]["state"])
 
 
-async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
-        while not await is_so():
-            await asyncio.sleep(0.01)
-
-
-async def soon(event: asyncio.Event) -> None:
-    async with asyncio.timeout(10):
-        await event.wait()
-
-
 def fresh(text: str, thread: str) -> str:
     return json.dumps({"invoke_type": "fresh", "messages": [said(text)], "config": {"thread_id": thread}})
 
@@ -50,7 +39,7 @@ class TestStop:
         waiting = there.let_it_wait()
         await page.set_up(ECHO)
         running = asyncio.create_task(page.say("call echo\ncall wait", "t"))
-        await soon(waiting.is_at_work)
+        await soon(waiting.is_at_work.wait())
         assert (await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})).data["running"] is True
         assert (await running).meta["status"] == "stopped"
         assert await open_calls(there, "t") == []
@@ -58,7 +47,7 @@ class TestStop:
     async def test_when_it_is_answered_it_is_over(self, there: House, page: Page) -> None:
         waiting = there.let_it_wait()
         running = asyncio.create_task(page.say("call wait", "t"))
-        await soon(waiting.is_at_work)
+        await soon(waiting.is_at_work.wait())
         await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
         assert there.gateway.gateway.sessions.state("t", OPERATOR.owner) is None
         assert await state_of(page, "t") == "idle"
@@ -67,7 +56,7 @@ class TestStop:
     async def test_fix_leaves_a_run_alone_that_is_at_work(self, there: House, page: Page) -> None:
         held = there.let_it_hold()
         running = asyncio.create_task(page.say("call hold\nthen\nend", "t"))
-        await soon(held.is_at_work)
+        await soon(held.is_at_work.wait())
         assert (await page.ask("POST", "/v1/graph/fix", {"thread_id": "t"})).data["removed_count"] == 0
         held.may_end.set()
         assert (await running).words == "end"
@@ -116,7 +105,7 @@ class TestExpiry:
         held = there.let_it_hold()
         await page.set_up(tool("echo", timeout=0.05))
         running = asyncio.create_task(page.say("call echo\ncall hold\nthen\nend {results}", "t"))
-        await soon(held.is_at_work)
+        await soon(held.is_at_work.wait())
 
         async def has_expired() -> bool:
             return len(await open_calls(there, "t")) == 1
@@ -132,7 +121,7 @@ class TestExpiry:
         held = there.let_it_hold()
         await page.set_up(ECHO)
         running = asyncio.create_task(page.say("call hold\nthen\ncall echo\nthen\nend", "t"))
-        await soon(held.is_at_work)
+        await soon(held.is_at_work.wait())
         waiting = there.gateway.gateway.sessions.get("t", OPERATOR.owner)
         ending = asyncio.create_task(waiting.give_up(OPERATOR, expired=True).end())  # as for a call that has expired
         held.may_end.set()
@@ -182,7 +171,7 @@ class TestResults:
     async def test_a_name_that_is_given_meanwhile_stays(self, there: House, page: Page) -> None:
         held = there.let_it_hold()
         running = asyncio.create_task(page.say("call hold\nthen\nend", "t"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await held.is_at_work.wait()
         assert (await page.ask("PUT", "/api/sessions/t", {"name": "Chosen"})).status == 200
         held.may_end.set()

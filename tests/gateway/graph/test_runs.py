@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 async def has_ended(there: House, thread: str) -> None:
     """The run is over: its calls have their results, and no model was asked for nobody."""
     store = there.gateway.gateway.store
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (known := await store.conversations.get(thread, owner=OPERATOR.owner)).state != "idle":
             await asyncio.sleep(0.01)
     assert known.length == 3
@@ -225,7 +225,7 @@ class TestResults:
             await page.set_up(ECHO, tool("slow", timeout=60))
             first = await page.say("call echo\ncall slow\nthen\n{results}")
             late, open_ = (call["id"] for call in first.calls)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not isinstance((await there.gateway.gateway.store.ledger.find(late)).result, Failure):  # type: ignore[union-attr]
                     await asyncio.sleep(0.01)
             refused = await page.answer(result(late, 1))
@@ -382,7 +382,7 @@ class TestTheSameEngine:
             assert asking["data"]["args"] == {"path": "sub/a.txt"}
 
     async def test_the_client_is_asked_when_a_person_agreed_and_with_what_she_changed(self, tmp_path: Path) -> None:
-        async with house(tmp_path, agents={"General": {"mode": "ask_always"}}) as there, asyncio.timeout(20):
+        async with house(tmp_path, agents={"General": {"mode": "ask_always"}}) as there, asyncio.timeout(60):
             questions = there.gateway.gateway.questions
             asked: asyncio.Queue[Question] = asyncio.Queue()
             there.gateway.gateway.bus.subscribe(QuestionOpened, lambda event: asked.put_nowait(event.question))
@@ -470,7 +470,7 @@ class TestGivingUp:
     async def test_a_running_run_can_be_stopped_and_its_request_is_answered(self, there: House, page: Page) -> None:
         waiting = there.let_it_wait()
         running = asyncio.create_task(page.say("call wait", "t"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await waiting.is_at_work.wait()
             assert (await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})).data["running"] is True
             assert (await running).meta["status"] == "stopped"

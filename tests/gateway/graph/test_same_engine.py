@@ -102,7 +102,7 @@ async def test_a_permission_that_the_settings_forbid_is_refused_by_its_place(tmp
 
 @pytest.mark.parametrize("ends", ["answered", "failed", "expired", "stopped"])
 async def test_the_journal_has_one_result_for_every_call_however_it_ended(tmp_path: Path, ends: str) -> None:
-    async with house(tmp_path) as there, asyncio.timeout(20):
+    async with house(tmp_path) as there, asyncio.timeout(60):
         page = there.page
         await page.set_up(tool("echo", timeout=0.05 if ends == "expired" else 60))
         first = await page.say('call echo {"x": 1}\nthen\nend', "t")

@@ -28,7 +28,7 @@ LARGE = "x" * 500_000
 
 async def pragma(database: Database, setting: str) -> None:
     """Let the connection that writes have this."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await database.write(lambda connection: connection.execute(f"PRAGMA {setting}").fetchone())
 
 

@@ -168,7 +168,7 @@ async def test_a_thread_at_work_says_so_and_is_changed_by_nobody(there: House, p
     await page.say("before", "t")
     waiting = there.let_it_wait()
     running = asyncio.create_task(page.say("call wait", "t"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await waiting.is_at_work.wait()
     (thread,) = await listed(page)
     assert thread["run_id"]
@@ -187,6 +187,6 @@ async def test_a_thread_at_work_says_so_and_is_changed_by_nobody(there: House, p
         refused = await page.ask(method, f"/v1/threads/t{path}", body)
         assert (refused.status, refused.error["code"]) == (409, "GRAPH_BUSY"), (method, path)
     await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert (await running).meta["status"] == "stopped"
     assert (await page.ask("DELETE", "/v1/threads/t")).status == 200

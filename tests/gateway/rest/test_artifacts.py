@@ -1,7 +1,7 @@
 """Artifacts over REST: uploads within their limit, reads by range, nothing that runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Self
 
@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from tests.gateway.rest.house import STRANGER, House, Knocking, is_error, serving, session_of, settings
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -69,18 +70,12 @@ class Uploading:
 
     async def status(self) -> int:
         """What it is answered with."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return int((await self.reader.readline()).split()[1])
 
     async def end(self) -> None:
         self.writer.close()
         await self.writer.wait_closed()
-
-
-async def until(what: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not what():
-            await asyncio.sleep(0.005)
 
 
 def files(house: House) -> list[Path]:

@@ -123,7 +123,7 @@ async def test_a_call_whose_outcome_comes_from_elsewhere_is_waited_for(knocking:
     place = answer.headers["location"]
     assert (await knocking.get(f"{place}?wait=0.01")).json()["state"] == "pending"
     waiting = asyncio.create_task(knocking.get(f"{place}?wait=20"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not waiting.done():
             await house.app.engine.settle(answer.json()["call_id"], Success("there"))
             await asyncio.sleep(0.01)

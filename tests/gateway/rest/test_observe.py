@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 async def listening(knocking: Knocking, token: str | None = None) -> AsyncIterator[AsyncIterator[str]]:
     headers = {"authorization": f"Bearer {token or knocking.house.owner_token}"}
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         knocking.client.stream("GET", f"{knocking.url}/api/live", headers=headers) as answer,
     ):
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -63,7 +63,7 @@ async def test_the_end_of_the_gateway_ends_the_stream(knocking: Knocking, house:
 async def test_a_client_that_goes_is_forgotten(knocking: Knocking, house: House) -> None:
     async with listening(knocking):
         assert len(house.doors.live) == 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(house.doors.live):
             await asyncio.sleep(0.01)
 
@@ -77,7 +77,7 @@ async def test_one_owner_has_so_many_streams_and_no_more(knocking: Knocking, hou
 
 
 async def test_a_head_request_opens_no_stream(knocking: Knocking, house: House) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await knocking.ask("HEAD", "/api/live")).status_code == 200
     assert len(house.doors.live) == 0
 
@@ -107,7 +107,7 @@ async def test_silence_is_filled_with_heartbeats() -> None:
     stream = live.subscribe("me")
     answer = Streamed(LiveUpdates(stream, 0.01), EVENTS, PRIVATE)
     task = asyncio.create_task(answer({"method": "GET"}, wire.receive, wire.send))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while b": still here\n\n" not in wire.sent:
             wire.arrived.clear()
             await wire.arrived.wait()
@@ -121,7 +121,7 @@ async def test_a_client_that_does_not_read_is_given_up() -> None:
     stream = live.subscribe("me")
     answer = Streamed(LiveUpdates(stream), EVENTS, PRIVATE, patience=0.01)
     task = asyncio.create_task(answer({"method": "GET"}, wire.receive, wire.send))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(wire.sent) < 2:
             await asyncio.sleep(0)
         wire.may_send.clear()

@@ -18,7 +18,7 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.prefix import PathPrefix
 from tests.gateway.entry.entering import Answer, scope
 from tests.gateway.rest.house import House, settings
-from tests.store.things import soon
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 PHONE = "192.168.1.20"

@@ -1,7 +1,7 @@
 """A house whose sessions are talked to: a real store, a scripted model, and fronts that listen."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,27 +24,12 @@ from handspan.models.choice import Choice
 from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import Model, ModelEvent, Projection
 from handspan.models.scripted import ModelRequest, Scripted, ScriptTurn
-
-WAIT = 60.0
-"""No test waits longer than that for anything."""
+from tests.waiting import soon
 
 STRANGER = Principal("stranger")
 CAREFUL = Agent("Careful", mode="ask_always")
 
 _T = TypeVar("_T")
-
-
-async def soon(awaitable: Awaitable[_T]) -> _T:
-    """What it gives, within bounds."""
-    async with asyncio.timeout(WAIT):
-        return await awaitable
-
-
-async def until(claim: Callable[[], Any]) -> None:
-    """Let the loop turn until the claim is true."""
-    async with asyncio.timeout(WAIT):
-        while not claim():
-            await asyncio.sleep(0.001)
 
 
 def said(text: str, message_id: str = "") -> UserMessage:

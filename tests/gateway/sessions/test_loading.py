@@ -59,7 +59,7 @@ def said(text: str) -> UserMessage:
 
 
 async def say(app: App, session: Session, text: str = "go") -> Ended:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await session.say(OPERATOR, said(text), lambda *_: None).end()
 
 
@@ -137,7 +137,7 @@ async def test_a_turn_that_is_aborted_lets_the_session_go_and_what_arrived_is_ke
     app.registry.register(hang, Origin("plugin", "test"))
     session = await app.loader().begin(GENERAL, playing([["wait", call("hang")], "again"]))
     turn = asyncio.create_task(say(app, session))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await reached.wait()
     turn.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -162,7 +162,7 @@ async def test_a_session_that_runs_is_busy_for_others_and_they_disturb_nothing(a
     app.registry.register(slow, Origin("plugin", "test"))
     session = await app.loader().begin(GENERAL, playing([call("slow"), "first"]))
     turn = asyncio.create_task(say(app, session))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await reached.wait()
     async with make(tmp_path) as other:  # as in another process: it has a run of its own
         elsewhere = await go_on(other, session, ["second"])

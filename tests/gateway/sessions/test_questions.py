@@ -21,8 +21,9 @@ from handspan.core.records import Recovery
 from handspan.core.results import Failure, Success
 from handspan.core.tool import Handling, ToolSpec
 from handspan.models.scripted import call
-from tests.gateway.sessions.talking import CAREFUL, STRANGER, WAIT, Front, House, all_of, soon, until
+from tests.gateway.sessions.talking import CAREFUL, STRANGER, Front, House, all_of
 from tests.stores import database_of
+from tests.waiting import WAIT, soon, until
 
 pytestmark = pytest.mark.anyio
 

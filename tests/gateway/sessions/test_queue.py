@@ -12,7 +12,8 @@ from handspan.core.events import Ended, Titled
 from handspan.core.principals import OPERATOR
 from handspan.models.model import TextDelta
 from handspan.models.scripted import Scripted, call
-from tests.gateway.sessions.talking import STRANGER, Front, House, all_of, soon, until
+from tests.gateway.sessions.talking import STRANGER, Front, House, all_of
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,8 @@ from handspan.core.principals import OPERATOR, Origin
 from handspan.core.results import Success
 from handspan.models.model import ModelError
 from handspan.models.scripted import call
-from tests.gateway.sessions.talking import Front, House, all_of, said, soon, until
+from tests.gateway.sessions.talking import Front, House, all_of, said
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,8 @@ from handspan.core.principals import OPERATOR, Origin, Principal
 from handspan.core.tool import ToolSpec
 from handspan.models.choice import Choice
 from handspan.models.scripted import call
-from tests.gateway.sessions.talking import STRANGER, Front, House, all_of, said, soon, words
+from tests.gateway.sessions.talking import STRANGER, Front, House, all_of, said, words
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,8 @@ from handspan.core.events import Titled
 from handspan.core.messages import Media, Message, UserMessage
 from handspan.core.principals import OPERATOR
 from handspan.core.results import Attachment
-from tests.gateway.sessions.talking import Front, House, said, soon
+from tests.gateway.sessions.talking import Front, House, said
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,8 @@ from handspan.core.principals import OPERATOR, Origin
 from handspan.core.results import Success
 from handspan.models.model import ModelError
 from handspan.models.scripted import call
-from tests.gateway.sessions.talking import STRANGER, Front, House, all_of, soon, until, words
+from tests.gateway.sessions.talking import STRANGER, Front, House, all_of, words
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 

@@ -9,19 +9,9 @@ from handspan.core.errors import StoreError
 from handspan.core.records import DeviceRow, SessionRecord
 from handspan.core.results import succeed
 from handspan.core.store import Store
-from tests.store.things import (
-    READS,
-    call,
-    count,
-    finished,
-    load,
-    no_room,
-    says,
-    soon,
-    started,
-    user,
-)
+from tests.store.things import READS, call, count, finished, load, no_room, says, started, user
 from tests.stores import run_sql
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,9 @@ import pytest
 from handspan.core.errors import StoreError, ToolError
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.migrations import MIGRATIONS
-from tests.store.things import no_room, soon, user
+from tests.store.things import no_room, user
 from tests.stores import is_sound, open_artifacts, open_store, rows_in
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,8 @@ import pytest
 from handspan.core.store import Store
 from handspan.store.sqlite.journal import CallFilter, page_query
 from handspan.store.sqlite.rows import Mark
-from tests.store.things import soon
 from tests.stores import database_of
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

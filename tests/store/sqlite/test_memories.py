@@ -9,7 +9,7 @@ from handspan.core.records import MemoryRecord
 from handspan.core.store import Store
 from handspan.store.sqlite import memories
 from handspan.store.sqlite.memories import normal, words_of
-from tests.store.things import soon
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,9 @@ from handspan.models.scripted import Scripted
 from handspan.registry.registry import Registry
 from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.migrations import MIGRATIONS
-from tests.store.things import answers, asks, says, soon, user
+from tests.store.things import answers, asks, says, user
 from tests.stores import open_artifacts, open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,9 @@ from handspan.store.sqlite.migrations import MIGRATIONS
 from handspan.store.sqlite.rows import ENTRY, entry, outcome
 from tests.store.test_journal import RESULTS, named
 from tests.store.test_threads import numbers, removed
-from tests.store.things import says, soon, user
+from tests.store.things import says, user
 from tests.stores import is_sound, open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,9 @@ from handspan.core.calls import CallRecord
 from handspan.core.results import Success, succeed
 from handspan.store.sqlite import pruning
 from handspan.store.sqlite.store import SqliteStore
-from tests.store.things import Clock, answers, asks, call, finished, question, soon, started, user
+from tests.store.things import Clock, answers, asks, call, finished, question, started, user
 from tests.stores import open_artifacts, rows_in
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 

@@ -488,7 +488,8 @@ def test_thousands_of_blocks_are_taken() -> None:
     ],
 )
 def test_a_body_of_very_many_values_is_refused_by_all_who_read_one(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(strict_json, "_decode")
+    monkeypatch.delattr(strict_json, "read_if_sure")
+    monkeypatch.delattr(strict_json, "parse_slowly")
     data = said({"type": "text", "text": "hello"}, initial_state=[[]] * MOST_VALUES)
     assert places(data, read) == {"body": "value_error"}
     assert "more than 50,000 values and keys" in words(data, read)

@@ -2,6 +2,6 @@
 
 Holds:   `socket.py`, a connection without ASGI in its way, behind the seam of `line.py`; `ws.py`, frames in and out;
          `chat.py`, the turns of a client; `peers.py`, a client across its connections; `devices.py`, who has been here.
-Imports: entry and sessions; sources for the tools that clients bring.
+Imports: gateway.entry, gateway.http, gateway.sessions, agent, engine, sources, registry, wire, core.
 To add:  a frame is declared in `wire/ws_frames.py` and taken in `ws.py` or `chat.py`.
 """

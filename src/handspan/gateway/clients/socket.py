@@ -1,9 +1,11 @@
 """One WebSocket connection without ASGI in its way: `on_message` in, `send_text`, `close` and `abort` out.
 
 uvicorn's sans-I/O protocol does the handshake and the frames. ASGI ends with the upgrade: from then on a message goes
-straight to whoever took the connection, and a frame straight to the kernel, so an idle connection holds no task, no
-queue and none of the request. What the kernel does not take waits in the transport's own buffer, which is bounded: a
-client that does not read is told so, and dropped a second later. Nobody else waits for it.
+straight to the receiver that took the connection, and a frame straight to the kernel, so an idle connection holds no
+task, no queue and none of the request. What the kernel does not take waits in the transport's own buffer, which is
+bounded: a client that does not read is told so, and dropped a second later. No other client waits for it.
+
+`fast_socket.py` beside it reads and writes whole text messages without the library.
 """
 
 import asyncio
@@ -15,10 +17,9 @@ from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
 from handspan.gateway.clients.line import EXTENSION, Receiver
-from handspan.wire.plain_frames import Cutter, is_utf8, masked_texts, text_frame
+from handspan.wire.ws import is_utf8
 
 SECONDS_TO_SAY_GOODBYE: Final = 1.0
-_MOST_HELD_BACK: Final = 64 * 1024
 _OPEN: Final = State.OPEN
 _log = logging.getLogger(__name__)
 
@@ -33,14 +34,6 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     _is_choked = False
     _resuming: asyncio.TimerHandle | None = None
     _paused_until = 0.0
-    _held_back: list[bytes] | None = None
-    """What is said while several messages are heard; None: it goes out at once."""
-    _held_bytes = 0
-    _cutter: Cutter | None = None
-    """There while a frame has come in part, or a message in fragments; most connections never have one."""
-    _has_shaken_hands = False
-    _is_odd = False
-    """Something came before the handshake was over: the library reads all, since nobody knows where a frame begins."""
 
     def handle_connect(self, event: Any) -> None:
         """Let the application find this connection in its scope."""
@@ -78,52 +71,11 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     # In.
 
-    def data_received(self, data: bytes) -> None:
-        """Bytes have come: whole text messages are heard at once, the library reads the rest."""
-        if self._is_odd or self.close_sent or self.conn.state is not _OPEN:
-            self._is_odd = self._is_odd or self._has_shaken_hands
-            self._has_shaken_hands = True
-            super().data_received(data)
-            return
-        if self._cutter is None and self._receiver is not None:
-            messages, read = masked_texts(data, self.config.ws_max_size)
-            if len(messages) > 1:
-                self._hear_all(messages)
-            elif messages:
-                self._hear(messages[0])
-            if read == len(data):
-                return
-            self._let_go()  # the rest may be a goodbye
-            data = data[read:]
-        self._cut(data)
-
-    def _cut(self, data: bytes) -> None:
-        """What does not begin with a whole message."""
-        if self._cutter is None:
-            self._cutter = Cutter(self.config.ws_max_size if self._receiver is not None else -1, masked=True)
-        for is_message, piece in self._cutter.cut(data):
-            if is_message:
-                self._hear(piece)
-            else:
-                super().data_received(piece)
-        if self._cutter.is_between_messages:
-            self._cutter = None
-
-    def _hear_all(self, messages: list[bytes]) -> None:
-        """Several messages at once. What is said in return goes out with one write: each wakes the other end up."""
-        if self._held_back is None:
-            self._held_back = []
-        try:
-            for message in messages:
-                self._hear(message)
-        finally:
-            self.loop.call_soon(self._let_go)  # comes after all whom these messages woke
-
     def _hear(self, data: bytes) -> None:
         receiver = self._receiver
         if receiver is None or self.close_sent:
             return
-        if not data.isascii() and not is_utf8(data):
+        if not is_utf8(data):
             self.close(CloseCode.INVALID_DATA, "text must be UTF-8")
             return
         receiver.on_message(data)
@@ -154,26 +106,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """Send a text message. On a connection that is gone, or going, nothing happens."""
         if self.close_sent or self.conn.state is not _OPEN or self.transport.is_closing():
             return
-        if self._held_back is not None:
-            self._hold_back(self._held_back, text_frame(data))
-            return
-        self.transport.write(text_frame(data))
+        self.conn.send_text(data)
+        self.transport.write(b"".join(self.conn.data_to_send()))
         if self._is_choked:
             self._look_at_the_backlog()
-
-    def _hold_back(self, frames: list[bytes], frame: bytes) -> None:
-        frames.append(frame)
-        self._held_bytes += len(frame)
-        if self._held_bytes > _MOST_HELD_BACK:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        """Send what was held back."""
-        frames, self._held_back, self._held_bytes = self._held_back, None, 0
-        if frames and not self.close_sent and self.conn.state is _OPEN and not self.transport.is_closing():
-            self.transport.writelines(frames)
-            if self._is_choked:
-                self._look_at_the_backlog()
 
     def _look_at_the_backlog(self) -> None:
         if self.transport.get_write_buffer_size() > self.backlog_limit:
@@ -193,7 +129,6 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """Say goodbye; a client that has not answered `within` seconds is dropped."""
         if self.close_sent or self.transport.is_closing():
             return
-        self._let_go()
         self.close_sent = True
         self.stop_keepalive()
         if self.conn.state is _OPEN:

@@ -2,6 +2,6 @@
 
 Holds:   `auth.py`, which admits or refuses a request; `places.py`, Host and Origin; `tokens.py`, where a token may
          stand; `pairing.py`, codes and links; `tries.py`, which slows down who guesses; the operator's own token.
-Imports: config, store, core, and `Refusal` of `http/`. Nothing of the doors.
+Imports: gateway.http, net, config, core. Nothing of the doors.
 To add:  a new way to prove who one is goes into `auth.py`, before the token is looked up.
 """

@@ -2,7 +2,9 @@
 
 Holds:   `door.py`, which opens it, with all its routes; `route.py`, how a route is declared; one file a family of
          routes; `errors.py`, its envelope for refusals.
-Imports: the kit in `http/`, everything below the gateway, and `Doors`, which names what the routes need.
+Imports: gateway.app, gateway.clients, gateway.entry, gateway.http, gateway.listening, gateway.live, gateway.metrics,
+         gateway.open_answers, gateway.parts, gateway.sessions, agent, engine, registry, tools, models, config, core.
+         `Doors` names what the routes need of them.
 To add:  a function with typed `query`, `body` and answer under `family.get(…)` or its like; decoding, refusals and the
          OpenAPI document follow from that. A new family: its file, and its line in `door.py`.
 """

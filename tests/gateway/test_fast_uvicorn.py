@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from handspan.gateway.uvicorn_parts import put_off
+from handspan.core.fast import FAST_VARIABLE
+from handspan.gateway.fast_uvicorn import put_off
+from tests.waiting import WAIT
 
-WAIT = 60.0
 LATE = (
     "encodings.idna handspan.gateway.clients.chat handspan.gateway.clients.socket "
     "handspan.gateway.graph handspan.gateway.http.routing handspan.gateway.rest "
@@ -53,6 +54,7 @@ def said_by(code: str, *arguments: str) -> list[str]:
     """The lines that a Python of its own prints; without whoever measures coverage, who loads modules too."""
     command = [sys.executable, "-c", code, *arguments]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    environ[FAST_VARIABLE] = "on"
     ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=WAIT, check=True)
     return ran.stdout.splitlines()
 

@@ -1,10 +1,10 @@
-"""One timer for all calls."""
+"""The timers of calls."""
 
 import asyncio
 
 import pytest
 
-from handspan.client.alarm import Alarm
+from handspan.client.timers import CallTimers
 
 pytestmark = pytest.mark.anyio
 
@@ -16,14 +16,14 @@ class Rung:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
-        self.alarm = Alarm(self._ring)
-        self.alarm.open(asyncio.get_running_loop())
+        self.timers = CallTimers(self._ring)
+        self.timers.open(asyncio.get_running_loop())
         self._news = asyncio.Event()
         self.then_clear = ""
 
     def _ring(self, call_id: str) -> None:
         self.calls.append(call_id)
-        self.alarm.clear(self.then_clear)
+        self.timers.clear(self.then_clear)
         self._news.set()
 
     async def until(self, count: int) -> list[str]:
@@ -36,33 +36,33 @@ class Rung:
 
 async def test_the_sooner_ones_ring_first_whenever_they_were_set() -> None:
     rung = Rung()
-    rung.alarm.set("far", FAR)
-    rung.alarm.set("second", 0.02)
-    rung.alarm.set("first", 0.01)
+    rung.timers.set("far", FAR)
+    rung.timers.set("second", 0.02)
+    rung.timers.set("first", 0.01)
     assert await rung.until(2) == ["first", "second"]
-    rung.alarm.close()
+    rung.timers.close()
 
 
 async def test_what_is_cleared_or_set_anew_does_not_ring() -> None:
     rung = Rung()
-    rung.alarm.set("cleared", 0.001)
-    rung.alarm.set("moved", 0.001)
-    rung.alarm.set("last", 0.02)
-    rung.alarm.clear("cleared")
-    rung.alarm.clear("never set")
-    rung.alarm.set("moved", FAR)
+    rung.timers.set("cleared", 0.001)
+    rung.timers.set("moved", 0.001)
+    rung.timers.set("last", 0.02)
+    rung.timers.clear("cleared")
+    rung.timers.clear("never set")
+    rung.timers.set("moved", FAR)
     assert await rung.until(1) == ["last"]
-    assert rung.alarm.ends_at("moved") is not None
-    assert rung.alarm.ends_at("last") is None
-    rung.alarm.close()
-    assert rung.alarm.ends_at("moved") is None
+    assert rung.timers.ends_at("moved") is not None
+    assert rung.timers.ends_at("last") is None
+    rung.timers.close()
+    assert rung.timers.ends_at("moved") is None
 
 
 async def test_one_that_ends_by_what_another_ones_end_caused_does_not_ring() -> None:
     rung = Rung()
     rung.then_clear = "b"
-    rung.alarm.set("a", 0.001)
-    rung.alarm.set("b", 0.001)
-    rung.alarm.set("c", 0.02)
+    rung.timers.set("a", 0.001)
+    rung.timers.set("b", 0.001)
+    rung.timers.set("c", 0.02)
     assert await rung.until(2) == ["a", "c"]
-    rung.alarm.close()
+    rung.timers.close()

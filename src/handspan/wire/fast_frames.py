@@ -1,6 +1,6 @@
-"""The plainest WebSocket frames, read and written without ceremony: whole text messages (RFC 6455, 5.2).
+"""Whole text messages of WebSocket (RFC 6455, 5.2), read and written without the library (a speed trick).
 
-Nearly all that the gateway and its clients say to each other are such frames. Everything else, and everything odd, is
+Nearly all that the gateway and its clients send to each other are such frames. Everything else, and everything odd, is
 left to the library: fragments, control frames, wrong masks, sizes above the limit. No sockets here.
 """
 
@@ -19,15 +19,6 @@ _SHORT: Final = 126
 _FOR_EVER: Final = 1 << 64
 
 
-def is_utf8(data: bytes) -> bool:
-    """Whether this can be a text."""
-    try:
-        str(data, "utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def text_frame(data: bytes) -> bytes:
     """A text message as the gateway sends it."""
     size = len(data)
@@ -39,7 +30,7 @@ def text_frame(data: bytes) -> bytes:
 
 
 def masked_text(data: bytes, mask: bytes) -> bytes:
-    """A text message as a client sends it: masked, with four bytes that nobody can guess."""
+    """A text message as a client sends it: masked, with four bytes that no one can guess."""
     size = len(data)
     if size < _SHORT:
         header = bytes((_WHOLE_TEXT, _MASKED | size))
@@ -101,7 +92,7 @@ class Cutter:
             self._owed -= at
             pieces.append((False, data[:at]))
         while at < end:
-            begins, size = _measured(data, at, self._mask)
+            begins, size = _measure(data, at, self._mask)
             if not begins:
                 self._begun = data[at:]
                 break
@@ -122,8 +113,8 @@ class Cutter:
             self._is_in_message = not first & _FINAL
 
 
-def _measured(data: bytes, at: int, mask: int) -> tuple[int, int]:
-    """Where the payload of the frame at this place begins, and its size; 0 when the header is not all there.
+def _measure(data: bytes, at: int, mask: int) -> tuple[int, int]:
+    """Return where the payload of the frame at this place begins, and its size; 0 when the header is not all there.
 
     A frame with the wrong kind of mask is measured as if the rest of the connection belonged to it: the library
     refuses it.

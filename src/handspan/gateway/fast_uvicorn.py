@@ -1,8 +1,10 @@
-"""The parts of uvicorn that serve, without its command line: that would be a tenth of our start, and nobody uses it."""
+"""The parts of uvicorn that serve, without its command line, which we never use (a speed trick for the start)."""
 
 import importlib.util
 import sys
 from typing import Any
+
+from handspan.core.fast import IS_FAST
 
 
 def put_off(name: str) -> None:
@@ -27,13 +29,15 @@ def put_off(name: str) -> None:
         setattr(sys.modules[package], within, module)
 
 
-put_off("logging.config")  # our logging is not configured by dictionaries
-put_off("uvicorn")  # the package itself only gathers names, and starts and reloads processes
+if IS_FAST:
+    put_off("logging.config")  # our logging is not configured by dictionaries
+    put_off("uvicorn")  # the package itself only gathers names, and starts and reloads processes
 
 from uvicorn.config import Config  # noqa: E402 - only now, see above
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle  # noqa: E402 - as above
 from uvicorn.server import Server  # noqa: E402 - as above
 
-vars(sys.modules["uvicorn"])["Config"] = Config  # its modules take this one from there: it need not run for that
+if IS_FAST:
+    vars(sys.modules["uvicorn"])["Config"] = Config  # its modules take this one from there: it need not run for that
 
 __all__ = ["Config", "HttpToolsProtocol", "RequestResponseCycle", "Server", "put_off"]

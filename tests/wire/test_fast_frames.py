@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.protocol import CLIENT, SERVER, Protocol
 
-from handspan.wire.plain_frames import Cutter, masked_text, masked_texts, text_frame
+from handspan.wire.fast_frames import Cutter, masked_text, masked_texts, text_frame
 from tests.client.raw import frame
 
 LIMIT = 1000
