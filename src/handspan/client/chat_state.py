@@ -77,7 +77,9 @@ class ChatState:
         self._names_turns = False
         """Whether the gateway names the turn that answers a message."""
         self._has_events = False
+        """The open turn has had an event."""
         self._is_probing = False
+        """An answer to `get_registered_tools` will tell whether the gateway got `regenerate`."""
         self._turn_error = ""
         """The error that ended the last turn, until the gateway repeats it as an `error` frame."""
         self.questions: dict[str, Question] = {}
@@ -167,9 +169,7 @@ class ChatState:
             return []
         if isinstance(event, QuestionAsked):
             return self._receive_question(event, frame.turn)
-        if not isinstance(event, Ended):
-            return self._deliver(event, frame.turn)
-        if event.reason == "pending":  # a call waits for its outcome: the turn goes on later
+        if not isinstance(event, Ended) or event.reason == "pending":  # a pending turn goes on later
             return self._deliver(event, frame.turn)
         self._last_end = (frame.turn, event)
         ended = self._end_turn(event, frame.turn)
@@ -195,9 +195,8 @@ class ChatState:
         """End a turn that the gateway refused. The error of a turn that has failed comes twice: skip the second."""
         if self._names_turns and _id_of(self.opening):  # an error about the message has its id
             return self._receive_refusal(frame)
-        is_repeated = (
-            bool(self._turn_error) and visible(self._turn_error)[:_MAX_COMPARED] == frame.message[:_MAX_COMPARED]
-        )
+        message = frame.message[:_MAX_COMPARED]
+        is_repeated = bool(self._turn_error) and visible(self._turn_error)[:_MAX_COMPARED] == message
         if is_repeated:
             self._turn_error = ""
         if is_repeated or self.opening is None or frame.code in _ABOUT_A_FRAME:
@@ -226,23 +225,11 @@ class ChatState:
         return []
 
     def _read_question(self, frame: QuestionFrame) -> Question:
-        kind = _KINDS.get(frame.kind, "approval")
-        arguments, seconds = frame.arguments, frame.expires_ms / 1000
-        owner = fingerprint = ""
-        return Question(
-            frame.id,
-            kind,
-            frame.call_id,
-            frame.tool,
-            arguments,
-            frame.subject,
-            owner,
-            self.session_id,
-            fingerprint,
-            seconds,
-            frame.schema,
-            frame.action,
-        )
+        kind, seconds = _KINDS.get(frame.kind, "approval"), frame.expires_ms / 1000
+        question = Question(
+            frame.id, kind, frame.call_id, frame.tool, frame.arguments, frame.subject, "", self.session_id, "", seconds
+        )  # the gateway does not send its owner and its fingerprint
+        return msgspec.structs.replace(question, schema=frame.schema, action=frame.action)
 
     def _deliver(self, event: Event, turn: str = "") -> list[DeliverEvent]:
         self._turn_error = ""
