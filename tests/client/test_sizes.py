@@ -290,7 +290,7 @@ async def test_a_saved_answer_that_does_not_fit_is_uploaded(tmp_path: Path) -> N
 class _Listener:
     """Gets the answers that were made smaller."""
 
-    agreed = frozenset(ALL)
+    capabilities = frozenset(ALL)
     limits = Limits(message_bytes=4096)
 
     def __init__(self) -> None:

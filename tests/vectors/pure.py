@@ -165,13 +165,13 @@ class PureClient:
 
     async def _answer(self, call_id: str, value: Any) -> Result | Fault:
         try:
-            return await ResultEncoder(no_upload).encode(call_id, value, self._peer.agreed, self._peer.limits)
+            return await ResultEncoder(no_upload).encode(call_id, value, self._peer.capabilities, self._peer.limits)
         except ToolError as error:
             return Fault(id=call_id, error=error.message, code=error.code)
 
     async def _fitting(self, answer: Result) -> Result | Fault:
         try:
-            return await ResultEncoder(no_upload).shrink(answer, self._peer.agreed, self._peer.limits)
+            return await ResultEncoder(no_upload).shrink(answer, self._peer.capabilities, self._peer.limits)
         except ToolError as error:
             return Fault(id=answer.call, error=error.message, code=error.code)
 

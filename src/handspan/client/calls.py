@@ -32,7 +32,7 @@ class RunnerListener(Protocol):
     """Gets what becomes of calls. Always called on the event loop."""
 
     @property
-    def agreed(self) -> frozenset[str]: ...
+    def capabilities(self) -> frozenset[str]: ...
 
     @property
     def limits(self) -> Limits: ...
@@ -168,7 +168,7 @@ class CallRunner:
             for permission in permissions:
                 await self._require_permission(permission, request)
             value = await (code.run(request.args, call.context) if call.is_on_loop else self._run_on_thread(call, code))
-            answer = await self._encoder.encode(request.id, value, self._listener.agreed, self._listener.limits)
+            answer = await self._encoder.encode(request.id, value, self._listener.capabilities, self._listener.limits)
         except asyncio.CancelledError:
             if call.is_stopped:
                 raise
@@ -196,7 +196,7 @@ class CallRunner:
     async def _shrink(self, answer: Result) -> None:
         small: Result | Fault
         try:
-            small = await self._encoder.shrink(answer, self._listener.agreed, self._listener.limits)
+            small = await self._encoder.shrink(answer, self._listener.capabilities, self._listener.limits)
         except ToolError as error:
             small = Fault(id=answer.call, error=error.message, code=error.code)
         finally:

@@ -102,9 +102,9 @@ class ChatState:
         """This message joins the open turn."""
         self._joined.add(frame.id)
 
-    def receive(self, frame: ServerFrame, agreed: frozenset[str]) -> list[DeliverEvent]:
+    def receive(self, frame: ServerFrame, capabilities: frozenset[str]) -> list[DeliverEvent]:
         """The events that this frame means for the conversation."""
-        self._names_turns = "resume" in agreed
+        self._names_turns = "resume" in capabilities
         match frame:
             case SessionStart(session_id=session_id):
                 self.session_id = session_id
@@ -121,7 +121,7 @@ class ChatState:
             case RegisteredTools() if self._is_probing:
                 self._is_probing = False
                 return [] if self._has_events else self.lose_turn(_OUTCOME_UNKNOWN)
-            case _ if "events" not in agreed:
+            case _ if "events" not in capabilities:
                 return self._read_legacy_frame(frame)
         return []
 

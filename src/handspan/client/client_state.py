@@ -101,7 +101,8 @@ class ClientState:
         """Messages that were sent and not accepted yet: a drop may have lost them."""
         self.is_open = False
         self.is_connected = False
-        self.agreed: frozenset[str] = frozenset()
+        self.capabilities: frozenset[str] = frozenset()
+        """The capabilities that both ends have."""
         self.limits = Limits()
         self.label = ""
         self.grace = 0.0
@@ -127,7 +128,7 @@ class ClientState:
         self._unsent = [
             frame for frame in unsent if isinstance(frame, Say | Regenerate | Abort | Answer)
         ] + self._unsent
-        can_resume = "resume" in self.agreed
+        can_resume = "resume" in self.capabilities
         if not can_resume:  # ws.md 6.6: the gateway has ended its calls
             self._end_calls()
             self._unaccepted.clear()
@@ -178,7 +179,7 @@ class ClientState:
     def _receive_chat(self, frame: ServerFrame) -> list[Action]:
         if self._chat is None:
             return []
-        opening, events = self._chat.opening, self._chat.receive(frame, self.agreed)
+        opening, events = self._chat.opening, self._chat.receive(frame, self.capabilities)
         if (
             isinstance(opening, Say) and self._chat.opening is None
         ):  # answered, also by a gateway without `message_accepted`
@@ -194,7 +195,7 @@ class ClientState:
             return []
         if tool is not None:
             return self._offer_frames([tool.offer()])
-        return [SendFrame(UnregisterTools([name]))] if "unregister" in self.agreed else []
+        return [SendFrame(UnregisterTools([name]))] if "unregister" in self.capabilities else []
 
     # The calls.
 
@@ -213,7 +214,7 @@ class ClientState:
     def report_progress(self, call_id: str, value: Json) -> list[Action]:
         """The code of a call reports a value."""
         call = self._calls.get(call_id)
-        if call is None or call.is_settled or not self.is_connected or "progress" not in self.agreed:
+        if call is None or call.is_settled or not self.is_connected or "progress" not in self.capabilities:
             return []
         renewed = call.tool.spec.timeout or call.seconds  # ws.md 5.7: progress restarts the timeout
         timeout: list[Action] = [] if call.seconds is None or renewed is None else [SetTimeout(call_id, renewed)]
@@ -252,19 +253,19 @@ class ClientState:
     def _receive_connected(self, frame: Connected, now: float) -> list[Action]:
         was_connected = bool(self.memory.resume_token)
         self.is_connected = True
-        self.agreed = frozenset(frame.capabilities)
+        self.capabilities = frozenset(frame.capabilities)
         self.limits = frame.limits or Limits()
         self.label = frame.label
         self.grace = frame.grace_ms / 1000
         self.memory.resume_token = frame.resume_token
-        if "resume" not in self.agreed:
+        if "resume" not in self.capabilities:
             self._unaccepted.clear()
         actions: list[Action] = [SaveState(), DeliverFrame(frame)]
         for answer in self.memory.unacknowledged():
             actions += self._resend_answer(answer, now)
         resent: list[ClientFrame] = []
         if self._chat is not None and was_connected:
-            is_unsent, can_resume = self._is_unsent(self._chat.opening), "resume" in self.agreed
+            is_unsent, can_resume = self._is_unsent(self._chat.opening), "resume" in self.capabilities
             resent, events = self._chat.restore_link(bool(frame.resumed), is_unsent, can_resume)
             actions += events
         frames = (*resent, *self._maybe_lost_messages(resent), *self._unsent)
@@ -276,7 +277,7 @@ class ClientState:
 
     def _resend_answer(self, answer: Result | Fault, now: float) -> list[Action]:
         """Send an answer that an earlier link or process sent without an acknowledgement (ws.md 6.3)."""
-        if "resume" not in self.agreed:  # the gateway that asked for it has ended its call
+        if "resume" not in self.capabilities:  # the gateway that asked for it has ended its call
             self.memory.close(answer.call, now)
             return []
         if fits(answer, self.limits):
@@ -365,7 +366,7 @@ class ClientState:
             call = self._queue.popleft()
             call.is_running = True
             self.memory.start(call.request.id, now)
-            asks_person = bool(call.tool.spec.permissions) and "permissions" not in self.agreed
+            asks_person = bool(call.tool.spec.permissions) and "permissions" not in self.capabilities
             actions.append(RunCall(call.request, not call.tool.may_repeat, asks_person))
         return actions
 

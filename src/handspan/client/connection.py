@@ -234,9 +234,9 @@ class ClientConnection:
     # Called by the call runner.
 
     @property
-    def agreed(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         """The capabilities that both ends have."""
-        return self._client_state.agreed
+        return self._client_state.capabilities
 
     @property
     def limits(self) -> Limits:

@@ -73,7 +73,7 @@ class ResultEncoder:
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
 
-    async def encode(self, call_id: str, value: Any, agreed: frozenset[str], limits: Limits) -> Result | Fault:
+    async def encode(self, call_id: str, value: Any, capabilities: frozenset[str], limits: Limits) -> Result | Fault:
         """The answer with this value. Raises `ToolError` when the value can't be sent."""
         match value:
             case Failure(code=code, message=text):
@@ -81,29 +81,29 @@ class ResultEncoder:
             case CallFailure(error=text, code=given):
                 return Fault(id=call_id, error=text, code=given or "")
             case CallSuccess(output=output):
-                return await self.encode(call_id, output, agreed, limits)
+                return await self.encode(call_id, output, capabilities, limits)
             case Pending():
                 raise ToolError("execution_failed", "A tool of a client can't answer later: it has to wait and return.")
         plain, attachments = _split_attachments(value)
         output = succeed(plain).value
-        if attachments and "parts" not in agreed:
+        if attachments and "parts" not in capabilities:
             output = _add_note(output, len(attachments))
             attachments = ()
-        if not agreed and not isinstance(output, str):  # a gateway without capabilities takes text only
+        if not capabilities and not isinstance(output, str):  # a gateway without capabilities takes text only
             output = msgspec.json.encode(output).decode()
         parts = await self._encode_parts(attachments, limits) if attachments else []
         frame = Result(id=call_id, output=output, parts=parts)
         if not fits(frame, limits):
-            frame = await self.shrink(frame, agreed, limits)
+            frame = await self.shrink(frame, capabilities, limits)
         _check_depth(frame, limits)
         return frame
 
-    async def shrink(self, frame: Result, agreed: frozenset[str], limits: Limits) -> Result:
+    async def shrink(self, frame: Result, capabilities: frozenset[str], limits: Limits) -> Result:
         """The answer, small enough for one message: large contents are uploaded. Raises `ToolError` when none fits."""
         if fits(frame, limits):
             return frame
         size = len(_output_bytes(frame.output))
-        if "parts" in agreed:
+        if "parts" in capabilities:
             if len(msgspec.json.encode(frame.output)) > limits.message_bytes // 2:
                 frame = await self._upload_output(frame)
             if not fits(frame, limits):

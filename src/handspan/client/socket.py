@@ -39,7 +39,7 @@ class ClientSocket(ClientConnection):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.finished: asyncio.Future[None] = self.loop.create_future()
+        self.over: asyncio.Future[None] = self.loop.create_future()
         """Done when the listener gets no more messages; with the error that the listener raised, if it did."""
         self._listener: MessageListener | None = None
         self._early: list[bytes] = []
@@ -85,7 +85,7 @@ class ClientSocket(ClientConnection):
     def _deliver(self, message: bytes) -> None:
         if self._listener is None:
             self._early.append(message)
-        elif self.finished.done():
+        elif self.over.done():
             return
         elif not is_utf8(message):
             self._refuse(CloseCode.INVALID_DATA, "text must be UTF-8")
@@ -102,8 +102,8 @@ class ClientSocket(ClientConnection):
         self._end()
 
     def _end(self, error: Exception | None = None) -> None:
-        if self._listener is not None and not self.finished.done():
-            self.finished.set_result(None) if error is None else self.finished.set_exception(error)
+        if self._listener is not None and not self.over.done():
+            self.over.set_result(None) if error is None else self.over.set_exception(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed."""
@@ -120,7 +120,7 @@ class ClientSocket(ClientConnection):
         self.send_data()
         return True
 
-    async def wait_drained(self) -> None:
+    async def drained(self) -> None:
         """Wait until the gateway takes more messages, or the connection is closed."""
         with contextlib.suppress(OSError):  # closed: the next `send_text` returns False
             await self.drain()

@@ -108,7 +108,7 @@ class Link:
     async def drain(self) -> None:
         """Wait until the link takes more messages, or has dropped."""
         if self._socket is not None:
-            await self._socket.wait_drained()
+            await self._socket.drained()
 
     def mark_connected(self) -> None:
         """The gateway has answered: the next drop begins with the shortest delay."""
@@ -142,7 +142,7 @@ class Link:
         try:
             self._listener.on_open()
             socket.listen(self._listener)
-            await socket.finished
+            await socket.over
         finally:
             self._socket = None
             try:

@@ -12,14 +12,14 @@ export async function permissionState(permission: string): Promise<PermissionSta
 /** Throws when the person, or the page around this one, has blocked it: the browser would not even ask. */
 export async function needNotBlocked(permission: string, what: string): Promise<void> {
   if ((await permissionState(permission)) === 'denied') {
-    throw blocked(what);
+    throw blockedError(what);
   }
 }
 
 /** The error for a person's no: for now, or for ever where the browser remembers it. */
-export async function denied(permission: string, what: string, cause?: unknown): Promise<BrowserToolError> {
+export async function deniedError(permission: string, what: string, cause?: unknown): Promise<BrowserToolError> {
   if ((await permissionState(permission)) === 'denied') {
-    return blocked(what, cause);
+    return blockedError(what, cause);
   }
   return new BrowserToolError(
     'denied',
@@ -30,7 +30,7 @@ export async function denied(permission: string, what: string, cause?: unknown):
 }
 
 /** The error for a no that stands. */
-export function blocked(what: string, cause?: unknown): BrowserToolError {
+export function blockedError(what: string, cause?: unknown): BrowserToolError {
   return new BrowserToolError(
     'denied_forever',
     `This page is blocked from using ${what}, and the browser does not ask any more. Do not try again: the person can ` +

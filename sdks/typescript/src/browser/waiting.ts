@@ -6,7 +6,7 @@ export function untilAborted<Value>(promise: Promise<Value>, signal: AbortSignal
     return promise;
   }
   return new Promise((resolve, reject) => {
-    const stop = (): void => reject(aborted(signal));
+    const stop = (): void => reject(abortError(signal));
     if (signal.aborted) {
       stop();
     }
@@ -33,7 +33,7 @@ export function pause(milliseconds: number, signal: AbortSignal | undefined): Pr
 }
 
 /** The error for a call that was cancelled. */
-export function aborted(signal: AbortSignal): BrowserToolError {
+export function abortError(signal: AbortSignal): BrowserToolError {
   return new BrowserToolError('aborted', 'The call was cancelled.', { cause: signal.reason });
 }
 

@@ -1,5 +1,5 @@
 import { LONGEST } from '../time.js';
-import { validated } from '../tools/schema.js';
+import { validate } from '../tools/schema.js';
 import type { Action } from './actions.js';
 import type { ClientState } from './client-state.js';
 import type { Answer, PermissionRequest, QuestionFrame, ToolResultFrame } from './frames.js';
@@ -116,10 +116,10 @@ export class CallRunner {
       for (const permission of asksPerson ? (tool.permissions ?? []) : []) {
         const question = { permission, tool: tool.name, callId: id, signal };
         const [decision, howToEnable] = await decide(this.#asks.onPermission, question);
-        if (decision !== 'allow') throw denied(permission, decision, howToEnable);
+        if (decision !== 'allow') throw deniedError(permission, decision, howToEnable);
       }
       signal.throwIfAborted();
-      const args = await validated(tool.parameters, request.args ?? {});
+      const args = await validate(tool.parameters, request.args ?? {});
       const value = await tool.handler?.(args, this.#context(id, tool.name, signal));
       signal.throwIfAborted();
       return await encodeResult(id, value, this.#state.agreed, this.#state.limits, this.#upload);
@@ -159,7 +159,7 @@ export class CallRunner {
   }
 }
 
-function denied(permission: string, decision: string, howToEnable: string): Error {
+function deniedError(permission: string, decision: string, howToEnable: string): Error {
   const text = `Permission '${permission}' was denied by the user${howToEnable && `: ${howToEnable}`}`;
   return Object.assign(new Error(text), {
     code: decision === 'deny' ? 'permission_denied' : 'permission_denied_forever',

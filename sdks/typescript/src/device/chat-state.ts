@@ -21,7 +21,7 @@ export class ChatState {
       const opened = this.#open.get(frame.id);
       if (opened) opened.turn = frame.turn;
     } else if (frame.type === 'error' && frame.id && this.#open.has(frame.id)) {
-      return this.#deliver(frame.id, ended(frame.code === 'ABORTED' ? 'aborted' : 'error', frame.message));
+      return this.#deliver(frame.id, endedEvent(frame.code === 'ABORTED' ? 'aborted' : 'error', frame.message));
     } else if (frame.type === 'event' && frame.seq > (this.lastEvent ?? 0)) {
       this.lastEvent = frame.seq;
       return [...this.#open].flatMap(([id, { turn }]) =>
@@ -33,12 +33,12 @@ export class ChatState {
 
   /** End the turn of this message with an error: the message is not sent. */
   refuseMessage(id: string, why: string): Action[] {
-    return this.#deliver(id, ended('error', why));
+    return this.#deliver(id, endedEvent('error', why));
   }
 
   /** End every open turn with this error. */
   loseTurns(why: string): Action[] {
-    return [...this.#open.keys()].flatMap((id) => this.#deliver(id, ended('error', why)));
+    return [...this.#open.keys()].flatMap((id) => this.#deliver(id, endedEvent('error', why)));
   }
 
   #deliver(id: string, event: TurnEvent): Action[] {
@@ -52,6 +52,6 @@ export function isEnd(event: TurnEvent): boolean {
   return event.type === 'ended' && event.reason !== 'pending';
 }
 
-function ended(reason: string, text: string): TurnEvent {
+function endedEvent(reason: string, text: string): TurnEvent {
   return { type: 'ended', reason, text };
 }

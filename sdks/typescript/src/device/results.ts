@@ -1,6 +1,6 @@
 import { base64 } from '../messages/media.js';
 import type { Part } from '../messages/part.js';
-import { failed } from '../tools/result.js';
+import { failedResult } from '../tools/result.js';
 import { type Answer, type Json, type Limits, type ToolResultFrame, toolError } from './frames.js';
 import { fits, sizeOf } from './sizes.js';
 import { plain } from './tool.js';
@@ -76,7 +76,7 @@ async function uploadPart({ data, ...part }: Part, upload: Upload): Promise<Part
 
 /** The answer with the error that a handler threw: its text, and its code when it has one (ws.md 5.5). */
 export function encodeError(id: string, thrown: unknown): Answer {
-  const { error, code } = failed(id, thrown).output as { error: string; code?: string };
+  const { error, code } = failedResult(id, thrown).output as { error: string; code?: string };
   return toolError(id, error, code);
 }
 

@@ -2,8 +2,8 @@ import { type RemoteToolCallBlock, ToolResultBlock } from '../messages/blocks.js
 import type { Upload } from '../messages/part.js';
 import { LONGEST } from '../time.js';
 import type { ToolDefinition } from './registration.js';
-import { completed, failed } from './result.js';
-import { validated } from './schema.js';
+import { completedResult, failedResult } from './result.js';
+import { validate } from './schema.js';
 
 /** What a page gets about a call of one of its tools. */
 export interface ToolCallEvent {
@@ -52,7 +52,7 @@ export async function runCall(
   rules.onToolCall?.({ ...about, args: call.args, status: 'started' });
   let block: ToolResultBlock | undefined;
   try {
-    block = tool === undefined ? notFound(call) : await answered(call, tool, rules, signal);
+    block = tool === undefined ? notFound(call) : await answerCall(call, tool, rules, signal);
     return block;
   } finally {
     const status = !block || block.is_error ? 'failed' : 'completed';
@@ -60,7 +60,7 @@ export async function runCall(
   }
 }
 
-async function answered(
+async function answerCall(
   call: RemoteToolCallBlock,
   tool: ToolDefinition,
   rules: CallRules,
@@ -74,8 +74,8 @@ async function answered(
     progress: (value: unknown) => rules.onProgress?.({ ...about, value }),
   };
   const run = async () => {
-    const args = await validated(tool.parameters, call.args);
-    return completed(call.id, await tool.handler(args, context), rules.upload);
+    const args = await validate(tool.parameters, call.args);
+    return completedResult(call.id, await tool.handler(args, context), rules.upload);
   };
   const time = milliseconds(tool, rules);
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -91,7 +91,7 @@ async function answered(
   } catch (thrown) {
     inner.abort(outer.aborted ? outer.reason : thrown);
     outer.throwIfAborted();
-    return failed(call.id, thrown);
+    return failedResult(call.id, thrown);
   } finally {
     clearTimeout(timer);
     outer.removeEventListener('abort', stop);

@@ -2,7 +2,7 @@ import { ToolResultBlock } from '../messages/blocks.js';
 import { type Part, part, type Upload } from '../messages/part.js';
 
 /** The block that answers a call with what its handler returned. */
-export async function completed(callId: string, returned: unknown, upload?: Upload): Promise<ToolResultBlock> {
+export async function completedResult(callId: string, returned: unknown, upload?: Upload): Promise<ToolResultBlock> {
   if (returned instanceof Blob) return withParts(callId, null, [returned], upload);
   const { parts, output = null } = (returned ?? {}) as { parts?: unknown; output?: unknown };
   if (Array.isArray(parts) && parts.every(isPart)) return withParts(callId, output, parts, upload);
@@ -10,7 +10,7 @@ export async function completed(callId: string, returned: unknown, upload?: Uplo
 }
 
 /** The block that answers a call with what its handler threw. */
-export function failed(callId: string, thrown: unknown): ToolResultBlock {
+export function failedResult(callId: string, thrown: unknown): ToolResultBlock {
   const { name, message, code } = (typeof thrown === 'object' && thrown !== null ? thrown : {}) as Partial<ToolFault>;
   const error = typeof message === 'string' && message !== '' ? message : String(name ?? thrown);
   return new ToolResultBlock(callId, { error, ...faultCode(name, code) }, true);
