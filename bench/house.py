@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 from bench.bare import ARGUMENTS, add
 from handspan import tool
@@ -60,7 +61,7 @@ class House:
         return succeed(await self._add.run(arguments, self._ctx)).encoded.decode()
 
 
-def tool_named(name: str) -> FunctionTool:
+def tool_named(name: str) -> FunctionTool[..., Any]:
     """One more tool like `add`."""
     return tool(name=name)(add)
 

@@ -1,21 +1,18 @@
 """How long it takes until the package is there."""
 
 import compileall
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import handspan
 from bench.figures import Figure
+from bench.peers.slices import best_start
 
 TRIES = 15
 
 
 async def measure(folder: Path) -> Iterable[Figure]:
-    """`import`, and beside it `handspan --help`, against `import asyncio, json`; best of many, by turns."""
+    """`import`, `handspan --help`, a chat, and a first answer of `Handspan`, against `import asyncio, json`."""
     compileall.compile_dir(Path(handspan.__file__).parent, quiet=2)
     codes = {
         "nothing": "pass",
@@ -23,17 +20,16 @@ async def measure(folder: Path) -> Iterable[Figure]:
         "ours": "import handspan",
         "help": _HELP,
         "chat": _CHAT.format(folder=folder),
+        "hands": _HANDS,
     }
-    best = dict.fromkeys(codes, float("inf"))
-    for _ in range(TRIES):
-        for name, code in codes.items():
-            best[name] = min(best[name], _seconds(code))
+    best = best_start(codes, TRIES)
     floor = best["floor"] - best["nothing"]
     chat = (best["chat"] - best["nothing"]) / floor
     return [
         Figure("import", (best["ours"] - best["nothing"]) / floor, "x import asyncio, json", target=3),
         Figure("help", (best["help"] - best["nothing"]) / floor, "x import asyncio, json", target=3),
         Figure("chat_start", chat, "x import asyncio, json", target=3),
+        Figure("hands_start", (best["hands"] - best["nothing"]) / floor, "x import asyncio, json"),
     ]
 
 
@@ -58,8 +54,18 @@ asyncio.run(start())
 """
 
 
-def _seconds(code: str) -> float:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-    return time.perf_counter() - began
+_HANDS = """
+import asyncio
+from handspan import Handspan
+from handspan.models.scripted import Scripted, call
+def get_weather(city: str) -> str:
+    "The weather of a city."
+    return f"It is sunny in {city}."
+async def main():
+    model = Scripted([call("get_weather", city="Paris"), "It is sunny."])
+    async with Handspan(tools=[get_weather], model=model) as hands:
+        answer = await hands.ask("What is the weather in Paris?")
+    assert answer.calls and answer.text == "It is sunny."
+asyncio.run(main())
+"""
+"""From the import to the first answer of an agent with one tool; `bench/peers/starting.py` has the same for others."""

@@ -1,13 +1,10 @@
-"""The engine inside your own program, without a gateway: `python -m examples.embedded`."""
+"""An agent with tools inside your own program, without a gateway: `python -m examples.embedded`."""
 
 import asyncio
 import sys
 
-from handspan import tool
-from handspan.config.load import load_settings
-from handspan.core.calls import ToolCall, new_call_id
-from handspan.core.principals import Origin
-from handspan.gateway.app import App
+from handspan import Handspan, tool
+from handspan.models.scripted import Scripted, call
 
 
 @tool
@@ -17,11 +14,14 @@ async def add(a: int, b: int) -> int:
 
 
 async def main() -> None:
-    async with App(load_settings()) as app:
-        app.registry.register(add, Origin("plugin", "sums"))
-        calls = [ToolCall("add", {"a": n, "b": 1}, new_call_id()) for n in range(3)]
-        for result in await app.engine.call_all(calls, app.caller()):
+    model = Scripted([call("add", a=19, b=23), "It is 42."])  # "offline", or "anthropic:…", would do as well
+    async with Handspan(tools=[add], model=model) as hands:
+        for result in await asyncio.gather(*(hands.call("add", {"a": n, "b": 1}) for n in range(3))):
             sys.stdout.write(f"{result}\n")
+        answer = await hands.ask("What is 19 and 23?")
+        assert answer.calls[0].result == 42
+        sys.stdout.write(f"{answer}\n")
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

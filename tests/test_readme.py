@@ -121,7 +121,16 @@ def test_every_make_target_that_is_named_is_there() -> None:
 def test_the_engine_runs_inside_a_program(home: Path) -> None:
     command = [sys.executable, str(ROOT / "examples" / "embedded.py")]
     done = subprocess.run(command, env=environ(home), capture_output=True, text=True, timeout=60, check=True)
-    assert [line.split(",")[0] for line in done.stdout.splitlines()] == [f"Success(value={n}" for n in (1, 2, 3)]
+    *results, answer = done.stdout.splitlines()
+    assert [line.split(",")[0] for line in results] == [f"Success(value={n}" for n in (1, 2, 3)]
+    assert answer == "It is 42."
+
+
+def test_five_lines_are_an_agent_with_tools(home: Path) -> None:
+    program = next(block for block in blocks("python") if "Handspan(" in block)
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, env=environ(home), cwd=home, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("It is sunny in Paris.")
 
 
 def test_the_settings_can_be_used(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ COMPARISONS: Final = (
         },
         {"loop_round": "ratio", "loop_round_us": "us", "loop_growth_50": "growth"},
     ),
+    Comparison("bench.peers.starting", {"pydantic_ai": "pydantic_ai"}, {"hands_start": "ratio"}),
     Comparison(
         "bench.peers.remote",
         {"socketio": "socketio", "mcp_stdio": "mcp", "mcp_http": "mcp", "fastmcp_http": "fastmcp"},
@@ -74,7 +75,7 @@ def beside(figures: list[Figure]) -> list[Figure]:
         for ours, theirs in comparison.figures.items():
             peers = {peer: values[theirs] for peer, values in said.items() if theirs in values}
             figures = [structs.replace(one, peers=peers) if one.name == ours else one for one in figures]
-    return [one for figure in figures for one in (figure, *_times_faster(figure))]
+    return [one for figure in figures for one in (figure, *_times_faster(figure), *_part_of_peer(figure))]
 
 
 def _times_faster(figure: Figure) -> list[Figure]:
@@ -93,6 +94,14 @@ def _times_faster(figure: Figure) -> list[Figure]:
         for peer, target in TIMES_FASTER.items()
         if peer in figure.peers
     ]
+
+
+def _part_of_peer(figure: Figure) -> list[Figure]:
+    """How long our first answer takes as a part of the peer's; nothing for other figures."""
+    if figure.name != "hands_start" or "pydantic_ai" not in figure.peers:
+        return []
+    part = figure.value / figure.peers["pydantic_ai"]
+    return [Figure("hands_start_vs_pydantic_ai", part, "x its time to an answer", target=0.5)]
 
 
 def _said(script: str, peer: str, environment: str) -> dict[str, float]:

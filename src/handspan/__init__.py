@@ -1,27 +1,72 @@
 """Handspan gives an AI agent hands, wherever they are.
 
-The words that a tool is written with. Everything else is imported from its room: `handspan.registry`,
-`handspan.engine`, `handspan.gateway.app` and so on; ARCHITECTURE.md is the map.
+The words that a tool is written with, and `Handspan`, an agent with tools inside a program (`docs/embedding.md`).
+Everything else is imported from its room: `handspan.registry`, `handspan.engine`, `handspan.gateway.app` and so on;
+ARCHITECTURE.md is the map.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
 from handspan.core.context import ToolContext
-from handspan.core.errors import ToolError
+from handspan.core.errors import HandspanError, ToolError
 from handspan.core.function_tool import tool
 from handspan.core.results import Attachment, Failure, Pending, Success
 from handspan.core.tool import READ_ONLY, Annotations, Handling, ToolSpec
 from handspan.core.version import VERSION
 
+if TYPE_CHECKING:
+    from handspan.config.load import load_settings
+    from handspan.core.agents import Agent
+    from handspan.core.questions import Answer, Question
+    from handspan.front.answers import AgentAnswer, AnswerMismatch, AskFailed, CallMade, UsageError
+    from handspan.front.handspan import Handspan
+
+# Loaded when a program first uses the name: a file with tools does not pay for the agent.
+_LATE: Final = {
+    "Agent": "handspan.core.agents",
+    "AgentAnswer": "handspan.front.answers",
+    "Answer": "handspan.core.questions",
+    "AnswerMismatch": "handspan.front.answers",
+    "AskFailed": "handspan.front.answers",
+    "CallMade": "handspan.front.answers",
+    "Handspan": "handspan.front.handspan",
+    "Question": "handspan.core.questions",
+    "UsageError": "handspan.front.answers",
+    "load_settings": "handspan.config.load",
+}
+
 __all__ = [
     "READ_ONLY",
+    "Agent",
+    "AgentAnswer",
     "Annotations",
+    "Answer",
+    "AnswerMismatch",
+    "AskFailed",
     "Attachment",
+    "CallMade",
     "Failure",
     "Handling",
+    "Handspan",
+    "HandspanError",
     "Pending",
+    "Question",
     "Success",
     "ToolContext",
     "ToolError",
     "ToolSpec",
+    "UsageError",
+    "load_settings",
     "tool",
 ]
 __version__ = VERSION
+
+
+if not TYPE_CHECKING:  # type checkers have the imports above; with this they would take any name for a right one
+
+    def __getattr__(name: str) -> Any:
+        """A name of the table `_LATE`, from the module that defines it."""
+        if name not in _LATE:
+            raise AttributeError(f"module 'handspan' has no attribute {name!r}")
+        return getattr(importlib.import_module(_LATE[name]), name)

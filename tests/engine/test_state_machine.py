@@ -118,7 +118,7 @@ class Calls(RuleBasedStateMachine):
         self.doubled: set[str] = set()
         self.number = 0
 
-    def _tools(self) -> list[FunctionTool]:
+    def _tools(self) -> list[FunctionTool[..., Any]]:
         async def steer(ctx: ToolContext) -> str:
             self.ran[ctx.call_id] += 1
             self.steering[ctx.call_id] = asyncio.get_running_loop().create_future()
@@ -150,7 +150,7 @@ class Calls(RuleBasedStateMachine):
             self.ran[ctx.call_id] += 1
             return Pending(SHORT)
 
-        def made(name: str, function: Any, **more: Any) -> FunctionTool:
+        def made(name: str, function: Any, **more: Any) -> FunctionTool[..., Any]:
             return tool(name=name, description="Made for a test.", **more)(function)
 
         return [

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 PATIENT = 30.0
 
 
-def isolated(house: House, *tools: FunctionTool) -> House:
+def isolated(house: House, *tools: FunctionTool[..., Any]) -> House:
     for made in tools:
         house.add(made)
     return house
@@ -61,7 +61,7 @@ async def gone(process: int) -> bool:
     ],
 )
 async def test_whatever_happens_in_a_worker_is_only_this_calls_failure(
-    house: House, crashing: FunctionTool, arguments: dict[str, Json], message: str
+    house: House, crashing: FunctionTool[..., Any], arguments: dict[str, Json], message: str
 ) -> None:
     isolated(house, crashing, isolated_tools.add)
     assert await house.failure(crashing.spec.name, arguments) == Failure("execution_failed", message)

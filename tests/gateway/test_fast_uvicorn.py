@@ -16,7 +16,7 @@ from tests.waiting import WAIT
 LATE = (
     "encodings.idna handspan.gateway.clients.chat handspan.gateway.clients.socket "
     "handspan.gateway.graph handspan.gateway.http.routing handspan.gateway.rest "
-    "handspan.models.offline_answers http.client httpx2 importlib.metadata logging.handlers "
+    "handspan.models.offline.model http.client httpx2 importlib.metadata logging.handlers "
     "markdownify multiprocessing pydantic rich starlette.requests uvicorn.main websockets"
 )
 FIRST_ANSWER = """

@@ -386,6 +386,14 @@ REQUIREMENTS: Final = {
         "Settings in TOML, or JSON with the same keys.",
         ("config/test_load.py::test_the_command_line_wins_over_the_environment_and_that_over_the_file",),
     ),
+    "U5": Requirement(
+        "A Python program has an agent with its own functions as tools in five lines, typed, and documented.",
+        (
+            "front/test_handspan.py::test_five_lines_give_an_answer_with_a_tool_of_the_program",
+            "front/test_typing.py::test_pyright_sees_the_types_of_a_program",
+            "test_embedding.py::test_every_option_is_explained",
+        ),
+    ),
     "W1": Requirement(
         "A client registers tools, additively; what is not taken is named with its reason.",
         (

@@ -77,7 +77,7 @@ async def listen() -> str:
     return "a sound"
 
 
-def meeting() -> FunctionTool:
+def meeting() -> FunctionTool[..., Any]:
     """A tool whose calls end only when they are made at once."""
     barrier = asyncio.Barrier(TOGETHER)
 
@@ -103,7 +103,7 @@ def phone(gateway: RunningGateway) -> DeviceLogic:
     return DeviceLogic(gateway.url, gateway.token, answer_as_phone, tools=tools, label="phone")
 
 
-def holding(runs: asyncio.Event) -> FunctionTool:
+def holding(runs: asyncio.Event) -> FunctionTool[..., Any]:
     """A tool that says when it runs, and ends only when it is stopped."""
 
     @tool(name="hold", annotations=READ_ONLY)
@@ -119,7 +119,7 @@ switched_off = tool(name="switched_off")(change.function)
 cancelled_by_hook = tool(name="cancelled_by_hook")(change.function)
 
 
-def table_tools() -> list[FunctionTool]:
+def table_tools() -> list[FunctionTool[..., Any]]:
     """Every tool of the table."""
-    calm = [give, give_text, give_image, fail_with, fall_over, take_long, give_path, change, photograph, listen]
-    return [*calm, switched_off, cancelled_by_hook, meeting()]
+    calm: list[FunctionTool[..., Any]] = [give, give_text, give_image, fail_with, fall_over, take_long, give_path]
+    return [*calm, change, photograph, listen, switched_off, cancelled_by_hook, meeting()]

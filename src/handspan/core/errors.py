@@ -30,6 +30,9 @@ HandspanError                   core     the root of all our errors
 ├── GatewayUnreachable          client   the gateway does not answer at its address
 ├── MessageTooLarge             client   a message is larger than the gateway takes
 ├── RemoteRefused               cli      a running gateway refused what a command asked of it
+├── UsageError                  front    a `Handspan` is used where it can't be: closed, or in another event loop
+├── AskFailed                   front    a question to a `Handspan` has no answer
+│   └── AnswerMismatch          front    … because the model gave none of the type that was asked for
 ├── Refusal                     gateway  an HTTP request can't be answered as it is
 └── TooManyListeners            gateway  there is no place for one more live stream
 

@@ -10,7 +10,7 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError
@@ -19,15 +19,18 @@ from handspan.core.signature import AnyFunction, Signature
 from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, Handling, Placement, ToolSpec
 from handspan.core.values import Arguments
 
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
 
-class FunctionTool:
-    """A function as a tool. It can still be called as the function it is."""
 
-    def __init__(self, function: AnyFunction, spec: ToolSpec, signature: Signature, placement: Placement) -> None:
+class FunctionTool(Generic[P, R_co]):
+    """A function as a tool. It can still be called as the function it is, and type checkers see its signature."""
+
+    def __init__(self, function: Callable[P, R_co], spec: ToolSpec, signature: Signature, placement: Placement) -> None:
         functools.update_wrapper(self, function)  # first: it copies attributes too, and ours must win
         self.spec = spec
         self.handling = Handling(placement)
-        self.function = function
+        self.function: AnyFunction = function
         self._signature = signature
         self._is_plain = signature.is_plain
         self._needs_loop = placement != "loop" and inspect.iscoroutinefunction(function)
@@ -39,12 +42,13 @@ class FunctionTool:
             return asyncio.run(self.function(**keywords))
         return self.function(**keywords)
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        return self.function(*args, **keywords)
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R_co:
+        result: R_co = self.function(*args, **keywords)
+        return result
 
 
 @overload
-def tool(function: AnyFunction, /) -> FunctionTool: ...
+def tool(function: Callable[P, R_co], /) -> FunctionTool[P, R_co]: ...
 
 
 @overload
@@ -58,7 +62,7 @@ def tool(
     annotations: Annotations = NO_CLAIMS,
     thread: bool = False,
     isolated: bool = False,
-) -> Callable[[AnyFunction], FunctionTool]: ...
+) -> Callable[[Callable[P, R_co]], FunctionTool[P, R_co]]: ...
 
 
 def tool(
@@ -73,14 +77,14 @@ def tool(
     annotations: Annotations = NO_CLAIMS,
     thread: bool = False,
     isolated: bool = False,
-) -> FunctionTool | Callable[[AnyFunction], FunctionTool]:
+) -> FunctionTool[..., Any] | Callable[[AnyFunction], FunctionTool[..., Any]]:
     """A tool made of a function: `@tool` alone, or with what the signature can't say.
 
     A plain function runs on a worker thread, an async one on the event loop. `thread=True` moves an async one
     aside; `isolated=True` runs it in a worker process, so that even a segfault is only an error.
     """
 
-    def define(function: AnyFunction) -> FunctionTool:
+    def define(function: AnyFunction) -> FunctionTool[..., Any]:
         if isinstance(function, FunctionTool):  # the same function as another tool
             function = function.function
         signature = Signature(function)

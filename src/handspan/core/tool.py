@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Awaitable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -96,6 +96,11 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> Awaitable[Any] | Any: ...
+
+
+def is_tool(thing: object) -> TypeGuard[Tool]:
+    """Whether this is a tool: an object with a spec that can be run, not a class of such objects."""
+    return not isinstance(thing, type) and isinstance(getattr(thing, "spec", None), ToolSpec) and hasattr(thing, "run")
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import BinaryIO, Final, NoReturn
+from typing import Any, BinaryIO, Final, NoReturn
 
 import msgspec
 
@@ -116,7 +116,7 @@ async def _awaited(output: Awaitable[object]) -> object:
     return await output
 
 
-def _tool(job: Job) -> FunctionTool:
+def _tool(job: Job) -> FunctionTool[..., Any]:
     """The tool that stands at the job's place, or one made of the function that stands there."""
     found = job.location.find()
     if isinstance(found, FunctionTool):

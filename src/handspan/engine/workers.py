@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -129,7 +129,7 @@ class Worker:
             self._process.stdin.close()
 
 
-def _job(tool: FunctionTool, arguments: Arguments, ctx: ToolContext) -> Job:
+def _job(tool: FunctionTool[..., Any], arguments: Arguments, ctx: ToolContext) -> Job:
     return Job(
         tool=tool.spec.name,
         location=Location.of(tool.function),

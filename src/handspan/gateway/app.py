@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -60,10 +61,12 @@ class App:
         *,
         durable: bool = False,
         bus: Bus | None = None,
+        sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
     ) -> None:
         """`durable` keeps calls and conversations in the state folder; without it they end with the process.
 
-        `bus` is told of every call that has its one result.
+        `bus` is told of every call that has its one result. `sources` makes what supplies tools, in place of the
+        built-in tools, plugins and the folder of the person's own.
         """
         self.settings = settings
         self.switches: Switches = FileSwitches(settings.state)
@@ -97,11 +100,15 @@ class App:
         self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
         self._loader: ConversationLoader | None = None
         self._models: list[_Closable] = []
-        self.sources: list[ToolSource] = [
-            BuiltinTools(self.registry, settings, self.sandbox, self.guard),
-            PluginTools(self.registry),
-            *([FolderTools(self.registry, config_folder / "tools")] if config_folder else []),
-        ]
+        self.sources: list[ToolSource] = (
+            list(sources(self))
+            if sources is not None
+            else [
+                BuiltinTools(self.registry, settings, self.sandbox, self.guard),
+                PluginTools(self.registry),
+                *([FolderTools(self.registry, config_folder / "tools")] if config_folder else []),
+            ]
+        )
         """What supplies tools while this is open; the tools of clients come and go with their connections."""
 
     async def open(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from handspan.config.settings import Settings, ToolSettings
+from handspan.core.names import matches_any
 from handspan.core.principals import BUILTIN
 from handspan.core.sources import SourceState, SourceStatus
 from handspan.core.tool import Tool
@@ -32,12 +33,16 @@ class BuiltinTools:
         sandbox: Sandbox,
         guard: NetGuard,
         outlet: MessageOutlet | None = None,
+        *,
+        only: tuple[str, ...] = ("*",),
     ) -> None:
+        """`only`: globs of the names of the tools to register."""
         self._registry = registry
         self._settings = settings
         self._sandbox = sandbox
         self._guard = guard
         self._outlet = outlet
+        self._only = only
         self._workspace: Workspace | None = None
 
     @property
@@ -47,12 +52,13 @@ class BuiltinTools:
         return SourceState(status, self._registry.count(BUILTIN))
 
     async def open(self) -> None:
-        """Register all built-in tools."""
+        """Register the built-in tools."""
         workspace = self._workspace = Workspace(
             self._settings.workspace, self._sandbox.hidden, self._sandbox.file_owner
         )
         for tool in self._tools(workspace):
-            self._registry.register(tool, BUILTIN)
+            if matches_any(self._only, tool.spec.name):
+                self._registry.register(tool, BUILTIN)
 
     async def close(self) -> None:
         """Unregister them."""

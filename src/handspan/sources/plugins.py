@@ -17,7 +17,7 @@ from handspan.config.installed import entry_points_of
 from handspan.core.errors import DefinitionError
 from handspan.core.principals import Origin
 from handspan.core.sources import Broken, SourceState, SourceStatus
-from handspan.core.tool import Tool, ToolSpec
+from handspan.core.tool import Tool, ToolSpec, is_tool
 from handspan.registry.registry import Registry
 
 if TYPE_CHECKING:
@@ -137,22 +137,18 @@ def _load_file(path: Path) -> ModuleType:
 
 def _tools_in(found: Any) -> Iterator[Tool]:
     """The tools of this object: itself, what it contains, or what it returns."""
-    if _is_tool(found):
+    if is_tool(found):
         yield found
     elif _is_tool_class(found):
         yield found()
     elif isinstance(found, ModuleType):
         public = [thing for name, thing in vars(found).items() if not name.startswith("_")]
-        yield from (thing for thing in public if _is_tool(thing))
+        yield from (thing for thing in public if is_tool(thing))
         yield from (thing() for thing in public if _is_tool_class(thing) and thing.__module__ == found.__name__)
     elif callable(found):
         yield from (thing for given in [found()] for thing in (given if isinstance(given, Iterable) else [given]))
     else:
         raise DefinitionError(f"{found!r} is neither a tool, nor a module with tools, nor a function that gives some")
-
-
-def _is_tool(thing: Any) -> bool:
-    return not isinstance(thing, type) and isinstance(getattr(thing, "spec", None), ToolSpec) and hasattr(thing, "run")
 
 
 def _is_tool_class(thing: Any) -> bool:

@@ -94,8 +94,10 @@ export class CallRunner {
     const { id } = answer;
     if (this.#shrinking.has(id)) return;
     this.#shrinking.add(id);
-    const { agreed, limits } = this.#state;
-    const small = await shrinkResult(answer, agreed, limits, this.#upload).catch((error) => encodeError(id, error));
+    const { capabilities, limits } = this.#state;
+    const small = await shrinkResult(answer, capabilities, limits, this.#upload).catch((error) =>
+      encodeError(id, error),
+    );
     this.#shrinking.delete(id);
     if (!this.#isClosed) this.#add(this.#state.replaceAnswer(small));
   }
@@ -122,7 +124,7 @@ export class CallRunner {
       const args = await validate(tool.parameters, request.args ?? {});
       const value = await tool.handler?.(args, this.#context(id, tool.name, signal));
       signal.throwIfAborted();
-      return await encodeResult(id, value, this.#state.agreed, this.#state.limits, this.#upload);
+      return await encodeResult(id, value, this.#state.capabilities, this.#state.limits, this.#upload);
     } catch (error) {
       return encodeError(id, error);
     }

@@ -41,7 +41,7 @@ interface OpenCall {
 export class ClientState {
   isConnected = false;
   /** The capabilities that both ends have. */
-  agreed = new Set<string>();
+  capabilities = new Set<string>();
   limits = DEFAULT_LIMITS;
   label = '';
   /** Tools that the gateway did not take, and why. */
@@ -82,7 +82,7 @@ export class ClientState {
   /** The link has dropped, and with it all frames that were not sent yet. */
   dropLink(): void {
     this.#isOpen = this.isConnected = false;
-    if (this.agreed.has('resume')) return;
+    if (this.capabilities.has('resume')) return;
     for (const [id, call] of this.#calls) {
       call.isSettled = true; // ws.md 6.6: the gateway has ended its calls
       if (!call.isRunning) this.#calls.delete(id);
@@ -123,7 +123,7 @@ export class ClientState {
     const tool = this.#tools.get(name);
     if (!this.#isOpen) return [];
     if (tool) return this.#offerFrames([tool]);
-    return this.agreed.has('unregister') ? [send({ type: 'unregister_tools', names: [name] })] : [];
+    return this.capabilities.has('unregister') ? [send({ type: 'unregister_tools', names: [name] })] : [];
   }
 
   // The calls.
@@ -143,7 +143,7 @@ export class ClientState {
   /** The code of a call reports a value. */
   reportProgress(id: string, value: Json): Action[] {
     const call = this.#calls.get(id);
-    if (!call || call.isSettled || !this.isConnected || !this.agreed.has('progress')) return [];
+    if (!call || call.isSettled || !this.isConnected || !this.capabilities.has('progress')) return [];
     const tool = this.#tools.get(call.request.name);
     const ms = tool ? timeOf(tool) : call.time; // ws.md 5.7: progress restarts the timeout
     return [send({ type: 'tool_progress', id, value: progressValue(value, this.limits) }), { do: 'timeout', id, ms }];
@@ -190,7 +190,7 @@ export class ClientState {
 
   #receiveConnected(frame: ServerFrame & { type: 'connected' }): Action[] {
     this.isConnected = true;
-    this.agreed = new Set(frame.capabilities);
+    this.capabilities = new Set(frame.capabilities);
     this.limits = { ...DEFAULT_LIMITS, ...frame.limits };
     this.label = frame.label ?? '';
     this.#memory.resumeToken = frame.resume_token ?? '';
@@ -201,7 +201,7 @@ export class ClientState {
 
   /** Send an answer that an earlier link or page sent without an acknowledgement (ws.md 6.3). */
   #resendAnswer(answer: Answer): Action[] {
-    if (!this.agreed.has('resume')) {
+    if (!this.capabilities.has('resume')) {
       this.#memory.close(answer.id); // the gateway that asked for it has ended its call
       return [];
     }
@@ -211,7 +211,7 @@ export class ClientState {
   }
 
   #sendMessages(frames: MessageFrame[]): Action[] {
-    if (this.agreed.has('resume') && this.agreed.has('events')) {
+    if (this.capabilities.has('resume') && this.capabilities.has('events')) {
       return frames.flatMap((frame) => (fits(frame, this.limits) ? send(frame) : this.#tooLarge(frame)));
     }
     return this.chat.loseTurns("This gateway can't be talked to here: it has no 'resume' or no 'events' (ws.md 1.9).");
@@ -295,7 +295,7 @@ export class ClientState {
       left -= 1;
       call.isRunning = true;
       this.#memory.start(id);
-      const asksPerson = Boolean(tool.permissions?.length) && !this.agreed.has('permissions');
+      const asksPerson = Boolean(tool.permissions?.length) && !this.capabilities.has('permissions');
       actions.push({ do: 'run', request: call.request, tool, isRecorded: !mayRepeat(tool), asksPerson });
     }
     return actions;

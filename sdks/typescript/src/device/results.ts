@@ -17,20 +17,20 @@ export type Upload = (blob: Blob, name: string) => Promise<string>;
 export async function encodeResult(
   id: string,
   value: unknown,
-  agreed: ReadonlySet<string>,
+  capabilities: ReadonlySet<string>,
   limits: Limits,
   upload: Upload,
 ): Promise<Answer> {
   let [output, things] = splitAttachments(value);
-  if (things.length && !agreed.has('parts')) {
+  if (things.length && !capabilities.has('parts')) {
     const note = `(${things.length} attachment(s) could not be sent: this gateway takes text alone.)`;
     output = [textOf(output), note].filter(Boolean).join('\n');
     things = [];
   }
-  if (!agreed.size) output = textOf(output); // a gateway without capabilities takes text only
+  if (!capabilities.size) output = textOf(output); // a gateway without capabilities takes text only
   const parts = await encodeParts(things, limits, upload);
   const whole: ToolResultFrame = { type: 'tool_result', id, output, parts: parts.length ? parts : undefined };
-  const answer = await shrinkResult(whole, agreed, limits, upload);
+  const answer = await shrinkResult(whole, capabilities, limits, upload);
   if (depthOf(answer.output) >= limits.depth) {
     throw new Error(`The tool ran, but its result is nested deeper than ${limits.depth}: give it a flatter form.`);
   }
@@ -40,7 +40,7 @@ export async function encodeResult(
 /** The answer, small enough for one message: large contents are uploaded (ws.md 5.12); rejects when none fits. */
 export async function shrinkResult(
   answer: ToolResultFrame,
-  agreed: ReadonlySet<string>,
+  capabilities: ReadonlySet<string>,
   limits: Limits,
   upload: Upload,
 ): Promise<ToolResultFrame> {
@@ -48,7 +48,7 @@ export async function shrinkResult(
   const isText = typeof answer.output === 'string';
   const file = new Blob([textOf(answer.output)], { type: isText ? 'text/plain' : 'application/json' });
   let { output, parts = [] } = answer;
-  if (agreed.has('parts')) {
+  if (capabilities.has('parts')) {
     if (sizeOf(output) > limits.message_bytes / 2) {
       const name = isText ? 'result.txt' : 'result.json';
       const media_type = isText ? 'text/plain' : 'application/json';

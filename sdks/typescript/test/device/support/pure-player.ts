@@ -69,7 +69,7 @@ export class PurePlayer implements Player {
     if (read) this.do(this.peer.receive(read));
     for (let answer = this.large.shift(); answer; answer = this.large.shift()) {
       const { id } = answer;
-      const small = await shrinkResult(answer, this.peer.agreed, this.peer.limits, never).catch((why) =>
+      const small = await shrinkResult(answer, this.peer.capabilities, this.peer.limits, never).catch((why) =>
         encodeError(id, why),
       );
       this.do(this.peer.replaceAnswer(small));
@@ -90,7 +90,7 @@ export class PurePlayer implements Player {
     if (!this.running.has(callId)) throw new Error(`${callId} does not run`);
     if ('returns' in how) {
       const value = returnedBy(how.returns as Json);
-      const answer = encodeResult(callId, value, this.peer.agreed, this.peer.limits, never);
+      const answer = encodeResult(callId, value, this.peer.capabilities, this.peer.limits, never);
       this.finish(callId, await answer.catch((why) => encodeError(callId, why)));
     } else if ('raises' in how) {
       this.finish(callId, toolError(callId, String(how.raises), String(how.code ?? '')));

@@ -1,0 +1,96 @@
+"""An answer as a Python type: its JSON Schema for the model, and the value of what the model sent."""
+
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from typing import Any, Final, Generic, TypeVar, cast
+
+import msgspec
+
+from handspan.core.errors import DefinitionError, ToolError
+from handspan.core.schema import Validator
+from handspan.core.tool import READ_ONLY, Handling, ToolSpec
+from handspan.core.values import Arguments, JsonObject
+
+T = TypeVar("T")
+
+FINAL_ANSWER: Final = "final_answer"
+"""The name of the tool that a model gives its answer with."""
+_WRAPPED: Final = "answer"
+"""The one parameter of an answer that is no JSON object, such as a number or a list."""
+
+
+class AnswerType(Generic[T]):
+    """A dataclass, a pydantic model, a msgspec Struct, or any other type that pydantic can describe."""
+
+    def __init__(self, wanted: type[T]) -> None:
+        """Raises `DefinitionError` when no JSON Schema can be made of the type."""
+        self.name: str = getattr(wanted, "__name__", str(wanted))
+        is_struct = hasattr(wanted, "__struct_fields__")  # pydantic does not know the Structs of msgspec
+        self._decode, schema = _by_msgspec(wanted) if is_struct else _by_pydantic(wanted, self.name)
+        self._is_wrapped = schema.get("type") != "object"
+        self.spec = ToolSpec(
+            FINAL_ANSWER,
+            "Give the answer to the person. Call it once, when everything else is done: its arguments are the answer, "
+            "and nothing is said after it.",
+            _wrap(schema) if self._is_wrapped else schema,
+            annotations=READ_ONLY,
+        )
+        self.handling = Handling("loop", validator=Validator(self.spec.parameters))
+
+    def from_arguments(self, arguments: Arguments) -> T:
+        """The value that these arguments of the final call are; raises `ToolError` when they are none."""
+        return self.from_json(msgspec.json.encode(arguments[_WRAPPED] if self._is_wrapped else dict(arguments)))
+
+    def from_json(self, text: bytes) -> T:
+        """The value that this JSON text is; raises `ToolError` when it is none."""
+        try:
+            return self._decode(text)
+        except ValueError as error:  # pydantic's and msgspec's own errors are such
+            raise ToolError("invalid_arguments", f"This is not a {self.name}: {_problems(error)}.") from None
+
+
+def read_answer_type(wanted: type[T]) -> AnswerType[T]:
+    """The answer type of this type; the same one for the same type, since a schema takes long to make."""
+    return _cached_answer_type(cast(Hashable, wanted))
+
+
+@lru_cache(maxsize=64)
+def _cached_answer_type(wanted: Any) -> AnswerType[Any]:
+    return AnswerType(wanted)
+
+
+def _by_msgspec(wanted: type[T]) -> tuple[Callable[[bytes], T], JsonObject]:
+    return msgspec.json.Decoder(wanted).decode, _inline_root(msgspec.json.schema(wanted))
+
+
+def _by_pydantic(wanted: type[T], name: str) -> tuple[Callable[[bytes], T], JsonObject]:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - heavy, and only needed where a type is asked for
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415
+
+    try:
+        adapter = TypeAdapter(wanted)
+        return adapter.validate_json, _inline_root(adapter.json_schema())
+    except PydanticUserError as error:
+        reason = str(error).splitlines()[0]
+        raise DefinitionError(
+            f"{name!r} can't be an answer_type: {reason}. Use a dataclass, a pydantic model or a msgspec Struct."
+        ) from None
+
+
+def _inline_root(schema: dict[str, Any]) -> JsonObject:
+    """The same schema with its own keywords at the top: the parameters of a tool are no reference."""
+    root = schema
+    while "$ref" in root:
+        root = schema["$defs"][str(root["$ref"]).rsplit("/", 1)[-1]]
+    return {**root, **({"$defs": schema["$defs"]} if "$defs" in schema else {})}
+
+
+def _wrap(schema: JsonObject) -> JsonObject:
+    inner = {name: value for name, value in schema.items() if name != "$defs"}
+    outer: JsonObject = {"type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED]}
+    return {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
+
+
+def _problems(error: ValueError) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if "errors.pydantic.dev" not in line]
+    return "; ".join(lines)

@@ -1,0 +1,219 @@
+"""`Handspan`: an agent with tools inside a Python program (SPEC U5).
+
+    async with Handspan(tools=[get_weather], model="offline") as hands:
+        answer = await hands.ask("What is the weather in Paris?")
+
+`docs/embedding.md` explains every option with programs that run.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, overload
+
+from handspan.agent.turn_events import Happening
+from handspan.config.settings import Settings
+from handspan.core.agents import Agent
+from handspan.core.events import Event
+from handspan.core.results import Pending, ToolResult
+from handspan.core.values import Arguments
+from handspan.front.answer_types import read_answer_type
+from handspan.front.answers import AgentAnswer, UsageError
+from handspan.front.loop_thread import LoopThread, check_may_wait, iterate_in, run_in
+from handspan.front.open_agent import OpenAgent, new_session_id
+from handspan.front.options import HandspanOptions, ToolLike, read_builtins, read_tool
+from handspan.front.person import AnswerQuestion
+from handspan.models.model import Model
+
+T = TypeVar("T")
+
+_CLOSED: Final = (
+    "This Handspan is not open: use `async with Handspan(…) as hands:`, or `with` in a program without asyncio."
+)
+
+
+class Handspan:
+    """An agent with tools. `async with` opens it, `with` too in a program without an event loop."""
+
+    def __init__(
+        self,
+        tools: Iterable[ToolLike] = (),
+        *,
+        model: str | Model = "",
+        instructions: str | None = None,
+        agent: Agent | str = "",
+        builtins: bool | Sequence[str] = False,
+        state: str | os.PathLike[str] | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        questions: AnswerQuestion | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """Nothing is opened yet. Raises `DefinitionError` when a tool can't be one.
+
+        `model`: a name as the command line takes it, or a `Model`; empty: the first that is found.
+        `instructions`: what the model is told first. `agent`: an `Agent`, or the name of one of the settings.
+        `builtins`: the tools that come with Handspan: all, none, or those that these globs name.
+        `state`: the folder that keeps sessions and calls; without it they end with this object.
+        `workspace`: the folder for tools that work on files; without it a temporary one.
+        `questions`: answers the questions of tools; without it such calls are refused.
+        `settings`: everything else. A settings file is only read where `load_settings()` is given here.
+        """
+        self._options = HandspanOptions(
+            tools=tuple(read_tool(tool) for tool in tools),
+            model=model,
+            builtins=read_builtins(builtins),
+            state=None if state is None else Path(state).absolute(),
+            workspace=None if workspace is None else Path(workspace).absolute(),
+            agent=agent,
+            instructions=instructions,
+            settings=settings,
+        )
+        self._questions = questions
+        self._agent: OpenAgent | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that it was opened in."""
+        self._thread: LoopThread | None = None
+
+    # Asking.
+
+    @overload
+    async def ask(self, text: str, *, session: str = "", timeout: float | None = None) -> AgentAnswer[str]: ...
+
+    @overload
+    async def ask(
+        self, text: str, *, answer_type: type[T], session: str = "", timeout: float | None = None
+    ) -> AgentAnswer[T]: ...
+
+    async def ask(
+        self, text: str, *, answer_type: type[Any] = str, session: str = "", timeout: float | None = None
+    ) -> AgentAnswer[Any]:
+        """The agent's answer. Each call is a conversation of its own, unless `session` names one to go on with.
+
+        `answer_type`: the type of `answer.value`. `timeout`: seconds until this raises `TimeoutError`; the turn is
+        stopped then, as it is when the caller is cancelled. Raises `AskFailed` when there is no answer.
+        """
+        agent = self._open_agent()
+        session_id = session or new_session_id()
+        try:
+            async with asyncio.timeout(timeout) as timer:
+                if answer_type is str:
+                    return await agent.ask(text, session_id)
+                return await agent.ask_typed(text, session_id, read_answer_type(answer_type))
+        except TimeoutError as error:
+            if not timer.expired():
+                raise
+            raise TimeoutError(f"There was no answer within {timeout} seconds: the turn was stopped.") from error
+
+    async def stream(self, text: str, *, session: str = "") -> AsyncGenerator[Event, None]:
+        """What happens while the agent answers; the last event is `Ended`. To leave the loop early stops the turn."""
+        agent = self._open_agent()
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+
+        def take(happening: Happening, turn: str) -> None:
+            if isinstance(happening, Event):
+                events.put_nowait(happening)
+
+        end = asyncio.ensure_future(agent.say(text, session or new_session_id(), take).end())
+        end.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            await end
+        finally:
+            end.cancel()
+            await asyncio.gather(end, return_exceptions=True)
+
+    async def call(self, tool: str, arguments: Arguments | None = None) -> ToolResult | Pending:
+        """The result of one tool, run as the agent would run it; a `Failure` is a result too."""
+        return await self._open_agent().call(tool, arguments or {})
+
+    # The same for a program without an event loop.
+
+    @overload
+    def ask_sync(self, text: str, *, session: str = "", timeout: float | None = None) -> AgentAnswer[str]: ...
+
+    @overload
+    def ask_sync(
+        self, text: str, *, answer_type: type[T], session: str = "", timeout: float | None = None
+    ) -> AgentAnswer[T]: ...
+
+    def ask_sync(
+        self, text: str, *, answer_type: type[Any] = str, session: str = "", timeout: float | None = None
+    ) -> AgentAnswer[Any]:
+        """`ask`, for a program without an event loop and for the worker threads of one with a loop."""
+        loop = self._loop_to_wait_for("await hands.ask(…)")
+        return run_in(loop, self.ask(text, answer_type=answer_type, session=session, timeout=timeout))
+
+    def stream_sync(self, text: str, *, session: str = "") -> Generator[Event, None, None]:
+        """`stream`, for a program without an event loop."""
+        loop = self._loop_to_wait_for("async for event in hands.stream(…)")
+        return iterate_in(loop, self.stream(text, session=session))
+
+    def call_sync(self, tool: str, arguments: Arguments | None = None) -> ToolResult | Pending:
+        """`call`, for a program without an event loop."""
+        return run_in(self._loop_to_wait_for("await hands.call(…)"), self.call(tool, arguments))
+
+    # Opening and closing.
+
+    async def open(self) -> None:
+        """Make everything ready; raises `ConfigError` for what can't be used, such as an unknown model."""
+        if self._agent is not None:
+            raise UsageError("This Handspan is open already: open each one once, and share it.")
+        self._agent = await OpenAgent.open(self._options, self._questions)
+        self._loop = asyncio.get_running_loop()
+
+    async def close(self) -> None:
+        """Stop what runs and let go of everything. A closed Handspan can be opened again."""
+        agent, self._agent = self._agent, None
+        if agent is not None:
+            await agent.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> Self:
+        check_may_wait("async with Handspan(…)")
+        thread = LoopThread()
+        try:
+            run_in(thread.loop, self.open())
+        except BaseException:
+            thread.stop()
+            raise
+        self._thread = thread
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            try:
+                run_in(thread.loop, self.close())
+            finally:
+                thread.stop()
+
+    # Inside.
+
+    def _open_agent(self) -> OpenAgent:
+        """The agent to ask; raises `UsageError` when it is not open, or belongs to another event loop."""
+        if self._agent is None:
+            raise UsageError(_CLOSED)
+        if self._loop is not asyncio.get_running_loop():
+            raise UsageError(
+                "This Handspan was opened in another event loop: open one here, or use `hands.ask_sync(…)`."
+            )
+        return self._agent
+
+    def _loop_to_wait_for(self, instead: str) -> asyncio.AbstractEventLoop:
+        check_may_wait(instead)
+        if self._agent is None or self._loop is None:
+            raise UsageError(_CLOSED)
+        return self._loop

@@ -1,0 +1,79 @@
+"""An event loop on a thread of its own, and how a program without a loop waits for it."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from typing import Any, TypeVar
+
+from handspan.front.answers import UsageError
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs an event loop until it is stopped. The thread is a daemon: it keeps no program from ending."""
+
+    def __init__(self) -> None:
+        """Begin to run; the loop is ready when this returns."""
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="handspan", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def stop(self) -> None:
+        """End the loop, and wait for the thread."""
+        self.loop.call_soon_threadsafe(self._is_over.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.run(self._wait())
+
+    async def _wait(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._is_over = asyncio.Event()
+        self._ready.set()
+        await self._is_over.wait()
+
+
+def check_may_wait(instead: str) -> None:
+    """Raises `UsageError` in a thread whose event loop runs: to wait here would stop everything in it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError(f"An event loop runs in this thread, and this would stop it: use `{instead}` here.")
+
+
+def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """What the work returns in that loop. An exception here, such as Ctrl-C, cancels it."""
+    future = asyncio.run_coroutine_threadsafe(work, loop)
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    try:
+        done.wait()
+    except BaseException:
+        future.cancel()
+        raise
+    return future.result()
+
+
+def iterate_in(loop: asyncio.AbstractEventLoop, events: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+    """The events of that loop, one by one. A program that stops to iterate closes their generator."""
+    arrived: queue.SimpleQueue[T | None] = queue.SimpleQueue()
+
+    async def take() -> None:
+        try:
+            async for event in events:
+                arrived.put(event)
+        finally:
+            await events.aclose()
+
+    taking = asyncio.run_coroutine_threadsafe(take(), loop)
+    taking.add_done_callback(lambda _: arrived.put(None))
+    try:
+        while (event := arrived.get()) is not None:
+            yield event
+        taking.result()
+    finally:
+        taking.cancel()

@@ -1,0 +1,139 @@
+"""What the options of `Handspan` become: settings, an agent, and the sources of its tools."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct, structs
+
+from handspan.config.settings import AgentSettings, Settings
+from handspan.core.agents import Agent
+from handspan.core.errors import ConfigError, DefinitionError
+from handspan.core.function_tool import tool as make_tool
+from handspan.core.names import did_you_mean, matches_any
+from handspan.core.principals import Origin
+from handspan.core.signature import AnyFunction
+from handspan.core.sources import SourceState, ToolSource
+from handspan.core.tool import Tool, is_tool
+from handspan.front.answer_types import FINAL_ANSWER
+from handspan.gateway.app import App
+from handspan.models.model import Model
+from handspan.registry.registry import Registry
+from handspan.sources.builtin import BuiltinTools
+
+ToolLike: TypeAlias = Tool | AnyFunction
+"""A tool, or a function that one is made of as `@tool` does it."""
+
+_PROGRAM = Origin("plugin", "program")
+_USE_SKILL = "use_skill"
+
+
+class HandspanOptions(Struct, frozen=True):
+    """What a program has chosen; see `Handspan`."""
+
+    tools: tuple[Tool, ...]
+    model: str | Model
+    builtins: tuple[str, ...]
+    """Globs of their names."""
+    state: Path | None
+    workspace: Path | None
+    agent: Agent | str
+    instructions: str | None
+    settings: Settings | None
+
+    @contextmanager
+    def folders(self) -> Iterator[Settings]:
+        """The settings, with folders that last as long as the block; temporary ones unless the program names some."""
+        if self.settings is not None or (self.state is not None and self.workspace is not None):
+            yield self._settings(self.settings or Settings(Path(), Path()))
+            return
+        with tempfile.TemporaryDirectory(prefix="handspan-", ignore_cleanup_errors=True) as folder:
+            # Side by side: the sandbox hides the state from the tools that work in the workspace.
+            yield self._settings(Settings(Path(folder, "workspace"), Path(folder, "state")))
+
+    def sources(self, app: App) -> Sequence[ToolSource]:
+        """What supplies the tools."""
+        builtin = BuiltinTools(app.registry, app.settings, app.sandbox, app.guard, only=self.builtins)
+        return [*([builtin] if self.builtins else []), ProgramTools(app.registry, self.tools)]
+
+    def _settings(self, base: Settings) -> Settings:
+        """These settings with the folders and the agent that the program names."""
+        workspace, state = self.workspace or base.workspace, self.state or base.state
+        settings = structs.replace(base, workspace=workspace, state=state)
+        agent = self._agent(settings)
+        chosen = AgentSettings(**{name: getattr(agent, name) for name in AgentSettings.__struct_fields__})
+        return structs.replace(settings, agents={**settings.agents, agent.name: chosen}, default_agent=agent.name)
+
+    def _agent(self, settings: Settings) -> Agent:
+        """The agent with the program's own tools, and without those that the program did not ask for."""
+        agent = self.agent if isinstance(self.agent, Agent) else _find_agent(self.agent, settings)
+        own = (*(tool.spec.name for tool in self.tools), FINAL_ANSWER)
+        hidden = () if matches_any(self.builtins, _USE_SKILL) else (_USE_SKILL,)
+        return structs.replace(
+            agent,
+            tools=None if agent.tools is None else (*agent.tools, *own),
+            deny=(*agent.deny, *hidden),
+            instructions=agent.instructions if self.instructions is None else self.instructions,
+        )
+
+
+class ProgramTools:
+    """Keeps the tools of the program in the registry while it is open."""
+
+    name = "program"
+
+    def __init__(self, registry: Registry, tools: Sequence[Tool]) -> None:
+        self._registry = registry
+        self._tools = tools
+        self._is_open = False
+
+    @property
+    def state(self) -> SourceState:
+        """How many there are."""
+        return SourceState("ready" if self._is_open else "closed", self._registry.count(_PROGRAM))
+
+    async def open(self) -> None:
+        """Register them all; raises `NameTaken` when two have one name."""
+        for tool in self._tools:
+            self._registry.register(tool, _PROGRAM)
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Take them back."""
+        self._registry.unregister_by_source(_PROGRAM)
+        self._is_open = False
+
+
+def read_tool(given: ToolLike) -> Tool:
+    """This tool, or this function as one; raises `DefinitionError` when it can be neither."""
+    if is_tool(given):
+        found: Tool = given
+    elif callable(given):
+        found = make_tool(given)
+    else:
+        raise DefinitionError(f"{given!r} is no tool: give a function, or an object with `spec` and `run`")
+    if found.spec.name == FINAL_ANSWER:
+        raise DefinitionError(f"The name {FINAL_ANSWER!r} is taken: models give typed answers by it. Choose another.")
+    return found
+
+
+def read_builtins(given: bool | Sequence[str]) -> tuple[str, ...]:
+    """The globs of the built-in tools; raises `ConfigError` for a bare text, which would be read letter by letter."""
+    if isinstance(given, str):
+        raise ConfigError(f"builtins is True, False or a list of names: [{given!r}], not {given!r}.")
+    if isinstance(given, bool):
+        return ("*",) if given else ()
+    return tuple(given)
+
+
+def _find_agent(name: str, settings: Settings) -> Agent:
+    wanted = name or settings.default_agent
+    found = settings.agents.get(wanted)
+    if found is None:
+        hint = did_you_mean(wanted, settings.agents)
+        raise ConfigError(
+            f"There is no agent {wanted!r} in the settings.{hint} There are: {', '.join(sorted(settings.agents))}."
+        )
+    return Agent(wanted, **structs.asdict(found))
