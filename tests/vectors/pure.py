@@ -17,7 +17,7 @@ from handspan.client.actions import (
     StopCall,
 )
 from handspan.client.chat_state import ChatState
-from handspan.client.client import CAN
+from handspan.client.client import CAPABILITIES
 from handspan.client.client_state import ClientState
 from handspan.client.memory import CallMemory
 from handspan.client.results import Image, ResultEncoder
@@ -68,7 +68,7 @@ class PureClient:
         memory = CallMemory() if self._file is None else CallMemory.decode(self._file, NOW)
         given = self._case.client
         is_chat = given.get("role") == "chat"
-        can: list[str] = [*CAN, "events", "questions", "question_kinds"] if is_chat else list(CAN)
+        can: list[str] = [*CAPABILITIES, "events", "questions", "question_kinds"] if is_chat else list(CAPABILITIES)
         hello = Connect(
             device_name="test", capabilities=can, role="chat" if is_chat else "device", label=given.get("label")
         )

@@ -24,7 +24,7 @@ from handspan.wire.ws_frames import Abort, Capability, ClientFrame, Connect, Rol
 if TYPE_CHECKING:
     import ssl
 
-CAN: Final[tuple[Capability, ...]] = (
+CAPABILITIES: Final[tuple[Capability, ...]] = (
     "resume",
     "progress",
     "cancel",
@@ -81,7 +81,11 @@ class Client:
         self._tools = ClientTools()
         self._role: Role = role
         self._introduction = Connect(
-            device_name=self._options.device_name, capabilities=list(CAN), role=role, label=label, prefix=prefix
+            device_name=self._options.device_name,
+            capabilities=list(CAPABILITIES),
+            role=role,
+            label=label,
+            prefix=prefix,
         )
         self._state_file = None if state is None else StateFile(Path(state))
         self._on_state = on_state
@@ -185,9 +189,8 @@ class Client:
         It offers this client's tools to its session, unless the client runs and offers them to every session already.
         """
         tools = ClientTools() if self._connection is not None else self._tools.copy()
-        return Chat(
-            self._options, [*CAN, "events", "questions", "question_kinds"], tools, session or "", agent or "", name
-        )
+        capabilities: list[str] = [*CAPABILITIES, "events", "questions", "question_kinds"]
+        return Chat(self._options, capabilities, tools, session or "", agent or "", name)
 
     def send_message(self, content: str, debug: bool = False) -> None:
         """Send a message in the session of a client with role `chat`. The callbacks get the answer.

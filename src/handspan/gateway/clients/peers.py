@@ -99,7 +99,7 @@ class Peer:
     @property
     def can(self) -> frozenset[str]:
         """The capabilities that were agreed on."""
-        return self.calls.can
+        return self.calls.capabilities
 
     @property
     def is_awaited(self) -> bool:
@@ -195,7 +195,7 @@ class Peers:
         known = None if peer_id is None else self._peers.get(peer_id)
         if known is not None and known.role == frame.role:
             self._come_back(known, token)
-            known.calls.can = can
+            known.calls.capabilities = can
             return Met(known, True)
         peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, token, session)
         if peer_id is not None:

@@ -75,13 +75,13 @@ class RemoteCalls:
         "_idle_timer",
         "_open",
         "_send",
-        "can",
+        "capabilities",
         "dropped",
         "new_outcome",
     )
 
-    def __init__(self, can: frozenset[str]) -> None:
-        self.can = can
+    def __init__(self, capabilities: frozenset[str]) -> None:
+        self.capabilities = capabilities
         """The capabilities that both ends have."""
         self.dropped = 0
         """How many results came for no open call."""
@@ -119,7 +119,7 @@ class RemoteCalls:
 
     def cancel(self, call: RemoteCall, reason: str) -> None:
         """Tell the client that the call was cancelled."""
-        if call.was_sent and self._send is not None and "cancel" in self.can:
+        if call.was_sent and self._send is not None and "cancel" in self.capabilities:
             self._send(encode(Cancel(call.id, reason)))
 
     def receive_answer(self, frame: Result | Fault) -> bool:
@@ -135,7 +135,7 @@ class RemoteCalls:
     def receive_progress(self, frame: ProgressFrame) -> bool:
         """Report progress, and restart the tool's own timeout. Returns False when no open call takes it."""
         call = self._open.get(frame.call)
-        if call is None or call.outcome.done() or "progress" not in self.can:
+        if call is None or call.outcome.done() or "progress" not in self.capabilities:
             return False
         if call.idle is not None:
             call.idle_until = time.monotonic() + call.idle
@@ -155,7 +155,7 @@ class RemoteCalls:
             self._acknowledge(call_id)
 
     def _acknowledge(self, call_id: str) -> None:
-        if "ack_batch" not in self.can:
+        if "ack_batch" not in self.capabilities:
             if self._send is not None:
                 self._send(encode(Acknowledged(call_id)))
             return
@@ -201,7 +201,7 @@ class RemoteCalls:
             self._idle_timer = None
 
     def _request(self, call: RemoteCall, send: Send) -> None:
-        left = self._milliseconds_left(call) if "deadline" in self.can else None
+        left = self._milliseconds_left(call) if "deadline" in self.capabilities else None
         send(encode(Request(call.id, call.name, call.arguments, left, call.was_sent)))
         call.was_sent = True
 

@@ -37,7 +37,7 @@ class RemoteTool:
         self.own_name = own_name
         self._schema = schema  # the cache holds it weakly: a tool keeps it alive
         self._calls = tools.calls
-        self.idle = spec.timeout if "progress" in tools.calls.can else None
+        self.idle = spec.timeout if "progress" in tools.calls.capabilities else None
         """With progress the tool's own timeout is measured here, and each report restarts it."""
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
@@ -157,12 +157,12 @@ class RemoteTools:
         self._tools[offer.name] = tool
 
     def _handling(self, spec: ToolSpec, schema: OfferedSchema) -> Handling:
-        can = self.calls.can
+        capabilities = self.calls.capabilities
         return Handling(
             "loop",
             "connection",
-            outlives="resume" in can,
-            longest=self.rules.longest_call if "progress" in can else spec.timeout,
+            outlives="resume" in capabilities,
+            longest=self.rules.longest_call if "progress" in capabilities else spec.timeout,
             asks_itself=self.questions is None,  # the client asks its person when the request arrives
             questions=self.questions,
             validator=schema.validator,
