@@ -93,7 +93,7 @@ def test_an_answer_that_is_acknowledged_and_not_kept_is_found(wire: Wire, monkey
         return True
 
     asked(wire)
-    monkeypatch.setattr(RemoteCalls, "answered", acknowledged_at_once)
+    monkeypatch.setattr(RemoteCalls, "receive_answer", acknowledged_at_once)
     wire.answer(0, 1)
     monkeypatch.undo()
     with pytest.raises(AssertionError, match="is started"):
