@@ -8,8 +8,11 @@ READY := $(ROOT).venv/.ready
 # Some tests wait for processes and clocks: one worker more than cores keeps all cores at work.
 WORKERS := $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
-# What is tested a second time without the speed tricks: all that reads or writes a wire.
-BOTH_WAYS := tests/wire tests/vectors tests/client tests/gateway/clients
+# What is tested a second time without the speed tricks: what is said on the wire.
+BOTH_WAYS := tests/wire tests/vectors
+
+# The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup system serve test pytest sdk chaos coverage check release-check format docs bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
@@ -32,7 +35,8 @@ test: setup system ## every gate and every test; the three parts run side by sid
 	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target check sdk pytest
 
 pytest: setup system ## the tests in Python
-	@cd $(ROOT) && $(BIN)/python -m compileall -q src # the tests start hundreds of processes: none shall compile
+	@cd $(ROOT) && $(BIN)/python -m compileall -q src
+	@cd $(ROOT) && [ -d tests/__pycache__ ] || $(BIN)/python -m pytest -q --collect-only >/dev/null || true # compiles all once, not in every worker
 	@cd $(ROOT) && $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 	@cd $(ROOT) && HANDSPAN_FAST=off $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(BOTH_WAYS)
 

@@ -11,11 +11,13 @@ from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
 from tests.certificates import read_certificates_once
+from tests.scratch import keep_files_in_memory
 from tests.stores import open_artifacts
 from tests.thoroughness import choose_profile
 
 os.environ[STRICT_VARIABLE] = "1"  # for gateways in processes of their own, too: only plain values may be in events
 choose_profile()
+keep_files_in_memory()
 read_certificates_once()
 
 

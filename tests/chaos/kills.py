@@ -36,7 +36,7 @@ class Scale(Struct, frozen=True):
     chats: int = 4
 
 
-SHORT: Final = Scale(3, 3, 2)
+SHORT: Final = Scale(2, 3, 2)
 
 
 class Load:

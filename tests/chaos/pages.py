@@ -32,7 +32,7 @@ class Scale(Struct, frozen=True):
     pages: int = 12
 
 
-SHORT: Final = Scale(3, 4)
+SHORT: Final = Scale(2, 4)
 
 
 class Page:

@@ -1,7 +1,6 @@
 """A message is answered once: over links that drop right behind it, and gateways that are killed (ws.md 3.1, 6.5)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,11 @@ from handspan.core.principals import OPERATOR
 from handspan.models.scripted import Scripted
 from handspan.testing import FaultProxy, GatewayProcess, running_gateway
 from tests.stores import open_store
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 
 SOON = Backoff(0.01, 0.1)
-WAIT = 60.0
 
 
 async def all_of(chat: Chat, text: str) -> list[Event]:
@@ -34,12 +33,6 @@ def said(messages: list[Message]) -> list[str]:
         for part in message.parts
         if isinstance(part, Text)
     ]
-
-
-async def until(claim: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(WAIT):
-        while not await claim():
-            await asyncio.sleep(0.001)
 
 
 # Links.

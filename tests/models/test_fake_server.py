@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.models.fake_server import KEY, Call, FakeModelServer, Turn
+from tests.thoroughness import IS_DEEP
 
 pytestmark = pytest.mark.anyio
 
@@ -21,8 +22,13 @@ PARALLEL = Turn(
     output=25,
     cached=10,
 )
-BYTE_BY_BYTE = msgspec.structs.replace(PARALLEL, chunk=1, delta=1)
-SHAPES = [pytest.param(PARALLEL, id="event by event"), pytest.param(BYTE_BY_BYTE, id="byte by byte")]
+BYTE_BY_BYTE = msgspec.structs.replace(PARALLEL, chunk=1, delta=1 if IS_DEEP else 1000)
+LETTER_BY_LETTER = msgspec.structs.replace(PARALLEL, chunk=0, delta=1)
+SHAPES = [
+    pytest.param(PARALLEL, id="event by event"),
+    pytest.param(BYTE_BY_BYTE, id="byte by byte", marks=pytest.mark.flood),
+    pytest.param(LETTER_BY_LETTER, id="letter by letter"),
+]
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 FUNCTION = {"name": "weather", "description": "Tell the weather.", "parameters": SCHEMA}
 

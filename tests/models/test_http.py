@@ -30,10 +30,13 @@ from handspan.net.guard import NetGuard
 from tests.models.fake_server import KEY, Call, FakeModelServer, Fault, Turn
 from tests.models.talks import APIS, MODELS, TOOLS, Pauses, ask, model_at, replied, spec_of, talking, user
 from tests.net.site import Site, response
+from tests.thoroughness import IS_DEEP
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("api", APIS)]
 
 HELLO = [user("Hello")]
+CUTS = [(8, 0), (1, 7), (3, 2), (1000, 1), *([(1, 1)] if IS_DEEP else [])]
+"""Characters in an event, and bytes in a write. Both one by one are thousands of writes."""
 WEATHER_CALLS = (Call("weather", '{"city":"Tōkyō"}'), Call("weather", '{"city":"Zürich"}'))
 
 
@@ -246,8 +249,9 @@ class TestRetries:
 
 
 class TestAnswers:
+    @pytest.mark.flood
     @pytest.mark.parametrize("stream", [True, False])
-    @pytest.mark.parametrize(("delta", "chunk"), [(8, 0), (1, 1), (3, 2), (1000, 5)])
+    @pytest.mark.parametrize(("delta", "chunk"), CUTS)
     async def test_parallel_calls_with_thinking_and_text_arrive_whole(
         self, api: Api, stream: bool, delta: int, chunk: int
     ) -> None:

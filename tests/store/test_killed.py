@@ -14,11 +14,12 @@ from handspan.core.messages import check_all
 from handspan.core.results import Failure, succeed
 from handspan.core.store import Store
 from tests.stores import is_sound, open_store
+from tests.thoroughness import repeats
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 
-KILLS = 15
+KILLS = repeats(15)
 ROOT = Path(__file__).parents[2]
 
 
@@ -39,13 +40,16 @@ def run_and_kill(state: Path, lines: int) -> list[list[str]]:
     return [line.split() for line in heard.decode().splitlines()]
 
 
+@pytest.mark.flood
 async def test_nothing_acknowledged_is_lost_however_often_the_process_is_killed(state: Path) -> None:
     chance = random.Random(20260101)
     lengths: dict[str, int] = defaultdict(int)
     finished: set[str] = set()
     touched: set[str] = set()
     open_after_kill = 0
-    for _ in range(KILLS):
+    kills = 0
+    while kills < KILLS or (open_after_kill == 0 and kills < 15):
+        kills += 1
         for kind, name, *seq in await asyncio.to_thread(run_and_kill, state, chance.randint(1, 250)):
             if kind == "message":
                 lengths[name] = max(lengths[name], int(seq[0]))

@@ -23,9 +23,9 @@ HOOK = "#!/bin/sh\n"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(on_disk: Path) -> Path:
     """A workspace as we create it: commands may write there."""
-    path = tmp_path / "private" / "ws"
+    path = on_disk / "private" / "ws"
     create_workspace(path)
     path.parent.chmod(0o700)
     return path

@@ -12,7 +12,10 @@ import pytest
 from handspan.core.errors import ToolError
 from handspan.tools.beneath import Parts
 from handspan.tools.workspace import Workspace
+from tests.thoroughness import repeats
 from tests.tools.test_workspace import BOTH_WAYS
+
+pytestmark = pytest.mark.flood
 
 TRIES = 10_000
 
@@ -88,7 +91,7 @@ def outcomes(touch: Callable[[], object], wanted: object, least: int = TRIES) ->
     """All that happens in some thousand tries, and on until it both worked and was refused."""
     seen: set[object] = set()
     tries = 0
-    while tries < least or not (wanted in seen and "invalid_path" in seen):
+    while tries < repeats(least) or not (wanted in seen and "invalid_path" in seen):
         seen.add(attempt(touch))
         tries += 1
     return seen
@@ -158,7 +161,7 @@ while True:
 
 def test_a_writer_that_is_killed_leaves_the_old_file_or_the_new(workspace: Path) -> None:
     whole = {b"a" * 200_000, b"b" * 300_000}
-    for rounds in range(1, 13):
+    for rounds in range(1, repeats(12) + 1):
         with running(WRITER, str(workspace)) as writer:
             told = [int(line) for line, _ in zip(lines_of(writer), range(rounds), strict=False)]
             writer.kill()

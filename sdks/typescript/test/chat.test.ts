@@ -14,7 +14,7 @@ let server: SocketServer;
 let client: HandspanClient;
 beforeEach(async () => {
   server = await SocketServer.start();
-  client = new HandspanClient({ baseUrl: server.url, token: 'secret', timeout: 2000 });
+  client = new HandspanClient({ baseUrl: server.url, token: 'secret', timeout: 60_000 });
 });
 afterEach(() => server.close());
 

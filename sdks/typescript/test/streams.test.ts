@@ -13,7 +13,7 @@ let server: TestServer;
 let client: HandspanClient;
 beforeAll(async () => {
   server = await TestServer.start();
-  client = new HandspanClient({ baseUrl: server.url, timeout: 5000 });
+  client = new HandspanClient({ baseUrl: server.url, timeout: 60_000 });
 });
 afterAll(() => server.close());
 

@@ -19,7 +19,7 @@ from collections.abc import Coroutine, Generator
 from math import inf
 from typing import Any, Final, Protocol
 
-from handspan.engine.alarm import Alarm
+from handspan.engine.fast_alarm import Alarm, new_alarm
 
 GRACE = 2.0
 _CLOSINGS: Final = 20
@@ -41,7 +41,7 @@ class Reaper:
     """Knows whose time is up; counts coroutines that outlived their grace time, and closes those that can be closed."""
 
     def __init__(self) -> None:
-        self.alarm = Alarm()
+        self.alarm = new_alarm()
         self.reaped = 0
         self._unclosable: list[Coroutine[Any, Any, Any]] = []
 

@@ -71,7 +71,8 @@ class MemoryLedger:
         notes.append(note)
         record.size += len(note.text)
         self._bytes += len(note.text)
-        self._forget_oldest()
+        if self._bytes > self._keep_bytes:
+            self._forget_oldest()
         return True
 
     async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
@@ -94,12 +95,16 @@ class MemoryLedger:
         return (known is None) == (record.state is None) and (known is None or known.state != "done")
 
     def _forget_oldest(self) -> None:
-        while self._done and (len(self._done) > self._keep or self._bytes > self._keep_bytes):
-            oldest = self._done.popleft()
+        """Forget the oldest call, and more of them while there are too many."""
+        done = self._done
+        while done:
+            oldest = done.popleft()
             self._bytes -= oldest.size
             del self._calls[oldest.id]
             if self._notes:
                 self._notes.pop(oldest.id, None)
+            if len(done) <= self._keep and self._bytes <= self._keep_bytes:
+                return
 
     def _enter(self, record: CallRecord) -> None:
         if record.id in self._calls:

@@ -23,13 +23,16 @@ class CallAtWork(CallRecord, gc=False):
 def new_record(call: ToolCall, caller: Caller, entry: Entry | None, arguments: Arguments | bytes | str) -> CallAtWork:
     """The record of a call that no ledger knows yet."""
     raw = call.arguments
-    size = len(raw) if isinstance(raw, (bytes, str)) else 0
-    if entry is None:
-        name, tool = call.name, UNKNOWN_TOOL
-    else:
-        name, tool = entry.spec.name, entry.facts
     return CallAtWork(
-        call.id, name, tool, arguments, caller.who.owner, caller.session, caller.agent.name, time.time(), size
+        call.id,
+        call.name if entry is None else entry.spec.name,
+        UNKNOWN_TOOL if entry is None else entry.facts,
+        arguments,
+        caller.who.owner,
+        caller.session,
+        caller.agent.name,
+        time.time(),
+        len(raw) if isinstance(raw, (bytes, str)) else 0,
     )
 
 

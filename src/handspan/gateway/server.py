@@ -25,6 +25,9 @@ _END_SECONDS: Final = 11.8
 """From the first signal to the end, whatever hangs: it has to be over within 12 s."""
 _GOODBYE_SECONDS: Final = 0.5
 _LAST_WORD_SECONDS: Final = 0.1
+_LOOK_SECONDS: Final = 0.005
+_TURNS_TO_ACCEPT: Final = 5
+"""A connection that the kernel has handed over is known after so many turns of the loop."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SOCKET: Final = (
     ("handspan.gateway.clients.fast_socket", "FastSocketProtocol")
@@ -114,7 +117,6 @@ class Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=cast(Any, _GOODBYE_SECONDS),
         )
         config.load()
         config.ssl = tls
@@ -151,13 +153,33 @@ class Server:
             await asyncio.gather(self._ticking, return_exceptions=True)
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # that some had to be cut off is no error
         left = set(server.server_state.tasks)
-        await server.shutdown(sockets=self._sockets)
+        await self._end_connections(server)
         if left:
             await asyncio.wait(left, timeout=_LAST_WORD_SECONDS)  # those that were cut off say so to who waits
         for client in list(server.server_state.connections):
             client.transport.abort()
         if left:
             await asyncio.wait(left, timeout=_GOODBYE_SECONDS)
+
+    async def _end_connections(self, server: UvicornServer) -> None:
+        """Close what listens and what is idle, wait for the others, and cancel what takes too long.
+
+        uvicorn's own `shutdown` sleeps for a tenth of a second even if there is nothing to wait for.
+        """
+        state = server.server_state
+        for listening in (*server.servers, *self._sockets):
+            listening.close()
+        for _ in range(_TURNS_TO_ACCEPT):
+            await asyncio.sleep(0)
+        for connection in list(state.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                while state.connections or state.tasks:  # noqa: ASYNC110 - uvicorn has no event for the end of one
+                    await asyncio.sleep(_LOOK_SECONDS)
+        except TimeoutError:
+            for task in state.tasks:
+                task.cancel()
 
 
 async def _tick(server: UvicornServer) -> None:

@@ -26,14 +26,17 @@ def read_if_sure(raw: bytes | str, max_depth: int) -> Json:
         value: Json = _decode(raw)
     except (ValueError, RecursionError):  # msgspec.DecodeError and UnicodeDecodeError are ValueErrors
         return UNSURE
-    if type(value) is not dict and type(value) is not list:  # no keys, no levels
+    if type(value) is dict:
+        keys = len(value)
+    elif type(value) is list:
+        keys = 0
+    else:  # no keys, no levels
         return value
     # Every level has its bracket: few brackets can't be deep. A short text is not even worth counting.
     if len(raw) > max_depth and _brackets(raw) > max_depth and is_deeper(value, max_depth):
         return UNSURE
     # Every key has its colon, so equal counts leave no room for a key that was dropped.
     colons = raw.count(b":") if isinstance(raw, bytes) else raw.count(":")
-    keys = len(value) if type(value) is dict else 0
     if colons == keys or _is_written_the_same(raw, value) or _accounts_for(colons, raw, value):
         return value
     return UNSURE

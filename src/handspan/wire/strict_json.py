@@ -25,8 +25,11 @@ def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: i
     """
     if max_values is not None:
         refuse_crowd(raw, max_values)
-    value = read_if_sure(raw, max_depth) if IS_FAST else UNSURE
-    return parse_slowly(raw, max_depth=max_depth) if value is UNSURE else value
+    if IS_FAST:
+        value = read_if_sure(raw, max_depth)
+        if value is not UNSURE:
+            return value
+    return parse_slowly(raw, max_depth=max_depth)
 
 
 def parse_slowly(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Json:

@@ -17,9 +17,12 @@ from handspan.gateway.rest.openapi import document
 from tests.gateway.entry.entering import scope
 from tests.gateway.house import running
 from tests.gateway.rest.house import House, Knocking, serving, settings
-from tests.thoroughness import examples
+from tests.thoroughness import IS_DEEP, examples
 
 pytestmark = pytest.mark.anyio
+
+PHASES = "coverage,fuzzing" if IS_DEEP else "coverage"
+"""The values at the borders of each parameter in `make test`; any others, too, in `make chaos`."""
 
 
 async def test_every_route_is_in_the_document(knocking: Knocking, house: House) -> None:
@@ -94,7 +97,7 @@ async def run_schemathesis(knocking: Knocking, folder: Path, *more: str) -> str:
         f"{knocking.url}/openapi.json",
         f"--header=Authorization: Bearer {knocking.house.owner_token}",
         "--checks=all",
-        "--phases=coverage,fuzzing",
+        f"--phases={PHASES}",
         f"--max-examples={examples(4)}",
         "--generation-deterministic",
         "--no-shrink",

@@ -102,6 +102,7 @@ def test_everything_is_shown_where_printed_calls_do_not_count() -> None:
 
 
 @example(["[", "<tool_call>", WEATHER])
+@example(["a", "<tool_call>", WEATHER, "</tool_call>", " ", "a"])
 @given(
     st.lists(
         st.sampled_from(

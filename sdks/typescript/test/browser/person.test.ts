@@ -160,7 +160,7 @@ describe('notify', () => {
 
 describe('pick_file', () => {
   async function choosing(page: Page, path: string) {
-    const opened = page.waitForEvent('filechooser', { timeout: 5000 });
+    const opened = page.waitForEvent('filechooser', { timeout: 60_000 });
     const outcome = callTool(page, 'pick_file', {}, { gesture: true });
     await (await opened).setFiles(path);
     return outcome;
@@ -188,7 +188,7 @@ describe('pick_file', () => {
 
   test('is given up when the call is cancelled', async () => {
     const page = await tabs.open();
-    const opened = page.waitForEvent('filechooser', { timeout: 5000 });
+    const opened = page.waitForEvent('filechooser', { timeout: 60_000 });
     const outcome = callTool(page, 'pick_file', {}, { gesture: true, abortAfter: 200 });
     await opened;
     expect((await outcome).error?.code).toBe('cancelled');
@@ -196,7 +196,7 @@ describe('pick_file', () => {
 
   test('offers the kinds of files that were asked for', async () => {
     const page = await tabs.open();
-    const opened = page.waitForEvent('filechooser', { timeout: 5000 });
+    const opened = page.waitForEvent('filechooser', { timeout: 60_000 });
     const outcome = callTool(page, 'pick_file', { accept: '.pdf,image/*' }, { gesture: true, abortAfter: 500 });
     expect(await (await opened).element().getAttribute('accept')).toBe('.pdf,image/*');
     await outcome;

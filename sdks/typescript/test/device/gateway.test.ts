@@ -324,5 +324,5 @@ test('the gateway dies and comes back: so does the device, and its tools', async
   );
   await gateway.restart();
   await one.until('online');
-  await expect.poll(() => call('page__hello'), { timeout: 5000 }).toEqual({ status: 'success', result: 'hi' });
+  await expect.poll(() => call('page__hello'), { timeout: 60_000 }).toEqual({ status: 'success', result: 'hi' });
 });

@@ -46,6 +46,12 @@ class _Block(Struct, frozen=True):
 
 def split_calls(text: str, names: Collection[str]) -> tuple[str, list[TextCall]]:
     """The text without the calls that stand in it, and these calls."""
+    words, calls = _cut_out_calls(text, names)
+    return (words.strip() if calls else words), calls
+
+
+def _cut_out_calls(text: str, names: Collection[str]) -> tuple[str, list[TextCall]]:
+    """The same with the spaces around the calls."""
     bare = _calls_in_json(text, names)
     if bare:
         return "", bare
@@ -55,7 +61,7 @@ def split_calls(text: str, names: Collection[str]) -> tuple[str, list[TextCall]]
         kept.append(text[at : block.start])
         at = block.end
     calls = [call for block in blocks for call in block.calls]
-    return ("".join([*kept, text[at:]]).strip() if calls else text), calls
+    return "".join([*kept, text[at:]]), calls
 
 
 def _blocks(text: str, names: Collection[str]) -> Iterator[_Block]:
@@ -140,9 +146,11 @@ class TextGate:
 
     def close(self, *, takes_calls: bool) -> str:
         """The text that was held back; without the calls in it, where they count."""
-        text = split_calls(self._held, self._names)[0] if takes_calls else self._held
-        self._held = ""
-        return text
+        held, self._held = self._held, ""
+        words, calls = _cut_out_calls(held, self._names) if takes_calls else (held, [])
+        if not calls:
+            return words
+        return words.rstrip() if self._begun else words.strip()  # the space behind what was shown belongs to it
 
     def _free(self) -> int:
         """How many characters of what is held are certainly no part of a call."""

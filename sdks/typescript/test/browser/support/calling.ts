@@ -31,10 +31,10 @@ export async function evaluate(page: Page, expression: string, userGesture = fal
   return result.value;
 }
 
-/** Resolves when the expression is true in the page, which looks at it at every turn, for at most five seconds. */
+/** Resolves when the expression is true in the page, which looks at it at every turn, for at most a minute. */
 export async function until(page: Page, expression: string): Promise<void> {
   const script = `new Promise((resolve, reject) => {
-    const last = Date.now() + 5000;
+    const last = Date.now() + 60000;
     const look = () => (${expression}) ? resolve() : Date.now() < last ? setTimeout(look, 10) : reject(new Error('in vain'));
     look();
   })`;

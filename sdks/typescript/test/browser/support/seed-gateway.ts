@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 
 const PYTHON = fileURLToPath(new URL('../../../../../.venv/bin/python', import.meta.url));
 const SCRIPT = fileURLToPath(new URL('seed_gateway.py', import.meta.url));
-const SECONDS_TO_START = 30;
+const SECONDS_TO_START = 100;
 
 /** A gateway that is also known as localhost:8000, whose model answers the question of the seed's example. */
 export class SeedGateway {

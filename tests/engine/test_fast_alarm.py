@@ -4,10 +4,16 @@ import asyncio
 
 import pytest
 
-from handspan.engine.alarm import Alarm
+from handspan.engine.fast_alarm import Alarm, new_alarm
 from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["fast", "by the library"])
+def alarm(request: pytest.FixtureRequest) -> Alarm:
+    """Either kind of alarm."""
+    return new_alarm(is_fast=request.param == "fast")
 
 
 class Sleeper:
@@ -35,8 +41,8 @@ def timers() -> int:
     return sum(not timer.cancelled() for timer in loop._scheduled)  # type: ignore[attr-defined]  # the only way to see
 
 
-async def test_each_is_woken_at_its_own_time_whoever_came_first() -> None:
-    alarm, order = Alarm(), list[Sleeper]()
+async def test_each_is_woken_at_its_own_time_whoever_came_first(alarm: Alarm) -> None:
+    order = list[Sleeper]()
     late, early, middle = (Sleeper(seconds, order) for seconds in (0.03, 0.01, 0.02))
     for sleeper in (late, early, middle):
         alarm.add(sleeper)
@@ -45,8 +51,8 @@ async def test_each_is_woken_at_its_own_time_whoever_came_first() -> None:
     assert all(sleeper.loop.time() >= sleeper.ends_at - 0.001 for sleeper in order)
 
 
-async def test_who_has_gone_is_not_woken_and_the_others_are() -> None:
-    alarm, order = Alarm(), list[Sleeper]()
+async def test_who_has_gone_is_not_woken_and_the_others_are(alarm: Alarm) -> None:
+    order = list[Sleeper]()
     gone, here = Sleeper(0.005, order), Sleeper(0.01, order)
     alarm.add(gone)
     alarm.add(here)
@@ -57,7 +63,7 @@ async def test_who_has_gone_is_not_woken_and_the_others_are() -> None:
 
 
 async def test_any_number_of_sleepers_has_one_timer() -> None:
-    alarm, before = Alarm(), timers()
+    alarm, before = new_alarm(is_fast=True), timers()
     sleepers = [Sleeper(60 - number / 10, []) for number in range(100)]
     for sleeper in sleepers:
         alarm.add(sleeper)
@@ -67,16 +73,15 @@ async def test_any_number_of_sleepers_has_one_timer() -> None:
     assert timers() == before
 
 
-async def test_when_the_last_was_woken_no_timer_is_left() -> None:
-    alarm, before = Alarm(), timers()
+async def test_when_the_last_was_woken_no_timer_is_left(alarm: Alarm) -> None:
+    before = timers()
     sleeper = Sleeper(0.001, [])
     alarm.add(sleeper)
     await woken(sleeper)
     assert timers() == before
 
 
-async def test_after_it_was_closed_it_can_be_used_again() -> None:
-    alarm = Alarm()
+async def test_after_it_was_closed_it_can_be_used_again(alarm: Alarm) -> None:
     alarm.add(Sleeper(0.001, []))
     alarm.close()
     sleeper = Sleeper(0.002, [])
@@ -84,8 +89,8 @@ async def test_after_it_was_closed_it_can_be_used_again() -> None:
     await woken(sleeper)
 
 
-def test_in_a_new_event_loop_it_begins_anew() -> None:
-    alarm, order = Alarm(), list[Sleeper]()
+def test_in_a_new_event_loop_it_begins_anew(alarm: Alarm) -> None:
+    order = list[Sleeper]()
 
     async def leave() -> None:
         alarm.add(Sleeper(0.001, order))
