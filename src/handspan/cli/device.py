@@ -206,7 +206,7 @@ class _Heard(Callbacks):
         super().__init__()
         self._registered = registered
 
-    async def hear(self, frame: ServerFrame) -> None:
+    async def receive(self, frame: ServerFrame) -> None:
         if isinstance(frame, ToolsRegistered):
             self._registered()
 
