@@ -93,7 +93,7 @@ async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable
 async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIterator[Requests]:
     """Requests to this gateway. None: to one inside this process, where `model` answers for every agent."""
     if remote is not None:
-        threads = load("threads").Threads()  # its threads hold no process up: Ctrl-C ends a command at once
+        threads = load("threads").CallThreads()  # its threads hold no process up: Ctrl-C ends a command at once
         try:
             yield _remote_requests(remote, threads)
         finally:

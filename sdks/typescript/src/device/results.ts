@@ -1,46 +1,46 @@
 import { base64 } from '../messages/media.js';
 import type { Part } from '../messages/part.js';
-import { failed } from '../tools/result.js';
+import { failedResult } from '../tools/result.js';
 import { type Answer, type Json, type Limits, type ToolResultFrame, toolError } from './frames.js';
 import { fits, sizeOf } from './sizes.js';
 import { plain } from './tool.js';
 
-/** Bytes of Blobs that come in the frame itself, where messages are large; what is beyond is uploaded. */
-const MOST_INLINE = 256 * 1024;
-/** Of smaller messages they take a quarter, and a third when they are base64. */
-const SHARE_INLINE = 4;
+/** Bytes of Blobs that one frame carries at most. Blobs beyond that are uploaded. */
+const MAX_INLINE = 256 * 1024;
+/** Blobs take at most this part of a message: a quarter, which base64 makes a third. */
+const INLINE_SHARE = 4;
 
-/** Keeps a Blob at the gateway, and gives the id of the artifact (ws.md 5.10). */
+/** Uploads a Blob to the gateway; resolves to the id of the artifact (ws.md 5.10). */
 export type Upload = (blob: Blob, name: string) => Promise<string>;
 
-/** The answer to a call whose handler gave this value (ws.md 5.2, 5.10); rejects when it can't be sent. */
-export async function answerOf(
+/** The answer with the value that a handler returned (ws.md 5.2, 5.10); rejects when it can't be sent. */
+export async function encodeResult(
   id: string,
   value: unknown,
-  agreed: ReadonlySet<string>,
+  capabilities: ReadonlySet<string>,
   limits: Limits,
   upload: Upload,
 ): Promise<Answer> {
-  let [output, things] = takenApart(value);
-  if (things.length && !agreed.has('parts')) {
+  let [output, things] = splitAttachments(value);
+  if (things.length && !capabilities.has('parts')) {
     const note = `(${things.length} attachment(s) could not be sent: this gateway takes text alone.)`;
     output = [textOf(output), note].filter(Boolean).join('\n');
     things = [];
   }
-  if (!agreed.size) output = textOf(output); // a gateway of the seed's reads text alone
-  const parts = await partsOf(things, limits, upload);
+  if (!capabilities.size) output = textOf(output); // a gateway without capabilities takes text only
+  const parts = await encodeParts(things, limits, upload);
   const whole: ToolResultFrame = { type: 'tool_result', id, output, parts: parts.length ? parts : undefined };
-  const answer = await fitting(whole, agreed, limits, upload);
+  const answer = await shrinkResult(whole, capabilities, limits, upload);
   if (depthOf(answer.output) >= limits.depth) {
     throw new Error(`The tool ran, but its result is nested deeper than ${limits.depth}: give it a flatter form.`);
   }
   return answer;
 }
 
-/** The answer in a form that a message can hold (ws.md 5.12); rejects when it has none. */
-export async function fitting(
+/** The answer, small enough for one message: large contents are uploaded (ws.md 5.12); rejects when none fits. */
+export async function shrinkResult(
   answer: ToolResultFrame,
-  agreed: ReadonlySet<string>,
+  capabilities: ReadonlySet<string>,
   limits: Limits,
   upload: Upload,
 ): Promise<ToolResultFrame> {
@@ -48,7 +48,7 @@ export async function fitting(
   const isText = typeof answer.output === 'string';
   const file = new Blob([textOf(answer.output)], { type: isText ? 'text/plain' : 'application/json' });
   let { output, parts = [] } = answer;
-  if (agreed.has('parts')) {
+  if (capabilities.has('parts')) {
     if (sizeOf(output) > limits.message_bytes / 2) {
       const name = isText ? 'result.txt' : 'result.json';
       const media_type = isText ? 'text/plain' : 'application/json';
@@ -56,7 +56,7 @@ export async function fitting(
       output = `The result has ${file.size} bytes and came as the file '${name}'.`;
     }
     if (!fits({ ...answer, output, parts }, limits)) {
-      parts = await Promise.all(parts.map((part) => uploaded(part, upload)));
+      parts = await Promise.all(parts.map((part) => uploadPart(part, upload)));
     }
   }
   const small = { ...answer, output, parts: parts.length ? parts : undefined };
@@ -68,20 +68,20 @@ export async function fitting(
   throw Object.assign(new Error(text), { code: 'execution_failed' });
 }
 
-async function uploaded({ data, ...part }: Part, upload: Upload): Promise<Part> {
+async function uploadPart({ data, ...part }: Part, upload: Upload): Promise<Part> {
   if (!data) return part;
   const bytes = Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
   return { ...part, artifact: await upload(new Blob([bytes], { type: part.media_type }), part.name ?? '') };
 }
 
-/** The answer to a call whose handler threw this: its text, and its code when it has one (ws.md 5.5). */
-export function faultOf(id: string, thrown: unknown): Answer {
-  const { error, code } = failed(id, thrown).output as { error: string; code?: string };
+/** The answer with the error that a handler threw: its text, and its code when it has one (ws.md 5.5). */
+export function encodeError(id: string, thrown: unknown): Answer {
+  const { error, code } = failedResult(id, thrown).output as { error: string; code?: string };
   return toolError(id, error, code);
 }
 
-/** The plain JSON, and what comes with it. A Blob inside of something leaves a note in its place. */
-function takenApart(value: unknown): [Json, (Blob | Part)[]] {
+/** The plain JSON, and its attachments. A Blob inside a value leaves a note in its place. */
+function splitAttachments(value: unknown): [Json, (Blob | Part)[]] {
   const { parts, output = '' } = (value ?? {}) as { parts?: unknown; output?: unknown };
   const isWithParts = Array.isArray(parts) && parts.every((one) => blobOf(one) || one?.media_type);
   const things: (Blob | Part)[] = isWithParts ? parts.map((one) => blobOf(one) ?? one) : [];
@@ -103,9 +103,9 @@ function blobOf(value: unknown): Blob | undefined {
   return value instanceof Blob ? value : undefined;
 }
 
-async function partsOf(things: (Blob | Part)[], limits: Limits, upload: Upload): Promise<Part[]> {
+async function encodeParts(things: (Blob | Part)[], limits: Limits, upload: Upload): Promise<Part[]> {
   const parts: Part[] = [];
-  let room = Math.min(MOST_INLINE, limits.message_bytes / SHARE_INLINE);
+  let room = Math.min(MAX_INLINE, limits.message_bytes / INLINE_SHARE);
   for (const thing of things) {
     if (!(thing instanceof Blob)) {
       parts.push(thing);

@@ -1,11 +1,12 @@
 import type { Action } from './actions.js';
+import { ChatState } from './chat-state.js';
 import {
   type Answer,
   type AnswerFrame,
   type ClientFrame,
   DEFAULT_LIMITS,
   type Decision,
-  type Hello,
+  type Introduction,
   type Json,
   type MessageFrame,
   type PermissionAnswer,
@@ -14,50 +15,54 @@ import {
   type ToolCallRequest,
   toolError,
 } from './frames.js';
-import type { Memory } from './memory.js';
+import type { CallMemory } from './memory.js';
 import { Questions } from './questions.js';
 import { problemsOf } from './schema.js';
-import { cut, fits, roomIn, short, shown, sizeOf } from './sizes.js';
-import { Talk } from './talk.js';
+import { fits, progressValue, shorten, shortenError, sizeOf, spaceIn } from './sizes.js';
 import { mayRepeat, type OfferedTool, timeOf } from './tool.js';
 
-const MOST_OFFERED = 256 * 1024;
-const MOST_QUESTIONS = 1000;
+const MAX_OFFERED = 256 * 1024;
+const MAX_QUESTIONS = 1000;
 
-interface Call {
+interface OpenCall {
   request: ToolCallRequest;
   /** Milliseconds. */
   time: number;
   isRunning: boolean;
-  /** It is answered, or nobody waits for an answer; its code may still run. */
+  /** It is answered, or its answer is not needed; its code may still run. */
   isSettled: boolean;
 }
 
 /**
- * The device's side of ws.md without a socket, a clock or code that runs: what happens goes in, what to do comes out.
- * It keeps answers until they are acknowledged, and knows after a drop or a reload what to send again and what not to
+ * The device's side of ws.md: frames in, actions out. No socket, no clock, no code of tools.
+ * It keeps answers until they are acknowledged. After a drop or a reload it knows what to send again, and what not to
  * run again.
  */
-export class Peer {
+export class ClientState {
   isConnected = false;
   /** The capabilities that both ends have. */
-  agreed = new Set<string>();
+  capabilities = new Set<string>();
   limits = DEFAULT_LIMITS;
   label = '';
   /** Tools that the gateway did not take, and why. */
   rejected: Record<string, string> = {};
-  readonly talk = new Talk();
+  readonly chat = new ChatState();
   readonly #questions = new Questions();
   #isOpen = false;
-  #calls = new Map<string, Call>();
+  #calls = new Map<string, OpenCall>();
   #permissions = new Map<string, PermissionAnswer | undefined>();
-  #hello: Hello;
+  #introduction: Introduction;
   #tools: ReadonlyMap<string, OfferedTool>;
-  #memory: Memory;
+  #memory: CallMemory;
   #concurrency: number;
 
-  constructor(hello: Hello, tools: ReadonlyMap<string, OfferedTool>, memory: Memory, concurrency: number) {
-    this.#hello = hello;
+  constructor(
+    introduction: Introduction,
+    tools: ReadonlyMap<string, OfferedTool>,
+    memory: CallMemory,
+    concurrency: number,
+  ) {
+    this.#introduction = introduction;
     this.#tools = tools;
     this.#memory = memory;
     this.#concurrency = concurrency;
@@ -65,87 +70,87 @@ export class Peer {
 
   // The link.
 
-  /** A link is up: say who is there and what it offers, without waiting (ws.md 1.5). */
-  opened(): Action[] {
+  /** A link is open: introduce the device and offer its tools, without waiting (ws.md 1.5). */
+  openLink(): Action[] {
     this.#isOpen = true;
     this.rejected = {};
     const resume = this.#memory.resumeToken || undefined;
-    const last_event = resume ? this.talk.lastEvent : undefined;
-    return [send({ ...this.#hello, resume, last_event }), ...this.#offers(this.#tools.values())];
+    const last_event = resume ? this.chat.lastEvent : undefined;
+    return [send({ ...this.#introduction, resume, last_event }), ...this.#offerFrames(this.#tools.values())];
   }
 
-  /** The link is gone, with everything that was not sent yet. */
-  dropped(): void {
+  /** The link has dropped, and with it all frames that were not sent yet. */
+  dropLink(): void {
     this.#isOpen = this.isConnected = false;
-    if (this.agreed.has('resume')) return;
+    if (this.capabilities.has('resume')) return;
     for (const [id, call] of this.#calls) {
       call.isSettled = true; // ws.md 6.6: the gateway has ended its calls
       if (!call.isRunning) this.#calls.delete(id);
     }
   }
 
-  heard(frame: ServerFrame): Action[] {
+  receive(frame: ServerFrame): Action[] {
     switch (frame.type) {
       case 'tool_call_request':
-        return this.#requested(frame);
+        return this.#receiveRequest(frame);
       case 'result_acknowledged':
-        return this.#acknowledged([frame.id ?? '', ...(frame.ids ?? [])]);
+        return this.#receiveAcknowledged([frame.id ?? '', ...(frame.ids ?? [])]);
       case 'tool_cancel':
-        return this.#cancelled(frame.id, frame.reason);
+        return this.#receiveCancel(frame.id, frame.reason);
       case 'permission_request':
-        return this.#asked(frame);
+        return this.#receivePermission(frame);
       case 'connected':
-        return this.#connected(frame);
+        return this.#receiveConnected(frame);
       case 'tools_registered':
         for (const { name, reason } of frame.rejected ?? []) this.rejected[name] = reason;
         return [];
       default:
-        return [...this.#questions.heard(frame), ...this.talk.heard(frame)];
+        return [...this.#questions.receive(frame), ...this.chat.receive(frame)];
     }
   }
 
-  /** Say something in the session, now or as soon as the gateway is there. */
-  say(content: string, id: string): Action[] {
+  /** Send a message in the session, now or as soon as the gateway is connected. */
+  sendMessage(content: string, id: string): Action[] {
     const frame = { type: 'message', content, id } as const;
-    this.talk.begin(frame);
-    return this.isConnected ? this.#said([frame]) : [];
+    this.chat.beginTurn(frame);
+    return this.isConnected ? this.#sendMessages([frame]) : [];
   }
 
   // The tools.
 
-  /** A tool is new, or changed, or gone. */
-  changed(name: string): Action[] {
+  /** A tool was added, replaced or removed. */
+  changeTool(name: string): Action[] {
     const tool = this.#tools.get(name);
     if (!this.#isOpen) return [];
-    if (tool) return this.#offers([tool]);
-    return this.agreed.has('unregister') ? [send({ type: 'unregister_tools', names: [name] })] : [];
+    if (tool) return this.#offerFrames([tool]);
+    return this.capabilities.has('unregister') ? [send({ type: 'unregister_tools', names: [name] })] : [];
   }
 
   // The calls.
 
-  /** The code of a call has ended, with this answer, or stopped without one. */
-  finished(id: string, answer: Answer | undefined): Action[] {
+  /** The code of a call has ended, with this answer; undefined when it was stopped. */
+  finishCall(id: string, answer: Answer | undefined): Action[] {
     const call = this.#calls.get(id);
     const actions: Action[] = [];
     this.#calls.delete(id);
     if (call && !call.isSettled) {
-      if (answer) actions.push(...this.#answer(answer));
+      if (answer) actions.push(...this.#storeAnswer(answer));
       else this.#memory.close(id);
     }
-    return [...actions, ...this.#start()];
+    return [...actions, ...this.#startCalls()];
   }
 
-  /** The code of a call reports something. */
-  progressed(id: string, value: Json): Action[] {
+  /** The code of a call reports a value. */
+  reportProgress(id: string, value: Json): Action[] {
     const call = this.#calls.get(id);
-    if (!call || call.isSettled || !this.isConnected || !this.agreed.has('progress')) return [];
+    if (!call || call.isSettled || !this.isConnected || !this.capabilities.has('progress')) return [];
     const tool = this.#tools.get(call.request.name);
-    const ms = tool ? timeOf(tool) : call.time; // ws.md 5.7: the tool's time begins anew
-    return [send({ type: 'tool_progress', id, value: shown(value, this.limits) }), { do: 'watch', id, ms }];
+    const ms = tool ? timeOf(tool) : call.time; // ws.md 5.7: progress restarts the timeout
+    return [send({ type: 'tool_progress', id, value: progressValue(value, this.limits) }), { do: 'timeout', id, ms }];
   }
 
-  /** The time of a call is over. */
-  expired(id: string): Action[] {
+  /** The call has timed out. */
+  expireCall(id: string): Action[] {
     const call = this.#calls.get(id);
     if (!call || call.isSettled) return [];
     call.isSettled = true;
@@ -158,17 +163,17 @@ export class Peer {
     return this.#fail(id, `${what} begin ${limit}: this device is still busy with other calls.`, 'busy');
   }
 
-  /** The person has answered. */
-  permitted(id: string, decision: Decision, howToEnable: string): Action[] {
-    const how_to_enable = cut(howToEnable, this.limits) || undefined;
+  /** The person has answered a permission question. */
+  answerPermission(id: string, decision: Decision, howToEnable: string): Action[] {
+    const how_to_enable = shorten(howToEnable, this.limits) || undefined;
     const answer: PermissionAnswer = { type: 'permission_answer', id, decision, how_to_enable };
     this.#permissions.set(id, answer);
     return this.isConnected ? [send(answer)] : [];
   }
 
   /** The person has answered a question of the session. */
-  answered(answer: AnswerFrame): Action[] {
-    const frame = this.#questions.answered(answer);
+  answerQuestion(answer: AnswerFrame): Action[] {
+    const frame = this.#questions.answer(answer);
     if (frame && !fits(frame, this.limits)) {
       const why = `The answer has ${sizeOf(frame)} bytes, and the gateway takes ${this.limits.message_bytes}`;
       return this.#questions.refuse(frame.id, `${why} in one message: answer with less.`);
@@ -176,57 +181,60 @@ export class Peer {
     return frame && this.isConnected ? [send(frame)] : [];
   }
 
-  /** An answer that no message could hold has another form now. */
-  shrunk(answer: Answer): Action[] {
-    return this.#memory.stage(answer.id) === 'answered' ? this.#answer(answer) : [];
+  /** Send this smaller form of an answer that did not fit into a message. */
+  replaceAnswer(answer: Answer): Action[] {
+    return this.#memory.stage(answer.id) === 'answered' ? this.#storeAnswer(answer) : [];
   }
 
   // Frames.
 
-  #connected(frame: ServerFrame & { type: 'connected' }): Action[] {
+  #receiveConnected(frame: ServerFrame & { type: 'connected' }): Action[] {
     this.isConnected = true;
-    this.agreed = new Set(frame.capabilities);
+    this.capabilities = new Set(frame.capabilities);
     this.limits = { ...DEFAULT_LIMITS, ...frame.limits };
     this.label = frame.label ?? '';
     this.#memory.resumeToken = frame.resume_token ?? '';
-    const actions: Action[] = [{ do: 'keep' }];
-    for (const answer of this.#memory.unacknowledged()) actions.push(...this.#answerAgain(answer));
-    return [...actions, ...this.#questions.unheard().map(send), ...this.#said(this.talk.open())]; // ws.md 6.5
+    const actions: Action[] = [{ do: 'save' }];
+    for (const answer of this.#memory.unacknowledged()) actions.push(...this.#resendAnswer(answer));
+    return [...actions, ...this.#questions.answers().map(send), ...this.#sendMessages(this.chat.openMessages())]; // ws.md 6.5
   }
 
-  /** Send what an earlier link, or life, did not hear acknowledged (ws.md 6.3). */
-  #answerAgain(answer: Answer): Action[] {
-    if (!this.agreed.has('resume')) {
-      this.#memory.close(answer.id); // it was given to a gateway that has ended its call
+  /** Send an answer that an earlier link or page sent without an acknowledgement (ws.md 6.3). */
+  #resendAnswer(answer: Answer): Action[] {
+    if (!this.capabilities.has('resume')) {
+      this.#memory.close(answer.id); // the gateway that asked for it has ended its call
       return [];
     }
     if (fits(answer, this.limits)) return [send(answer)];
-    // This gateway takes less than the one that it was made for; sent as it is, it would end every link.
-    return answer.type === 'tool_error' ? this.#answer(answer) : [{ do: 'shrink', answer }];
+    // The limits of this gateway are lower than those of the earlier one: it would close every link on this answer.
+    return answer.type === 'tool_error' ? this.#storeAnswer(answer) : [{ do: 'shrink', answer }];
   }
 
-  #said(frames: MessageFrame[]): Action[] {
-    if (this.agreed.has('resume') && this.agreed.has('events')) {
+  #sendMessages(frames: MessageFrame[]): Action[] {
+    if (this.capabilities.has('resume') && this.capabilities.has('events')) {
       return frames.flatMap((frame) => (fits(frame, this.limits) ? send(frame) : this.#tooLarge(frame)));
     }
-    return this.talk.lose("This gateway can't be talked to here: it has no 'resume' or no 'events' (ws.md 1.9).");
+    return this.chat.loseTurns("This gateway can't be talked to here: it has no 'resume' or no 'events' (ws.md 1.9).");
   }
 
   #tooLarge(frame: MessageFrame): Action[] {
     const why = `This has ${sizeOf(frame)} bytes and is too large to be sent: the gateway takes ${this.limits.message_bytes}`;
-    return this.talk.refuse(frame.id, `${why} in one message. Say less, or put it into a file and say where that is.`);
+    return this.chat.refuseMessage(
+      frame.id,
+      `${why} in one message. Say less, or put it into a file and say where that is.`,
+    );
   }
 
-  #requested(request: ToolCallRequest): Action[] {
+  #receiveRequest(request: ToolCallRequest): Action[] {
     const { id, name } = request;
     const stage = this.#memory.stage(id);
     if (this.#calls.has(id) || stage === 'answered' || stage === 'over') return []; // ws.md 6.3
     const tool = this.#tools.get(name);
     if (stage && !(tool && mayRepeat(tool))) {
-      // ws.md 6.4: an earlier life began it
+      // ws.md 6.4: an earlier page started it
       return this.#fail(
         id,
-        `This device was restarted while it ran '${name}': nobody knows what came of it.`,
+        `This device was restarted while it ran '${name}': its outcome is unknown.`,
         'unknown_outcome',
       );
     }
@@ -236,16 +244,16 @@ export class Peer {
     if (problems) return this.#fail(id, problems, 'invalid_arguments');
     const ms = request.timeout_ms ?? timeOf(tool);
     this.#calls.set(id, { request, time: ms, isRunning: false, isSettled: false });
-    return [{ do: 'watch', id, ms }, ...this.#start()];
+    return [{ do: 'timeout', id, ms }, ...this.#startCalls()];
   }
 
-  #acknowledged(ids: string[]): Action[] {
+  #receiveAcknowledged(ids: string[]): Action[] {
     const known = ids.filter((id) => this.#memory.stage(id) === 'answered');
     for (const id of known) this.#memory.close(id);
-    return known.length ? [{ do: 'keep' }] : [];
+    return known.length ? [{ do: 'save' }] : [];
   }
 
-  #cancelled(id: string, reason: string): Action[] {
+  #receiveCancel(id: string, reason: string): Action[] {
     const call = this.#calls.get(id);
     if (!call || call.isSettled) return [];
     call.isSettled = true;
@@ -255,7 +263,7 @@ export class Peer {
     return [];
   }
 
-  #asked(request: PermissionRequest): Action[] {
+  #receivePermission(request: PermissionRequest): Action[] {
     const { id } = request;
     if (this.#permissions.has(id)) {
       const answer = this.#permissions.get(id); // asked again after a drop
@@ -263,32 +271,32 @@ export class Peer {
     }
     this.#permissions.set(id, undefined);
     for (const oldest of this.#permissions.keys()) {
-      if (this.#permissions.size <= MOST_QUESTIONS) break;
+      if (this.#permissions.size <= MAX_QUESTIONS) break;
       this.#permissions.delete(oldest);
     }
     return [{ do: 'ask', request: { ...request, tool: this.#ownName(request.tool) } }];
   }
 
-  // Steps.
+  // Calls and tools.
 
-  /** Let calls begin while there is room, in the order in which they came. */
-  #start(): Action[] {
+  /** Start waiting calls while fewer than `concurrency` run, the oldest first. */
+  #startCalls(): Action[] {
     const actions: Action[] = [];
-    let room = this.#concurrency - [...this.#calls.values()].filter((call) => call.isRunning).length;
+    let left = this.#concurrency - [...this.#calls.values()].filter((call) => call.isRunning).length;
     for (const [id, call] of this.#calls) {
-      if (room < 1) break;
+      if (left < 1) break;
       if (call.isRunning) continue;
       const tool = this.#tools.get(call.request.name);
       if (!tool?.handler) {
-        this.#calls.delete(id); // it was taken back while the call waited
+        this.#calls.delete(id); // it was unregistered while the call waited
         actions.push(...this.#missing(call.request));
         continue;
       }
-      room -= 1;
+      left -= 1;
       call.isRunning = true;
       this.#memory.start(id);
-      const asks = Boolean(tool.permissions?.length) && !this.agreed.has('permissions');
-      actions.push({ do: 'run', request: call.request, tool, isRecorded: !mayRepeat(tool), asks });
+      const asksPerson = Boolean(tool.permissions?.length) && !this.capabilities.has('permissions');
+      actions.push({ do: 'run', request: call.request, tool, isRecorded: !mayRepeat(tool), asksPerson });
     }
     return actions;
   }
@@ -298,32 +306,32 @@ export class Peer {
   }
 
   #fail(id: string, error: string, code?: string): Action[] {
-    return this.#answer(toolError(id, error, code));
+    return this.#storeAnswer(toolError(id, error, code));
   }
 
-  /** Keep the answer, then send it; when the link is down, it is sent on the next one. */
-  #answer(given: Answer): Action[] {
-    const answer = short(given, this.limits);
+  /** Store the answer and send it. Without a link it is sent after the next connect. */
+  #storeAnswer(given: Answer): Action[] {
+    const answer = shortenError(given, this.limits);
     this.#memory.answer(answer);
-    return [{ do: 'keep' }, ...(this.isConnected ? [send(answer)] : [])];
+    return [{ do: 'save' }, ...(this.isConnected ? [send(answer)] : [])];
   }
 
-  /** These tools in as many frames as it takes. What no frame can hold would end every link. */
-  #offers(tools: Iterable<OfferedTool>): Action[] {
+  /** Frames with these tools, as many as needed. A tool that fits into no frame is rejected here. */
+  #offerFrames(tools: Iterable<OfferedTool>): Action[] {
     const frames: object[][] = [];
-    let room = -1;
+    let left = -1;
     for (const { name, offer } of tools) {
       const size = sizeOf(offer) + 1;
-      if (size > roomIn(this.limits)) {
+      if (size > spaceIn(this.limits)) {
         this.rejected[name] =
           `It has ${size} bytes, and the gateway takes ${this.limits.message_bytes} in one message.`;
         continue;
       }
-      if (size > room) {
+      if (size > left) {
         frames.push([]);
-        room = Math.min(MOST_OFFERED, roomIn(this.limits));
+        left = Math.min(MAX_OFFERED, spaceIn(this.limits));
       }
-      room -= size;
+      left -= size;
       frames.at(-1)?.push(offer);
     }
     return frames.map((offers) => send({ type: 'register_tools', tools: offers }));

@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from handspan.client.address import Address
-from handspan.client.answers import MOST_INLINE, Answers
-from handspan.client.results import Image, ToolCallResult
+from handspan.client.results import MAX_INLINE, Image, ResultEncoder, ToolCallResult
 from handspan.client.upload import upload
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import ToolError
@@ -24,7 +23,7 @@ from handspan.wire.ws_frames import Fault, Limits, Result
 CAN = frozenset(("resume", "parts"))
 
 
-class Kept:
+class Uploads:
     """Where uploads go."""
 
     def __init__(self) -> None:
@@ -35,8 +34,8 @@ class Kept:
         return f"a{len(self.uploads)}"
 
 
-def frame(value: Any, can: frozenset[str] = CAN, kept: Kept | None = None) -> Result | Fault:
-    return asyncio.run(Answers((kept or Kept()).upload).frame("c1", value, can, Limits()))
+def frame(value: Any, can: frozenset[str] = CAN, store: Uploads | None = None) -> Result | Fault:
+    return asyncio.run(ResultEncoder((store or Uploads()).upload).encode("c1", value, can, Limits()))
 
 
 def test_what_has_no_json_form_is_an_error() -> None:
@@ -136,22 +135,22 @@ def test_what_is_kept_already_is_named() -> None:
 
 
 def test_large_ones_are_uploaded_and_small_ones_too_when_they_are_many() -> None:
-    kept = Kept()
-    large, small = b"x" * (MOST_INLINE + 1), b"y" * (MOST_INLINE // 2)
-    sent = frame([Image(large, name="big.png"), small, small, small], kept=kept)
+    store = Uploads()
+    large, small = b"x" * (MAX_INLINE + 1), b"y" * (MAX_INLINE // 2)
+    sent = frame([Image(large, name="big.png"), small, small, small], store=store)
     assert isinstance(sent, Result)
     assert [bool(part.artifact) for part in sent.parts] == [True, False, False, True]
-    assert kept.uploads == [(large, "image/png", "big.png"), (small, "application/octet-stream", "")]
+    assert store.uploads == [(large, "image/png", "big.png"), (small, "application/octet-stream", "")]
 
 
 def test_an_output_that_no_message_can_hold_becomes_a_file() -> None:
-    kept = Kept()
-    text = frame("x" * 2_000_000, kept=kept)
-    data = frame(["y" * 2_000_000], kept=kept)
+    store = Uploads()
+    text = frame("x" * 2_000_000, store=store)
+    data = frame(["y" * 2_000_000], store=store)
     assert isinstance(text, Result)
     assert isinstance(data, Result)
     assert text.output == "The result has 2000000 bytes and came as the file 'result.txt'."
-    assert [(len(one), media_type, name) for one, media_type, name in kept.uploads] == [
+    assert [(len(one), media_type, name) for one, media_type, name in store.uploads] == [
         (2_000_000, "text/plain", "result.txt"),
         (2_000_004, "application/json", "result.json"),
     ]
@@ -203,7 +202,7 @@ def place(status: int, text: bytes) -> Iterator[tuple[Address, list[tuple[str, d
             thread.join(timeout=60)
 
 
-def test_nobody_there_is_a_network_error() -> None:
+def test_an_upload_without_a_server_is_a_network_error() -> None:
     with pytest.raises(ToolError, match="could not be uploaded") as caught:
         upload(Address("http://127.0.0.1:1"), "", b"x", "text/plain", "")
     assert caught.value.code == "network_error"

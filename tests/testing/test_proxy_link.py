@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
-from handspan.testing.client_stream import ClientStream, frame_size, frame_text
+from handspan.testing.proxy_link import ClientStream, frame_size, frame_text
 
 UPGRADE = b"GET /ws/chat HTTP/1.1\r\nHost: proxy:1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
 
