@@ -2,8 +2,6 @@
 
 KNOWN_TWICE: list[str] = [
     "Answer",
-    "Cancel",
-    "Config",
     "ErrorBody",
     "Failure",
     "Pong",
@@ -21,7 +19,6 @@ KNOWN_OFFENDERS: dict[str, tuple[str, ...]] = {
     "client/memory.py": ("earlier life",),
     "client/running.py": ("boss",),
     "client/ws.py": ("ears",),
-    "engine/builtin_hooks.py": ("house",),
     "gateway/__init__.py": ("house",),
     "gateway/app.py": ("earlier life", "house"),
     "gateway/gateway.py": ("AnsweredCalls", "earlier life", "house", "leftover"),

@@ -14,8 +14,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import StoreError
 from handspan.core.questions import Answer
 from handspan.core.results import Pending, ToolResult, succeed
-from handspan.engine.ledger import MemoryLedger
-from handspan.engine.telling import publish_when_stored
+from handspan.engine.ledger import MemoryLedger, publish_when_stored
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, left_behind, outcome_of, soon
 from tests.stores import database_of, open_store

@@ -11,7 +11,7 @@ from handspan.core.errors import InvalidAnswer
 from handspan.core.function_tool import tool
 from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.results import Failure
-from handspan.engine.asking import OpenQuestions, RuleAnswers
+from handspan.engine.questions import OpenQuestions, RuleAnswers
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, outcome_of
 from tests.waiting import until

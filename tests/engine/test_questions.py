@@ -14,8 +14,8 @@ from handspan.core.principals import BUILTIN, Origin, Principal
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Pending, Success, ToolResult
 from handspan.core.tool import Annotations, Handling, ToolSpec
-from handspan.engine.asking import OpenQuestions, RuleAnswers
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
+from handspan.engine.questions import OpenQuestions, RuleAnswers
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, outcome_of
 from tests.waiting import until
