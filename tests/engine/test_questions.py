@@ -90,7 +90,7 @@ async def test_nobody_there_to_ask_is_said_so_and_asked_again_next_time(make_hou
     for _ in range(2):
         assert await house.failure("photo") == Failure(
             "question_expired",
-            "Nobody answered whether the permission 'camera' is granted, so this call is refused.",
+            "No person answered whether the permission 'camera' is granted, so this call is refused.",
         )
     assert await house.value("photo") == "click False"
 
@@ -175,7 +175,7 @@ async def test_denied_approval_and_silence_do_not_run_the_tool(make_house: MakeH
         "approval_denied", "The user did not approve the call of 'photo', so it did not run."
     )
     assert await house.failure("photo", caller=careful) == Failure(
-        "question_expired", "Nobody approved the call of 'photo' in time, so it did not run."
+        "question_expired", "No person approved the call of 'photo' in time, so it did not run."
     )
     assert await house.value("photo", caller=careful) == "click False"
 

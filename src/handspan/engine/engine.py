@@ -284,7 +284,9 @@ class Engine:
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
         if started.entry.is_new and not isinstance(verdict, Ask):
-            verdict = Ask(f"{started.entry.spec.name!r} is new at {started.entry.origin}: nobody has used it yet.")
+            verdict = Ask(
+                f"{started.entry.spec.name!r} is new at {started.entry.origin}: no person has approved it yet."
+            )
         approval = verdict.reason if isinstance(verdict, Ask) else None
         if record.state is not None or not self._asker.has_to_ask(started.entry, approval, started.caller):
             return await self._ask_and_start(started, verdict, call)

@@ -132,14 +132,14 @@ def _permission_error(answer: Answer, permission: str) -> ToolError:
         enable = answer.how_to_enable or "the settings of the device or the gateway"
         text += f", who does not want to be asked again: it can be enabled in {enable}"
     elif answer.decision == "expired":
-        text = f"Nobody answered whether the permission {permission!r} is granted, so this call is refused"
+        text = f"No person answered whether the permission {permission!r} is granted, so this call is refused"
     return ToolError(codes.get(answer.decision, "permission_denied"), f"{text}.")
 
 
 def _approval_error(answer: Answer, entry: Entry) -> ToolError:
     if answer.decision == "expired":
         return ToolError(
-            "question_expired", f"Nobody approved the call of {entry.spec.name!r} in time, so it did not run."
+            "question_expired", f"No person approved the call of {entry.spec.name!r} in time, so it did not run."
         )
     return ToolError("approval_denied", f"The user did not approve the call of {entry.spec.name!r}, so it did not run.")
 
