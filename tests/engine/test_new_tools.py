@@ -48,7 +48,7 @@ async def test_it_asks_until_a_person_approves_and_never_again(make_house: MakeH
     person = Person(Answer("deny"), Answer("allow"))
     house = offered(make_house, person)
     assert await house.value("git_log") == "log"
-    assert person.asked == [], "what was there at first asks nobody"
+    assert person.asked == [], "a tool that was there at first needs no approval"
     assert (await house.failure("git_push")).code == "approval_denied"
     assert await house.value("git_push") == "pushed"
     assert await house.value("git_push") == "pushed"

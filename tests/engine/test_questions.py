@@ -430,7 +430,7 @@ async def test_a_call_is_known_to_the_ledger_before_anybody_is_asked_and_only_th
     assert await house.value("photo", call_id="first", caller=careful) == "click False"
     assert states == ["accepted", "accepted"] and accepted == ["first"]
     assert await house.value("photo", call_id="second", caller=careful) == "click False"
-    assert accepted == ["first"], "nobody had to be asked any more"
+    assert accepted == ["first"], "no person had to be asked any more"
     read_only = Agent("Reader", mode="read_only")
     assert (await house.failure("photo", call_id="third", caller=house.caller(read_only))).code == "policy_denied"
     assert accepted == ["first"]
@@ -449,7 +449,7 @@ async def test_a_call_waits_for_its_answer_and_goes_on_when_it_is_there(make_hou
     assert await house.engine.result("call-1") is None
 
     person.will_say(None)
-    assert await house.engine.resume("call-1", careful) == Pending()  # nobody has answered yet
+    assert await house.engine.resume("call-1", careful) == Pending()  # no person has answered yet
     person.will_say(ALLOW)
     result = await house.engine.resume("call-1", careful)
     assert isinstance(result, Success) and result.value == "click True"

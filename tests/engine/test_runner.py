@@ -497,7 +497,7 @@ def test_a_thread_that_reports_after_its_loop_has_gone_is_not_disturbed(tmp_path
     def late(ctx: ToolContext) -> None:
         begun.set()
         release.wait(WAIT)
-        ctx.progress("nobody listens")
+        ctx.progress("no listener")
         ended.set()
 
     async def give_up() -> None:
