@@ -17,9 +17,11 @@ class MemoryLedger:
     """Keeps every open call and the last finished ones. They end with the process; `store/` has a ledger that lasts."""
 
     def __init__(self, keep: int = 1000, keep_bytes: int = 32 * 1024 * 1024) -> None:
+        """`keep`: finished calls that stay for sure. A few more may stay: to remove many at once is cheaper."""
         self._calls: dict[str, CallRecord] = {}
         self._done: deque[CallRecord] = deque()
         self._keep = keep
+        self._most = keep + keep // 16
         self._keep_bytes = keep_bytes
         self._bytes = 0
         self._notes: dict[str, list[Note]] = {}
@@ -53,9 +55,10 @@ class MemoryLedger:
             return False
         record.state = "done"
         record.result = result
-        self._done.append(record)
+        done = self._done
+        done.append(record)
         self._bytes += record.size
-        if len(self._done) > self._keep or self._bytes > self._keep_bytes:
+        if len(done) > self._most or self._bytes > self._keep_bytes:
             self._forget_oldest()
         return True
 
@@ -99,16 +102,16 @@ class MemoryLedger:
         return (known is None) == (record.state is None) and (known is None or known.state != "done")
 
     def _forget_oldest(self) -> None:
-        """Remove the oldest finished call, and more of them while there are too many."""
-        done = self._done
-        while done:
+        """Remove the oldest finished calls while there are too many of them, or too many bytes."""
+        calls, done, notes = self._calls, self._done, self._notes
+        keep, size, largest = self._keep, self._bytes, self._keep_bytes
+        while len(done) > keep or (size > largest and done):
             oldest = done.popleft()
-            self._bytes -= oldest.size
-            del self._calls[oldest.id]
-            if self._notes:
-                self._notes.pop(oldest.id, None)
-            if len(done) <= self._keep and self._bytes <= self._keep_bytes:
-                return
+            size -= oldest.size
+            del calls[oldest.id]
+            if notes:
+                notes.pop(oldest.id, None)
+        self._bytes = size
 
     def _add(self, record: CallRecord) -> None:
         if record.id in self._calls:
