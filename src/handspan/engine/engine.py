@@ -132,9 +132,7 @@ class Engine:
         except asyncio.CancelledError:
             await self._refuse(record or refused_record(call, caller, entry), _cancellation(call.name))
             raise
-        except (
-            Exception
-        ) as error:  # a hook's or the policy's too: a call without a verdict does not run, and gets a result
+        except Exception as error:  # also of a hook or the policy: a call without a verdict does not run
             _log.exception("The call of %r could not begin", call.name)
             failure = Failure("internal_error", f"Tool {call.name!r} was not run: {describe_error(error)}")
             return await self._refuse(record or refused_record(call, caller, entry), failure)

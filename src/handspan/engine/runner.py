@@ -135,26 +135,25 @@ class Runner:
         now = time.monotonic()
         deadline = None
         try:
-            if started.deadline is None and entry.timeout is not None:
-                deadline = Deadline(now + entry.timeout, entry.timeout_source)
+            if entry.function is not None and started.deadline is None:
+                coroutine = entry.function(**started.arguments)
             else:
                 deadline = _find_deadline(entry, started.deadline, now)
-            caller, record = started.caller, started.record
-            ctx = ToolContext(
-                record.id,
-                caller.who,
-                record.session,
-                deadline,
-                caller.progress,
-                self._artifacts,
-                self._workspace,
-                started,
-            )
-            coroutine = (
-                entry.run(started.arguments, ctx)
-                if entry.placement == "loop"
-                else self._run_aside(entry, started.arguments, ctx)
-            )
+                caller, record = started.caller, started.record
+                ctx = ToolContext(
+                    record.id,
+                    caller.who,
+                    record.session,
+                    deadline,
+                    caller.progress,
+                    self._artifacts,
+                    self._workspace,
+                    started,
+                )
+                if entry.placement == "loop":
+                    coroutine = entry.run(started.arguments, ctx)
+                else:
+                    coroutine = self._run_aside(entry, started.arguments, ctx)
             try:
                 wanted = coroutine.send(None)
             except StopIteration as stop:
@@ -162,6 +161,7 @@ class Runner:
             except asyncio.CancelledError as error:
                 raise CancelledItself from error
             else:
+                deadline = deadline or _find_deadline(entry, started.deadline, now)
                 # The clock has run since `now`: a first step may block.
                 left = None if deadline is None else deadline.at - time.monotonic()
                 output = await drive(coroutine, wanted, left, self.reaper, GRACE, started)
