@@ -2,8 +2,6 @@
 
 KNOWN_TWICE: list[str] = [
     "Answer",
-    "Cancel",
-    "Config",
     "ErrorBody",
     "MessageListener",
     "Pong",

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from handspan.engine.process_tree import descendants, kill_group, kill_tree
+from handspan.engine.workers.process_tree import descendants, kill_group, kill_tree
 
 SCRIPT = """
 import subprocess, sys

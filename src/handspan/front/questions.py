@@ -1,4 +1,4 @@
-"""The person of a program: a callback that answers the questions of tools (SPEC P2, P5, P6)."""
+"""Questions of tools to a program: its callback answers them (SPEC P2, P5, P6)."""
 
 import asyncio
 import inspect
@@ -20,15 +20,15 @@ _log = logging.getLogger(__name__)
 
 
 class CallbackQuestions:
-    """Asks the callback. Without one, every question is refused with the reason."""
+    """Asks the program's callback. Without a callback it refuses every question."""
 
     def __init__(self, callback: AnswerQuestion | None, bus: Bus) -> None:
-        """`bus` is told of every question, so that a stream shows it."""
+        """`bus` gets an event for each question, so that `stream` shows it."""
         self._callback = callback
         self._bus = bus
 
     async def ask(self, question: Question) -> Answer:
-        """What the callback answers; `expired` after the question's own time. Raises `ToolError` without an answer."""
+        """Return the callback's answer; `expired` after the question's time. Raises `ToolError` when none fits."""
         if question.tool == FINAL_ANSWER:  # the program itself has asked for this answer
             return Answer("allow")
         if self._callback is None:
@@ -47,26 +47,26 @@ class CallbackQuestions:
 
     async def _answer(self, callback: AnswerQuestion, question: Question) -> Answer:
         try:
-            said = await _call(callback, question)
+            answer = await _call(callback, question)
         except Exception as error:  # the program's own code
             _log.exception("The callback for questions failed")
             raise _refusal(question, f"the callback for questions failed ({type(error).__name__}: {error})") from error
-        if isinstance(said, bool):
-            said = Answer("allow" if said else "deny")
-        if not isinstance(said, Answer):
-            raise _refusal(question, f"the callback for questions gave {said!r}: return True, False or an Answer")
+        if isinstance(answer, bool):
+            answer = Answer("allow" if answer else "deny")
+        if not isinstance(answer, Answer):
+            raise _refusal(question, f"the callback for questions gave {answer!r}: return True, False or an Answer")
         try:
-            check_answer(question, said)
+            check_answer(question, answer)
         except InvalidAnswer as error:
             raise _refusal(question, str(error)) from None
-        return said
+        return answer
 
 
 async def _call(callback: AnswerQuestion, question: Question) -> object:
     if inspect.iscoroutinefunction(callback):
         return await callback(question)
-    said = await asyncio.to_thread(callback, question)
-    return await said if inspect.isawaitable(said) else said
+    answer = await asyncio.to_thread(callback, question)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _refusal(question: Question, reason: str) -> ToolError:

@@ -1,4 +1,4 @@
-"""Whoever listens hears of every call that got its result: once, when it is kept, and without hurting it."""
+"""The bus gets every call that has its result: once, when it is stored, and without any effect on the call."""
 
 import asyncio
 from pathlib import Path
@@ -14,8 +14,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import StoreError
 from handspan.core.questions import Answer
 from handspan.core.results import Pending, ToolResult, succeed
-from handspan.engine.ledger import MemoryLedger
-from handspan.engine.telling import publish_when_stored
+from handspan.engine.ledger import MemoryLedger, publish_when_stored
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, left_behind, outcome_of, soon
 from tests.stores import database_of, open_store
@@ -24,25 +23,25 @@ from tests.waiting import until
 pytestmark = pytest.mark.anyio
 
 
-class Ear:
-    """Keeps what it hears, as it was in that moment."""
+class Listener:
+    """Keeps the events that it gets."""
 
     def __init__(self) -> None:
-        self.heard: list[CallCompleted] = []
+        self.events: list[CallCompleted] = []
 
     def __call__(self, call: CallCompleted) -> None:
-        self.heard.append(call)
+        self.events.append(call)
 
     @property
     def codes(self) -> list[str]:
         """How each of them ended."""
-        return [one.status for one in self.heard]
+        return [one.status for one in self.events]
 
 
-def bus_to(ear: Any) -> MemoryBus:
+def bus_to(listener: Any) -> MemoryBus:
     """A bus with this listener."""
     bus = MemoryBus(strict=True)
-    bus.subscribe(CallCompleted, ear)
+    bus.subscribe(CallCompleted, listener)
     return bus
 
 
@@ -59,7 +58,7 @@ class WaitingLedger(MemoryLedger):
         return future
 
     def write(self) -> None:
-        """Now it is written, and whoever waits goes on."""
+        """Write it now, and let the callers that wait go on."""
         for future, record, result in self.writing:
             answer = super().finish(record, result)
             if not future.done():
@@ -78,8 +77,8 @@ async def later() -> Pending:
     return Pending()
 
 
-def house_with(make_house: MakeHouse, ear: Any, **more: Any) -> House:
-    house = make_house(bus=bus_to(ear), **more)
+def house_with(make_house: MakeHouse, listener: Any, **more: Any) -> House:
+    house = make_house(bus=bus_to(listener), **more)
 
     async def add(a: int, b: int = 0) -> int:
         return a + b
@@ -110,64 +109,64 @@ async def test_one_that_raises_hurts_no_call(make_house: MakeHouse, caplog: pyte
 
 
 async def test_a_result_that_could_not_be_kept_is_not_heard(make_house: MakeHouse) -> None:
-    ear, ledger = Ear(), WaitingLedger()
-    house = house_with(make_house, ear, ledger=ledger)
+    listener, ledger = Listener(), WaitingLedger()
+    house = house_with(make_house, listener, ledger=ledger)
     task = house.start("add", {"a": 1})
     await until(lambda: ledger.writing)
     ledger.refuse()
     [result] = await outcome_of([task])
     assert result == succeed(1)  # its caller has it all the same
-    assert ear.heard == []
+    assert listener.events == []
 
 
 async def test_nothing_is_heard_before_it_is_kept(make_house: MakeHouse) -> None:
-    ear, ledger = Ear(), WaitingLedger()
-    house = house_with(make_house, ear, ledger=ledger)
+    listener, ledger = Listener(), WaitingLedger()
+    house = house_with(make_house, listener, ledger=ledger)
     task = house.start("add", {"a": 1})
     await until(lambda: ledger.writing)
-    assert ear.heard == []
+    assert listener.events == []
     ledger.write()
     await outcome_of([task])
-    assert ear.codes == ["success"]
+    assert listener.codes == ["success"]
 
 
 @pytest.mark.parametrize("name", ["add", "nothing"], ids=["ran", "refused"])
 async def test_a_caller_that_goes_while_the_result_is_written_does_not_make_it_unheard(
     make_house: MakeHouse, name: str
 ) -> None:
-    ear, ledger = Ear(), WaitingLedger()
-    house = house_with(make_house, ear, ledger=ledger)
+    listener, ledger = Listener(), WaitingLedger()
+    house = house_with(make_house, listener, ledger=ledger)
     task = house.start(name, {"a": 1})
     await until(lambda: ledger.writing)
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
-    assert ear.heard == []
+    assert listener.events == []
     ledger.write()
-    await until(lambda: ear.heard)
-    assert ear.codes == ["success" if name == "add" else "tool_not_found"]
+    await until(lambda: listener.events)
+    assert listener.codes == ["success" if name == "add" else "tool_not_found"]
 
 
 async def test_a_call_whose_id_was_used_is_not_heard_in_place_of_the_other(make_house: MakeHouse) -> None:
-    ear = Ear()
-    house = house_with(make_house, ear)
+    listener = Listener()
+    house = house_with(make_house, listener)
     await house.value("add", {"a": 1}, call_id="c1")
     assert (await house.failure("add", {"a": 2}, call_id="c1")).code == "invalid_arguments"
-    assert [(one.id, one.status) for one in ear.heard] == [("c1", "success")]
+    assert [(one.id, one.status) for one in listener.events] == [("c1", "success")]
 
 
 async def test_a_second_outcome_is_not_heard(make_house: MakeHouse) -> None:
-    ear = Ear()
-    house = house_with(make_house, ear)
+    listener = Listener()
+    house = house_with(make_house, listener)
     assert isinstance(await house.call("later", call_id="c1"), Pending)
-    assert ear.heard == []
+    assert listener.events == []
     both = await asyncio.gather(*(house.engine.settle("c1", succeed(text)) for text in ("one", "two")))
     assert await house.engine.settle("c1", succeed("three")) is None
-    assert len([result for result in both if result is not None]) == len(ear.heard) == 1
+    assert len([result for result in both if result is not None]) == len(listener.events) == 1
 
 
 async def test_every_way_to_end_is_heard_once(make_house: MakeHouse) -> None:
-    ear = Ear()
-    house = house_with(make_house, ear)
+    listener = Listener()
+    house = house_with(make_house, listener)
     await house.value("add", {"a": 1})
     await house.failure("fail")
     await house.failure("nothing")
@@ -177,7 +176,7 @@ async def test_every_way_to_end_is_heard_once(make_house: MakeHouse) -> None:
     await soon(house.reached)  # type: ignore[attr-defined] # it is there
     hanging.cancel()
     await outcome_of([hanging])
-    assert ear.codes == [
+    assert listener.codes == [
         "success",
         "execution_failed",
         "tool_not_found",
@@ -185,28 +184,28 @@ async def test_every_way_to_end_is_heard_once(make_house: MakeHouse) -> None:
         "policy_denied",
         "cancelled",
     ]
-    assert [one.id for one in ear.heard] == [one.id for one in house.journal()]
+    assert [one.id for one in listener.events] == [one.id for one in house.journal()]
 
 
 async def test_a_call_that_waited_is_heard_when_it_expires(make_house: MakeHouse) -> None:
-    ear = Ear()
-    house = house_with(make_house, ear)
+    listener = Listener()
+    house = house_with(make_house, listener)
 
     async def soon_over() -> Pending:
         return Pending(expires_in=0.01)
 
     house.add(soon_over)
     await house.call("soon_over")
-    await until(lambda: ear.heard)
-    assert ear.codes == ["timeout"]
+    await until(lambda: listener.events)
+    assert listener.codes == ["timeout"]
 
 
 async def test_a_call_that_is_taken_down_with_its_task_is_heard_when_that_is_kept(tmp_path: Path) -> None:
-    ear = Ear()
+    listener = Listener()
     store = open_store(tmp_path / "state")
     async with store:
         for ledger in (MemoryLedger(), store.ledger):
-            house = House(tmp_path, ledger=ledger, bus=bus_to(ear))
+            house = House(tmp_path, ledger=ledger, bus=bus_to(listener))
 
             async def hang() -> None:
                 await asyncio.Event().wait()
@@ -218,9 +217,9 @@ async def test_a_call_that_is_taken_down_with_its_task_is_heard_when_that_is_kep
                 await until(wanted.done)  # the start is written first
                 coroutine.send(None)
             coroutine.close()
-            await until(lambda: ear.heard)
-            assert ear.codes == ["cancelled"]
-            ear.heard.clear()
+            await until(lambda: listener.events)
+            assert listener.codes == ["cancelled"]
+            listener.events.clear()
             await house.engine.close()
     assert left_behind() == []
 
@@ -255,6 +254,6 @@ async def test_with_the_stored_ledger_what_is_heard_is_in_the_database(tmp_path:
 
 
 def test_without_a_bus_nothing_is_done() -> None:
-    record = CallRecord("c1", "t", None, {}, "o", "s", "a", 0.0)  # type: ignore[arg-type] # nobody looks at it
+    record = CallRecord("c1", "t", None, {}, "o", "s", "a", 0.0)  # type: ignore[arg-type] # it is not read
     written = object()
     assert publish_when_stored(None, written, record) is written  # type: ignore[arg-type] # nor at this

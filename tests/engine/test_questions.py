@@ -14,8 +14,8 @@ from handspan.core.principals import BUILTIN, Origin, Principal
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Pending, Success, ToolResult
 from handspan.core.tool import Annotations, Handling, ToolSpec
-from handspan.engine.asking import OpenQuestions, RuleAnswers
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
+from handspan.engine.questions import OpenQuestions, RuleAnswers
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, outcome_of
 from tests.waiting import until
@@ -90,7 +90,7 @@ async def test_nobody_there_to_ask_is_said_so_and_asked_again_next_time(make_hou
     for _ in range(2):
         assert await house.failure("photo") == Failure(
             "question_expired",
-            "Nobody answered whether the permission 'camera' is granted, so this call is refused.",
+            "No person answered whether the permission 'camera' is granted, so this call is refused.",
         )
     assert await house.value("photo") == "click False"
 
@@ -175,7 +175,7 @@ async def test_denied_approval_and_silence_do_not_run_the_tool(make_house: MakeH
         "approval_denied", "The user did not approve the call of 'photo', so it did not run."
     )
     assert await house.failure("photo", caller=careful) == Failure(
-        "question_expired", "Nobody approved the call of 'photo' in time, so it did not run."
+        "question_expired", "No person approved the call of 'photo' in time, so it did not run."
     )
     assert await house.value("photo", caller=careful) == "click False"
 
@@ -430,7 +430,7 @@ async def test_a_call_is_known_to_the_ledger_before_anybody_is_asked_and_only_th
     assert await house.value("photo", call_id="first", caller=careful) == "click False"
     assert states == ["accepted", "accepted"] and accepted == ["first"]
     assert await house.value("photo", call_id="second", caller=careful) == "click False"
-    assert accepted == ["first"], "nobody had to be asked any more"
+    assert accepted == ["first"], "no person had to be asked any more"
     read_only = Agent("Reader", mode="read_only")
     assert (await house.failure("photo", call_id="third", caller=house.caller(read_only))).code == "policy_denied"
     assert accepted == ["first"]
@@ -449,7 +449,7 @@ async def test_a_call_waits_for_its_answer_and_goes_on_when_it_is_there(make_hou
     assert await house.engine.result("call-1") is None
 
     person.will_say(None)
-    assert await house.engine.resume("call-1", careful) == Pending()  # nobody has answered yet
+    assert await house.engine.resume("call-1", careful) == Pending()  # no person has answered yet
     person.will_say(ALLOW)
     result = await house.engine.resume("call-1", careful)
     assert isinstance(result, Success) and result.value == "click True"

@@ -1,4 +1,4 @@
-"""What the engine and its worker processes say to each other: frames of a length and a msgpack body."""
+"""What the engine and its worker processes send to each other: frames of a length and a msgpack body."""
 
 import importlib.util
 import inspect
@@ -24,22 +24,22 @@ class Location(Struct, frozen=True):
 
     @classmethod
     def of(cls, function: AnyFunction) -> "Location":
-        """The place of this function."""
+        """Return the location of this function."""
         return cls(function.__module__, inspect.getsourcefile(function) or "", function.__qualname__)
 
     def find(self) -> Any:
-        """What stands there: the function, or the tool that a decorator made of it."""
-        found: Any = self._module()
+        """Return the function at this location, or the tool that a decorator made of it."""
+        found: Any = self._load_module()
         for name in self.qualname.split("."):
             found = getattr(found, name)
         return found
 
-    def _module(self) -> Any:
+    def _load_module(self) -> Any:
         if self.module in sys.modules and self.module != "__main__":
             return sys.modules[self.module]
         if self.module != "__main__" and _can_be_imported(self.module):
             return importlib.import_module(self.module)
-        # A script, or a file of the tools folder: loaded under a name of its own, so that no `__main__` part runs.
+        # A script, or a file of the tools folder: it gets a name of its own, so that its `__main__` part does not run.
         name = f"handspan_isolated_{abs(hash(self.file))}"
         if name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, self.file)
@@ -53,7 +53,7 @@ class Location(Struct, frozen=True):
 def _can_be_imported(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # not even its package is there
+    except ModuleNotFoundError:  # its package does not exist
         return False
 
 
@@ -71,14 +71,14 @@ class Job(Struct, frozen=True):
     search_path: list[str]
 
 
-class Said(Struct, frozen=True, tag="progress"):
-    """The tool reports while it runs."""
+class ProgressReported(Struct, frozen=True, tag="progress"):
+    """The tool reports progress."""
 
     progress: Json
 
 
 class JobSucceeded(Struct, frozen=True, tag="success"):
-    """The tool is done."""
+    """The tool succeeded."""
 
     result: Success
 
@@ -89,26 +89,26 @@ class JobFailed(Struct, frozen=True, tag="failure"):
     result: Failure
 
 
-class Suspended(Struct, frozen=True, tag="pending"):
-    """The outcome comes later, from elsewhere."""
+class JobSuspended(Struct, frozen=True, tag="pending"):
+    """The tool returned `Pending`: its outcome comes later."""
 
     result: Pending
 
 
-Reply: TypeAlias = Said | JobSucceeded | JobFailed | Suspended
+WorkerReply: TypeAlias = ProgressReported | JobSucceeded | JobFailed | JobSuspended
 
 
 def decode_job(payload: bytes) -> Job:
-    """What the engine wants; `msgspec.DecodeError` when it makes no sense."""
+    """Return the job. Raises `msgspec.DecodeError` when the payload is none."""
     return msgspec.msgpack.decode(payload, type=Job)
 
 
-def decode_reply(payload: bytes) -> Reply:
-    """What a worker said; `msgspec.DecodeError` when it makes no sense."""
+def decode_reply(payload: bytes) -> WorkerReply:
+    """Return the reply of a worker. Raises `msgspec.DecodeError` when the payload is none."""
     return _reply_decoder().decode(payload)
 
 
 @cache
-def _reply_decoder() -> "msgspec.msgpack.Decoder[Reply]":
-    """Made when the first worker speaks: it takes a while, and most processes have no workers."""
-    return msgspec.msgpack.Decoder(Reply)
+def _reply_decoder() -> "msgspec.msgpack.Decoder[WorkerReply]":
+    """Made at the first reply: it takes a while, and most processes have no workers."""
+    return msgspec.msgpack.Decoder(WorkerReply)

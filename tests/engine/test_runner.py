@@ -258,7 +258,7 @@ async def test_a_tool_that_does_not_end_in_its_grace_time_is_said_to_be_at_work_
     house.add(stubborn, timeout=0.01)
     failure = await house.failure("stubborn")
     assert failure.message.endswith("and was stopped, but it did not end in time: part of it may still be at work.")
-    assert house.engine.running.reaper.reaped == 1
+    assert house.engine.runner.reaper.reaped == 1
 
 
 async def test_a_plain_function_that_takes_too_long_is_left_to_its_thread_and_counted(house: House) -> None:
@@ -270,9 +270,9 @@ async def test_a_plain_function_that_takes_too_long_is_left_to_its_thread_and_co
     house.add(slow, timeout=0.02)
     failure = await house.failure("slow")
     assert failure.message == "Tool 'slow' timed out after 0.02 s (the tool's own limit) and was stopped."
-    assert house.engine.running.threads.abandoned == 1
+    assert house.engine.runner.threads.abandoned == 1
     release.set()
-    await until(lambda: house.engine.running.threads.abandoned == 0)
+    await until(lambda: house.engine.runner.threads.abandoned == 0)
 
 
 async def test_the_tool_is_told_its_deadline(house: House) -> None:
@@ -497,7 +497,7 @@ def test_a_thread_that_reports_after_its_loop_has_gone_is_not_disturbed(tmp_path
     def late(ctx: ToolContext) -> None:
         begun.set()
         release.wait(WAIT)
-        ctx.progress("nobody listens")
+        ctx.progress("no listener")
         ended.set()
 
     async def give_up() -> None:
@@ -547,7 +547,7 @@ async def test_the_context_says_what_the_call_may_touch(house: House) -> None:
         return [ctx.call_id, ctx.who.owner, ctx.session, str(ctx.workspace), reference.size]
 
     house.add(look)
-    workspace = str(house.engine.running._workspace)
+    workspace = str(house.engine.runner._workspace)
     assert await house.value("look", call_id="call-1") == ["call-1", "operator", "session-1", workspace, 4]
 
 

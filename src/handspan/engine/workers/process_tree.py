@@ -1,4 +1,4 @@
-"""Ends a process with everything it started, also what moved to a session of its own (SPEC E5)."""
+"""Kills a process with everything that it started, also what moved to another process session (SPEC E5)."""
 
 import contextlib
 import os
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final
 
 _ROUNDS: Final = 100
-"""Whoever forks faster than this can only be ended by a sandbox."""
+"""A program that forks faster than these rounds can only be stopped by a sandbox."""
 
 
 def kill_tree(pid: int) -> None:
     """Kill this leader of a process group, its group and its descendants.
 
-    The leader is stopped first and killed last: while it lives as their subreaper, nobody below it can get out of
-    sight, and while it is stopped, it starts nobody new.
+    The leader is stopped first and killed last. While it lives, it is the subreaper: every descendant stays below it.
+    While it is stopped, it starts no new process.
     """
     _send(pid, signal.SIGSTOP)
     for _ in range(_ROUNDS):
@@ -27,13 +27,13 @@ def kill_tree(pid: int) -> None:
 
 
 def kill_group(pid: int) -> None:
-    """Kill what is left of the group of this process, which is gone itself perhaps."""
+    """Kill what is left of the group of this process. The process itself may have ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:
-    """All below it, as the kernel tells; none where it does not (then the group has to do)."""
+    """Return all processes below this one; none where the kernel does not list them (then only the group is killed)."""
     found = [pid]
     for parent in found:  # grows while it is read
         found += _children(parent)
@@ -41,7 +41,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """What its threads started; whatever vanishes while we look has no more to tell."""
+    """Return what its threads started. A process that ends meanwhile counts as one without children."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:

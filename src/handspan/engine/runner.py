@@ -1,6 +1,6 @@
-"""The station where the tool's own code runs: its turn, its place, its deadline (SPEC E5, E6, T3).
+"""The station where the tool's own code runs: its gate, its thread or process, its deadline (SPEC E5, E6, T3).
 
-Here an exception becomes a result. Whatever a tool does, the engine gets an outcome.
+Here an exception becomes a result: whatever a tool does, the engine gets an outcome.
 """
 
 import asyncio
@@ -17,15 +17,14 @@ from handspan.core.errors import ToolError
 from handspan.core.questions import Answer, Question, ToolQuestion
 from handspan.core.results import Failure, Pending, ToolResult, succeed
 from handspan.core.values import Arguments, Json
-from handspan.engine.asking import Asking
 from handspan.engine.caller import Caller
-from handspan.engine.crash import failure, said
 from handspan.engine.drive import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, drive
 from handspan.engine.gates import Gate, Gates
-from handspan.engine.outcome import RESULT_TYPES, outcome
+from handspan.engine.outcome import RESULT_TYPES, convert_error, convert_output, describe_error
+from handspan.engine.questions import Asker
 from handspan.engine.records import CallAtWork
 from handspan.engine.threads import Threads
-from handspan.engine.workers import Workers
+from handspan.engine.workers.pool import Workers
 from handspan.registry.entry import Entry
 
 
@@ -38,43 +37,43 @@ class Started(Struct, gc=False):
     caller: Caller
     record: CallAtWork
     deadline: Deadline | None
-    """The caller's own, where it has one; a person's time does not count."""
+    """The caller's own deadline, if it has one. A person's time does not count."""
     began: float
-    asking: Asking
+    asker: Asker
     asked: int = 0
-    """How many questions the tool has put to the person."""
+    """How many questions the tool has asked the person."""
     open_questions: int = 0
     paused_at: float = 0.0
     wait: Wait | None = None
-    """The clock of the tool's code while it runs."""
+    """The tool's clock, while its code waits."""
     is_over: bool = False
-    """Whether the tool's code has run. What it left behind, such as its thread, may ask nobody any more."""
+    """Whether the tool's code has ended. A thread or task that it left running may ask no more questions."""
     asking_tasks: tuple["asyncio.Task[Any] | None", ...] = ()
-    """Those that wait for an answer."""
+    """The tasks that wait for an answer."""
 
     async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
-        """Put a question of the tool to the person. The tool's clock stands still meanwhile (SPEC E6)."""
+        """Ask the person. Return the answer, and the seconds that the tool's clock stood still (SPEC E6)."""
         if self.is_over:
-            raise ToolError("cancelled", f"The call of {self.entry.spec.name!r} is over: it asks nobody any more.")
+            raise ToolError("cancelled", f"The call of {self.entry.spec.name!r} is over: it can ask no more questions.")
         self.asked += 1
         task = asyncio.current_task()
         self.asking_tasks = (*self.asking_tasks, task)
         self._pause()
         try:
-            answer = await self.asking.ask_for_tool(self._question(asked), self.caller)
+            answer = await self.asker.ask_for_tool(self._make_question(asked), self.caller)
         finally:
-            waited = self._go_on()
+            waited = self._resume()
             self.asking_tasks = tuple(one for one in self.asking_tasks if one is not task)
         return answer, waited
 
-    def take_questions_back(self) -> None:
-        """End the questions that the tool left open in another task, or on its thread: its call is over."""
+    def cancel_questions(self) -> None:
+        """Cancel the questions that the tool left open in another task or on its thread: its call is over."""
         current = asyncio.current_task()
         for task in self.asking_tasks:
             if task is not None and task is not current:
                 task.cancel()
 
-    def _question(self, asked: ToolQuestion) -> Question:
+    def _make_question(self, asked: ToolQuestion) -> Question:
         return Question(
             id=f"{self.record.id}/{asked.kind}/{self.asked}",
             kind=asked.kind,
@@ -85,7 +84,7 @@ class Started(Struct, gc=False):
             owner=self.caller.who.owner,
             session=self.record.session,
             fingerprint=self.entry.spec.fingerprint,
-            expires_in=self.asking.expires_in if asked.expires_in is None else asked.expires_in,
+            expires_in=self.asker.expires_in if asked.expires_in is None else asked.expires_in,
             schema=asked.schema,
             action=asked.action,
         )
@@ -97,18 +96,18 @@ class Started(Struct, gc=False):
             if self.wait is not None:
                 self.wait.pause()
 
-    def _go_on(self) -> float:
-        """The seconds that the clock stood still; 0 while another question is open."""
+    def _resume(self) -> float:
+        """Let the clock run. Return the seconds that it stood still; 0 while another question is open."""
         self.open_questions -= 1
         if self.open_questions:
             return 0.0
         if self.wait is not None:
-            self.wait.go_on()
+            self.wait.resume()
         return time.monotonic() - self.paused_at
 
 
-class Running:
-    """Runs tools, each in its place, and stops them when their time is up."""
+class Runner:
+    """Runs tools on the event loop, on a thread or in a process, and stops them at their deadline."""
 
     def __init__(self, artifacts: Artifacts, workspace: Path, gates: Gates) -> None:
         self._artifacts = artifacts
@@ -119,15 +118,15 @@ class Running:
         self.reaper = Reaper()
 
     async def close(self) -> None:
-        """Let idle threads, workers and the alarm go."""
+        """End idle threads, workers and the alarm."""
         self.reaper.alarm.close()
         self.threads.close()
         await self.workers.close()
 
     async def run(self, started: Started) -> ToolResult | Pending:
-        """What came of it. Raises nothing but the caller's own cancellation."""
+        """Return the outcome of the tool. Raises nothing but the caller's own cancellation."""
         entry = started.entry  # must stay a local here: the watchdog reads it from the stack
-        gate: Gate = entry.gate or self._gated(entry)
+        gate: Gate = entry.gate or self._find_gate(entry)
         try:
             if not gate.try_enter():
                 await gate.enter(_patience(entry, started.deadline))
@@ -136,26 +135,25 @@ class Running:
         now = time.monotonic()
         deadline = None
         try:
-            if started.deadline is None and entry.timeout is not None:
-                deadline = Deadline(now + entry.timeout, entry.timeout_source)
+            if entry.function is not None and started.deadline is None:
+                coroutine = entry.function(**started.arguments)
             else:
-                deadline = _earlier(entry, started.deadline, now)
-            caller, record = started.caller, started.record
-            ctx = ToolContext(
-                record.id,
-                caller.who,
-                record.session,
-                deadline,
-                caller.progress,
-                self._artifacts,
-                self._workspace,
-                started,
-            )
-            coroutine = (
-                entry.run(started.arguments, ctx)
-                if entry.placement == "loop"
-                else self._aside(entry, started.arguments, ctx)
-            )
+                deadline = _find_deadline(entry, started.deadline, now)
+                caller, record = started.caller, started.record
+                ctx = ToolContext(
+                    record.id,
+                    caller.who,
+                    record.session,
+                    deadline,
+                    caller.progress,
+                    self._artifacts,
+                    self._workspace,
+                    started,
+                )
+                if entry.placement == "loop":
+                    coroutine = entry.run(started.arguments, ctx)
+                else:
+                    coroutine = self._run_aside(entry, started.arguments, ctx)
             try:
                 wanted = coroutine.send(None)
             except StopIteration as stop:
@@ -163,41 +161,42 @@ class Running:
             except asyncio.CancelledError as error:
                 raise CancelledItself from error
             else:
+                deadline = deadline or _find_deadline(entry, started.deadline, now)
                 # The clock has run since `now`: a first step may block.
                 left = None if deadline is None else deadline.at - time.monotonic()
                 output = await drive(coroutine, wanted, left, self.reaper, GRACE, started)
-            return succeed(output) if type(output) not in RESULT_TYPES else outcome(output)
+            return succeed(output) if type(output) not in RESULT_TYPES else convert_output(output)
         except ToolError as error:
-            return failure(error)
+            return convert_error(error)
         except DeadlineReached as reached:
-            return _timed_out(entry, deadline, now, reached)
+            return _timeout_failure(entry, deadline, now, reached)
         except CancelledItself:
             return Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
-        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for us, not for the tool
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for the engine, not for the tool
             raise
         except BaseException as error:  # a tool's own code
-            return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {said(error)}")
+            return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {describe_error(error)}")
         finally:
             gate.leave()
             started.is_over = True
             if started.open_questions:
-                started.take_questions_back()
+                started.cancel_questions()
 
-    def _aside(self, entry: Entry, arguments: Arguments, ctx: ToolContext) -> Coroutine[Any, Any, Any]:
-        """The work of a tool that runs on a thread or in a process."""
+    def _run_aside(self, entry: Entry, arguments: Arguments, ctx: ToolContext) -> Coroutine[Any, Any, Any]:
+        """Return the coroutine of a tool that runs on a thread or in a process."""
         if entry.placement == "thread":
-            ctx.progress = _from_any_thread(ctx.progress)
-            ctx.person = _FromAnyThread(ctx.person)
+            ctx.progress = _report_on_loop(ctx.progress)
+            ctx.person = _PersonOnLoop(ctx.person)
             return self.threads.run(entry.run, arguments, ctx)
         return self.workers.run(entry.tool, arguments, ctx)
 
-    def _gated(self, entry: Entry) -> Gate:
+    def _find_gate(self, entry: Entry) -> Gate:
         gate = entry.gate = self._gates.gate(entry)
         return gate
 
 
-def _earlier(entry: Entry, callers: Deadline | None, now: float) -> Deadline | None:
-    """The tool's limit or the caller's deadline, whichever comes first."""
+def _find_deadline(entry: Entry, callers: Deadline | None, now: float) -> Deadline | None:
+    """Return the tool's own deadline or the caller's, whichever comes first. Raises `ToolError` when it has passed."""
     timeout = entry.timeout
     if callers is not None:
         if callers.at <= now:
@@ -208,8 +207,11 @@ def _earlier(entry: Entry, callers: Deadline | None, now: float) -> Deadline | N
     return None if timeout is None else Deadline(now + timeout, entry.timeout_source)
 
 
-def expiry(entry: Entry, callers: Deadline | None, now: float) -> float | None:
-    """The same by the clock that the next process has too, which reads `now`; None when there is no limit."""
+def find_expiry(entry: Entry, callers: Deadline | None, now: float) -> float | None:
+    """Return when the call expires by the wall clock, which another process has too; None without a limit.
+
+    `now`: what the wall clock reads.
+    """
     left = [] if entry.timeout is None else [entry.timeout]
     if callers is not None:
         left.append(callers.at - time.monotonic())
@@ -217,22 +219,22 @@ def expiry(entry: Entry, callers: Deadline | None, now: float) -> float | None:
 
 
 def _patience(entry: Entry, callers: Deadline | None) -> float | None:
-    """How long a call waits for its turn: as long as the tool may take, and not beyond the caller's deadline."""
+    """Return how long a call waits for its turn: the tool's own timeout, but not beyond the caller's deadline."""
     if callers is None:
         return entry.timeout
     left = max(0.0, callers.at - time.monotonic())
     return left if entry.timeout is None else min(left, entry.timeout)
 
 
-def _timed_out(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:
-    assert deadline is not None  # without one nothing can reach it
+def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:
+    assert deadline is not None  # `DeadlineReached` is raised only where there is one
     text = f"Tool {entry.spec.name!r} timed out after {deadline.at - began:.3g} s ({deadline.whose}) and was stopped"
     if reached.stuck:
         text += ", but it did not end in time: part of it may still be at work"
     return Failure("timeout", f"{text}.")
 
 
-def _from_any_thread(progress: Progress) -> Progress:
+def _report_on_loop(progress: Progress) -> Progress:
     loop = asyncio.get_running_loop()
 
     def report(value: Json) -> None:
@@ -242,7 +244,7 @@ def _from_any_thread(progress: Progress) -> Progress:
     return report
 
 
-class _FromAnyThread:
+class _PersonOnLoop:
     """Asks the person on the engine's event loop, for a tool on a thread that runs a loop of its own."""
 
     def __init__(self, person: Person) -> None:
@@ -250,6 +252,6 @@ class _FromAnyThread:
         self._loop = asyncio.get_running_loop()
 
     async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
-        """As the person's own, from the loop of the thread."""
+        """Ask on the engine's loop, and wait in the loop of the thread."""
         asking = asyncio.run_coroutine_threadsafe(self._person.ask(asked), self._loop)
         return await asyncio.wrap_future(asking)

@@ -15,7 +15,7 @@ from handspan.core.errors import ToolError
 from handspan.core.function_tool import FunctionTool, tool
 from handspan.core.results import Failure, Pending, Success
 from handspan.core.values import Json
-from handspan.engine.workers import Worker, Workers, describe_exit
+from handspan.engine.workers.pool import Worker, Workers, describe_exit
 from tests.engine import isolated_tools
 from tests.engine.house import House, outcome_of
 from tests.waiting import WAIT, until
@@ -78,7 +78,7 @@ async def test_a_worker_that_died_while_it_was_idle_is_replaced(house: House) ->
     first = await house.value("pid")
     assert isinstance(first, int)
     os.kill(first, signal.SIGKILL)
-    [worker] = house.engine.running.workers._idle
+    [worker] = house.engine.runner.workers._idle
     await asyncio.wait_for(worker._process.wait(), WAIT)
     second = await house.value("pid")
     assert second != first
@@ -156,7 +156,7 @@ async def test_a_tool_knows_about_its_call(house: House) -> None:
     isolated(house, isolated_tools.about)
     about = await house.value("about", call_id="call-1")
     assert isinstance(about, dict)
-    assert about.pop("workspace") == str(house.engine.running._workspace)
+    assert about.pop("workspace") == str(house.engine.runner._workspace)
     assert about == {"call": "call-1", "owner": "operator", "session": "session-1", "has_time": True}
 
 
@@ -187,7 +187,7 @@ async def test_workers_are_used_again_and_only_a_few_are_kept(house: House) -> N
     assert await house.value("pid") == await house.value("pid")
     results = await outcome_of([house.start("asynchronous", {"seconds": 0.05}) for _ in range(4)])
     assert [result.value for result in results] == ["waited"] * 4
-    assert len(house.engine.running.workers._idle) == 2
+    assert len(house.engine.runner.workers._idle) == 2
 
 
 # Ends.
@@ -203,7 +203,7 @@ async def test_a_stopped_call_takes_its_worker_and_everything_it_started_with_it
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
     assert [await gone(process) for process in processes] == [True] * 4
-    assert house.engine.running.workers._idle == []
+    assert house.engine.runner.workers._idle == []
 
 
 async def test_a_tool_that_takes_too_long_is_stopped_with_its_worker(house: House) -> None:
@@ -211,8 +211,8 @@ async def test_a_tool_that_takes_too_long_is_stopped_with_its_worker(house: Hous
     isolated(house, slow)
     failure = await house.failure("slow", {"seconds": 600})
     assert failure == Failure("timeout", "Tool 'slow' timed out after 0.5 s (the tool's own limit) and was stopped.")
-    assert house.engine.running.workers._idle == []
-    assert house.engine.running.reaper.reaped == 0
+    assert house.engine.runner.workers._idle == []
+    assert house.engine.runner.reaper.reaped == 0
 
 
 async def test_closing_the_engine_ends_the_idle_workers(house: House) -> None:

@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from handspan.core.principals import OPERATOR
-from handspan.engine.worker_words import Job, JobFailed, JobSucceeded, Location, decode_reply
+from handspan.engine.workers.messages import Job, JobFailed, JobSucceeded, Location, decode_reply
 
 ADD = Location("tests.engine.isolated_tools", "", "add")
 
@@ -17,7 +17,7 @@ def speak(*jobs: Job) -> subprocess.CompletedProcess[bytes]:
     payloads = [msgspec.msgpack.encode(job) for job in jobs]
     words = b"".join(struct.pack("!I", len(payload)) + payload for payload in payloads)
     return subprocess.run(
-        [sys.executable, "-m", "handspan.engine.worker_main"], input=words, capture_output=True, timeout=30
+        [sys.executable, "-m", "handspan.engine.workers.main"], input=words, capture_output=True, timeout=30
     )
 
 
