@@ -32,7 +32,7 @@ from handspan.core.messages import (
     UserMessage,
 )
 from handspan.core.tool import ToolSpec
-from handspan.models.kept_messages import KeptMessages, played
+from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
 
 _CALL: Final = re.compile(r"call\s+(\S+)\s*(.*)")
@@ -64,7 +64,7 @@ class Spoken:
     ) -> AsyncIterator[ModelEvent]:
         """Do what the next round of the script says."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
-        for event in played(_answer(projection.messages, [spec.name for spec in specs], self.name)):
+        for event in message_events(_answer(projection.messages, [spec.name for spec in specs], self.name)):
             yield event
 
 

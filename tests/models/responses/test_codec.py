@@ -23,8 +23,8 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import CallDelta, Lowered, ModelError, ModelEvent, TextDelta, ThinkingDelta
-from handspan.models.responses.model import ResponsesCodec
+from handspan.models.model import CallDelta, LoweredTool, ModelError, ModelEvent, TextDelta, ThinkingDelta
+from handspan.models.responses.codec import ResponsesCodec
 from tests.models.openai import oracle as openai_oracle
 
 NAMES = {"get_weather": "our_weather", "get_time": "our_time"}
@@ -309,7 +309,7 @@ def test_character_split_between_two_pieces_is_joined() -> None:
 
 def test_request_keeps_nothing_at_the_server_and_asks_for_its_reasoning() -> None:
     spec = ToolSpec("get_time", "Tells the time.", {"type": "object", "properties": {}})
-    tools = [Lowered("get_time", spec, spec.parameters), Lowered("strict", spec, spec.parameters, strict=True)]
+    tools = [LoweredTool("get_time", spec, spec.parameters), LoweredTool("strict", spec, spec.parameters, strict=True)]
     codec = ResponsesCodec()
     items = codec.encode(UserMessage((Text("Hi"),)))
     body = codec.request("gpt-5", "Be brief.", items, tools, stream=True, options={"reasoning": {"effort": "low"}})

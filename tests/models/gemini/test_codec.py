@@ -22,7 +22,7 @@ from handspan.core.messages import (
 )
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
-from handspan.models.gemini.model import GeminiCodec
+from handspan.models.gemini.codec import GeminiCodec
 from handspan.models.model import Codec
 
 if TYPE_CHECKING:

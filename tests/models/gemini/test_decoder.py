@@ -7,8 +7,8 @@ import pytest
 
 from handspan.core.messages import AssistantMessage, CallPart, Media, Text, Thinking, Usage
 from handspan.core.values import Json, JsonObject
-from handspan.models.gemini.answer import GeminiDecoder
-from handspan.models.gemini.model import GeminiCodec
+from handspan.models.gemini.codec import GeminiCodec
+from handspan.models.gemini.decoder import GeminiDecoder
 from handspan.models.model import CallDelta, Decoder, ModelError, ModelEvent, TextDelta, ThinkingDelta
 
 if TYPE_CHECKING:

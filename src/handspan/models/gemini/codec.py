@@ -32,9 +32,9 @@ from handspan.core.messages import (
 from handspan.core.names import outside_name
 from handspan.core.results import Attachment
 from handspan.core.values import JsonObject
-from handspan.models.gemini.answer import GeminiDecoder, read_answer
-from handspan.models.gemini.faults import fault, retry_after
-from handspan.models.model import Lowered, ModelError
+from handspan.models.gemini.decoder import GeminiDecoder, decode_answer
+from handspan.models.gemini.faults import fault_of_answer, retry_after
+from handspan.models.model import LoweredTool, ModelError
 
 _Fields: TypeAlias = dict[str, object]
 """An object on its way to JSON; some of its values are JSON already (`Raw`)."""
@@ -85,7 +85,7 @@ class GeminiCodec:
         model: str,
         instructions: str,
         items: Sequence[bytes],
-        tools: Sequence[Lowered],
+        tools: Sequence[LoweredTool],
         *,
         stream: bool,
         options: JsonObject,
@@ -119,17 +119,17 @@ class GeminiCodec:
 
     def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
         """A whole answer; `ModelError` when it makes no sense."""
-        return read_answer(body, names, model)
+        return decode_answer(body, names, model)
 
     def fault(self, status: int, body: bytes) -> ModelError:
         """What an error answer means, in words for a person."""
-        return fault(status, body)
+        return fault_of_answer(status, body)
 
     def retry_after(self, body: bytes) -> float | None:
         """The seconds that an error answer asks to wait: Gemini says it in the body, not in a header."""
         return retry_after(body)
 
-    def _declared(self, tool: Lowered) -> _Fields:
+    def _declared(self, tool: LoweredTool) -> _Fields:
         declared: _Fields = {"name": tool.name, "description": _sound(tool.spec.description)}
         if not self._subset:
             declared["parametersJsonSchema"] = tool.schema

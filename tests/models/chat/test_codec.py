@@ -25,9 +25,9 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.chat.model import ChatCodec
+from handspan.models.chat.codec import ChatCodec
 from handspan.models.chat.servers import ANY_SERVER, DEEPSEEK, MISTRAL, OPENAI, ChatServer, server_at
-from handspan.models.model import CallDelta, Lowered, ModelError, ModelEvent, TextDelta, ThinkingDelta
+from handspan.models.model import CallDelta, LoweredTool, ModelError, ModelEvent, TextDelta, ThinkingDelta
 from tests.models.openai import oracle as openai_oracle
 
 NAMES = {"get_weather": "our_weather", "get_time": "our_time"}
@@ -551,7 +551,7 @@ def test_thinking_before_a_printed_call_is_kept() -> None:
 
 def test_request_has_the_prompt_first_and_asks_for_usage() -> None:
     spec = ToolSpec("get_time", "Tells the time.", {"type": "object", "properties": {}})
-    tools = [Lowered("get_time", spec, spec.parameters), Lowered("strict", spec, spec.parameters, strict=True)]
+    tools = [LoweredTool("get_time", spec, spec.parameters), LoweredTool("strict", spec, spec.parameters, strict=True)]
     codec = ChatCodec()
     items = codec.encode(UserMessage((Text("Hi"),)))
     body = codec.request("m", "Be brief.", items, tools, stream=True, options={"temperature": 0, "stream": False})

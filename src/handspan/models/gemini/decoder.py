@@ -24,7 +24,7 @@ from handspan.core.messages import (
 )
 from handspan.core.results import Attachment, AttachmentKind
 from handspan.core.values import Json, JsonObject
-from handspan.models.gemini.faults import fault
+from handspan.models.gemini.faults import fault_of_answer
 from handspan.models.model import CallDelta, ModelError, ModelEvent, TextDelta, ThinkingDelta
 
 _REFUSALS: Final = (
@@ -94,7 +94,7 @@ class _Answer(Struct, rename="camel"):
     error: Json = None
 
 
-def read_answer(body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
+def decode_answer(body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
     """The message in an answer that was not streamed."""
     decoder = GeminiDecoder(names, model)
     try:
@@ -255,7 +255,7 @@ def _sum(*counts: int | None) -> int | None:
 def _reported(error: Json) -> ModelError:
     """What went wrong in mid-answer, in the words for an error answer."""
     code = error.get("code") if isinstance(error, dict) else None
-    return fault(code if isinstance(code, int) else 500, msgspec.json.encode({"error": error}))
+    return fault_of_answer(code if isinstance(code, int) else 500, msgspec.json.encode({"error": error}))
 
 
 def _unreadable(reason: str) -> ModelError:

@@ -20,11 +20,22 @@ from handspan.core.messages import (
 )
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
-from handspan.models.chat.reading import ChatDecoder
+from handspan.models.chat.decoder import ChatDecoder
 from handspan.models.chat.servers import ANY_SERVER, ChatServer
-from handspan.models.model import Decoder, Lowered, ModelError
+from handspan.models.json_values import (
+    encode_json,
+    json_object,
+    json_objects,
+    json_text,
+    make_wire_id,
+    wire_arguments,
+    wire_id_of,
+    wire_name,
+)
+from handspan.models.model import Decoder, LoweredTool, ModelError
 from handspan.models.openai.faults import fault_of_answer
 from handspan.models.openai.media import (
+    attachment_text,
     audio_format,
     base64_text,
     data_url,
@@ -32,17 +43,6 @@ from handspan.models.openai.media import (
     is_image,
     is_pdf,
     is_readable,
-    words,
-)
-from handspan.models.openai.wire import (
-    encoded,
-    id_from,
-    json_object,
-    json_objects,
-    json_text,
-    sent_arguments,
-    sent_id,
-    sent_name,
 )
 
 _BETWEEN: Final = "I have the results."
@@ -84,13 +84,13 @@ class ChatCodec:
         model: str,
         instructions: str,
         items: Sequence[bytes],
-        tools: Sequence[Lowered],
+        tools: Sequence[LoweredTool],
         *,
         stream: bool,
         options: JsonObject,
     ) -> bytes:
         """The body. An option that is null is left out, also where we would send it ourselves."""
-        system = [encoded({"role": "system", "content": instructions})] if instructions else []
+        system = [encode_json({"role": "system", "content": instructions})] if instructions else []
         body: dict[str, object] = {"stream": stream}
         if stream and not self._server.sends_usage_unasked:
             body["stream_options"] = {"include_usage": True}
@@ -98,7 +98,7 @@ class ChatCodec:
         body |= {"model": model, "messages": msgspec.Raw(b"[%b]" % b",".join([*system, *items])), "stream": stream}
         if tools:  # an empty list is refused
             body["tools"] = [_tool(tool) for tool in tools]
-        return encoded(body)
+        return encode_json(body)
 
     def path(self, model: str, *, stream: bool) -> str:
         """Where requests go, below the base URL."""
@@ -123,11 +123,11 @@ class ChatCodec:
         return fault_of_answer(status, body)
 
     def _encoded(self, items: Iterable[JsonObject]) -> list[bytes]:
-        return [encoded(item) for item in items]
+        return [encode_json(item) for item in items]
 
     def _ids(self, calls: Sequence[CallPart], before: Message | UnsetType | None) -> dict[str, str]:
         """The ids on the wire by ours."""
-        return {} if before is UNSET else {call.id: sent_id(call, self._id_pattern) for call in calls}
+        return {} if before is UNSET else {call.id: wire_id_of(call, self._id_pattern) for call in calls}
 
     def _after_results(self, items: list[JsonObject]) -> list[JsonObject]:
         """User messages that come straight after tool messages, as this server takes them."""
@@ -151,7 +151,7 @@ class ChatCodec:
     def _from_parts(self, message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
         """The message out of what every API has. Thinking is not sent: it would be taken for words."""
         texts = (
-            words(part.attachment) if type(part) is Media else part.text if type(part) is Text else ""
+            attachment_text(part.attachment) if type(part) is Media else part.text if type(part) is Text else ""
             for part in message.parts
         )
         item: JsonObject = {"role": "assistant", "content": "\n\n".join(filter(None, texts)) or None}
@@ -169,11 +169,11 @@ class ChatCodec:
         items: list[JsonObject] = []
         shown: list[Json] = []
         for result in results:
-            call_id = ids.get(result.call_id) or id_from(result.call_id)
+            call_id = ids.get(result.call_id) or make_wire_id(result.call_id)
             items.append({"role": "tool", "tool_call_id": call_id, "content": result.envelope})
             for attachment in filter(_can_be_shown, result.attachments):
                 shown.append(
-                    _text(f"This {attachment.kind} is from the result of {sent_name(result.name)} (call {call_id}):")
+                    _text(f"This {attachment.kind} is from the result of {wire_name(result.name)} (call {call_id}):")
                 )
                 shown.append(_media(attachment))
         return items + (self._after_results([{"role": "user", "content": shown}]) if shown else [])
@@ -184,12 +184,12 @@ def _call(call: CallPart, ids: dict[str, str], entry: JsonObject | None = None) 
     function = json_object((entry or {}).get("function"))
     name = json_text(function.get("name")) or call.name
     return {
-        "id": ids.get(call.id) or id_from(call.id),
-        "function": {**function, "name": sent_name(name), "arguments": sent_arguments(call.arguments)},
+        "id": ids.get(call.id) or make_wire_id(call.id),
+        "function": {**function, "name": wire_name(name), "arguments": wire_arguments(call.arguments)},
     }
 
 
-def _tool(tool: Lowered) -> JsonObject:
+def _tool(tool: LoweredTool) -> JsonObject:
     function: JsonObject = {"name": tool.name, "description": tool.spec.description, "parameters": tool.schema}
     if tool.strict:  # the default is false, and not every server knows the word
         function["strict"] = True
@@ -216,7 +216,7 @@ def _media(item: Attachment) -> JsonObject:
         return {"type": "input_audio", "input_audio": {"data": base64_text(item), "format": sound}}
     if is_pdf(item):
         return {"type": "file", "file": {"filename": file_name(item), "file_data": data_url(item)}}
-    return _text(words(item))
+    return _text(attachment_text(item))
 
 
 def _can_be_shown(item: Attachment) -> bool:

@@ -25,8 +25,8 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.anthropic.model import AnthropicCodec
-from handspan.models.model import Codec, Decoder, Lowered
+from handspan.models.anthropic.codec import AnthropicCodec
+from handspan.models.model import Codec, Decoder, LoweredTool
 from tests.models.anthropic import oracle as anthropic_oracle
 
 CODEC = AnthropicCodec()
@@ -35,12 +35,12 @@ SCHEMA: JsonObject = {"type": "object", "properties": {"path": {"type": "string"
 CACHE: Json = {"type": "ephemeral"}
 
 
-def lowered(name: str = "read_file", description: str = "Reads a file.", *, strict: bool = False) -> Lowered:
-    return Lowered(name, ToolSpec(name, description, SCHEMA), SCHEMA, strict)
+def lowered(name: str = "read_file", description: str = "Reads a file.", *, strict: bool = False) -> LoweredTool:
+    return LoweredTool(name, ToolSpec(name, description, SCHEMA), SCHEMA, strict)
 
 
 def request(
-    messages: Sequence[Message], tools: Sequence[Lowered] = (), instructions: str = "", **options: Json
+    messages: Sequence[Message], tools: Sequence[LoweredTool] = (), instructions: str = "", **options: Json
 ) -> JsonObject:
     """The request for this conversation, after the vendor's types have read it without losing anything."""
     items = [

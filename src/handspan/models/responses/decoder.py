@@ -9,20 +9,20 @@ from handspan.core.calls import new_call_id
 from handspan.core.messages import AssistantMessage, CallPart, Media, Native, Part, StopReason, Text, Thinking, Usage
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import CallDelta, ModelError, ModelEvent, TextDelta, ThinkingDelta
-from handspan.models.openai.faults import fault_in_stream
-from handspan.models.openai.wire import (
-    PairJoiner,
+from handspan.models.json_values import (
+    SurrogateJoiner,
     arguments_text,
     is_json_object,
     json_count,
     json_object,
     json_objects,
     json_text,
-    mended,
+    mend_text,
     read_object,
-    unreadable,
+    unreadable_error,
 )
+from handspan.models.model import CallDelta, ModelError, ModelEvent, TextDelta, ThinkingDelta
+from handspan.models.openai.faults import fault_in_stream
 
 _TEXT_EVENTS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
 _THINKING_EVENTS: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
@@ -41,7 +41,7 @@ class ResponsesDecoder:
         """Whole items by their place."""
         self._calls: dict[int, int] = {}
         """The number of the call at each place."""
-        self._text, self._thinking = PairJoiner(), PairJoiner()
+        self._text, self._thinking = SurrogateJoiner(), SurrogateJoiner()
         self._response: JsonObject | None = None
 
     def feed(self, event: str, data: str) -> Sequence[ModelEvent]:
@@ -66,7 +66,7 @@ class ResponsesDecoder:
         items = [item for _, item in sorted(self._items.items())]
         whole = json_objects(self._response.get("output"))
         # The items that were sent one by one are the ones to be sent back; some servers send none of them.
-        return read_response(
+        return decode_answer(
             {**self._response, "output": [*(whole if len(whole) > len(items) else items)]}, self._names, self._model
         )
 
@@ -85,7 +85,7 @@ class ResponsesDecoder:
             name = json_text(item.get("name"))
             return [CallDelta(self._number(place), self._names.get(name, name))]
         if kind == "response.function_call_arguments.delta" and delta:
-            return [CallDelta(self._number(place), arguments=mended(delta))]
+            return [CallDelta(self._number(place), arguments=mend_text(delta))]
         if kind == "response.output_item.done" and item:
             self._items[place] = item
         return []
@@ -94,7 +94,7 @@ class ResponsesDecoder:
         return self._calls.setdefault(place, len(self._calls))
 
 
-def read_response(response: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
+def decode_answer(response: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
     """The answer in this response object; `ModelError` when it is none."""
     if response.get("error"):
         raise _failure(response)
@@ -102,9 +102,9 @@ def read_response(response: JsonObject, names: dict[str, str], model: str) -> As
     if status in ("failed", "cancelled"):
         raise _failure(response)
     if status in ("queued", "in_progress"):
-        raise unreadable(f"it is only {status!r}. Leave out the option 'background' of this model")
+        raise unreadable_error(f"it is only {status!r}. Leave out the option 'background' of this model")
     if not isinstance(response.get("output"), list):
-        raise unreadable("it has no 'output'")
+        raise unreadable_error("it has no 'output'")
     cut = status == "incomplete"
     items = [item for item in json_objects(response["output"]) if _is_whole(item, cut=cut)]
     parts = [part for item in items for part in _parts(item, names)]
@@ -140,7 +140,7 @@ def _parts(item: JsonObject, names: dict[str, str]) -> list[Part]:
             thought = _thought(item)
             return [Thinking(thought)] if thought else []
         case "function_call":
-            name, arguments = json_text(item.get("name")), mended(arguments_text(item.get("arguments")))
+            name, arguments = json_text(item.get("name")), mend_text(arguments_text(item.get("arguments")))
             return [CallPart(new_call_id(), names.get(name, name), arguments, json_text(item.get("call_id")))]
         case "image_generation_call":
             return _image(item)
@@ -149,7 +149,7 @@ def _parts(item: JsonObject, names: dict[str, str]) -> list[Part]:
 
 
 def _words(content: JsonObject) -> str:
-    return mended(json_text(content.get("text")) or json_text(content.get("refusal")))
+    return mend_text(json_text(content.get("text")) or json_text(content.get("refusal")))
 
 
 def _thought(item: JsonObject) -> str:
@@ -157,7 +157,7 @@ def _thought(item: JsonObject) -> str:
     for field in ("summary", "content"):
         texts = [json_text(part.get("text")) for part in json_objects(item.get(field))]
         if any(texts):
-            return mended("\n\n".join(texts))
+            return mend_text("\n\n".join(texts))
     return ""
 
 
@@ -166,7 +166,7 @@ def _image(item: JsonObject) -> list[Part]:
     try:
         data = base64.b64decode(json_text(item.get("result")), validate=True)
     except binascii.Error:
-        raise unreadable("it holds an image that is not base64") from None
+        raise unreadable_error("it holds an image that is not base64") from None
     return [Media(Attachment("image", f"image/{kind}", data))] if data else []
 
 

@@ -9,21 +9,21 @@ from handspan.core.calls import new_call_id
 from handspan.core.messages import AssistantMessage, CallPart, Media, Native, Part, StopReason, Text, Thinking, Usage
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
-from handspan.models.chat.calls import CallsInPieces
+from handspan.models.chat.calls import CallAssembler
 from handspan.models.chat.servers import ANY_SERVER, ChatServer
-from handspan.models.chat.text_calls import TextGate, split_calls
-from handspan.models.model import ModelError, ModelEvent, TextDelta, ThinkingDelta
-from handspan.models.openai.faults import fault_in_stream
-from handspan.models.openai.wire import (
-    PairJoiner,
+from handspan.models.chat.text_calls import TextCallFilter, split_calls
+from handspan.models.json_values import (
+    SurrogateJoiner,
     json_count,
     json_object,
     json_objects,
     json_text,
-    mended,
+    mend_text,
     read_object,
-    unreadable,
+    unreadable_error,
 )
+from handspan.models.model import ModelError, ModelEvent, TextDelta, ThinkingDelta
+from handspan.models.openai.faults import fault_in_stream
 
 _Kind: TypeAlias = Literal["text", "thinking"]
 
@@ -51,10 +51,10 @@ class ChatDecoder:
     def __init__(self, names: dict[str, str], model: str, server: ChatServer = ANY_SERVER) -> None:
         self._names = names
         self._model = model
-        self._calls = CallsInPieces(names)
-        self._gate = TextGate(names) if server.prints_calls and names else None
+        self._calls = CallAssembler(names)
+        self._gate = TextCallFilter(names) if server.prints_calls and names else None
         self._said: list[tuple[_Kind, list[str]]] = []
-        self._joiners: dict[_Kind, PairJoiner] = {"text": PairJoiner(), "thinking": PairJoiner()}
+        self._joiners: dict[_Kind, SurrogateJoiner] = {"text": SurrogateJoiner(), "thinking": SurrogateJoiner()}
         self._images: list[Media] = []
         self._fields: dict[str, list[str]] = {}
         """Reasoning as the server names it, to be sent back."""
@@ -104,7 +104,7 @@ class ChatDecoder:
     def finish_whole(self) -> AssistantMessage:
         """The answer that came in one piece."""
         if not self._has_choice:
-            raise unreadable("it has no 'choices'")
+            raise unreadable_error("it has no 'choices'")
         return self._message()
 
     def _take_delta(self, delta: JsonObject) -> list[ModelEvent]:
@@ -167,7 +167,7 @@ class ChatDecoder:
             try:
                 self._images.append(Media(Attachment("image", media_type, base64.b64decode(data, validate=True))))
             except binascii.Error:
-                raise unreadable("it holds an image that is not base64") from None
+                raise unreadable_error("it holds an image that is not base64") from None
 
     def _let_go(self) -> list[ModelEvent]:
         """What was held back as a possible call and is none."""
@@ -206,7 +206,7 @@ class ChatDecoder:
 
     def _native(self, said: list[tuple[_Kind, str]]) -> Native | None:
         """The message as it came, where it has something that its parts can't keep and its server wants back."""
-        fields: JsonObject = {field: mended("".join(pieces)) for field, pieces in self._fields.items()}
+        fields: JsonObject = {field: mend_text("".join(pieces)) for field, pieces in self._fields.items()}
         if self._details:
             fields["reasoning_details"] = self._details
         if not fields and not self._has_blocks and not self._calls.has_extras:

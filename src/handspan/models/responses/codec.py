@@ -20,11 +20,19 @@ from handspan.core.messages import (
 )
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import Decoder, Lowered, ModelError
+from handspan.models.json_values import (
+    encode_json,
+    json_objects,
+    json_text,
+    make_wire_id,
+    wire_arguments,
+    wire_id_of,
+    wire_name,
+)
+from handspan.models.model import Decoder, LoweredTool, ModelError
 from handspan.models.openai.faults import fault_of_answer
-from handspan.models.openai.media import data_url, file_name, is_image, is_pdf, is_readable, words
-from handspan.models.openai.wire import encoded, id_from, json_objects, json_text, sent_arguments, sent_id, sent_name
-from handspan.models.responses.reading import ResponsesDecoder, read_response
+from handspan.models.openai.media import attachment_text, data_url, file_name, is_image, is_pdf, is_readable
+from handspan.models.responses.decoder import ResponsesDecoder, decode_answer
 
 _NOTHING: Final = "(an empty message)"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -55,15 +63,15 @@ class ResponsesCodec:
             case ResultsMessage(results=results):
                 calls = before.calls if type(before) is AssistantMessage else ()
                 ids = _ids(calls, before)
-                items = [_result(result, ids.get(result.call_id) or id_from(result.call_id)) for result in results]
-        return [encoded(item) for item in items]
+                items = [_result(result, ids.get(result.call_id) or make_wire_id(result.call_id)) for result in results]
+        return [encode_json(item) for item in items]
 
     def request(
         self,
         model: str,
         instructions: str,
         items: Sequence[bytes],
-        tools: Sequence[Lowered],
+        tools: Sequence[LoweredTool],
         *,
         stream: bool,
         options: JsonObject,
@@ -78,7 +86,7 @@ class ResponsesCodec:
         body |= {"model": model, "input": msgspec.Raw(b"[%b]" % b",".join(items)), "stream": stream}
         if tools:
             body["tools"] = [_tool(tool) for tool in tools]
-        return encoded(body)
+        return encode_json(body)
 
     def path(self, model: str, *, stream: bool) -> str:
         """Where requests go, below the base URL."""
@@ -94,7 +102,7 @@ class ResponsesCodec:
 
     def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
         """A whole answer; `ModelError` when it makes no sense, or is an error after all."""
-        return read_response(body, names, model)
+        return decode_answer(body, names, model)
 
     def fault(self, status: int, body: bytes) -> ModelError:
         """What an error answer means."""
@@ -114,13 +122,13 @@ class ResponsesCodec:
 
 def _ids(calls: Sequence[CallPart], before: Message | UnsetType | None) -> dict[str, str]:
     """The ids on the wire by ours."""
-    return {} if before is UNSET else {call.id: sent_id(call, _ID) for call in calls}
+    return {} if before is UNSET else {call.id: wire_id_of(call, _ID) for call in calls}
 
 
 def _with_call(item: JsonObject, call: CallPart, ids: dict[str, str]) -> JsonObject:
     """The item as it came; only what the API would refuse is changed."""
-    name, arguments = sent_name(json_text(item.get("name"))), sent_arguments(call.arguments)
-    return {**item, "call_id": ids.get(call.id) or id_from(call.id), "name": name, "arguments": arguments}
+    name, arguments = wire_name(json_text(item.get("name"))), wire_arguments(call.arguments)
+    return {**item, "call_id": ids.get(call.id) or make_wire_id(call.id), "name": name, "arguments": arguments}
 
 
 def _from_parts(message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
@@ -131,10 +139,10 @@ def _from_parts(message: AssistantMessage, ids: dict[str, str]) -> list[JsonObje
             case Text(text=text) if text:
                 items.append({"type": "message", "role": "assistant", "content": text})
             case Media(attachment=attachment):
-                items.append({"type": "message", "role": "assistant", "content": words(attachment)})
+                items.append({"type": "message", "role": "assistant", "content": attachment_text(attachment)})
             case CallPart(name=name, arguments=arguments):
-                call: JsonObject = {"name": sent_name(name), "arguments": sent_arguments(arguments)}
-                items.append({"type": "function_call", "call_id": ids.get(part.id) or id_from(part.id), **call})
+                call: JsonObject = {"name": wire_name(name), "arguments": wire_arguments(arguments)}
+                items.append({"type": "function_call", "call_id": ids.get(part.id) or make_wire_id(part.id), **call})
     return items
 
 
@@ -144,7 +152,7 @@ def _result(result: CallResult, call_id: str) -> JsonObject:
     return {"type": "function_call_output", "call_id": call_id, "output": output}
 
 
-def _tool(tool: Lowered) -> JsonObject:
+def _tool(tool: LoweredTool) -> JsonObject:
     return {
         "type": "function",
         "name": tool.name,
@@ -169,7 +177,7 @@ def _media(item: Attachment) -> JsonObject:
         return {"type": "input_image", "image_url": data_url(item), "detail": "auto"}
     if is_pdf(item):
         return {"type": "input_file", "filename": file_name(item), "file_data": data_url(item)}
-    return _text(words(item))
+    return _text(attachment_text(item))
 
 
 def _text(text: str) -> JsonObject:
