@@ -5,9 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from starlette.requests import Request
-from starlette.responses import Response
 
+from handspan.gateway.http.message import Request, Response
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import Endpoint, Envelope, Router
 from tests.gateway.entry.entering import Answer, nothing_received, scope
@@ -38,7 +37,7 @@ def translate(error: Exception) -> Refusal:
 def router(completed: list[int] | None = None) -> Router:
     def complete(request: Request, response: Response) -> Response:
         if completed is not None:
-            completed.append(response.status_code)
+            completed.append(response.status)
         return response
 
     envelope = Envelope(

@@ -5,7 +5,6 @@ from functools import cache
 from typing import Final
 
 import msgspec
-from starlette.requests import Request
 
 from handspan.core.agents import Agent
 from handspan.core.calls import new_call_id
@@ -15,6 +14,7 @@ from handspan.core.values import JsonObject
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.following import MODEL, TOOLS
 from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.http.message import Request
 from handspan.registry.toolbox import Toolbox
 from handspan.sources.graph import BrowserTool
 from handspan.wire.graph.answers import (

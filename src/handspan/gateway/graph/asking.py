@@ -4,10 +4,10 @@ import re
 from typing import Final
 
 from msgspec import Struct
-from starlette.requests import Request
 
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS
 from handspan.gateway.http.bodies import read_whole
+from handspan.gateway.http.message import Request
 from handspan.wire.graph.faults import Faults, shown
 
 MOST: Final = 1000

@@ -5,8 +5,6 @@ from operator import attrgetter
 from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
-from starlette.requests import Request
-from starlette.responses import Response
 
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import StoreError
@@ -22,6 +20,7 @@ from handspan.gateway.graph.socket import GraphSocketDoor
 from handspan.gateway.graph.stream import stream
 from handspan.gateway.graph.toolbook import ToolBook
 from handspan.gateway.http.idempotency import Replays
+from handspan.gateway.http.message import Request, Response
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, Endpoint, Envelope, Router
 from handspan.gateway.open_answers import ANSWERS
@@ -113,7 +112,7 @@ def _router(doors: GraphDoors) -> Router:
     )
 
     async def read(request: Request) -> dict[str, object]:
-        return {"doors": doors, "client": GraphClient.of(request.state.admitted), "request": request}
+        return {"doors": doors, "client": GraphClient.of(request.admitted), "request": request}
 
     table = {
         path: {method: Endpoint(read, work, _respond) for method, work in methods.items()}

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from starlette.responses import Response
-
 from handspan.agent.refusals import GatewayStops, TurnRefused
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, StoreError, ToolError
+from handspan.gateway.http.message import Response
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON
 from handspan.wire.graph import reading as graph

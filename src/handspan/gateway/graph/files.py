@@ -2,15 +2,13 @@
 
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import Response
-
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import StoreError, ToolError, WireError
 from handspan.gateway.graph.asking import id_of
 from handspan.gateway.graph.doors import BODY_SECONDS, GraphDoors
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.http.files import NoFile, download, uploaded_file
+from handspan.gateway.http.message import Request, Response
 from handspan.gateway.http.refusals import Refusal
 from handspan.wire.graph.faults import BodyError, Detail
 from handspan.wire.graph.files import FileAnswer, FileUrlAnswer, MultimodalAnswer, UploadAnswer

@@ -3,12 +3,11 @@
 A search is one for words: the score is the part of them that a memory has. There are no vectors.
 """
 
-from starlette.requests import Request
-
 from handspan.core.records import MemoryFilter, MemoryRecord
 from handspan.gateway.graph.asking import body_of, id_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.http.message import Request
 from handspan.gateway.http.routing import moment
 from handspan.wire.graph.bodies import read_body
 from handspan.wire.graph.faults import BodyError, Detail, Kind

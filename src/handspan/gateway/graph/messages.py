@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
-from starlette.requests import Request
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError
@@ -19,6 +18,7 @@ from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Shower
 from handspan.gateway.graph.threads import forget_name, refuse_at_work
 from handspan.gateway.graph.toolbook import set_of
+from handspan.gateway.http.message import Request
 from handspan.gateway.http.refusals import Refusal
 from handspan.sources.graph import BrowserTool
 from handspan.wire.graph import reading as graph

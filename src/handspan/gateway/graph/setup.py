@@ -1,12 +1,11 @@
 """`setup`, `stop` and `fix` (graph.md 3.2, 6)."""
 
-from starlette.requests import Request
-
 from handspan.core.errors import ToolError
 from handspan.gateway.graph.asking import body_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.state import state_of
+from handspan.gateway.http.message import Request
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import FixAnswer, GraphState, SetupAnswer, StopAnswer
 

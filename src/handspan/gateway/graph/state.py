@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from starlette.requests import Request
-
 from handspan.core.calls import CallRecord
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.gateway.graph.asking import body_of, id_of
@@ -14,6 +12,7 @@ from handspan.gateway.graph.results import is_of
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.shown import Shower, arguments_of
 from handspan.gateway.graph.threads import forget_name, refuse_at_work
+from handspan.gateway.http.message import Request
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import (
     DoneAnswer,

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 
-from starlette.requests import Request
-
 from handspan.agent.titles import title_of
 from handspan.core.messages import Message
 from handspan.core.records import SessionRecord
 from handspan.gateway.graph.asking import body_of, id_of, paging_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.http.message import Request
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
 from handspan.wire.graph.answers import DoneAnswer, ThreadAnswer, ThreadData, ThreadsAnswer, ThreadShown

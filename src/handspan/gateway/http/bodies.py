@@ -5,10 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from starlette.requests import ClientDisconnect, Request
-
 from handspan.core.errors import WireError
 from handspan.core.values import Json
+from handspan.gateway.http.message import ClientGone, Request
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON
 from handspan.wire import strict_json
@@ -71,7 +70,7 @@ async def _limited(request: Request, stream: AsyncIterator[bytes], limit: int) -
                 await _pass_over(request, stream, limit)
                 raise _too_large(limit)
             yield piece
-    except ClientDisconnect:
+    except ClientGone:
         raise Refusal(400, "cut_off", "The connection ended before the body did. Send it again.") from None
 
 
@@ -93,7 +92,7 @@ async def _pass_over(request: Request, stream: AsyncIterator[bytes], limit: int)
     if "expect" in request.headers:  # this one asks first
         return
     dropped = 0
-    with contextlib.suppress(TimeoutError, ClientDisconnect):
+    with contextlib.suppress(TimeoutError, ClientGone):
         async with asyncio.timeout(_SECONDS):
             async for chunk in stream:
                 dropped += len(chunk)

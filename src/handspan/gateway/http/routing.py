@@ -7,10 +7,9 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from handspan.gateway.http.message import Request, Response
 from handspan.gateway.http.refusals import Refusal, is_own_fault
 
 JSON: Final = "application/json"
@@ -51,7 +50,7 @@ class Envelope(Struct, frozen=True):
         """The response for an error. What is our own fault is in the log, and in no answer."""
         refusal = self.translate(error)
         if is_own_fault(error, refusal):
-            _log.error("%s %s could not be answered", request.method, request.url.path, exc_info=error)
+            _log.error("%s %s could not be answered", request.method, request.path, exc_info=error)
         return self.refuse(refusal)
 
 
@@ -121,7 +120,7 @@ class Router:
                     scope["path_params"] = found
                     return path.endpoints[method]
                 allowed = allowed or path.endpoints
-        at = request.url.path[:200]
+        at = request.path[:200]
         if allowed is None:
             raise Refusal(404, "not_found", self._envelope.no_path.format(path=at))
         allow = ", ".join(sorted(allowed))

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from starlette.responses import Response
-
 from handspan.core.errors import ToolError
 from handspan.gateway.http.bodies import pieces
 from handspan.gateway.http.files import BINARY, download, file_name, media_type_of
+from handspan.gateway.http.message import Response
 from handspan.gateway.rest.route import Family, Visit
 from handspan.wire.rest.artifacts import ShownArtifact, UploadQuery
 

@@ -4,7 +4,6 @@ import asyncio
 from typing import Final, TypeAlias
 
 from msgspec import UnsetType
-from starlette.responses import Response
 
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
 from handspan.core.errors import StoreError
@@ -13,6 +12,7 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.gateway.http.calls import RunningCall, first_of
 from handspan.gateway.http.idempotency import fingerprint
+from handspan.gateway.http.message import Response
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import Streamed, StreamKind, wanted_stream

@@ -3,11 +3,11 @@
 from typing import Final
 
 from msgspec import UNSET
-from starlette.responses import Response
 
 from handspan.agent.refusals import RefusalCode, TurnRefused
 from handspan.core.errors import ConfigError, ErrorCode, StoreError, ToolError
 from handspan.core.values import encode
+from handspan.gateway.http.message import Response
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE
 from handspan.wire.rest.common import ErrorBody

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from starlette.responses import Response
-
+from handspan.gateway.http.message import Response
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import EVENTS, STILL_HERE, Streamed, piece_of

@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from starlette.responses import Response
 
 from handspan.core.values import JsonObject
 from handspan.core.version import VERSION
+from handspan.gateway.http.message import Response
 from handspan.gateway.http.routing import JSON
 from handspan.gateway.http.streams import STREAM_KINDS
 from handspan.gateway.rest.route import Operation

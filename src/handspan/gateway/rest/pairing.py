@@ -3,12 +3,11 @@
 import html
 from typing import Final
 
-from starlette.responses import Response
-
 from handspan.core.errors import StoreError
 from handspan.gateway.entry.pairing import LINK_SECONDS, sign_in_url
 from handspan.gateway.entry.places import address_of
 from handspan.gateway.entry.tokens import page_cookie
+from handspan.gateway.http.message import Response
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.rest.route import HTML, Family, Visit

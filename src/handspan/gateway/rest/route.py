@@ -18,14 +18,13 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import Response
 
 from handspan.core.names import did_you_mean
 from handspan.core.principals import Principal
 from handspan.core.values import Json, encode
 from handspan.gateway.entry.auth import Admitted, TokenScope, unauthorized
 from handspan.gateway.http.bodies import read_json, read_leniently
+from handspan.gateway.http.message import Request, Response
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE, Endpoint
 from handspan.gateway.live import Topic
@@ -245,7 +244,7 @@ def _plain(answer: Any) -> Any:
 
 def _query(request: Request) -> dict[str, str]:
     try:
-        pairs = parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(request.query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise Refusal(422, "invalid_request", f"The query has more than {_MOST_FIELDS} fields. Send fewer.") from None
     found: dict[str, str] = {}
