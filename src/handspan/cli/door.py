@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -30,6 +31,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 Late: TypeAlias = Literal["client", "inside", "remote", "threads", "qr"]
 
+_GC_OBJECTS: Final = 50_000
+"""New objects between two collections of garbage. What a command loads is no garbage, and looking takes time."""
 _URL: Final = "HANDSPAN_URL"
 _TOKEN: Final = "HANDSPAN_TOKEN"
 _LATE: Final[dict[Late, str]] = {
@@ -100,6 +103,7 @@ async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIte
             threads.close()
             remote.close()
         return
+    gc.set_threshold(_GC_OBJECTS)
     inside: InsideGateway = load("inside").InsideGateway(read_settings(), config_folder(), model=model)
     await inside.open()
     try:

@@ -22,7 +22,8 @@ ToolName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, descript
 AgentName: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=f"^[{_CHARS}]([ {_CHARS}]{{0,98}}[{_CHARS}])?$",
+        pattern=f"^[{_CHARS}]+( +[{_CHARS}]+)*$",
+        max_length=100,
         description="1 to 100 characters of one line: letters, digits, punctuation, emoji.",
     ),
 ]
