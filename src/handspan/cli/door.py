@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -14,7 +15,7 @@ import msgspec
 
 from handspan.cli.asking import own_tls
 from handspan.cli.options import config_folder, read_settings
-from handspan.cli.requests import GatewayAnswer, Method, Requests, check_answer
+from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, check_answer
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
@@ -96,7 +97,7 @@ async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable
 async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIterator[Requests]:
     """Requests to this gateway. None: to one inside this process, where `model` answers for every agent."""
     if remote is not None:
-        threads = load("threads").Threads()  # its threads hold no process up: Ctrl-C ends a command at once
+        threads = load("threads").CallThreads()  # its threads hold no process up: Ctrl-C ends a command at once
         try:
             yield _remote_requests(remote, threads)
         finally:
@@ -113,8 +114,11 @@ async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIte
 
 
 def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
-    async def send(method: Method, path: str, body: object, headers: Mapping[str, str]) -> GatewayAnswer:
-        answered: GatewayAnswer = await threads.run(remote.send, method, path, body, headers)
+    async def send(
+        method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
+    ) -> GatewayAnswer:
+        on_loop = None if on_line is None else partial(asyncio.get_running_loop().call_soon_threadsafe, on_line)
+        answered: GatewayAnswer = await threads.run(remote.send, method, path, body, headers, on_loop)
         return answered
 
     def client() -> "Client":
@@ -127,10 +131,12 @@ def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
 def _inside_requests(inside: "InsideGateway") -> Requests:
     url: str = load("inside").URL
 
-    async def send(method: Method, path: str, body: object, headers: Mapping[str, str]) -> GatewayAnswer:
+    async def send(
+        method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
+    ) -> GatewayAnswer:
         data = b"" if body is None else msgspec.json.encode(body)
         given = headers if body is None else {"Content-Type": "application/json", **headers}
-        answer = await inside.send(method, path, data, given)
+        answer = await inside.send(method, path, data, given, on_line)
         return check_answer("This gateway", answer.status, answer.body)
 
     def client() -> "Client":
