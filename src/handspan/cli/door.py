@@ -6,7 +6,6 @@ import gc
 import importlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -117,7 +116,8 @@ def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
     async def send(
         method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
     ) -> GatewayAnswer:
-        on_loop = None if on_line is None else partial(asyncio.get_running_loop().call_soon_threadsafe, on_line)
+        loop = asyncio.get_running_loop()
+        on_loop = None if on_line is None else lambda line: loop.call_soon_threadsafe(on_line, line)
         answered: GatewayAnswer = await threads.run(remote.send, method, path, body, headers, on_loop)
         return answered
 

@@ -112,7 +112,7 @@ def _router(doors: GraphDoors) -> Router:
     )
 
     async def read(request: Request) -> dict[str, object]:
-        return {"doors": doors, "client": GraphClient.of(request.admitted), "request": request}
+        return {"doors": doors, "client": GraphClient.of(request.scope["state"]["admitted"]), "request": request}
 
     table = {
         path: {method: Endpoint(read, work, _respond) for method, work in methods.items()}

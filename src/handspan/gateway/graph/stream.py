@@ -20,7 +20,7 @@ _HEADERS: Final = {"cache-control": "no-cache, no-transform"}
 
 async def stream(doors: GraphDoors, client: GraphClient, request: Request) -> Response:
     """Lines of JSON. What fails before the first of them is an ordinary answer."""
-    lines = doors.open_streams.open(request.admitted.token)
+    lines = doors.open_streams.open(request.scope["state"]["admitted"].token)
     body = await body_of(request)
     lines.refuse()
     key = request.headers.get("idempotency-key", "")[:200]

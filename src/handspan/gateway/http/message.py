@@ -6,13 +6,9 @@ inside its own process would wait for them.
 
 from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
-
-if TYPE_CHECKING:
-    from handspan.gateway.entry.auth import Admitted
 
 
 class ClientGone(Exception):
@@ -46,12 +42,6 @@ class Request:
         """The values of the names in the route's path; set by the router."""
         found: dict[str, str] = self.scope.get("path_params", {})
         return found
-
-    @property
-    def admitted(self) -> "Admitted":
-        """What the entry knows about the caller. Raises `KeyError` on a route that is open to all."""
-        admitted: Admitted = self.scope["state"]["admitted"]
-        return admitted
 
     @cached_property
     def headers(self) -> dict[str, str]:
