@@ -8,7 +8,6 @@ KNOWN_TWICE: list[str] = [
     "Failure",
     "Pong",
     "Question",
-    "RunningGateway",
     "Success",
     "Thinking",
     "ToolSelection",

@@ -8,6 +8,7 @@ import msgspec
 from handspan.client.address import Address
 from handspan.core.errors import ToolError
 from handspan.core.values import strip_invisible
+from handspan.wire.rest.artifacts import ShownArtifact
 
 if TYPE_CHECKING:
     import ssl
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 _SECONDS: Final = 60.0
 _PATH: Final = "/api/artifacts"
 _LONGEST_NAME: Final = 200
-
-
-class _Uploaded(msgspec.Struct):
-    id: str
 
 
 def upload(
@@ -50,7 +47,7 @@ def upload(
         text = f"The tool ran, but the gateway did not take its result of {len(data)} bytes: {response.status} {said}"
         raise ToolError("execution_failed", text)
     try:
-        return msgspec.json.decode(body, type=_Uploaded).id
+        return msgspec.json.decode(body, type=ShownArtifact).id
     except msgspec.DecodeError:
         text = f"The tool ran, but {address} did not say where its result was kept: is it a gateway?"
         raise ToolError("execution_failed", text) from None
