@@ -7,7 +7,7 @@ from typing import Final
 from handspan.agent.refusals import GatewayStops, TurnRefused
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, StoreError, ToolError
-from handspan.gateway.http.message import HttpResponse
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON
 from handspan.wire.graph import reading as graph
@@ -17,17 +17,17 @@ _REFUSED_TURNS: Final = {"SESSION_BUSY": 409, "SESSION_OWNER_MISMATCH": 403}
 _UNFORESEEN: Final = "The gateway failed inside: its log says more. Try again."
 
 
-def succeed(data: object) -> HttpResponse:
+def succeed(data: object) -> AsgiResponse:
     """A success (graph.md 1.1)."""
     request_id, at = new_call_id(), _now()
-    return HttpResponse(graph.success(data, request_id, at), 200, _headers(request_id, at), JSON)
+    return AsgiResponse(graph.success(data, request_id, at), 200, _headers(request_id, at), JSON)
 
 
-def refuse(refusal: Refusal) -> HttpResponse:
+def refuse(refusal: Refusal) -> AsgiResponse:
     """Anything else (graph.md 1.2)."""
     request_id, at = new_call_id(), _now()
     headers = {**_headers(request_id, at), **refusal.headers}
-    return HttpResponse(graph_body(refusal, request_id, at), refusal.status, headers, JSON)
+    return AsgiResponse(graph_body(refusal, request_id, at), refusal.status, headers, JSON)
 
 
 def refusal_of(error: Exception) -> Refusal:

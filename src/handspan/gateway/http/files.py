@@ -9,7 +9,7 @@ from handspan.core.artifacts import ArtifactRef, Artifacts
 from handspan.core.errors import WireError
 from handspan.core.values import strip_invisible
 from handspan.gateway.http.bodies import pieces
-from handspan.gateway.http.message import HttpRequest, HttpResponse
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import Streamed
@@ -35,7 +35,7 @@ class _Part(NamedTuple):
     """The first byte that does not belong to it."""
 
 
-def download(request: HttpRequest, artifacts: Artifacts, ref: ArtifactRef, owner: str) -> HttpResponse:
+def download(request: AsgiRequest, artifacts: Artifacts, ref: ArtifactRef, owner: str) -> AsgiResponse:
     """The artifact, or the part of it that `Range` names; raises `Refusal` when there is no such part."""
     part = _part(request.headers.get("range", ""), ref.size)
     headers = _headers(ref)
@@ -46,7 +46,7 @@ def download(request: HttpRequest, artifacts: Artifacts, ref: ArtifactRef, owner
         headers["content-range"] = f"bytes {part.begin}-{part.end - 1}/{ref.size}"
     headers["content-length"] = str(part.end - part.begin)
     if request.method == "HEAD":
-        return HttpResponse(None, status, headers, ref.media_type)
+        return AsgiResponse(None, status, headers, ref.media_type)
     pieces = FilePieces(artifacts, owner, ref, part)
     return Streamed(pieces, ref.media_type, headers, patience=None, status=status)
 
@@ -103,7 +103,7 @@ class UploadedFile:
                 raise WireError(f"There are two files: send one form for each, with one {self._field!r}.")
 
 
-async def uploaded_file(request: HttpRequest, field: str, most: int, seconds: float) -> UploadedFile:
+async def uploaded_file(request: AsgiRequest, field: str, most: int, seconds: float) -> UploadedFile:
     """The file of a form; raises `NoFile`, `WireError` for what is no such form, `Refusal` when it is too much."""
     form = _form(request, most + _AROUND_IT, seconds)
     async for happening in form:
@@ -112,7 +112,7 @@ async def uploaded_file(request: HttpRequest, field: str, most: int, seconds: fl
     raise NoFile(f"There is no file in the form: send it under the name {field!r}.")
 
 
-async def _form(request: HttpRequest, most: int, seconds: float) -> AsyncIterator[Happening]:
+async def _form(request: AsgiRequest, most: int, seconds: float) -> AsyncIterator[Happening]:
     form = Multipart(request.headers.get("content-type", ""))
     async for piece in pieces(request, most, seconds):
         for happening in form.feed(piece):

@@ -15,7 +15,7 @@ class ClientGone(Exception):
     """The connection ended before the body did."""
 
 
-class HttpRequest:
+class AsgiRequest:
     """One request that was admitted."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -68,7 +68,7 @@ class HttpRequest:
                 return
 
 
-class HttpResponse:
+class AsgiResponse:
     """An answer that is there as a whole."""
 
     def __init__(

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from handspan.gateway.http.message import HttpRequest, HttpResponse
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal, is_own_fault
 
 JSON: Final = "application/json"
@@ -26,10 +26,10 @@ def moment(at: float) -> str:
 class Endpoint(Struct, frozen=True):
     """What one method of one path does."""
 
-    read: Callable[[HttpRequest], Awaitable[dict[str, object]]]
+    read: Callable[[AsgiRequest], Awaitable[dict[str, object]]]
     """The arguments of `work`, read from the request; raises what the envelope refuses."""
     work: Callable[..., Awaitable[object]]
-    respond: Callable[[object], HttpResponse]
+    respond: Callable[[object], AsgiResponse]
     """The response for what `work` returned."""
 
 
@@ -38,15 +38,15 @@ class Envelope(Struct, frozen=True):
 
     translate: Callable[[Exception], Refusal]
     """The refusal for an error; for an error that no rule foresees, a constant one."""
-    refuse: Callable[[Refusal], HttpResponse]
+    refuse: Callable[[Refusal], AsgiResponse]
     no_path: str
     """What is said about an unknown path; `{path!r}` is the path."""
     no_method: str
     """What is said about an unknown method; also `{method}` and `{allow}`."""
-    complete: Callable[[HttpRequest, HttpResponse], HttpResponse]
+    complete: Callable[[AsgiRequest, AsgiResponse], AsgiResponse]
     """Gets every response before it is sent; gives the one to send."""
 
-    def refusal(self, request: HttpRequest, error: Exception) -> HttpResponse:
+    def refusal(self, request: AsgiRequest, error: Exception) -> AsgiResponse:
         """The response for an error. What is our own fault is in the log, and in no answer."""
         refusal = self.translate(error)
         if is_own_fault(error, refusal):
@@ -96,7 +96,7 @@ class Router:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request, envelope = HttpRequest(scope, receive), self._envelope
+        request, envelope = AsgiRequest(scope, receive), self._envelope
         try:
             endpoint = self._find(request)
             response = endpoint.respond(await endpoint.work(**await endpoint.read(request)))
@@ -104,7 +104,7 @@ class Router:
             response = envelope.refusal(request, error)
         await envelope.complete(request, response)(scope, receive, send)
 
-    def _find(self, request: HttpRequest) -> Endpoint:
+    def _find(self, request: AsgiRequest) -> Endpoint:
         """The endpoint, with its path's parameters in the scope; raises `Refusal` where there is none."""
         scope, segments = request.scope, _segments(request.scope)
         method: str = scope["method"]

@@ -7,7 +7,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from starlette.types import Receive, Scope, Send
 
-from handspan.gateway.http.message import HttpResponse
+from handspan.gateway.http.message import AsgiResponse
 
 StreamKind: TypeAlias = Literal["text/event-stream", "application/x-ndjson"]
 EVENTS: Final = "text/event-stream"
@@ -31,7 +31,7 @@ class Pieces(Protocol):
         ...
 
 
-class Streamed(HttpResponse):
+class Streamed(AsgiResponse):
     """An answer that lasts until its pieces end, the client goes, or nobody reads."""
 
     def __init__(

@@ -12,7 +12,7 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.gateway.http.calls import RunningCall, first_of
 from handspan.gateway.http.idempotency import fingerprint
-from handspan.gateway.http.message import HttpResponse
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import Streamed, StreamKind, wanted_stream
@@ -43,7 +43,7 @@ _Asked: TypeAlias = tuple[str, dict[str, Json], str, str]
 )
 async def call_tool(
     visit: Visit, name: str, body: CallBody, headers: CallHeaders
-) -> CallEnvelope | Reply | HttpResponse:
+) -> CallEnvelope | Reply | AsgiResponse:
     """Run one tool. 200 with the envelope, for an error of the tool too; 202 when its result comes later.
 
     With an `Idempotency-Key` the same request gets the stored result, even after a restart; another request under

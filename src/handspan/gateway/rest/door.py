@@ -8,7 +8,7 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from handspan.core.bus import TokenRevoked
-from handspan.gateway.http.message import HttpRequest, HttpResponse
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.routing import Endpoint, Envelope, Router, Table
 from handspan.gateway.parts import Door, GatewayParts
 from handspan.gateway.rest.doors import BodyLimits, Doors
@@ -86,7 +86,7 @@ def open_door(parts: GatewayParts) -> Door:
 def router(doors: Doors) -> "RestRouter":
     """The application of REST."""
 
-    def count(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    def count(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
         doors.metrics.requests.add(f"{response.status // 100}xx")
         return response
 
