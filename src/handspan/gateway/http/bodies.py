@@ -7,7 +7,7 @@ from typing import Final
 
 from handspan.core.errors import WireError
 from handspan.core.values import Json
-from handspan.gateway.http.message import ClientGone, AsgiRequest
+from handspan.gateway.http.message import AsgiRequest, ClientGone
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON
 from handspan.wire import strict_json
