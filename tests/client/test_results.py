@@ -217,7 +217,8 @@ def test_a_refusal_is_told_in_the_gateways_words_without_the_token() -> None:
 
 
 def test_bytes_go_to_the_gateway_with_the_token_type_and_name() -> None:
-    with place(201, msgspec.json.encode({"id": "a9", "size": 3})) as (address, taken):
+    stored = {"id": "a9", "size": 3, "media_type": "image/png", "name": "a b.png"}
+    with place(201, msgspec.json.encode(stored)) as (address, taken):
         assert upload(address, "secret", b"abc", "image/png", "a b.png") == "a9"
     ((path, headers, body),) = taken
     assert (path, body) == ("/hands/api/artifacts?name=a+b.png", b"abc")

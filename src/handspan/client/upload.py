@@ -8,6 +8,7 @@ import msgspec
 from handspan.client.address import Address
 from handspan.core.errors import ToolError
 from handspan.core.values import strip_invisible
+from handspan.wire.rest.artifacts import ShownArtifact
 
 if TYPE_CHECKING:
     import ssl
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 _SECONDS: Final = 60.0
 _PATH: Final = "/api/artifacts"
 _MAX_NAME: Final = 200
-
-
-class _UploadReply(msgspec.Struct):
-    id: str
 
 
 def upload(
@@ -50,7 +47,7 @@ def upload(
         text = f"The tool ran, but the gateway did not take its result of {len(data)} bytes: {response.status} {reason}"
         raise ToolError("execution_failed", text)
     try:
-        return msgspec.json.decode(body, type=_UploadReply).id
+        return msgspec.json.decode(body, type=ShownArtifact).id
     except msgspec.DecodeError:
         text = f"The tool ran, but {address} did not name the artifact of its result: is it a gateway?"
         raise ToolError("execution_failed", text) from None
