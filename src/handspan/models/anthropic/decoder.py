@@ -142,14 +142,14 @@ class _ContentBlock:
         """Add a delta, and return its events."""
         match delta.get("type"):
             case "text_delta":
-                shown = self._append("text", delta.get("text"))
-                return (TextDelta(shown),) if shown else ()
+                complete = self._append("text", delta.get("text"))
+                return (TextDelta(complete),) if complete else ()
             case "thinking_delta":
-                shown = self._append("thinking", delta.get("thinking"))
-                return (ThinkingDelta(shown),) if shown else ()
+                complete = self._append("thinking", delta.get("thinking"))
+                return (ThinkingDelta(complete),) if complete else ()
             case "input_json_delta":
-                shown = self._append("input", delta.get("partial_json"))
-                return (CallDelta(self.position, arguments=shown),) if shown and self.kind == "tool_use" else ()
+                complete = self._append("input", delta.get("partial_json"))
+                return (CallDelta(self.position, arguments=complete),) if complete and self.kind == "tool_use" else ()
             case "citations_delta":
                 old = self.content.get("citations")
                 self.content["citations"] = [*(old if isinstance(old, list) else []), delta.get("citation")]
@@ -168,15 +168,16 @@ class _ContentBlock:
         return self._close_input() if "input" in self.content or "input" in self._pieces else ()
 
     def _close_input(self) -> Sequence[ModelEvent]:
+        """Set `arguments` and the content's `input` from the deltas, or from the input that came whole."""
         streamed = mend_text("".join(self._pieces.get("input", ())))
-        came = self.content.get("input")
+        given = self.content.get("input")
         if streamed.strip():
             self.arguments = streamed
         else:  # compatible servers send a text where an object belongs, or null
-            self.arguments = came if isinstance(came, str) and came.strip() else encode_json(came or {}).decode()
-        if streamed.strip() or not isinstance(came, dict):
+            self.arguments = given if isinstance(given, str) and given.strip() else encode_json(given or {}).decode()
+        if streamed.strip() or not isinstance(given, dict):
             self.content["input"] = parse_arguments(self.arguments)
-        is_new = self.kind == "tool_use" and came and not streamed.strip()
+        is_new = self.kind == "tool_use" and given and not streamed.strip()
         return (CallDelta(self.position, arguments=self.arguments),) if is_new else ()
 
     def _append(self, field: str, piece: Json) -> str:

@@ -9,7 +9,7 @@ from handspan.models.json_values import arguments_text, is_json_object, json_obj
 from handspan.models.model import CallDelta
 
 
-class _OpenCall(Struct):
+class _PartialCall(Struct):
     """A call that is still arriving."""
 
     index: int | None
@@ -29,7 +29,7 @@ class CallAssembler:
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names
-        self._calls: list[_OpenCall] = []
+        self._calls: list[_PartialCall] = []
 
     def __bool__(self) -> bool:
         return bool(self._calls)
@@ -85,18 +85,18 @@ class CallAssembler:
         """Return whether a call has a field that a `CallPart` can't keep."""
         return any(call.extras for call in self._calls)
 
-    def _find(self, entry: JsonObject, name: str, arguments: str) -> tuple[_OpenCall | None, bool]:
+    def _find(self, entry: JsonObject, name: str, arguments: str) -> tuple[_PartialCall | None, bool]:
         """Return the call of this piece, and whether the piece begins it. The call is None for a repeated piece."""
         index, wire_id = entry.get("index"), json_text(entry.get("id"))
         number = index if type(index) is int else None
         call = self._find_open(number, wire_id, name)
         if call is None or self._begins_new_call(call, wire_id, name):
-            self._calls.append(_OpenCall(number))
+            self._calls.append(_PartialCall(number))
             return self._calls[-1], True
         is_repeat = name == call.name and arguments != "" and call.arguments == arguments and name != ""
         return (None if is_repeat else call), False
 
-    def _find_open(self, index: int | None, wire_id: str, name: str) -> _OpenCall | None:
+    def _find_open(self, index: int | None, wire_id: str, name: str) -> _PartialCall | None:
         newest_first = self._calls[::-1]
         if index is not None:  # of two calls with one number, the newer one (see `_begins_new_call`)
             return next((call for call in newest_first if call.index == index), None)
@@ -105,7 +105,7 @@ class CallAssembler:
         return None if name else next(iter(newest_first), None)
 
     @staticmethod
-    def _begins_new_call(call: _OpenCall, wire_id: str, name: str) -> bool:
+    def _begins_new_call(call: _PartialCall, wire_id: str, name: str) -> bool:
         """Return whether a piece with a known number begins another call: some servers number every call 0."""
         if not name or not call.name:
             return False

@@ -120,7 +120,7 @@ class ChatDecoder:
         entries = json_objects(delta.get("tool_calls"))
         if not entries and isinstance(call := delta.get("function_call"), dict):  # the format of 2023
             entries = [{"index": 0, "function": call}]
-        events += [delta_event for entry in entries if (delta_event := self._calls.add(entry))]
+        events += [event for entry in entries if (event := self._calls.add(entry))]
         return events
 
     def _take_reasoning(self, delta: JsonObject, events: list[ModelEvent]) -> None:
@@ -149,6 +149,7 @@ class ChatDecoder:
                 self._add_words("text", json_text(block.get("text")), events)
 
     def _add_words(self, kind: _Kind, text: str, events: list[ModelEvent]) -> None:
+        """Add a piece of text or thinking, and the event for it."""
         if text := self._joiners[kind].feed(text):
             self._append_words(kind, text)
             if kind == "thinking":
@@ -157,6 +158,7 @@ class ChatDecoder:
                 events.append(TextDelta(visible))
 
     def _append_words(self, kind: _Kind, text: str) -> None:
+        """Add the text to the last run, or begin a new run when the kind changes."""
         if not self._runs or self._runs[-1][0] != kind:
             self._runs.append((kind, []))
         self._runs[-1][1].append(text)

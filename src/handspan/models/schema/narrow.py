@@ -54,6 +54,8 @@ def lower_narrow(root: JsonObject, dialect: Dialect, report: Report, unroll: int
 
 
 class _NarrowWriter:
+    """Writes one schema in a narrow subset; `at` is the position, `notes` are rules for the description."""
+
     def __init__(self, references: References, dialect: Dialect, report: Report, unroll: int) -> None:
         self._references = references
         self._dialect = dialect
@@ -137,6 +139,7 @@ class _NarrowWriter:
     # Choices
 
     def _choice_shape(self, flat: FlatSchema, at: SchemaPosition, notes: list[str]) -> Shape:
+        """Return the shape that has the forms of all branches of the first choice, with the other rules in each."""
         (keyword, branches), *others = flat.choices
         base = {key: value for key, value in flat.keywords.items() if key not in ANNOTATIONS}
         if base and all(is_rule_only(branch) for branch in branches):
@@ -156,6 +159,7 @@ class _NarrowWriter:
         return self._annotate(union, flat.keywords, at, notes)
 
     def _add_branch(self, union: Shape, branch: Json, at: SchemaPosition) -> None:
+        """Add the branch to the shape. A branch that the subset can't express is left out, but not in strict mode."""
         try:
             shape = self._shape(branch, at)
         except ImpossibleSchema:
@@ -172,6 +176,7 @@ class _NarrowWriter:
     # One schema without choices
 
     def _typed_shape(self, flat: FlatSchema, at: SchemaPosition, notes: list[str]) -> Shape:
+        """Return the shape of a schema without choices: one form for each of its types."""
         keywords, notes = flat.keywords, [*notes]
         notes += [self._report.describe_rule(at.path, key, keywords[key]) for key in ("not", "if") if key in keywords]
         kinds = self._kinds(keywords, at)
@@ -201,6 +206,7 @@ class _NarrowWriter:
         return [kind for kind in kinds if kind != "integer" or "number" not in kinds]
 
     def _anything(self, at: SchemaPosition) -> Shape:
+        """Return the shape of a value of any type."""
         if self._dialect.is_strict:
             raise UnsupportedSchema(f"{place_name(at.path)} takes a value of any type")
         if not self._dialect.is_proto:
@@ -213,6 +219,7 @@ class _NarrowWriter:
     # Descriptions
 
     def _annotate(self, shape: Shape, keywords: JsonObject, at: SchemaPosition, notes: list[str]) -> Shape:
+        """Return the shape with its description (or title), the notes in it, and its default."""
         description, title = keywords.get("description"), keywords.get("title")
         text = description if isinstance(description, str) else ""
         if not text and at.path and isinstance(title, str) and _fold(title) != _fold(at.path.rpartition(".")[2]):
