@@ -8,7 +8,7 @@ ledger*; `_finish` goes from an outcome to the finished record. `call` is begin,
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import UnsetType, structs
@@ -96,7 +96,7 @@ class Engine:
             if type(outcome) is not Success or len(outcome.encoded) > self._result_limit or self._hooks is not None:
                 outcome = await self._shape(record, outcome)
             written = self._store(record, outcome, started.began)
-            is_first = written if type(written) is bool else await _await_written(written, record)
+            is_first = written is True or await _await_written(written, record)
             return outcome if is_first else await self._first_result(record)
         finally:
             if record.early is not None:  # the caller of `settle` can wait in `result`
@@ -141,8 +141,7 @@ class Engine:
         """Go from the outcome to the journal. Return None when the call has its result already."""
         result = await self._shape(record, result)
         written = self._store(record, result, began)
-        is_first = written if type(written) is bool else await _await_written(written, record)
-        return result if is_first else None
+        return result if written is True or await _await_written(written, record) else None
 
     async def _shape(self, record: CallRecord, result: ToolResult) -> ToolResult:
         """Return the result after the after-hooks and the size limit. A small success without hooks needs neither."""
@@ -330,8 +329,7 @@ class Engine:
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """Store the failure of a call that goes no further, and return it."""
         written = publish_when_stored(self._bus, self._ledger.finish(record, failure), record)
-        if not isinstance(written, bool):
-            await _await_written(written, record)
+        await _await_written(written, record)
         return failure
 
     async def _after(self, hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
@@ -361,10 +359,10 @@ class Engine:
         await self.runner.close()
 
 
-async def _await_written(written: Awaitable[bool], record: CallRecord) -> bool:
+async def _await_written(written: NowOrLater[bool], record: CallRecord) -> bool:
     """Whether this was the first result. When the ledger can't write, the caller gets its result anyway."""
     try:
-        return await written
+        return written if isinstance(written, bool) else await written
     except ToolError as error:
         _log.error("The result of the call %s (%s) could not be stored: %s", record.id, record.name, error.message)
         return True
