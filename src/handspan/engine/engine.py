@@ -191,9 +191,8 @@ class Engine:
         if found is None or found.state != "pending":
             return None
         record = structs.replace(found)  # two callers may settle at once: a copy keeps their writes apart
-        took = max(
-            0.0, time.time() - record.at
-        )  # another process may have begun the call: only the wall clock is the same
+        # Another process may have begun the call: only the wall clock is the same there.
+        took = max(0.0, time.time() - record.at)
         try:
             result = await self._finish(record, _encode(outcome), time.monotonic() - took)
         except asyncio.CancelledError:  # the call got its result all the same
@@ -256,6 +255,7 @@ class Engine:
         return record.early or pending
 
     async def _first_result(self, record: CallRecord) -> ToolResult:
+        """Return the result that the ledger has of a call that got a second one."""
         stored = await self._ledger.find(record.id)
         assert stored is not None and not isinstance(stored.result, UnsetType)  # `finish` returned False: it has one
         return stored.result
@@ -280,25 +280,24 @@ class Engine:
         record = started.record
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
-        if started.entry.is_new and not isinstance(verdict, Ask):
-            verdict = Ask(
-                f"{started.entry.spec.name!r} is new at {started.entry.origin}: no person has approved it yet."
-            )
         approval = verdict.reason if isinstance(verdict, Ask) else None
+        if started.entry.is_new and approval is None:
+            approval = f"{started.entry.spec.name!r} is new at {started.entry.origin}: no person has approved it yet."
         if record.state is not None or not self._asker.has_to_ask(started.entry, approval, started.caller):
-            return await self._ask_and_start(started, verdict, call)
+            return await self._ask_and_start(started, approval, call)
         await self._ledger.accept(record)  # the answer finds it, even after the end of this process
         over = self._waiting_for_answer[record.id] = asyncio.get_running_loop().create_future()
         try:
-            return await self._ask_and_start(started, verdict, call)
+            return await self._ask_and_start(started, approval, call)
         finally:
             del self._waiting_for_answer[record.id]
             over.set_result(None)
 
-    async def _ask_and_start(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
+    async def _ask_and_start(self, started: Started, approval: str | None, call: ToolCall) -> Started | Pending:
+        """Ask for permissions, and for approval where there is a reason for it; then start the call."""
         record = started.record
         try:
-            consent = await self._consent(started, verdict, call)
+            consent = await self._consent(started, approval, call)
         except AnswerComesLater:
             return Pending()
         if consent.waited:
@@ -315,10 +314,9 @@ class Engine:
             await written
         return started
 
-    async def _consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Consent:
+    async def _consent(self, started: Started, approval: str | None, call: ToolCall) -> Consent:
         """Return what the person agreed to. Raises `ToolError` when the person did not."""
         entry, arguments, caller = started.entry, started.arguments, started.caller
-        approval = verdict.reason if isinstance(verdict, Ask) else None
         consent = await self._asker.ask_permissions(entry, call, arguments, caller)
         if approval is None:
             return consent
@@ -333,6 +331,7 @@ class Engine:
         return failure
 
     async def _after(self, hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
+        """Return the result after the after-hooks. The record keeps the tool's own result where they replaced it."""
         arguments = record.arguments if isinstance(record.arguments, Mapping) else {}
         seen = HookedCall(record.id, record.name, arguments, record.owner, record.session, record.agent)
         replaced = await hooks.after(seen, result)
