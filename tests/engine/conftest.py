@@ -1,4 +1,4 @@
-"""What tests of the engine may ask for."""
+"""The fixtures of the engine's tests."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from tests.engine.house import House, left_behind
+from tests.engine.engine_kit import EngineKit, left_behind
 
-MakeHouse = Callable[..., House]
+MakeKit = Callable[..., EngineKit]
 
 
 @pytest.fixture
-async def make_house(tmp_path: Path) -> AsyncIterator[MakeHouse]:
-    """Makes houses; at the end they are closed, and no task may be left behind."""
-    houses: list[House] = []
+async def make_kit(tmp_path: Path) -> AsyncIterator[MakeKit]:
+    """Makes kits, and closes them after the test. No task may be left behind."""
+    kits: list[EngineKit] = []
 
-    def make(**options: Any) -> House:
-        houses.append(House(tmp_path, **options))
-        return houses[-1]
+    def make(**options: Any) -> EngineKit:
+        kits.append(EngineKit(tmp_path, **options))
+        return kits[-1]
 
     yield make
-    for house in houses:
-        await house.engine.close()
-        assert not house.engine.watchdog._is_busy(), "a gate is not empty"
+    for kit in kits:
+        await kit.engine.close()
+        assert not kit.engine.watchdog._is_busy(), "a gate is not empty"
     assert left_behind() == []
 
 
 @pytest.fixture
-def house(make_house: MakeHouse) -> House:
-    """A house with nothing special about it."""
-    return make_house()
+def kit(make_kit: MakeKit) -> EngineKit:
+    """A kit with default options."""
+    return make_kit()

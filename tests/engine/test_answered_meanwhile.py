@@ -7,8 +7,8 @@ import pytest
 from handspan.core.principals import Origin
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Pending, succeed
-from tests.engine.conftest import MakeHouse
-from tests.engine.house import House, outcome_of, soon
+from tests.engine.conftest import MakeKit
+from tests.engine.engine_kit import EngineKit, outcome_of, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -34,39 +34,37 @@ def ran() -> list[str]:
     return []
 
 
-def photo_house(make_house: MakeHouse, person: Person, ran: list[str]) -> House:
+def photo_kit(make_kit: MakeKit, person: Person, ran: list[str]) -> EngineKit:
     def photo() -> str:
         ran.append("click")
         return "picture"
 
-    house = make_house(questions=person)
-    house.add(photo, Origin("plugin", "phone"), permissions=("camera",))
-    return house
+    kit = make_kit(questions=person)
+    kit.add(photo, Origin("plugin", "phone"), permissions=("camera",))
+    return kit
 
 
 @pytest.mark.parametrize("hears", [True, False])
-async def test_a_call_that_is_answered_while_it_waits_runs_once(
-    make_house: MakeHouse, ran: list[str], hears: bool
-) -> None:
+async def test_a_call_that_is_answered_while_it_waits_runs_once(make_kit: MakeKit, ran: list[str], hears: bool) -> None:
     person = Person(Answer("allow") if hears else None)
-    house = photo_house(make_house, person, ran)
-    calling = house.start("photo", call_id="call-1")
+    kit = photo_kit(make_kit, person, ran)
+    calling = kit.start("photo", call_id="call-1")
     await soon(person.asked)
-    resuming = asyncio.create_task(house.engine.resume("call-1", house.caller()))
+    resuming = asyncio.create_task(kit.engine.resume("call-1", kit.caller()))
     await asyncio.sleep(0)
     person.go_on.set()
     done = succeed("picture")
     assert await outcome_of([calling, resuming]) == ([done, None] if hears else [Pending(), done])
     assert ran == ["click"]
-    assert house.last().result == done
+    assert kit.last().result == done
 
 
-async def test_a_call_that_is_cancelled_while_it_waits_is_not_resumed(make_house: MakeHouse, ran: list[str]) -> None:
+async def test_a_call_that_is_cancelled_while_it_waits_is_not_resumed(make_kit: MakeKit, ran: list[str]) -> None:
     person = Person(Answer("allow"))
-    house = photo_house(make_house, person, ran)
-    calling = house.start("photo", call_id="call-1")
+    kit = photo_kit(make_kit, person, ran)
+    calling = kit.start("photo", call_id="call-1")
     await soon(person.asked)
-    resuming = asyncio.create_task(house.engine.resume("call-1", house.caller()))
+    resuming = asyncio.create_task(kit.engine.resume("call-1", kit.caller()))
     await asyncio.sleep(0)
     calling.cancel()
     [cancelled, resumed] = await outcome_of([calling, resuming])

@@ -1,4 +1,4 @@
-"""The hooks that come with the house (SPEC E7)."""
+"""The hooks that come with Handspan (SPEC E7)."""
 
 import logging
 from importlib.metadata import EntryPoint

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from handspan.engine.drive import GRACE, CancelledItself, DeadlineReached, Reaper, drive, drive_all
-from tests.engine.house import left_behind
+from tests.engine.engine_kit import left_behind
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio

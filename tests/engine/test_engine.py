@@ -22,8 +22,8 @@ from handspan.engine.ledger import MemoryLedger
 from handspan.engine.questions import RuleAnswers
 from handspan.engine.runner import Started
 from handspan.store.artifacts import FolderArtifacts
-from tests.engine.conftest import MakeHouse
-from tests.engine.house import House, outcome_of, soon
+from tests.engine.conftest import MakeKit
+from tests.engine.engine_kit import EngineKit, outcome_of, soon
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
@@ -37,50 +37,50 @@ async def add(a: int, b: int = 0) -> int:
 # Find, available, enabled.
 
 
-async def test_an_unknown_tool_is_refused_with_the_nearest_name(house: House) -> None:
-    house.add(add, name="add_numbers")
-    failure = await house.failure("add_number")
+async def test_an_unknown_tool_is_refused_with_the_nearest_name(kit: EngineKit) -> None:
+    kit.add(add, name="add_numbers")
+    failure = await kit.failure("add_number")
     assert failure == Failure(
         "tool_not_found",
         "Tool 'add_number' is not available: there is no such tool. Did you mean 'add_numbers'?",
     )
-    record = house.last()
+    record = kit.last()
     assert (record.name, record.tool.origin, record.state) == ("add_number", None, "done")
 
 
-async def test_a_tool_that_the_agent_may_not_use_is_refused(house: House) -> None:
-    house.add(add)
-    failure = await house.failure("add", caller=house.caller(Agent("Clerk", deny=("a*",))))
+async def test_a_tool_that_the_agent_may_not_use_is_refused(kit: EngineKit) -> None:
+    kit.add(add)
+    failure = await kit.failure("add", caller=kit.caller(Agent("Clerk", deny=("a*",))))
     assert failure == Failure("tool_not_available", "Tool 'add' is not available to the agent 'Clerk'.")
 
 
-async def test_a_tool_that_is_switched_off_is_refused(house: House) -> None:
-    house.add(add)
-    house.registry.disable("origin:builtin")
-    failure = await house.failure("add")
+async def test_a_tool_that_is_switched_off_is_refused(kit: EngineKit) -> None:
+    kit.add(add)
+    kit.registry.disable("origin:builtin")
+    failure = await kit.failure("add")
     assert failure.code == "tool_disabled"
     assert "Tool 'add' is not available" in failure.message and "'origin:builtin'" in failure.message
 
 
-async def test_a_tool_that_was_removed_is_refused_from_then_on(house: House) -> None:
+async def test_a_tool_that_was_removed_is_refused_from_then_on(kit: EngineKit) -> None:
     phone = Origin("device", "phone", "1")
-    house.add(add, phone)
-    caller = house.caller()
-    assert await house.value("add", {"a": 1}, caller=caller) == 1
-    house.registry.unregister_by_source(phone)
-    assert (await house.failure("add", {"a": 1}, caller=caller)).code == "tool_not_found"
+    kit.add(add, phone)
+    caller = kit.caller()
+    assert await kit.value("add", {"a": 1}, caller=caller) == 1
+    kit.registry.unregister_by_source(phone)
+    assert (await kit.failure("add", {"a": 1}, caller=caller)).code == "tool_not_found"
 
 
 # Arguments.
 
 
 @pytest.mark.parametrize("nothing", [b"", "", b"{}", "{}", {}])
-async def test_no_arguments_are_an_empty_object(house: House, nothing: Any) -> None:
+async def test_no_arguments_are_an_empty_object(kit: EngineKit, nothing: Any) -> None:
     async def ping() -> str:
         return "pong"
 
-    house.add(ping)
-    assert await house.value("ping", nothing) == "pong"
+    kit.add(ping)
+    assert await kit.value("ping", nothing) == "pong"
 
 
 @pytest.mark.parametrize(
@@ -107,70 +107,70 @@ async def test_no_arguments_are_an_empty_object(house: House, nothing: Any) -> N
         ({"a": object()}, "can't be read"),
     ],
 )
-async def test_arguments_that_do_not_fit_are_refused_with_what_is_wrong(house: House, raw: Any, said: str) -> None:
-    house.add(add)
-    failure = await house.failure("add", raw)
+async def test_arguments_that_do_not_fit_are_refused_with_what_is_wrong(kit: EngineKit, raw: Any, said: str) -> None:
+    kit.add(add)
+    failure = await kit.failure("add", raw)
     assert failure.code == "invalid_arguments"
     assert said in failure.message
-    assert house.last().result == failure
+    assert kit.last().result == failure
 
 
-async def test_arguments_nested_deeper_than_any_stack_are_refused(house: House) -> None:
-    house.add(add)
+async def test_arguments_nested_deeper_than_any_stack_are_refused(kit: EngineKit) -> None:
+    kit.add(add)
     deep: Any = 1
     for _ in range(5_000):
         deep = [deep]
-    assert (await house.failure("add", {"a": deep})).code == "invalid_arguments"
+    assert (await kit.failure("add", {"a": deep})).code == "invalid_arguments"
     while isinstance(deep, list):  # taken apart by hand: collecting it would go just as deep
         deep = deep.pop()
 
 
-async def test_ten_megabytes_of_arguments_work_and_the_journal_keeps_little_of_refused_ones(house: House) -> None:
+async def test_ten_megabytes_of_arguments_work_and_the_journal_keeps_little_of_refused_ones(kit: EngineKit) -> None:
     async def count(text: str) -> int:
         return len(text)
 
-    house.add(count)
+    kit.add(count)
     size = 10 * 1024 * 1024
     raw = b'{"text": "' + b"x" * size + b'"}'
-    assert await house.value("count", raw) == size
-    await house.failure("count", raw[:-1])
-    kept = house.last().arguments
+    assert await kit.value("count", raw) == size
+    await kit.failure("count", raw[:-1])
+    kept = kit.last().arguments
     assert isinstance(kept, bytes) and len(kept) == 4096
 
 
 # Policy and other people's code.
 
 
-async def test_a_read_only_agent_may_not_change_things(house: House) -> None:
-    house.add(add)
-    house.add(add, name="look", annotations=READ_ONLY)
-    caller = house.caller(Agent("Reader", mode="read_only"))
-    assert await house.failure("add", {"a": 1}, caller=caller) == Failure(
+async def test_a_read_only_agent_may_not_change_things(kit: EngineKit) -> None:
+    kit.add(add)
+    kit.add(add, name="look", annotations=READ_ONLY)
+    caller = kit.caller(Agent("Reader", mode="read_only"))
+    assert await kit.failure("add", {"a": 1}, caller=caller) == Failure(
         "policy_denied", "Tool 'add' is not available: it may change things, and the agent 'Reader' is read-only."
     )
     assert [spec.name for spec in caller.box.specs()] == ["look"]  # R4: what can't be called is not shown
-    assert await house.value("look", {"a": 1}, caller=caller) == 1
+    assert await kit.value("look", {"a": 1}, caller=caller) == 1
 
 
-async def test_a_policy_that_fails_refuses_the_call(make_house: MakeHouse) -> None:
+async def test_a_policy_that_fails_refuses_the_call(make_kit: MakeKit) -> None:
     class Broken:
         def decide(self, spec: Any, call: Any, who: Any) -> Any:
             raise ZeroDivisionError("rule")
 
-    house = make_house(policy=Broken())
-    house.add(add)
-    failure = await house.failure("add", {"a": 1})
+    kit = make_kit(policy=Broken())
+    kit.add(add)
+    failure = await kit.failure("add", {"a": 1})
     assert failure == Failure("internal_error", "Tool 'add' was not run: ZeroDivisionError: rule")
-    assert house.last().result == failure
+    assert kit.last().result == failure
 
 
 # The journal.
 
 
-async def test_the_journal_keeps_who_what_when_and_how_it_ended(house: House) -> None:
-    house.add(add, Origin("plugin", "maths"), version="1.2.3", annotations=READ_ONLY)
-    await house.value("add", b'{"a": 1}', call_id="call-1", caller=house.caller(session="s-1"))
-    record = house.last()
+async def test_the_journal_keeps_who_what_when_and_how_it_ended(kit: EngineKit) -> None:
+    kit.add(add, Origin("plugin", "maths"), version="1.2.3", annotations=READ_ONLY)
+    await kit.value("add", b'{"a": 1}', call_id="call-1", caller=kit.caller(session="s-1"))
+    record = kit.last()
     assert (record.id, record.name, record.arguments) == ("call-1", "add", {"a": 1})
     assert (record.owner, record.session, record.agent) == ("operator", "s-1", "General")
     assert (record.tool.origin, record.tool.version, record.tool.read_only) == (
@@ -187,40 +187,40 @@ async def test_the_journal_keeps_who_what_when_and_how_it_ended(house: House) ->
 # Ids.
 
 
-async def test_an_id_can_not_be_used_again_and_the_first_call_goes_on(house: House) -> None:
+async def test_an_id_can_not_be_used_again_and_the_first_call_goes_on(kit: EngineKit) -> None:
     release = asyncio.Event()
 
     async def slow() -> str:
         await release.wait()
         return "mine"
 
-    house.add(slow)
-    task = house.start("slow", call_id="call-1")
-    await until(lambda: list(house.ledger.open_calls()))
+    kit.add(slow)
+    task = kit.start("slow", call_id="call-1")
+    await until(lambda: list(kit.ledger.open_calls()))
     for name in ("slow", "unknown"):
-        failure = await house.failure(name, call_id="call-1")
+        failure = await kit.failure(name, call_id="call-1")
         assert failure.code in ("invalid_arguments", "tool_not_found")
-    assert len(list(house.ledger.open_calls())) == 1
+    assert len(list(kit.ledger.open_calls())) == 1
     release.set()
     [result] = await outcome_of([task])
     assert isinstance(result, Success) and result.value == "mine"
-    assert [record.result for record in house.journal()] == [result]
-    failure = await house.failure("slow", call_id="call-1")
+    assert [record.result for record in kit.journal()] == [result]
+    failure = await kit.failure("slow", call_id="call-1")
     assert failure == Failure("invalid_arguments", "The call id 'call-1' was used before: every call needs its own.")
 
 
-async def test_when_somebody_else_finished_the_call_their_result_is_the_one(house: House) -> None:
+async def test_when_somebody_else_finished_the_call_their_result_is_the_one(kit: EngineKit) -> None:
     other = Failure("unknown_outcome", "The gateway was restarted.")
 
     async def slow(ctx: ToolContext) -> str:
-        record = await house.ledger.find(ctx.call_id)
+        record = await kit.ledger.find(ctx.call_id)
         assert record is not None
-        house.ledger.finish(record, other)
+        kit.ledger.finish(record, other)
         return "too late"
 
-    house.add(slow)
-    assert await house.call("slow") == other
-    assert house.last().result == other
+    kit.add(slow)
+    assert await kit.call("slow") == other
+    assert kit.last().result == other
 
 
 # A ledger that takes its time.
@@ -252,39 +252,39 @@ class SlowLedger(MemoryLedger):
 
 
 async def test_the_tool_is_not_touched_before_the_ledger_knows_and_no_result_goes_out_before(
-    make_house: MakeHouse,
+    make_kit: MakeKit,
 ) -> None:
     ledger = SlowLedger()
-    house = make_house(ledger=ledger)
+    kit = make_kit(ledger=ledger)
     ran: list[str] = []
 
     async def touch() -> str:
         ran.append("touched")
         return "done"
 
-    house.add(touch)
+    kit.add(touch)
     for step, has_run in (("start", []), ("finish", ["touched"])):
         ran.clear()
         ledger.hold_at = step
         ledger.reached.clear()
         ledger.release.clear()
-        task = house.start("touch")
+        task = kit.start("touch")
         await soon(ledger.reached)
         assert (ran, task.done()) == (has_run, False)
         ledger.release.set()
         [result] = await outcome_of([task])
         assert result.value == "done"
     assert ledger.steps == ["start", "finish"] * 2
-    await house.failure("unknown")
-    await house.failure("touch", caller=house.caller(Agent("A", mode="read_only")))
+    await kit.failure("unknown")
+    await kit.failure("touch", caller=kit.caller(Agent("A", mode="read_only")))
 
 
-async def test_cancelled_while_the_ledger_writes_the_start_the_call_has_its_result(make_house: MakeHouse) -> None:
+async def test_cancelled_while_the_ledger_writes_the_start_the_call_has_its_result(make_kit: MakeKit) -> None:
     ledger = SlowLedger()
     ledger.hold_at = "start"
-    house = make_house(ledger=ledger)
-    house.add(add)
-    task = house.start("add", {"a": 1}, call_id="call-1")
+    kit = make_kit(ledger=ledger)
+    kit.add(add)
+    task = kit.start("add", {"a": 1}, call_id="call-1")
     await soon(ledger.reached)
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
@@ -293,68 +293,68 @@ async def test_cancelled_while_the_ledger_writes_the_start_the_call_has_its_resu
     assert list(ledger.open_calls()) == []
 
 
-async def test_a_call_that_a_person_agreed_to_waits_for_the_ledger_too(make_house: MakeHouse) -> None:
+async def test_a_call_that_a_person_agreed_to_waits_for_the_ledger_too(make_kit: MakeKit) -> None:
     ledger = SlowLedger()
-    house = make_house(ledger=ledger, questions=RuleAnswers(Answer("allow")))
-    house.add(add)
-    assert await house.value("add", {"a": 1}, caller=house.caller(Agent("Careful", mode="ask_always"))) == 1
+    kit = make_kit(ledger=ledger, questions=RuleAnswers(Answer("allow")))
+    kit.add(add)
+    assert await kit.value("add", {"a": 1}, caller=kit.caller(Agent("Careful", mode="ask_always"))) == 1
     assert ledger.steps == ["start", "finish"]
 
 
 # Large results.
 
 
-async def test_a_result_at_the_limit_goes_out_whole_and_one_byte_more_is_cut(house: House) -> None:
+async def test_a_result_at_the_limit_goes_out_whole_and_one_byte_more_is_cut(kit: EngineKit) -> None:
     async def text(size: int) -> str:
         return "x" * size
 
-    house.add(text)
+    kit.add(text)
     fits = 65_536 - len(b'{"status":"success","result":""}')
-    assert await house.value("text", {"size": fits}) == "x" * fits
-    cut = await house.value("text", {"size": fits + 1})
+    assert await kit.value("text", {"size": fits}) == "x" * fits
+    cut = await kit.value("text", {"size": fits + 1})
     assert isinstance(cut, dict)
     assert (cut["truncated"], cut["bytes"], cut["lines"]) == (True, fits + 1, 1)
-    kept = await house.artifacts.read(str(cut["artifact"]), owner="operator")
+    kept = await kit.artifacts.read(str(cut["artifact"]), owner="operator")
     assert kept == b"x" * (fits + 1)
 
 
-async def test_a_large_list_is_shown_with_its_count(house: House) -> None:
+async def test_a_large_list_is_shown_with_its_count(kit: EngineKit) -> None:
     async def rows(count: int) -> list[int]:
         return list(range(count))
 
-    house.add(rows)
-    cut = await house.value("rows", {"count": 50_000})
+    kit.add(rows)
+    cut = await kit.value("rows", {"count": 50_000})
     assert isinstance(cut, dict)
     assert cut["items"] == 50_000
     assert str(cut["head"]).startswith("[0,1,2,") and str(cut["tail"]).endswith(",49998,49999]")
 
 
-async def test_artifacts_that_can_not_be_kept_do_not_lose_the_result(make_house: MakeHouse, tmp_path: Path) -> None:
+async def test_artifacts_that_can_not_be_kept_do_not_lose_the_result(make_kit: MakeKit, tmp_path: Path) -> None:
     (tmp_path / "blocked").write_text("")
-    house = make_house(artifacts=FolderArtifacts(tmp_path / "blocked"))
+    kit = make_kit(artifacts=FolderArtifacts(tmp_path / "blocked"))
 
     async def text() -> str:
         return "x" * 100_000
 
-    house.add(text)
-    cut = await house.value("text")
+    kit.add(text)
+    cut = await kit.value("text")
     assert isinstance(cut, dict)
     assert cut["head"] == "x" * 4096
     assert "could not be kept" in str(cut["how_to_read"])
 
 
-async def test_a_very_long_error_is_cut_too(make_house: MakeHouse) -> None:
-    house = make_house(result_limit=1000)
+async def test_a_very_long_error_is_cut_too(make_kit: MakeKit) -> None:
+    kit = make_kit(result_limit=1000)
 
     async def fail() -> Failure:
         return Failure("execution_failed", "x" * 100_000)
 
-    house.add(fail)
-    failure = await house.failure("fail")
+    kit.add(fail)
+    failure = await kit.failure("fail")
     assert len(failure.message) < 1100 and "characters left out" in failure.message
 
 
-async def test_cancelled_while_the_artifact_is_kept_the_call_has_its_result(make_house: MakeHouse) -> None:
+async def test_cancelled_while_the_artifact_is_kept_the_call_has_its_result(make_kit: MakeKit) -> None:
     keeping = asyncio.Event()
 
     class Slow(FolderArtifacts):
@@ -363,25 +363,25 @@ async def test_cancelled_while_the_artifact_is_kept_the_call_has_its_result(make
             await asyncio.Event().wait()
             raise AssertionError("never")
 
-    house = make_house(artifacts=Slow(Path("unused")))
+    kit = make_kit(artifacts=Slow(Path("unused")))
 
     async def text() -> str:
         return "x" * 100_000
 
-    house.add(text)
-    task = house.start("text")
+    kit.add(text)
+    task = kit.start("text")
     await soon(keeping)
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
-    record = house.last()
+    record = kit.last()
     assert record.result == Failure("cancelled", "The call of 'text' was cancelled after the tool had run.")
     assert isinstance(record.true_result, Success)
     assert record.size == len(record.true_result.encoded)  # the journal's limit in bytes counts it
-    assert list(house.ledger.open_calls()) == []
+    assert list(kit.ledger.open_calls()) == []
 
 
 async def test_cancelled_while_what_a_hook_made_of_it_is_kept_the_journal_has_the_tools_own_result(
-    make_house: MakeHouse,
+    make_kit: MakeKit,
 ) -> None:
     keeping = asyncio.Event()
 
@@ -397,13 +397,13 @@ async def test_cancelled_while_what_a_hook_made_of_it_is_kept_the_journal_has_th
         async def after(self, call: HookedCall, result: ToolResult) -> Success:
             return Success("x" * 100_000)
 
-    house = make_house(artifacts=Slow(Path("unused")), hooks=Hooks([NamedHook("growing", Growing())]))
-    house.add(add)
-    task = house.start("add", {"a": 1})
+    kit = make_kit(artifacts=Slow(Path("unused")), hooks=Hooks([NamedHook("growing", Growing())]))
+    kit.add(add)
+    task = kit.start("add", {"a": 1})
     await soon(keeping)
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
-    true = house.last().true_result
+    true = kit.last().true_result
     assert isinstance(true, Success) and true.value == 1
 
 
@@ -414,7 +414,7 @@ def calls(*names: str) -> list[ToolCall]:
     return [ToolCall(name, {}, new_call_id()) for name in names]
 
 
-async def test_results_come_in_the_order_of_the_calls_whoever_is_first(house: House) -> None:
+async def test_results_come_in_the_order_of_the_calls_whoever_is_first(kit: EngineKit) -> None:
     done: list[int] = []
 
     async def wait(number: int) -> int:
@@ -422,26 +422,26 @@ async def test_results_come_in_the_order_of_the_calls_whoever_is_first(house: Ho
         done.append(number)
         return number
 
-    house.add(wait)
+    kit.add(wait)
     batch = [ToolCall("wait", {"number": number}, new_call_id()) for number in range(10)]
-    results = await asyncio.wait_for(house.engine.call_all(batch, house.caller()), WAIT)
+    results = await asyncio.wait_for(kit.engine.call_all(batch, kit.caller()), WAIT)
     assert [result.value for result in results if isinstance(result, Success)] == list(range(10))
     assert done != list(range(10))
 
 
-async def test_calls_run_side_by_side(house: House) -> None:
+async def test_calls_run_side_by_side(kit: EngineKit) -> None:
     meeting = asyncio.Barrier(3)
 
     async def meet() -> str:
         await meeting.wait()
         return "met"
 
-    house.add(meet)
-    results = await asyncio.wait_for(house.engine.call_all(calls("meet", "meet", "meet"), house.caller()), WAIT)
+    kit.add(meet)
+    results = await asyncio.wait_for(kit.engine.call_all(calls("meet", "meet", "meet"), kit.caller()), WAIT)
     assert [result.value for result in results if isinstance(result, Success)] == ["met"] * 3
 
 
-async def test_a_crash_in_one_call_does_not_touch_its_neighbours(house: House) -> None:
+async def test_a_crash_in_one_call_does_not_touch_its_neighbours(kit: EngineKit) -> None:
     async def crash() -> None:
         await asyncio.sleep(0)
         raise SystemExit(1)
@@ -456,18 +456,18 @@ async def test_a_crash_in_one_call_does_not_touch_its_neighbours(house: House) -
         await asyncio.sleep(0.03)
         return "fine"
 
-    house.add(crash)
-    house.add(cancel)
-    house.add(hang, timeout=0.01)
-    house.add(fine)
+    kit.add(crash)
+    kit.add(cancel)
+    kit.add(hang, timeout=0.01)
+    kit.add(fine)
     results = await asyncio.wait_for(
-        house.engine.call_all(calls("crash", "fine", "cancel", "unknown", "hang", "fine"), house.caller()), WAIT
+        kit.engine.call_all(calls("crash", "fine", "cancel", "unknown", "hang", "fine"), kit.caller()), WAIT
     )
     shown = [result.value if isinstance(result, Success) else getattr(result, "code", None) for result in results]
     assert shown == ["execution_failed", "fine", "cancelled", "tool_not_found", "timeout", "fine"]
 
 
-async def test_cancelling_the_batch_cancels_and_drains_all(house: House) -> None:
+async def test_cancelling_the_batch_cancels_and_drains_all(kit: EngineKit) -> None:
     begun, closed = asyncio.Semaphore(0), list[str]()
 
     async def slow() -> None:
@@ -478,25 +478,25 @@ async def test_cancelling_the_batch_cancels_and_drains_all(house: House) -> None
             await asyncio.sleep(0.001)
             closed.append("closed")
 
-    house.add(slow)
-    task = asyncio.create_task(house.engine.call_all(calls("slow", "slow", "slow"), house.caller()))
+    kit.add(slow)
+    task = asyncio.create_task(kit.engine.call_all(calls("slow", "slow", "slow"), kit.caller()))
     for _ in range(3):
         await asyncio.wait_for(begun.acquire(), WAIT)
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
     assert closed == ["closed"] * 3
-    assert [record.result for record in house.journal()] == [
+    assert [record.result for record in kit.journal()] == [
         Failure("cancelled", "The call of 'slow' was cancelled.")
     ] * 3
-    assert list(house.ledger.open_calls()) == []
+    assert list(kit.ledger.open_calls()) == []
 
 
-async def test_no_calls_give_no_results(house: House) -> None:
-    assert await house.engine.call_all([], house.caller()) == []
+async def test_no_calls_give_no_results(kit: EngineKit) -> None:
+    assert await kit.engine.call_all([], kit.caller()) == []
 
 
-async def test_more_calls_than_an_origin_takes_wait_for_their_turn(make_house: MakeHouse) -> None:
-    house = make_house(gates=Gates({"builtin": 3}))
+async def test_more_calls_than_an_origin_takes_wait_for_their_turn(make_kit: MakeKit) -> None:
+    kit = make_kit(gates=Gates({"builtin": 3}))
     inside, most = 0, 0
 
     async def work() -> None:
@@ -506,46 +506,46 @@ async def test_more_calls_than_an_origin_takes_wait_for_their_turn(make_house: M
         await asyncio.sleep(0.001)
         inside -= 1
 
-    house.add(work)
-    await asyncio.wait_for(house.engine.call_all(calls(*["work"] * 12), house.caller()), WAIT)
+    kit.add(work)
+    await asyncio.wait_for(kit.engine.call_all(calls(*["work"] * 12), kit.caller()), WAIT)
     assert (most, inside) == (3, 0)
-    assert len(house.journal()) == 12
+    assert len(kit.journal()) == 12
 
 
 # Two halves, life.
 
 
-async def test_begin_goes_as_far_as_started_and_touches_no_tool(house: House) -> None:
+async def test_begin_goes_as_far_as_started_and_touches_no_tool(kit: EngineKit) -> None:
     ran: list[str] = []
 
     async def touch() -> None:
         ran.append("touched")
 
-    house.add(touch)
-    started = await house.engine.begin(calls("touch")[0], house.caller())
+    kit.add(touch)
+    started = await kit.engine.begin(calls("touch")[0], kit.caller())
     assert isinstance(started, Started)
     assert (started.record.state, ran) == ("started", [])
-    house.ledger.finish(started.record, Failure("cancelled", "not run"))
+    kit.ledger.finish(started.record, Failure("cancelled", "not run"))
 
 
 async def test_an_engine_needs_no_more_than_a_place_for_artifacts_and_a_workspace(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    house.add(add, BUILTIN)
-    engine = Engine(house.artifacts, tmp_path)
+    kit = EngineKit(tmp_path)
+    kit.add(add, BUILTIN)
+    engine = Engine(kit.artifacts, tmp_path)
     engine.open()
-    result = await engine.call(ToolCall("add", {"a": 2}, "call-1"), house.caller())
+    result = await engine.call(ToolCall("add", {"a": 2}, "call-1"), kit.caller())
     assert isinstance(result, Success) and result.value == 2
     await engine.close()
     await engine.close()
 
 
-async def test_a_call_that_is_taken_down_with_its_task_still_has_its_result(house: House) -> None:
+async def test_a_call_that_is_taken_down_with_its_task_still_has_its_result(kit: EngineKit) -> None:
     async def slow() -> None:
         await asyncio.Event().wait()
 
-    house.add(slow)
-    coroutine = house.engine.call(calls("slow")[0], house.caller())
+    kit.add(slow)
+    coroutine = kit.engine.call(calls("slow")[0], kit.caller())
     coroutine.send(None)
     coroutine.close()
-    assert house.last().result == Failure("cancelled", "The call of 'slow' was cancelled.")
-    assert list(house.ledger.open_calls()) == []
+    assert kit.last().result == Failure("cancelled", "The call of 'slow' was cancelled.")
+    assert list(kit.ledger.open_calls()) == []

@@ -12,7 +12,7 @@ from handspan.core.tool import Annotations
 from handspan.engine.gates import Gate, Gates
 from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry
-from tests.engine.house import outcome_of
+from tests.engine.engine_kit import outcome_of
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio

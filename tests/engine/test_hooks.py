@@ -11,8 +11,8 @@ from handspan.core.errors import ToolError
 from handspan.core.results import Failure, Success, ToolResult, succeed
 from handspan.engine.hooks import CancelCall, HookedCall, Hooks, ModifyCall, NamedHook
 from handspan.engine.policy import ALLOW
-from tests.engine.conftest import MakeHouse
-from tests.engine.house import House, outcome_of, soon
+from tests.engine.conftest import MakeKit
+from tests.engine.engine_kit import EngineKit, outcome_of, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -75,9 +75,9 @@ def named(*hooks: Before, timeout: float = 5.0) -> Hooks:
     return Hooks(NamedHook(f"hook-{number}", hook, timeout) for number, hook in enumerate(hooks))
 
 
-def house_with(make_house: MakeHouse, *hooks: Before, timeout: float = 5.0) -> House:
-    """A house with these hooks and two tools: `add` and `shout`."""
-    house = make_house(hooks=named(*hooks, timeout=timeout))
+def kit_with(make_kit: MakeKit, *hooks: Before, timeout: float = 5.0) -> EngineKit:
+    """A kit with these hooks and two tools: `add` and `shout`."""
+    kit = make_kit(hooks=named(*hooks, timeout=timeout))
 
     async def add(a: int, b: int = 0) -> int:
         return a + b
@@ -85,9 +85,9 @@ def house_with(make_house: MakeHouse, *hooks: Before, timeout: float = 5.0) -> H
     async def shout(text: str) -> str:
         return text.upper()
 
-    house.add(add)
-    house.add(shout)
-    return house
+    kit.add(add)
+    kit.add(shout)
+    return kit
 
 
 # Before.
@@ -199,12 +199,12 @@ async def test_after_hooks_see_and_replace_one_anothers_results() -> None:
 # In the engine.
 
 
-async def test_a_changed_call_starts_again_at_find_and_hooks_see_it_once_more(make_house: MakeHouse) -> None:
+async def test_a_changed_call_starts_again_at_find_and_hooks_see_it_once_more(make_kit: MakeKit) -> None:
     hook = Before(lambda call: ModifyCall("shout", {"text": "hi"}) if call.name == "add" else None)
-    house = house_with(make_house, hook)
-    assert await house.value("add", {"a": 1}) == "HI"
+    kit = kit_with(make_kit, hook)
+    assert await kit.value("add", {"a": 1}) == "HI"
     assert [(call.name, call.arguments) for call in hook.seen] == [("add", {"a": 1}), ("shout", {"text": "hi"})]
-    record = house.last()
+    record = kit.last()
     assert (record.name, record.arguments, record.owner, record.agent) == (
         "shout",
         {"text": "hi"},
@@ -213,11 +213,11 @@ async def test_a_changed_call_starts_again_at_find_and_hooks_see_it_once_more(ma
     )
 
 
-async def test_a_hook_that_changes_every_call_changes_it_once(make_house: MakeHouse) -> None:
+async def test_a_hook_that_changes_every_call_changes_it_once(make_kit: MakeKit) -> None:
     def prefix(call: HookedCall) -> ModifyCall:
         return ModifyCall(call.name, {"text": f"/home/{call.arguments['text']}"})
 
-    assert await house_with(make_house, Before(prefix)).value("shout", {"text": "x"}) == "/HOME/X"
+    assert await kit_with(make_kit, Before(prefix)).value("shout", {"text": "x"}) == "/HOME/X"
 
 
 @pytest.mark.parametrize(
@@ -229,81 +229,81 @@ async def test_a_hook_that_changes_every_call_changes_it_once(make_house: MakeHo
     ],
 )
 async def test_what_a_hook_changed_is_checked_like_anything_else(
-    make_house: MakeHouse, changed: ModifyCall, code: str
+    make_kit: MakeKit, changed: ModifyCall, code: str
 ) -> None:
-    house = house_with(make_house, Before(lambda _: changed))
-    assert (await house.failure("add", {"a": 1})).code == code
-    assert len(house.journal()) == 1
+    kit = kit_with(make_kit, Before(lambda _: changed))
+    assert (await kit.failure("add", {"a": 1})).code == code
+    assert len(kit.journal()) == 1
 
 
-async def test_a_hook_may_cancel_what_another_one_changed(make_house: MakeHouse) -> None:
+async def test_a_hook_may_cancel_what_another_one_changed(make_kit: MakeKit) -> None:
     guard = Before(lambda call: CancelCall("no shouting") if call.name == "shout" else None)
-    house = house_with(make_house, guard, Before(lambda _: ModifyCall("shout", {"text": "hi"})))
-    failure = await house.failure("add", {"a": 1})
+    kit = kit_with(make_kit, guard, Before(lambda _: ModifyCall("shout", {"text": "hi"})))
+    failure = await kit.failure("add", {"a": 1})
     assert failure == Failure("hook_cancelled", "Cancelled by hook 'hook-0': no shouting")
 
 
-async def test_a_replaced_result_goes_out_and_the_journal_keeps_the_true_one(make_house: MakeHouse) -> None:
-    house = house_with(make_house, After(lambda _: Success({"hidden": True})))
-    assert await house.value("add", {"a": 1}) == {"hidden": True}
-    record = house.last()
+async def test_a_replaced_result_goes_out_and_the_journal_keeps_the_true_one(make_kit: MakeKit) -> None:
+    kit = kit_with(make_kit, After(lambda _: Success({"hidden": True})))
+    assert await kit.value("add", {"a": 1}) == {"hidden": True}
+    record = kit.last()
     assert isinstance(record.result, Success) and record.result.value == {"hidden": True}
     assert record.result.encoded == b'{"status":"success","result":{"hidden":true}}'
     assert isinstance(record.true_result, Success) and record.true_result.value == 1
     assert record.size == len(record.result.encoded) + len(record.true_result.encoded)
 
 
-async def test_a_failing_after_hook_leaves_the_true_result_in_the_journal(make_house: MakeHouse) -> None:
-    house = house_with(make_house, After(raising(LookupError("x"))))
-    assert (await house.failure("add", {"a": 1})).code == "internal_error"
-    record = house.last()
+async def test_a_failing_after_hook_leaves_the_true_result_in_the_journal(make_kit: MakeKit) -> None:
+    kit = kit_with(make_kit, After(raising(LookupError("x"))))
+    assert (await kit.failure("add", {"a": 1})).code == "internal_error"
+    record = kit.last()
     assert isinstance(record.true_result, Success) and record.true_result.value == 1
 
 
-async def test_a_replacement_that_can_not_be_written_as_json_is_a_failure(make_house: MakeHouse) -> None:
+async def test_a_replacement_that_can_not_be_written_as_json_is_a_failure(make_kit: MakeKit) -> None:
     value: Any = object()
-    house = house_with(make_house, After(lambda _: Success(value)))
-    assert "can't be written as JSON" in (await house.failure("add", {"a": 1})).message
+    kit = kit_with(make_kit, After(lambda _: Success(value)))
+    assert "can't be written as JSON" in (await kit.failure("add", {"a": 1})).message
 
 
-async def test_after_hooks_see_failures_of_tools_and_not_refusals(make_house: MakeHouse) -> None:
+async def test_after_hooks_see_failures_of_tools_and_not_refusals(make_kit: MakeKit) -> None:
     hook = After(lambda _: None)
-    house = house_with(make_house, hook)
+    kit = kit_with(make_kit, hook)
 
     async def crash() -> None:
         raise LookupError("x")
 
-    house.add(crash)
-    await house.failure("crash")
-    await house.failure("nothing")
-    await house.failure("add", {"a": "text"})
+    kit.add(crash)
+    await kit.failure("crash")
+    await kit.failure("nothing")
+    await kit.failure("add", {"a": "text"})
     assert [type(result) for result in hook.results] == [Failure]
 
 
-async def test_hooks_see_calls_of_every_origin_and_who_makes_them(make_house: MakeHouse) -> None:
+async def test_hooks_see_calls_of_every_origin_and_who_makes_them(make_kit: MakeKit) -> None:
     hook = Before(lambda _: None)
-    house = house_with(make_house, hook)
-    await house.value("add", b'{"a": 3}', call_id="call-7", caller=house.caller(session="s-9"))
+    kit = kit_with(make_kit, hook)
+    await kit.value("add", b'{"a": 3}', call_id="call-7", caller=kit.caller(session="s-9"))
     assert hook.seen == [HookedCall("call-7", "add", {"a": 3}, "operator", "s-9", "General")]
 
 
-async def test_cancelled_in_a_before_hook_the_call_has_its_result(make_house: MakeHouse) -> None:
+async def test_cancelled_in_a_before_hook_the_call_has_its_result(make_kit: MakeKit) -> None:
     begun = asyncio.Event()
 
     async def wait() -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    house = house_with(make_house, Before(lambda _: wait()))
-    task = house.start("add", {"a": 1})
+    kit = kit_with(make_kit, Before(lambda _: wait()))
+    task = kit.start("add", {"a": 1})
     await soon(begun)
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
-    assert house.last().result == Failure("cancelled", "The call of 'add' was cancelled.")
+    assert kit.last().result == Failure("cancelled", "The call of 'add' was cancelled.")
 
 
 async def test_cancelled_in_an_after_hook_the_call_has_its_result_and_the_journal_the_true_one(
-    make_house: MakeHouse,
+    make_kit: MakeKit,
 ) -> None:
     begun = asyncio.Event()
 
@@ -311,19 +311,19 @@ async def test_cancelled_in_an_after_hook_the_call_has_its_result_and_the_journa
         begun.set()
         await asyncio.Event().wait()
 
-    house = house_with(make_house, After(lambda _: wait()))
-    task = house.start("add", {"a": 1})
+    kit = kit_with(make_kit, After(lambda _: wait()))
+    task = kit.start("add", {"a": 1})
     await soon(begun)
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
-    record = house.last()
+    record = kit.last()
     assert record.result == Failure("cancelled", "The call of 'add' was cancelled after the tool had run.")
     assert isinstance(record.true_result, Success) and record.true_result.value == 1
-    assert list(house.ledger.open_calls()) == []
+    assert list(kit.ledger.open_calls()) == []
 
 
 async def test_cancelled_twice_first_in_the_tool_then_in_an_after_hook_the_call_has_one_result(
-    make_house: MakeHouse,
+    make_kit: MakeKit,
 ) -> None:
     running, hooked = asyncio.Event(), asyncio.Event()
 
@@ -331,23 +331,23 @@ async def test_cancelled_twice_first_in_the_tool_then_in_an_after_hook_the_call_
         hooked.set()
         await asyncio.Event().wait()
 
-    house = house_with(make_house, After(lambda _: wait()))
+    kit = kit_with(make_kit, After(lambda _: wait()))
 
     async def slow() -> None:
         running.set()
         await asyncio.Event().wait()
 
-    house.add(slow)
-    task = house.start("slow")
+    kit.add(slow)
+    task = kit.start("slow")
     await soon(running)
     task.cancel()
     await soon(hooked)
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
-    assert house.last().result == Failure("cancelled", "The call of 'slow' was cancelled.")
+    assert kit.last().result == Failure("cancelled", "The call of 'slow' was cancelled.")
 
 
-async def test_policy_sees_the_call_as_the_hooks_left_it(make_house: MakeHouse) -> None:
+async def test_policy_sees_the_call_as_the_hooks_left_it(make_kit: MakeKit) -> None:
     seen: list[Any] = []
 
     class Watching:
@@ -356,7 +356,7 @@ async def test_policy_sees_the_call_as_the_hooks_left_it(make_house: MakeHouse) 
             return ALLOW
 
     hook = Before(lambda call: ModifyCall("shout", {"text": "hi"}) if call.name == "add" else None)
-    house = make_house(hooks=named(hook), policy=Watching())
+    kit = make_kit(hooks=named(hook), policy=Watching())
 
     async def add(a: int) -> int:
         return a
@@ -364,7 +364,7 @@ async def test_policy_sees_the_call_as_the_hooks_left_it(make_house: MakeHouse) 
     async def shout(text: str) -> str:
         return text
 
-    house.add(add)
-    house.add(shout)
-    await house.value("add", b'{"a": 1}')
+    kit.add(add)
+    kit.add(shout)
+    await kit.value("add", b'{"a": 1}')
     assert seen == [("shout", {"text": "hi"})]

@@ -5,8 +5,8 @@ import pytest
 from handspan.core.function_tool import tool
 from handspan.core.principals import Origin
 from handspan.core.questions import Answer, Question
-from tests.engine.conftest import MakeHouse
-from tests.engine.house import House
+from tests.engine.conftest import MakeKit
+from tests.engine.engine_kit import EngineKit
 
 pytestmark = pytest.mark.anyio
 
@@ -37,29 +37,29 @@ async def git_push() -> str:
     return "pushed"
 
 
-def offered(make_house: MakeHouse, person: Person) -> House:
-    house = make_house(questions=person)
-    house.registry.replace(GIT, [git_log], pins="blocks")
-    house.registry.replace(GIT, [git_log, git_push], pins="blocks")
-    return house
+def offered(make_kit: MakeKit, person: Person) -> EngineKit:
+    kit = make_kit(questions=person)
+    kit.registry.replace(GIT, [git_log], pins="blocks")
+    kit.registry.replace(GIT, [git_log, git_push], pins="blocks")
+    return kit
 
 
-async def test_it_asks_until_a_person_approves_and_never_again(make_house: MakeHouse) -> None:
+async def test_it_asks_until_a_person_approves_and_never_again(make_kit: MakeKit) -> None:
     person = Person(Answer("deny"), Answer("allow"))
-    house = offered(make_house, person)
-    assert await house.value("git_log") == "log"
+    kit = offered(make_kit, person)
+    assert await kit.value("git_log") == "log"
     assert person.asked == [], "a tool that was there at first needs no approval"
-    assert (await house.failure("git_push")).code == "approval_denied"
-    assert await house.value("git_push") == "pushed"
-    assert await house.value("git_push") == "pushed"
+    assert (await kit.failure("git_push")).code == "approval_denied"
+    assert await kit.value("git_push") == "pushed"
+    assert await kit.value("git_push") == "pushed"
     assert [(one.kind, one.tool) for one in person.asked] == [("approval", "git_push")] * 2
     assert person.asked[0].subject == "'git_push' is new at mcp(git): no person has approved it yet."
 
 
-async def test_a_changed_one_is_refused_and_nobody_is_asked(make_house: MakeHouse) -> None:
+async def test_a_changed_one_is_refused_and_nobody_is_asked(make_kit: MakeKit) -> None:
     person = Person()
-    house = offered(make_house, person)
-    house.registry.replace(GIT, [tool(name="git_log", description="Another.")(git_log)], pins="blocks")
-    refused = await house.failure("git_log")
+    kit = offered(make_kit, person)
+    kit.registry.replace(GIT, [tool(name="git_log", description="Another.")(git_log)], pins="blocks")
+    refused = await kit.failure("git_log")
     assert refused.code == "tool_not_available" and "no person has accepted it yet" in refused.message
     assert person.asked == []

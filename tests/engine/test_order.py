@@ -18,8 +18,8 @@ from handspan.core.tool import Annotations, ToolSpec
 from handspan.engine.caller import Caller
 from handspan.engine.hooks import CancelCall, HookedCall, Hooks, ModifyCall, NamedHook
 from handspan.engine.policy import Ask, Deny, Verdict
-from tests.engine.conftest import MakeHouse
-from tests.engine.house import House
+from tests.engine.conftest import MakeKit
+from tests.engine.engine_kit import EngineKit
 
 pytestmark = pytest.mark.anyio
 
@@ -58,9 +58,9 @@ class Stations:
             await asyncio.Event().wait()
         return "x" * 100_000 if "size" in self.fails else "done"
 
-    def house(self, make_house: MakeHouse) -> House:
-        house = make_house(questions=self, hooks=Hooks([NamedHook("stations", self)]), policy=self)
-        house.add(
+    def kit(self, make_kit: MakeKit) -> EngineKit:
+        kit = make_kit(questions=self, hooks=Hooks([NamedHook("stations", self)]), policy=self)
+        kit.add(
             self.run,
             PLUGIN,
             name="tool",
@@ -69,17 +69,17 @@ class Stations:
             timeout=0.02,
         )
         if "enabled" in self.fails:
-            house.registry.disable("tool")
-        return house
+            kit.registry.disable("tool")
+        return kit
 
-    async def call(self, make_house: MakeHouse) -> ToolResult:
-        house = self.house(make_house)
+    async def call(self, make_kit: MakeKit) -> ToolResult:
+        kit = self.kit(make_kit)
         agent = Agent("Clerk", deny=("tool",) if "available" in self.fails else ())
         name = "unknown" if "find" in self.fails else "tool"
         arguments: Mapping[str, Any] = {} if "arguments" in self.fails else {"number": 1}
-        result = await house.call(name, arguments, caller=house.caller(agent))
+        result = await kit.call(name, arguments, caller=kit.caller(agent))
         assert isinstance(result, Success | Failure)
-        assert house.last().result == result  # the journal comes after everything else
+        assert kit.last().result == result  # the journal comes after everything else
         return result
 
 
@@ -99,8 +99,8 @@ STATIONS = list(ORDER)
 
 
 @pytest.mark.parametrize("station", STATIONS)
-async def test_each_station_fails_with_its_own_error(make_house: MakeHouse, station: str) -> None:
-    result = await Stations(station).call(make_house)
+async def test_each_station_fails_with_its_own_error(make_kit: MakeKit, station: str) -> None:
+    result = await Stations(station).call(make_kit)
     assert isinstance(result, Failure)
     assert result.code == ORDER[station]
 
@@ -111,50 +111,48 @@ PAIRS = [pair for pair in itertools.pairwise(STATIONS) if pair != ("run", "after
 
 @pytest.mark.parametrize(("earlier", "later"), PAIRS)
 async def test_of_two_neighbours_that_fail_the_earlier_one_is_shown(
-    make_house: MakeHouse, earlier: str, later: str
+    make_kit: MakeKit, earlier: str, later: str
 ) -> None:
-    result = await Stations(earlier, later).call(make_house)
+    result = await Stations(earlier, later).call(make_kit)
     assert isinstance(result, Failure)
     assert result.code == ORDER[earlier]
 
 
 @pytest.mark.parametrize("station", STATIONS)
-async def test_when_everything_after_a_station_fails_too_that_station_is_shown(
-    make_house: MakeHouse, station: str
-) -> None:
+async def test_when_everything_after_a_station_fails_too_that_station_is_shown(make_kit: MakeKit, station: str) -> None:
     later = STATIONS[STATIONS.index(station) :]
-    result = await Stations(*later).call(make_house)
+    result = await Stations(*later).call(make_kit)
     assert isinstance(result, Failure)
     assert result.code == (ORDER[station] if station != "run" else "internal_error")
 
 
-async def test_all_stations_are_passed_in_order(make_house: MakeHouse) -> None:
+async def test_all_stations_are_passed_in_order(make_kit: MakeKit) -> None:
     stations = Stations()
-    result = await stations.call(make_house)
+    result = await stations.call(make_kit)
     assert isinstance(result, Success) and result.value == "done"
     assert stations.passed == ["before-hooks", "permissions", "approval", "run", "after-hooks"]
 
 
-async def test_the_run_comes_before_the_after_hooks_which_see_that_it_timed_out(make_house: MakeHouse) -> None:
+async def test_the_run_comes_before_the_after_hooks_which_see_that_it_timed_out(make_kit: MakeKit) -> None:
     stations = Stations("run", "after-hooks")
-    house = stations.house(make_house)
-    result = await house.failure("tool", {"number": 1}, caller=house.caller(Agent("Clerk", mode="ask_always")))
+    kit = stations.kit(make_kit)
+    result = await kit.failure("tool", {"number": 1}, caller=kit.caller(Agent("Clerk", mode="ask_always")))
     assert result.code == "internal_error" and "did run" in result.message
-    true = house.last().true_result
+    true = kit.last().true_result
     assert isinstance(true, Failure) and true.code == "timeout"
     assert stations.passed[-2:] == ["run", "after-hooks"]
 
 
-async def test_the_size_limit_comes_after_the_after_hooks_and_before_the_journal(make_house: MakeHouse) -> None:
+async def test_the_size_limit_comes_after_the_after_hooks_and_before_the_journal(make_kit: MakeKit) -> None:
     stations = Stations("size")
-    result = await stations.call(make_house)  # the hook saw the whole result, and its own was cut
+    result = await stations.call(make_kit)  # the hook saw the whole result, and its own was cut
     assert isinstance(result, Success) and isinstance(result.value, dict)
     assert str(result.value["head"]).startswith("yyy")
     failing = Stations("size", "after-hooks")
-    assert isinstance(await failing.call(make_house), Failure)
+    assert isinstance(await failing.call(make_kit), Failure)
 
 
-async def test_no_station_is_asked_when_the_one_before_it_refuses(make_house: MakeHouse) -> None:
+async def test_no_station_is_asked_when_the_one_before_it_refuses(make_kit: MakeKit) -> None:
     for station, passed in (
         ("arguments", []),
         ("before-hooks", ["before-hooks"]),
@@ -163,11 +161,11 @@ async def test_no_station_is_asked_when_the_one_before_it_refuses(make_house: Ma
         ("approval", ["before-hooks", "permissions", "approval"]),
     ):
         stations = Stations(station)
-        await stations.call(make_house)
+        await stations.call(make_kit)
         assert stations.passed == passed
 
 
-async def test_a_changed_call_goes_through_find_and_arguments_again_before_policy(make_house: MakeHouse) -> None:
+async def test_a_changed_call_goes_through_find_and_arguments_again_before_policy(make_kit: MakeKit) -> None:
     class Changing(Stations):
         def __init__(self, changed: ModifyCall) -> None:
             super().__init__("policy")
@@ -181,16 +179,16 @@ async def test_a_changed_call_goes_through_find_and_arguments_again_before_polic
         (ModifyCall("tool", {"number": "x"}), "invalid_arguments"),
         (ModifyCall("tool", {"number": 2}), "policy_denied"),
     ):
-        result = await Changing(changed).call(make_house)
+        result = await Changing(changed).call(make_kit)
         assert isinstance(result, Failure) and result.code == code
 
 
-async def test_a_deadline_that_has_passed_is_noticed_at_run_and_not_before(make_house: MakeHouse) -> None:
+async def test_a_deadline_that_has_passed_is_noticed_at_run_and_not_before(make_kit: MakeKit) -> None:
     over = Deadline(time.monotonic() - 1, "the caller's deadline")
     stations = Stations("approval")
-    house = stations.house(make_house)
-    caller = house.caller(Agent("Clerk", mode="ask_always"))
-    assert (await house.failure("tool", {"number": 1}, caller=caller, deadline=over)).code == "approval_denied"
+    kit = stations.kit(make_kit)
+    caller = kit.caller(Agent("Clerk", mode="ask_always"))
+    assert (await kit.failure("tool", {"number": 1}, caller=caller, deadline=over)).code == "approval_denied"
     stations.fails.clear()
-    assert (await house.failure("tool", {"number": 1}, caller=caller, deadline=over)).code == "timeout"
+    assert (await kit.failure("tool", {"number": 1}, caller=caller, deadline=over)).code == "timeout"
     assert "run" not in stations.passed

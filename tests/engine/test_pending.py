@@ -9,90 +9,90 @@ from handspan.core.context import ToolContext
 from handspan.core.results import Attachment, Failure, Pending, Success, succeed
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
-from tests.engine.conftest import MakeHouse
-from tests.engine.house import House, outcome_of, soon
+from tests.engine.conftest import MakeKit
+from tests.engine.engine_kit import EngineKit, outcome_of, soon
 from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
 
 
-def later(house: House, expires_in: float | None = None) -> House:
-    """The same house with a tool `later` that answers `Pending`."""
+def later(kit: EngineKit, expires_in: float | None = None) -> EngineKit:
+    """The same kit with a tool `later` that answers `Pending`."""
 
     async def later(ctx: ToolContext) -> Any:
         return Pending(expires_in)
 
-    house.add(later)
-    return house
+    kit.add(later)
+    return kit
 
 
-async def test_an_outcome_for_a_call_that_nobody_knows_is_refused(house: House) -> None:
-    assert await house.engine.settle("call-1", succeed(1)) is None
+async def test_an_outcome_for_a_call_that_nobody_knows_is_refused(kit: EngineKit) -> None:
+    assert await kit.engine.settle("call-1", succeed(1)) is None
 
 
-async def test_an_outcome_for_a_call_that_is_done_is_refused(house: House) -> None:
+async def test_an_outcome_for_a_call_that_is_done_is_refused(kit: EngineKit) -> None:
     async def quick() -> str:
         return "mine"
 
-    house.add(quick)
-    result = await house.call("quick", call_id="call-1")
-    assert await house.engine.settle("call-1", succeed("forged")) is None
-    assert house.last().result == result
+    kit.add(quick)
+    result = await kit.call("quick", call_id="call-1")
+    assert await kit.engine.settle("call-1", succeed("forged")) is None
+    assert kit.last().result == result
 
 
-async def test_a_pending_call_is_open_until_it_is_settled_and_then_done_for_ever(house: House) -> None:
-    later(house)
-    assert await house.call("later", call_id="call-1") == Pending()
-    [record] = house.ledger.open_calls()
-    assert (record.state, record.expires_at, house.journal()) == ("pending", None, [])
+async def test_a_pending_call_is_open_until_it_is_settled_and_then_done_for_ever(kit: EngineKit) -> None:
+    later(kit)
+    assert await kit.call("later", call_id="call-1") == Pending()
+    [record] = kit.ledger.open_calls()
+    assert (record.state, record.expires_at, kit.journal()) == ("pending", None, [])
 
-    first = await house.engine.settle("call-1", Success({"picture": 1}))
+    first = await kit.engine.settle("call-1", Success({"picture": 1}))
     assert isinstance(first, Success) and first.encoded == b'{"status":"success","result":{"picture":1}}'
-    assert await house.engine.settle("call-1", succeed("second")) is None
-    assert await house.engine.settle("call-1", Failure("timeout", "late")) is None
-    assert house.last().result == first
-    assert list(house.ledger.open_calls()) == []
+    assert await kit.engine.settle("call-1", succeed("second")) is None
+    assert await kit.engine.settle("call-1", Failure("timeout", "late")) is None
+    assert kit.last().result == first
+    assert list(kit.ledger.open_calls()) == []
 
 
-async def test_a_failure_may_be_the_outcome(house: House) -> None:
-    later(house)
-    await house.call("later", call_id="call-1")
+async def test_a_failure_may_be_the_outcome(kit: EngineKit) -> None:
+    later(kit)
+    await kit.call("later", call_id="call-1")
     failure = Failure("disconnected", "The browser has gone.")
-    assert await house.engine.settle("call-1", failure) == failure
-    assert house.last().result == failure
+    assert await kit.engine.settle("call-1", failure) == failure
+    assert kit.last().result == failure
 
 
-async def test_an_outcome_that_can_not_be_written_as_json_is_a_failure(house: House) -> None:
-    later(house)
-    await house.call("later", call_id="call-1")
+async def test_an_outcome_that_can_not_be_written_as_json_is_a_failure(kit: EngineKit) -> None:
+    later(kit)
+    await kit.call("later", call_id="call-1")
     value: Any = object()
-    result = await house.engine.settle("call-1", Success(value))
+    result = await kit.engine.settle("call-1", Success(value))
     assert isinstance(result, Failure) and "can't be written as JSON" in result.message
 
 
-async def test_a_huge_outcome_is_cut_and_kept(house: House) -> None:
-    later(house)
-    await house.call("later", call_id="call-1")
-    result = await house.engine.settle("call-1", Success("x" * 100_000, (Attachment("image", "image/png"),)))
+async def test_a_huge_outcome_is_cut_and_kept(kit: EngineKit) -> None:
+    later(kit)
+    await kit.call("later", call_id="call-1")
+    result = await kit.engine.settle("call-1", Success("x" * 100_000, (Attachment("image", "image/png"),)))
     assert isinstance(result, Success) and isinstance(result.value, dict)
     assert result.value["bytes"] == 100_000
     assert len(result.attachments) == 1
 
 
-async def test_whoever_waits_for_the_result_gets_it_and_so_does_whoever_comes_later(house: House) -> None:
-    later(house)
-    await house.call("later", call_id="call-1")
-    waiting = [asyncio.create_task(house.engine.result("call-1")) for _ in range(3)]
+async def test_whoever_waits_for_the_result_gets_it_and_so_does_whoever_comes_later(kit: EngineKit) -> None:
+    later(kit)
+    await kit.call("later", call_id="call-1")
+    waiting = [asyncio.create_task(kit.engine.result("call-1")) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()  # one who gives up takes nothing from the others
     await asyncio.sleep(0)
-    result = await house.engine.settle("call-1", succeed(7))
+    result = await kit.engine.settle("call-1", succeed(7))
     assert (await outcome_of(waiting))[1:] == [result, result]
-    assert await house.engine.result("call-1") == result
-    assert await house.engine.result("call-2") is None
+    assert await kit.engine.result("call-1") == result
+    assert await kit.engine.result("call-2") is None
 
 
-async def test_two_outcomes_at_once_leave_one_result_and_its_own_true_one(make_house: MakeHouse) -> None:
+async def test_two_outcomes_at_once_leave_one_result_and_its_own_true_one(make_kit: MakeKit) -> None:
     class Slow:
         async def before(self, call: HookedCall) -> None: ...
 
@@ -100,18 +100,18 @@ async def test_two_outcomes_at_once_leave_one_result_and_its_own_true_one(make_h
             await asyncio.sleep(0.001)
             return Success(f"hooked {result.value}")
 
-    house = later(make_house(hooks=Hooks([NamedHook("slow", Slow())])))
-    await house.call("later", call_id="call-1")
-    results = await asyncio.gather(*(house.engine.settle("call-1", succeed(number)) for number in range(3)))
+    kit = later(make_kit(hooks=Hooks([NamedHook("slow", Slow())])))
+    await kit.call("later", call_id="call-1")
+    results = await asyncio.gather(*(kit.engine.settle("call-1", succeed(number)) for number in range(3)))
     [winner] = [result for result in results if result is not None]
-    record = house.last()
+    record = kit.last()
     assert record.result == winner
     assert isinstance(winner, Success) and isinstance(record.true_result, Success)
     assert winner.value == f"hooked {record.true_result.value}"
     assert record.size == len(winner.encoded) + len(record.true_result.encoded)
 
 
-async def test_who_settles_may_give_up_and_the_call_has_its_result_all_the_same(make_house: MakeHouse) -> None:
+async def test_who_settles_may_give_up_and_the_call_has_its_result_all_the_same(make_kit: MakeKit) -> None:
     asked = asyncio.Event()
 
     class Slow:
@@ -121,71 +121,71 @@ async def test_who_settles_may_give_up_and_the_call_has_its_result_all_the_same(
             asked.set()
             await asyncio.Event().wait()
 
-    house = later(make_house(hooks=Hooks([NamedHook("slow", Slow())])))
-    await house.call("later", call_id="call-1")
-    waiting = asyncio.create_task(house.engine.result("call-1"))
-    settling = asyncio.create_task(house.engine.settle("call-1", succeed(1)))
+    kit = later(make_kit(hooks=Hooks([NamedHook("slow", Slow())])))
+    await kit.call("later", call_id="call-1")
+    waiting = asyncio.create_task(kit.engine.result("call-1"))
+    settling = asyncio.create_task(kit.engine.settle("call-1", succeed(1)))
     await soon(asked)
     settling.cancel()
     [given_up, result] = await outcome_of([settling, waiting])
     assert isinstance(given_up, asyncio.CancelledError)
     assert isinstance(result, Failure) and result.code == "cancelled"
-    assert (house.last().result, house.last().true_result) == (result, succeed(1))
+    assert (kit.last().result, kit.last().true_result) == (result, succeed(1))
 
 
-async def test_a_pending_call_that_nobody_settles_expires(house: House) -> None:
-    later(house, expires_in=0.01)
-    assert await house.call("later", call_id="call-1") == Pending(0.01)
-    [record] = house.ledger.open_calls()
+async def test_a_pending_call_that_nobody_settles_expires(kit: EngineKit) -> None:
+    later(kit, expires_in=0.01)
+    assert await kit.call("later", call_id="call-1") == Pending(0.01)
+    [record] = kit.ledger.open_calls()
     assert record.expires_at is not None and record.expires_at > record.at
     async with asyncio.timeout(WAIT):
-        result = await house.engine.result("call-1")
+        result = await kit.engine.result("call-1")
     assert result == Failure("timeout", "No outcome came within 0.01 s: the call does not wait any longer.")
-    assert house.last().result == result
-    assert await house.engine.settle("call-1", succeed("late")) is None
+    assert kit.last().result == result
+    assert await kit.engine.settle("call-1", succeed("late")) is None
 
 
-async def test_a_settled_call_does_not_expire(house: House) -> None:
-    later(house, expires_in=0.01)
-    await house.call("later", call_id="call-1")
-    await house.engine.settle("call-1", succeed("in time"))
+async def test_a_settled_call_does_not_expire(kit: EngineKit) -> None:
+    later(kit, expires_in=0.01)
+    await kit.call("later", call_id="call-1")
+    await kit.engine.settle("call-1", succeed("in time"))
     await asyncio.sleep(0.02)  # longer than it would have taken to expire
-    assert isinstance(house.last().result, Success)
+    assert isinstance(kit.last().result, Success)
 
 
-async def test_closing_leaves_pending_calls_open_and_stops_their_clocks(house: House) -> None:
-    later(house, expires_in=0.01)
-    await house.call("later", call_id="call-1")
-    waiting = asyncio.create_task(house.engine.result("call-1"))
+async def test_closing_leaves_pending_calls_open_and_stops_their_clocks(kit: EngineKit) -> None:
+    later(kit, expires_in=0.01)
+    await kit.call("later", call_id="call-1")
+    waiting = asyncio.create_task(kit.engine.result("call-1"))
     await asyncio.sleep(0)
-    await house.engine.close()
+    await kit.engine.close()
     assert isinstance((await outcome_of([waiting]))[0], asyncio.CancelledError)
     await asyncio.sleep(0.02)  # longer than it would have taken to expire
-    assert [record.state for record in house.ledger.open_calls()] == ["pending"]
+    assert [record.state for record in kit.ledger.open_calls()] == ["pending"]
 
 
-async def test_another_engine_with_the_same_ledger_settles_what_this_one_left(house: House) -> None:
-    later(house)
-    await house.call("later", call_id="call-1")
-    await house.engine.close()
-    other = Engine(house.artifacts, house.engine.runner._workspace, ledger=house.ledger)
+async def test_another_engine_with_the_same_ledger_settles_what_this_one_left(kit: EngineKit) -> None:
+    later(kit)
+    await kit.call("later", call_id="call-1")
+    await kit.engine.close()
+    other = Engine(kit.artifacts, kit.engine.runner._workspace, ledger=kit.ledger)
     result = await other.settle("call-1", succeed("after the restart"))
     assert isinstance(result, Success) and result.value == "after the restart"
-    assert house.last().result == result
-    assert house.last().duration >= 0
+    assert kit.last().result == result
+    assert kit.last().duration >= 0
     await other.close()
 
 
-async def test_a_plain_function_on_a_thread_may_answer_pending_too(house: House) -> None:
+async def test_a_plain_function_on_a_thread_may_answer_pending_too(kit: EngineKit) -> None:
     def ask_a_browser() -> Any:
         return Pending()
 
-    house.add(ask_a_browser)
-    assert await house.call("ask_a_browser", call_id="call-1") == Pending()
-    assert await house.engine.settle("call-1", succeed(1)) is not None
+    kit.add(ask_a_browser)
+    assert await kit.call("ask_a_browser", call_id="call-1") == Pending()
+    assert await kit.engine.settle("call-1", succeed(1)) is not None
 
 
-async def test_the_gate_is_free_while_a_call_is_pending(house: House) -> None:
-    later(house)
-    await house.call("later")
-    assert not house.engine.watchdog._is_busy()
+async def test_the_gate_is_free_while_a_call_is_pending(kit: EngineKit) -> None:
+    later(kit)
+    await kit.call("later")
+    assert not kit.engine.watchdog._is_busy()

@@ -15,8 +15,8 @@ from handspan.core.errors import StoreError
 from handspan.core.questions import Answer
 from handspan.core.results import Pending, ToolResult, succeed
 from handspan.engine.ledger import MemoryLedger, publish_when_stored
-from tests.engine.conftest import MakeHouse
-from tests.engine.house import House, left_behind, outcome_of, soon
+from tests.engine.conftest import MakeKit
+from tests.engine.engine_kit import EngineKit, left_behind, outcome_of, soon
 from tests.stores import database_of, open_store
 from tests.waiting import until
 
@@ -77,8 +77,8 @@ async def later() -> Pending:
     return Pending()
 
 
-def house_with(make_house: MakeHouse, listener: Any, **more: Any) -> House:
-    house = make_house(bus=bus_to(listener), **more)
+def kit_with(make_kit: MakeKit, listener: Any, **more: Any) -> EngineKit:
+    kit = make_kit(bus=bus_to(listener), **more)
 
     async def add(a: int, b: int = 0) -> int:
         return a + b
@@ -91,27 +91,27 @@ def house_with(make_house: MakeHouse, listener: Any, **more: Any) -> House:
         await asyncio.Event().wait()
 
     reached: asyncio.Event = asyncio.Event()
-    house.reached = reached  # type: ignore[attr-defined] # for the tests below
+    kit.reached = reached  # type: ignore[attr-defined] # for the tests below
     for function in (add, fail, hang, later):
-        house.add(function)
-    return house
+        kit.add(function)
+    return kit
 
 
-async def test_one_that_raises_hurts_no_call(make_house: MakeHouse, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_that_raises_hurts_no_call(make_kit: MakeKit, caplog: pytest.LogCaptureFixture) -> None:
     def deaf(call: CallCompleted) -> None:
         raise RuntimeError("deaf")
 
-    house = house_with(make_house, deaf)
-    assert await house.value("add", {"a": 1}) == 1
-    assert (await house.failure("nothing")).code == "tool_not_found"
+    kit = kit_with(make_kit, deaf)
+    assert await kit.value("add", {"a": 1}) == 1
+    assert (await kit.failure("nothing")).code == "tool_not_found"
     assert caplog.text.count("A listener for CallCompleted failed") == 2
     assert "RuntimeError: deaf" in caplog.text
 
 
-async def test_a_result_that_could_not_be_kept_is_not_heard(make_house: MakeHouse) -> None:
+async def test_a_result_that_could_not_be_kept_is_not_heard(make_kit: MakeKit) -> None:
     listener, ledger = Listener(), WaitingLedger()
-    house = house_with(make_house, listener, ledger=ledger)
-    task = house.start("add", {"a": 1})
+    kit = kit_with(make_kit, listener, ledger=ledger)
+    task = kit.start("add", {"a": 1})
     await until(lambda: ledger.writing)
     ledger.refuse()
     [result] = await outcome_of([task])
@@ -119,10 +119,10 @@ async def test_a_result_that_could_not_be_kept_is_not_heard(make_house: MakeHous
     assert listener.events == []
 
 
-async def test_nothing_is_heard_before_it_is_kept(make_house: MakeHouse) -> None:
+async def test_nothing_is_heard_before_it_is_kept(make_kit: MakeKit) -> None:
     listener, ledger = Listener(), WaitingLedger()
-    house = house_with(make_house, listener, ledger=ledger)
-    task = house.start("add", {"a": 1})
+    kit = kit_with(make_kit, listener, ledger=ledger)
+    task = kit.start("add", {"a": 1})
     await until(lambda: ledger.writing)
     assert listener.events == []
     ledger.write()
@@ -132,11 +132,11 @@ async def test_nothing_is_heard_before_it_is_kept(make_house: MakeHouse) -> None
 
 @pytest.mark.parametrize("name", ["add", "nothing"], ids=["ran", "refused"])
 async def test_a_caller_that_goes_while_the_result_is_written_does_not_make_it_unheard(
-    make_house: MakeHouse, name: str
+    make_kit: MakeKit, name: str
 ) -> None:
     listener, ledger = Listener(), WaitingLedger()
-    house = house_with(make_house, listener, ledger=ledger)
-    task = house.start(name, {"a": 1})
+    kit = kit_with(make_kit, listener, ledger=ledger)
+    task = kit.start(name, {"a": 1})
     await until(lambda: ledger.writing)
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
@@ -146,34 +146,34 @@ async def test_a_caller_that_goes_while_the_result_is_written_does_not_make_it_u
     assert listener.codes == ["success" if name == "add" else "tool_not_found"]
 
 
-async def test_a_call_whose_id_was_used_is_not_heard_in_place_of_the_other(make_house: MakeHouse) -> None:
+async def test_a_call_whose_id_was_used_is_not_heard_in_place_of_the_other(make_kit: MakeKit) -> None:
     listener = Listener()
-    house = house_with(make_house, listener)
-    await house.value("add", {"a": 1}, call_id="c1")
-    assert (await house.failure("add", {"a": 2}, call_id="c1")).code == "invalid_arguments"
+    kit = kit_with(make_kit, listener)
+    await kit.value("add", {"a": 1}, call_id="c1")
+    assert (await kit.failure("add", {"a": 2}, call_id="c1")).code == "invalid_arguments"
     assert [(one.id, one.status) for one in listener.events] == [("c1", "success")]
 
 
-async def test_a_second_outcome_is_not_heard(make_house: MakeHouse) -> None:
+async def test_a_second_outcome_is_not_heard(make_kit: MakeKit) -> None:
     listener = Listener()
-    house = house_with(make_house, listener)
-    assert isinstance(await house.call("later", call_id="c1"), Pending)
+    kit = kit_with(make_kit, listener)
+    assert isinstance(await kit.call("later", call_id="c1"), Pending)
     assert listener.events == []
-    both = await asyncio.gather(*(house.engine.settle("c1", succeed(text)) for text in ("one", "two")))
-    assert await house.engine.settle("c1", succeed("three")) is None
+    both = await asyncio.gather(*(kit.engine.settle("c1", succeed(text)) for text in ("one", "two")))
+    assert await kit.engine.settle("c1", succeed("three")) is None
     assert len([result for result in both if result is not None]) == len(listener.events) == 1
 
 
-async def test_every_way_to_end_is_heard_once(make_house: MakeHouse) -> None:
+async def test_every_way_to_end_is_heard_once(make_kit: MakeKit) -> None:
     listener = Listener()
-    house = house_with(make_house, listener)
-    await house.value("add", {"a": 1})
-    await house.failure("fail")
-    await house.failure("nothing")
-    await house.failure("add", {"a": "x"})
-    await house.failure("add", {"a": 1}, caller=house.caller(Agent("A", mode="read_only")))
-    hanging = house.start("hang")
-    await soon(house.reached)  # type: ignore[attr-defined] # it is there
+    kit = kit_with(make_kit, listener)
+    await kit.value("add", {"a": 1})
+    await kit.failure("fail")
+    await kit.failure("nothing")
+    await kit.failure("add", {"a": "x"})
+    await kit.failure("add", {"a": 1}, caller=kit.caller(Agent("A", mode="read_only")))
+    hanging = kit.start("hang")
+    await soon(kit.reached)  # type: ignore[attr-defined] # it is there
     hanging.cancel()
     await outcome_of([hanging])
     assert listener.codes == [
@@ -184,18 +184,18 @@ async def test_every_way_to_end_is_heard_once(make_house: MakeHouse) -> None:
         "policy_denied",
         "cancelled",
     ]
-    assert [one.id for one in listener.events] == [one.id for one in house.journal()]
+    assert [one.id for one in listener.events] == [one.id for one in kit.journal()]
 
 
-async def test_a_call_that_waited_is_heard_when_it_expires(make_house: MakeHouse) -> None:
+async def test_a_call_that_waited_is_heard_when_it_expires(make_kit: MakeKit) -> None:
     listener = Listener()
-    house = house_with(make_house, listener)
+    kit = kit_with(make_kit, listener)
 
     async def soon_over() -> Pending:
         return Pending(expires_in=0.01)
 
-    house.add(soon_over)
-    await house.call("soon_over")
+    kit.add(soon_over)
+    await kit.call("soon_over")
     await until(lambda: listener.events)
     assert listener.codes == ["timeout"]
 
@@ -205,13 +205,13 @@ async def test_a_call_that_is_taken_down_with_its_task_is_heard_when_that_is_kep
     store = open_store(tmp_path / "state")
     async with store:
         for ledger in (MemoryLedger(), store.ledger):
-            house = House(tmp_path, ledger=ledger, bus=bus_to(listener))
+            kit = EngineKit(tmp_path, ledger=ledger, bus=bus_to(listener))
 
             async def hang() -> None:
                 await asyncio.Event().wait()
 
-            house.add(hang)
-            coroutine = house.engine.call(ToolCall("hang", b"", new_call_id()), house.caller())
+            kit.add(hang)
+            coroutine = kit.engine.call(ToolCall("hang", b"", new_call_id()), kit.caller())
             wanted = coroutine.send(None)
             if ledger is store.ledger:
                 await until(wanted.done)  # the start is written first
@@ -220,7 +220,7 @@ async def test_a_call_that_is_taken_down_with_its_task_is_heard_when_that_is_kep
             await until(lambda: listener.events)
             assert listener.codes == ["cancelled"]
             listener.events.clear()
-            await house.engine.close()
+            await kit.engine.close()
     assert left_behind() == []
 
 
@@ -233,23 +233,23 @@ async def test_with_the_stored_ledger_what_is_heard_is_in_the_database(tmp_path:
         seen.append(database_of(store).read_now(lambda connection: connection.execute(sql).fetchone()))
 
     async with store:
-        house = House(tmp_path, ledger=store.ledger, questions=store.questions, bus=bus_to(look))
+        kit = EngineKit(tmp_path, ledger=store.ledger, questions=store.questions, bus=bus_to(look))
 
         async def add(a: int) -> int:
             return a
 
-        house.add(add)
-        house.add(later)
-        assert await house.value("add", {"a": 1}) == 1
-        await house.failure("nothing")
-        careful = house.caller(Agent("Careful", mode="ask_always"))
-        assert isinstance(await house.call("add", {"a": 2}, caller=careful, call_id="c2"), Pending)
+        kit.add(add)
+        kit.add(later)
+        assert await kit.value("add", {"a": 1}) == 1
+        await kit.failure("nothing")
+        careful = kit.caller(Agent("Careful", mode="ask_always"))
+        assert isinstance(await kit.call("add", {"a": 2}, caller=careful, call_id="c2"), Pending)
         [question] = await store.questions.open_for(owner=careful.who.owner)
         await store.questions.answer(question.id, Answer("allow"), owner=careful.who.owner)
-        assert await house.engine.resume("c2", careful) == succeed(2)
-        await house.call("later", call_id="c3")
-        assert await house.engine.settle("c3", succeed("there")) == succeed("there")
-        await house.engine.close()
+        assert await kit.engine.resume("c2", careful) == succeed(2)
+        await kit.call("later", call_id="c3")
+        assert await kit.engine.settle("c3", succeed("there")) == succeed("there")
+        await kit.engine.close()
     assert seen == [("done",)] * 4
 
 

@@ -29,7 +29,7 @@ from handspan.core.tool import Annotations
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from handspan.engine.ledger import MemoryLedger
-from tests.engine.house import House
+from tests.engine.engine_kit import EngineKit
 from tests.thoroughness import examples
 from tests.waiting import WAIT
 
@@ -101,12 +101,12 @@ class Calls(RuleBasedStateMachine):
         self.questions = KeptQuestions()
         hooks = Hooks([NamedHook("slow", SlowHook())]) if self.has_hooks else None
         gates = Gates({"plugin": 4})
-        self.house = House(
+        self.kit = EngineKit(
             Path(self.folder.name), ledger=self.ledger, questions=self.questions, gates=gates, hooks=hooks
         )
         self.tools = {made.spec.name: made for made in self._tools()}
         for made in self.tools.values():
-            self.house.add(made, ORIGIN)
+            self.kit.add(made, ORIGIN)
         self.steering: dict[str, asyncio.Future[str]] = {}
         self.tasks: dict[str, asyncio.Task[Any]] = {}
         self.beside: list[asyncio.Task[Any]] = []
@@ -208,7 +208,7 @@ class Calls(RuleBasedStateMachine):
 
         async def settle_all() -> list[ToolResult | Pending | None]:
             outcomes = [succeed(number) for number in range(times)]
-            return list(await asyncio.gather(*(self.house.engine.settle(call_id, outcome) for outcome in outcomes)))
+            return list(await asyncio.gather(*(self.kit.engine.settle(call_id, outcome) for outcome in outcomes)))
 
         taken = [result for result in self._run(settle_all()) if result is not None]
         self.settled[call_id] += len(taken)
@@ -229,7 +229,7 @@ class Calls(RuleBasedStateMachine):
     def answer_a_question(self, call_id: str, says: Any, doors: int) -> None:
         self.questions.answers.setdefault(call_id, Answer(says))
         for _ in range(doors):
-            self.beside.append(self.loop.create_task(self.house.engine.resume(call_id, self.house.caller())))
+            self.beside.append(self.loop.create_task(self.kit.engine.resume(call_id, self.kit.caller())))
 
     @rule(call_id=calls)
     def wait_until_it_is_over(self, call_id: str) -> None:
@@ -239,13 +239,13 @@ class Calls(RuleBasedStateMachine):
             self._run(asyncio.wait([self.tasks[call_id]], timeout=WAIT))
             assert self.tasks[call_id].done()
         elif record is not None and record.name == "expiring" and record.state == "pending":
-            assert self._run(self.house.engine.result(call_id)) is not None
+            assert self._run(self.kit.engine.result(call_id)) is not None
 
     @rule(name=st.sampled_from(TOOLS[:-1]), rounds=st.integers(0, 3))
     def unregister_for_a_while(self, name: str, rounds: int) -> None:
-        self.house.registry.unregister(name)
+        self.kit.registry.unregister(name)
         self._turn(rounds)
-        self.house.add(self.tools[name], ORIGIN)
+        self.kit.add(self.tools[name], ORIGIN)
 
     @rule(rounds=st.integers(1, 5))
     def let_time_pass(self, rounds: int) -> None:
@@ -287,7 +287,7 @@ class Calls(RuleBasedStateMachine):
             assert all(self._is_heeded(call_id) for call_id in self.kept)
             assert all(self.ledger.results[call_id] == 1 for call_id in self.tasks if self._has_begun(call_id))
             assert list(self.ledger.open_calls()) == []
-            assert not self.house.engine.watchdog._is_busy()
+            assert not self.kit.engine.watchdog._is_busy()
             assert asyncio.all_tasks(self.loop) == set()
             self.a_result_never_changes()
             self.what_the_caller_got_is_what_the_journal_has()
@@ -296,7 +296,7 @@ class Calls(RuleBasedStateMachine):
             self.folder.cleanup()
 
     def _end_everything(self) -> None:
-        """Answer, cancel and settle until nothing is left to do; then close the house."""
+        """Answer, cancel and settle until nothing is left to do; then close the kit."""
         for number, call_id in enumerate(self.tasks):
             (self.answer if number % 2 else self.cancel)(call_id)
         for _ in range(1000):
@@ -305,7 +305,7 @@ class Calls(RuleBasedStateMachine):
                     waiting.set_result("at the end")
             for record in list(self.ledger.open_calls()):
                 if record.state == "pending":
-                    self._run(self.house.engine.settle(record.id, Failure("disconnected", "at the end")))
+                    self._run(self.kit.engine.settle(record.id, Failure("disconnected", "at the end")))
                 elif record.state == "accepted":
                     self.answer_a_question(record.id, "deny", 1)
             self._turn(1)
@@ -315,8 +315,8 @@ class Calls(RuleBasedStateMachine):
         assert all(task.done() for task in everything), "a call hangs"
         for task in everything:
             assert task.cancelled() or task.exception() is None
-        assert self.house.engine._pending._waiting == {}
-        self._run(self.house.engine.close())
+        assert self.kit.engine._pending._waiting == {}
+        self._run(self.kit.engine.close())
 
     def _is_heeded(self, call_id: str) -> bool:
         """Whether an early outcome is the result where the tool said that it would come later."""
@@ -338,7 +338,7 @@ class Calls(RuleBasedStateMachine):
         return made
 
     def _begin(self, call: ToolCall) -> "asyncio.Task[Any]":
-        return self.loop.create_task(self.house.engine.call(call, self.house.caller()))
+        return self.loop.create_task(self.kit.engine.call(call, self.kit.caller()))
 
     def _run(self, coroutine: Any) -> Any:
         return self.loop.run_until_complete(asyncio.wait_for(coroutine, WAIT))

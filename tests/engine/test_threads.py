@@ -12,7 +12,7 @@ import pytest
 
 from handspan.core.errors import ToolError
 from handspan.engine.threads import Threads
-from tests.engine.house import outcome_of
+from tests.engine.engine_kit import outcome_of
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ from handspan.core.function_tool import tool
 from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.results import Failure
 from handspan.engine.questions import OpenQuestions, RuleAnswers
-from tests.engine.conftest import MakeHouse
-from tests.engine.house import House, outcome_of
+from tests.engine.conftest import MakeKit
+from tests.engine.engine_kit import EngineKit, outcome_of
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -22,17 +22,17 @@ COLOUR: dict[str, Any] = {"type": "string", "enum": ["red", "blue"]}
 BLUE = Answer("allow", value="blue")
 
 
-def painting(make_house: MakeHouse, questions: Any, timeout: float = 5.0, **asked: Any) -> House:
-    """A house with a tool `paint` that asks for a colour."""
-    house = make_house(questions=questions)
+def painting(make_kit: MakeKit, questions: Any, timeout: float = 5.0, **asked: Any) -> EngineKit:
+    """A kit with a tool `paint` that asks for a colour."""
+    kit = make_kit(questions=questions)
     given: dict[str, Any] = {"kind": "input", "subject": "Which colour?", "schema": COLOUR, **asked}
 
     async def paint(ctx: ToolContext, wall: str = "north") -> Any:
         answer = await ctx.ask(**given)
         return [answer.decision, answer.value]
 
-    house.add(paint, timeout=timeout)
-    return house
+    kit.add(paint, timeout=timeout)
+    return kit
 
 
 async def asked(questions: OpenQuestions, count: int = 1) -> list[Question]:
@@ -40,12 +40,12 @@ async def asked(questions: OpenQuestions, count: int = 1) -> list[Question]:
     return questions.open_for("operator")
 
 
-async def test_the_answer_with_its_value_reaches_the_tool(make_house: MakeHouse) -> None:
+async def test_the_answer_with_its_value_reaches_the_tool(make_kit: MakeKit) -> None:
     questions = OpenQuestions()
-    house = painting(make_house, questions)
+    kit = painting(make_kit, questions)
     heard: list[Question] = []
-    caller = house.caller()
-    calling = house.start(
+    caller = kit.caller()
+    calling = kit.start(
         "paint",
         {"wall": "east"},
         caller=type(caller)(caller.who, caller.agent, caller.box, caller.session, asked=heard.append),
@@ -60,9 +60,9 @@ async def test_the_answer_with_its_value_reaches_the_tool(make_house: MakeHouse)
     assert [one.value for one in await outcome_of([calling])] == [["allow", "blue"]]
 
 
-async def test_a_value_that_does_not_fit_is_refused_and_the_question_stays_open(make_house: MakeHouse) -> None:
+async def test_a_value_that_does_not_fit_is_refused_and_the_question_stays_open(make_kit: MakeKit) -> None:
     questions = OpenQuestions()
-    calling = painting(make_house, questions).start("paint")
+    calling = painting(make_kit, questions).start("paint")
     (question,) = await asked(questions)
     for wrong in (Answer("allow", value="green"), Answer("allow")):
         with pytest.raises(InvalidAnswer, match="the value must be"):
@@ -74,56 +74,56 @@ async def test_a_value_that_does_not_fit_is_refused_and_the_question_stays_open(
 
 
 @pytest.mark.parametrize("answer", [Answer("deny"), Answer("deny_forever"), Answer("allow", True, value="red")])
-async def test_a_no_is_the_tools_to_judge_and_every_call_asks_anew(make_house: MakeHouse, answer: Answer) -> None:
+async def test_a_no_is_the_tools_to_judge_and_every_call_asks_anew(make_kit: MakeKit, answer: Answer) -> None:
     questions = OpenQuestions()
-    house = painting(make_house, questions)
+    kit = painting(make_kit, questions)
     for _ in range(2):
-        calling = house.start("paint")
+        calling = kit.start("paint")
         (question,) = await asked(questions)
         assert questions.answer(question.id, answer, owner="operator")
         assert [one.value for one in await outcome_of([calling])] == [[answer.decision, answer.value]]
 
 
-async def test_nobody_answers_in_time(make_house: MakeHouse) -> None:
-    house = painting(make_house, OpenQuestions(), expires_in=0.01)
-    assert await house.value("paint") == ["expired", None]
+async def test_nobody_answers_in_time(make_kit: MakeKit) -> None:
+    kit = painting(make_kit, OpenQuestions(), expires_in=0.01)
+    assert await kit.value("paint") == ["expired", None]
 
 
-async def test_a_rule_that_says_yes_to_all_has_no_value_and_logs_in_nowhere(make_house: MakeHouse) -> None:
+async def test_a_rule_that_says_yes_to_all_has_no_value_and_logs_in_nowhere(make_kit: MakeKit) -> None:
     yes = RuleAnswers(Answer("allow"))
-    assert await painting(make_house, yes).value("paint") == ["expired", None]
+    assert await painting(make_kit, yes).value("paint") == ["expired", None]
     login: dict[str, Any] = {"kind": "login", "schema": None, "action": QuestionAction("https://shop.example")}
-    assert await painting(make_house, yes, **login).value("paint") == ["expired", None]
+    assert await painting(make_kit, yes, **login).value("paint") == ["expired", None]
     trust: dict[str, Any] = {"kind": "trust", "schema": None, "action": QuestionAction(new={"name": "paint"})}
-    assert await painting(make_house, yes, **trust).value("paint") == ["allow", None]
+    assert await painting(make_kit, yes, **trust).value("paint") == ["allow", None]
 
 
-async def test_a_question_that_nobody_could_answer_fails_the_call(make_house: MakeHouse) -> None:
-    house = painting(make_house, OpenQuestions(), schema=None)
-    failure = await house.failure("paint")
+async def test_a_question_that_nobody_could_answer_fails_the_call(make_kit: MakeKit) -> None:
+    kit = painting(make_kit, OpenQuestions(), schema=None)
+    failure = await kit.failure("paint")
     assert failure == Failure("execution_failed", "A question of the kind 'input' needs a schema for its answer.")
 
 
-async def test_a_place_that_can_only_keep_a_question_gives_no_answer_to_a_call_that_runs(make_house: MakeHouse) -> None:
+async def test_a_place_that_can_only_keep_a_question_gives_no_answer_to_a_call_that_runs(make_kit: MakeKit) -> None:
     class Kept:
         async def ask(self, question: Question) -> None:
             return None
 
-    assert await painting(make_house, Kept()).value("paint") == ["expired", None]
+    assert await painting(make_kit, Kept()).value("paint") == ["expired", None]
 
 
-async def test_a_call_that_is_cancelled_asks_nobody_any_more(make_house: MakeHouse) -> None:
+async def test_a_call_that_is_cancelled_asks_nobody_any_more(make_kit: MakeKit) -> None:
     questions = OpenQuestions()
-    calling = painting(make_house, questions).start("paint")
+    calling = painting(make_kit, questions).start("paint")
     await asked(questions)
     calling.cancel()
     await outcome_of([calling])
     assert questions.open_for("operator") == []
 
 
-async def test_a_call_on_a_thread_that_is_cancelled_asks_nobody_any_more(make_house: MakeHouse) -> None:
+async def test_a_call_on_a_thread_that_is_cancelled_asks_nobody_any_more(make_kit: MakeKit) -> None:
     questions = OpenQuestions()
-    house = make_house(questions=questions)
+    kit = make_kit(questions=questions)
     ends: list[str] = []
 
     def paint(ctx: ToolContext) -> None:
@@ -133,8 +133,8 @@ async def test_a_call_on_a_thread_that_is_cancelled_asks_nobody_any_more(make_ho
             except BaseException as error:
                 ends.append(type(error).__name__)
 
-    house.add(paint)
-    calling = house.start("paint")
+    kit.add(paint)
+    calling = kit.start("paint")
     await asked(questions)
     calling.cancel()
     await outcome_of([calling])
@@ -143,9 +143,9 @@ async def test_a_call_on_a_thread_that_is_cancelled_asks_nobody_any_more(make_ho
     assert questions.open_for("operator") == []
 
 
-async def test_a_call_that_is_over_leaves_no_question_behind(make_house: MakeHouse) -> None:
+async def test_a_call_that_is_over_leaves_no_question_behind(make_kit: MakeKit) -> None:
     questions = OpenQuestions()
-    house = make_house(questions=questions)
+    kit = make_kit(questions=questions)
     beside: list[asyncio.Task[Answer]] = []
 
     async def paint(ctx: ToolContext) -> str:
@@ -153,8 +153,8 @@ async def test_a_call_that_is_over_leaves_no_question_behind(make_house: MakeHou
         await asked(questions)
         return "no colour needed"
 
-    house.add(paint)
-    assert await house.value("paint") == "no colour needed"
+    kit.add(paint)
+    assert await kit.value("paint") == "no colour needed"
     (ended,) = await outcome_of(beside)
     assert isinstance(ended, asyncio.CancelledError)
     assert questions.open_for("operator") == []
@@ -175,8 +175,8 @@ class Slow(OpenQuestions):
         return BLUE
 
 
-async def test_a_persons_time_does_not_count_against_the_tools_limit(make_house: MakeHouse) -> None:
-    house = make_house(questions=Slow(0.1))
+async def test_a_persons_time_does_not_count_against_the_tools_limit(make_kit: MakeKit) -> None:
+    kit = make_kit(questions=Slow(0.1))
 
     async def paint(ctx: ToolContext) -> Any:
         assert ctx.deadline is not None
@@ -187,27 +187,27 @@ async def test_a_persons_time_does_not_count_against_the_tools_limit(make_house:
         assert ctx.deadline.at >= before + 0.2, "the tool can see what is left"
         return [one.value for one in (first, *both)]
 
-    house.add(paint, timeout=0.05)
-    assert await house.value("paint") == ["blue"] * 3
+    kit.add(paint, timeout=0.05)
+    assert await kit.value("paint") == ["blue"] * 3
     late = Deadline(time.monotonic() + 0.05, "the caller's deadline")
-    assert await house.value("paint", deadline=late) == ["blue"] * 3
+    assert await kit.value("paint", deadline=late) == ["blue"] * 3
 
 
-async def test_the_tools_own_time_counts_before_and_after_the_question(make_house: MakeHouse) -> None:
-    house = make_house(questions=Slow(0.05))
+async def test_the_tools_own_time_counts_before_and_after_the_question(make_kit: MakeKit) -> None:
+    kit = make_kit(questions=Slow(0.05))
 
     async def paint(ctx: ToolContext) -> Any:
         await asyncio.sleep(0.01)
         await ctx.ask("input", "Which?", schema=COLOUR)
         await asyncio.Event().wait()
 
-    house.add(paint, timeout=0.1)
-    failure = await house.failure("paint")
+    kit.add(paint, timeout=0.1)
+    failure = await kit.failure("paint")
     assert failure.code == "timeout" and "0.1 s (the tool's own limit)" in failure.message
 
 
-async def test_a_person_has_time_too_after_a_timeout_of_the_tools_own(make_house: MakeHouse) -> None:
-    house = make_house(questions=Slow(0.7))
+async def test_a_person_has_time_too_after_a_timeout_of_the_tools_own(make_kit: MakeKit) -> None:
+    kit = make_kit(questions=Slow(0.7))
 
     async def paint(ctx: ToolContext) -> Any:
         try:
@@ -216,12 +216,12 @@ async def test_a_person_has_time_too_after_a_timeout_of_the_tools_own(make_house
         except TimeoutError:  # it can't find out by itself
             return (await ctx.ask("input", "Which?", schema=COLOUR)).value
 
-    house.add(paint, timeout=0.5)
-    assert await house.value("paint") == "blue"
+    kit.add(paint, timeout=0.5)
+    assert await kit.value("paint") == "blue"
 
 
-async def test_a_person_is_asked_beside_a_timeout_of_the_tools_own(make_house: MakeHouse) -> None:
-    house = make_house(questions=Slow(0.7))
+async def test_a_person_is_asked_beside_a_timeout_of_the_tools_own(make_kit: MakeKit) -> None:
+    kit = make_kit(questions=Slow(0.7))
 
     async def paint(ctx: ToolContext) -> Any:
         asking: list[asyncio.Task[Answer]] = []
@@ -235,12 +235,12 @@ async def test_a_person_is_asked_beside_a_timeout_of_the_tools_own(make_house: M
         except TimeoutError:
             return (await asking[0]).value
 
-    house.add(paint, timeout=0.5)
-    assert await house.value("paint") == "blue"
+    kit.add(paint, timeout=0.5)
+    assert await kit.value("paint") == "blue"
 
 
-async def test_a_tool_that_is_over_its_time_gets_no_more_by_asking(make_house: MakeHouse) -> None:
-    house = make_house(questions=Slow(60))
+async def test_a_tool_that_is_over_its_time_gets_no_more_by_asking(make_kit: MakeKit) -> None:
+    kit = make_kit(questions=Slow(60))
 
     async def paint(ctx: ToolContext) -> Any:
         try:
@@ -248,24 +248,24 @@ async def test_a_tool_that_is_over_its_time_gets_no_more_by_asking(make_house: M
         finally:
             await ctx.ask("input", "Which?", schema=COLOUR)
 
-    house.add(paint, timeout=0.02)
-    assert (await house.failure("paint")).code == "timeout"
+    kit.add(paint, timeout=0.02)
+    assert (await kit.failure("paint")).code == "timeout"
 
 
-async def test_a_tool_on_a_thread_can_ask_from_its_own_loop(make_house: MakeHouse) -> None:
-    house = make_house(questions=Slow(0.1))
+async def test_a_tool_on_a_thread_can_ask_from_its_own_loop(make_kit: MakeKit) -> None:
+    kit = make_kit(questions=Slow(0.1))
 
     def paint(ctx: ToolContext) -> Any:
         return asyncio.run(ctx.ask("input", "Which?", schema=COLOUR)).value
 
-    house.add(paint, timeout=0.05)
-    assert await house.value("paint") == "blue"
+    kit.add(paint, timeout=0.05)
+    assert await kit.value("paint") == "blue"
 
 
-async def test_a_tool_in_a_process_of_its_own_can_not_ask(make_house: MakeHouse) -> None:
-    house = make_house(questions=RuleAnswers(BLUE))
-    house.add(tool(isolated=True)(ask_from_afar))
-    assert "The person can't be asked from here: Which?" in (await house.failure("ask_from_afar")).message
+async def test_a_tool_in_a_process_of_its_own_can_not_ask(make_kit: MakeKit) -> None:
+    kit = make_kit(questions=RuleAnswers(BLUE))
+    kit.add(tool(isolated=True)(ask_from_afar))
+    assert "The person can't be asked from here: Which?" in (await kit.failure("ask_from_afar")).message
 
 
 async def ask_from_afar(ctx: ToolContext) -> str:

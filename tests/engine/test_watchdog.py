@@ -8,8 +8,8 @@ import time
 import pytest
 
 from handspan.engine.watchdog import Watchdog
-from tests.engine.conftest import MakeHouse
-from tests.engine.house import House
+from tests.engine.conftest import MakeKit
+from tests.engine.engine_kit import EngineKit
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
@@ -17,17 +17,17 @@ pytestmark = pytest.mark.anyio
 PATIENCE = 0.01
 
 
-def watched(house: House) -> Watchdog:
-    """The house's own watchdog, with less patience."""
-    house.engine.watchdog._patience = PATIENCE
-    return house.engine.watchdog
+def watched(kit: EngineKit) -> Watchdog:
+    """The kit's own watchdog, with less patience."""
+    kit.engine.watchdog._patience = PATIENCE
+    return kit.engine.watchdog
 
 
-async def blamed(house: House, name: str, caplog: pytest.LogCaptureFixture) -> None:
+async def blamed(kit: EngineKit, name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "handspan"):
-        house.engine.open()
-        assert await house.value(name) == "done"
-    assert house.engine.watchdog.blocked == {name: 1}
+        kit.engine.open()
+        assert await kit.value(name) == "done"
+    assert kit.engine.watchdog.blocked == {name: 1}
     [warning] = [record.getMessage() for record in caplog.records if "blocks the event loop" in record.getMessage()]
     assert f"Tool {name!r} blocks the event loop for more than 0.01 s" in warning
     assert "@tool(thread=True)" in warning
@@ -39,33 +39,33 @@ def block(until_blamed: Watchdog) -> None:
         time.sleep(0.001)
 
 
-async def test_a_tool_that_blocks_in_its_first_step_is_named(house: House, caplog: pytest.LogCaptureFixture) -> None:
-    watchdog = watched(house)
+async def test_a_tool_that_blocks_in_its_first_step_is_named(kit: EngineKit, caplog: pytest.LogCaptureFixture) -> None:
+    watchdog = watched(kit)
 
     async def blocking() -> str:
         block(watchdog)
         return "done"
 
-    house.add(blocking)
-    await blamed(house, "blocking", caplog)
+    kit.add(blocking)
+    await blamed(kit, "blocking", caplog)
 
 
 async def test_a_tool_that_blocks_after_it_was_suspended_is_named(
-    house: House, caplog: pytest.LogCaptureFixture
+    kit: EngineKit, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watchdog = watched(house)
+    watchdog = watched(kit)
 
     async def blocking_later() -> str:
         await asyncio.sleep(0.001)
         block(watchdog)
         return "done"
 
-    house.add(blocking_later)
-    await blamed(house, "blocking_later", caplog)
+    kit.add(blocking_later)
+    await blamed(kit, "blocking_later", caplog)
 
 
-async def test_of_nested_tools_the_innermost_is_named(house: House, caplog: pytest.LogCaptureFixture) -> None:
-    watchdog = watched(house)
+async def test_of_nested_tools_the_innermost_is_named(kit: EngineKit, caplog: pytest.LogCaptureFixture) -> None:
+    watchdog = watched(kit)
 
     async def inner() -> str:
         await asyncio.sleep(0)
@@ -73,19 +73,19 @@ async def test_of_nested_tools_the_innermost_is_named(house: House, caplog: pyte
         return "done"
 
     async def outer() -> str:
-        await house.value("inner")
+        await kit.value("inner")
         return "done"
 
-    house.add(inner)
-    house.add(outer)
+    kit.add(inner)
+    kit.add(outer)
     with caplog.at_level(logging.WARNING, "handspan"):
-        house.engine.open()
-        assert await house.value("outer") == "done"
+        kit.engine.open()
+        assert await kit.value("outer") == "done"
     assert watchdog.blocked == {"inner": 1}
 
 
-async def test_a_tool_on_a_thread_blocks_nobody(house: House) -> None:
-    watchdog = watched(house)
+async def test_a_tool_on_a_thread_blocks_nobody(kit: EngineKit) -> None:
+    watchdog = watched(kit)
     rounds = threading.Semaphore(0)
 
     def busy() -> str:
@@ -94,9 +94,9 @@ async def test_a_tool_on_a_thread_blocks_nobody(house: House) -> None:
             rounds.release()
         return "done"
 
-    house.add(busy)
-    house.engine.open()
-    assert await house.value("busy") == "done"
+    kit.add(busy)
+    kit.engine.open()
+    assert await kit.value("busy") == "done"
     assert watchdog.blocked == {}
 
 
@@ -117,10 +117,10 @@ async def test_when_no_tool_runs_nobody_is_blamed() -> None:
     assert watchdog.blocked == {}
 
 
-async def test_nobody_is_asked_for_a_sign_of_life_while_nothing_runs(make_house: MakeHouse) -> None:
-    house = make_house()
-    watchdog = watched(house)
-    house.engine.open()
+async def test_nobody_is_asked_for_a_sign_of_life_while_nothing_runs(make_kit: MakeKit) -> None:
+    kit = make_kit()
+    watchdog = watched(kit)
+    kit.engine.open()
     time.sleep(5 * PATIENCE)  # noqa: ASYNC251 - the loop is blocked on purpose, and no call runs
     assert watchdog.blocked == {}
 

@@ -23,7 +23,7 @@ from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
 from handspan.wire.ws import decode_client, encode
 from handspan.wire.ws_frames import Fault, Limits, PermissionAnswer, Progress, Result
-from tests.engine.house import House
+from tests.engine.engine_kit import EngineKit as House
 from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio

@@ -22,7 +22,7 @@ from handspan.core.results import Failure, Pending, succeed
 from handspan.core.store import Store
 from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, AnsweredBy, Handling, ToolSpec
 from handspan.core.values import Arguments
-from tests.engine.house import House
+from tests.engine.engine_kit import EngineKit as House
 from tests.store.asking_devices import PHONE, SECONDS, TOOLS
 from tests.store.test_recovery import crash, running_session
 from tests.store.things import Clock, asks, call, finished, started, user

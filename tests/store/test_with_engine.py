@@ -13,7 +13,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Pending, Success, succeed
 from handspan.core.tool import READ_ONLY, Annotations
-from tests.engine.house import House
+from tests.engine.engine_kit import EngineKit as House
 from tests.stores import commits_of, open_store, rows_in
 from tests.waiting import soon
 

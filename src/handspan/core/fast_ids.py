@@ -18,6 +18,6 @@ def draw_id() -> str:
         try:
             return _ids.popleft()
         except IndexError:  # none are left, or another thread took the last one
-            drawn = os.urandom(8 + _AT_ONCE * 8).hex()
-            shared = f"{drawn[:8]}-{drawn[8:12]}-4{drawn[12:15]}-a"
-            _ids.extend(f"{shared}{drawn[at : at + 3]}-{drawn[at + 3 : at + 15]}" for at in range(16, len(drawn), 16))
+            first, *drawn = os.urandom(8 + _AT_ONCE * 8).hex(" ", 8).split()
+            shared = f"{first[:8]}-{first[8:12]}-4{first[12:15]}-a"
+            _ids.extend([f"{shared}{own[:3]}-{own[3:15]}" for own in drawn])

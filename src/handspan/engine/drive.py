@@ -78,14 +78,18 @@ class Wait:
     was_disturbed = False
     """The time was over once, or the task was cancelled. Most waits never are disturbed."""
     is_late = False
+    """The deadline was reached."""
     is_over = False
     """The deadline or the grace time has passed, whichever was set last."""
     was_stopped = False
     """The coroutine has got its `CancelledError`."""
     _may_be_its_own = False
+    """The cancellation may come from a timeout inside the coroutine."""
     _is_in_grace = False
+    """`ends_at` is the end of a grace time, not the deadline."""
     _waits_for: "asyncio.Future[Any] | None" = None
     _is_armed = False
+    """The alarm knows this wait."""
     _is_paused = False
     """A person is asked. The clock stands still, except for a grace time."""
     _left: float | None = None

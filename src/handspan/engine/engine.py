@@ -8,7 +8,7 @@ ledger*; `_finish` goes from an outcome to the finished record. `call` is begin,
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import UnsetType, structs
@@ -96,7 +96,7 @@ class Engine:
             if type(outcome) is not Success or len(outcome.encoded) > self._result_limit or self._hooks is not None:
                 outcome = await self._shape(record, outcome)
             written = self._store(record, outcome, started.began)
-            is_first = written if type(written) is bool else await _await_written(written, record)
+            is_first = written is True or await _await_written(written, record)
             return outcome if is_first else await self._first_result(record)
         finally:
             if record.early is not None:  # the caller of `settle` can wait in `result`
@@ -141,8 +141,7 @@ class Engine:
         """Go from the outcome to the journal. Return None when the call has its result already."""
         result = await self._shape(record, result)
         written = self._store(record, result, began)
-        is_first = written if type(written) is bool else await _await_written(written, record)
-        return result if is_first else None
+        return result if written is True or await _await_written(written, record) else None
 
     async def _shape(self, record: CallRecord, result: ToolResult) -> ToolResult:
         """Return the result after the after-hooks and the size limit. A small success without hooks needs neither."""
@@ -192,9 +191,8 @@ class Engine:
         if found is None or found.state != "pending":
             return None
         record = structs.replace(found)  # two callers may settle at once: a copy keeps their writes apart
-        took = max(
-            0.0, time.time() - record.at
-        )  # another process may have begun the call: only the wall clock is the same
+        # Another process may have begun the call: only the wall clock is the same there.
+        took = max(0.0, time.time() - record.at)
         try:
             result = await self._finish(record, _encode(outcome), time.monotonic() - took)
         except asyncio.CancelledError:  # the call got its result all the same
@@ -257,6 +255,7 @@ class Engine:
         return record.early or pending
 
     async def _first_result(self, record: CallRecord) -> ToolResult:
+        """Return the result that the ledger has of a call that got a second one."""
         stored = await self._ledger.find(record.id)
         assert stored is not None and not isinstance(stored.result, UnsetType)  # `finish` returned False: it has one
         return stored.result
@@ -281,25 +280,24 @@ class Engine:
         record = started.record
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
-        if started.entry.is_new and not isinstance(verdict, Ask):
-            verdict = Ask(
-                f"{started.entry.spec.name!r} is new at {started.entry.origin}: no person has approved it yet."
-            )
         approval = verdict.reason if isinstance(verdict, Ask) else None
+        if started.entry.is_new and approval is None:
+            approval = f"{started.entry.spec.name!r} is new at {started.entry.origin}: no person has approved it yet."
         if record.state is not None or not self._asker.has_to_ask(started.entry, approval, started.caller):
-            return await self._ask_and_start(started, verdict, call)
+            return await self._ask_and_start(started, approval, call)
         await self._ledger.accept(record)  # the answer finds it, even after the end of this process
         over = self._waiting_for_answer[record.id] = asyncio.get_running_loop().create_future()
         try:
-            return await self._ask_and_start(started, verdict, call)
+            return await self._ask_and_start(started, approval, call)
         finally:
             del self._waiting_for_answer[record.id]
             over.set_result(None)
 
-    async def _ask_and_start(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
+    async def _ask_and_start(self, started: Started, approval: str | None, call: ToolCall) -> Started | Pending:
+        """Ask for permissions, and for approval where there is a reason for it; then start the call."""
         record = started.record
         try:
-            consent = await self._consent(started, verdict, call)
+            consent = await self._consent(started, approval, call)
         except AnswerComesLater:
             return Pending()
         if consent.waited:
@@ -316,10 +314,9 @@ class Engine:
             await written
         return started
 
-    async def _consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Consent:
+    async def _consent(self, started: Started, approval: str | None, call: ToolCall) -> Consent:
         """Return what the person agreed to. Raises `ToolError` when the person did not."""
         entry, arguments, caller = started.entry, started.arguments, started.caller
-        approval = verdict.reason if isinstance(verdict, Ask) else None
         consent = await self._asker.ask_permissions(entry, call, arguments, caller)
         if approval is None:
             return consent
@@ -330,11 +327,11 @@ class Engine:
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """Store the failure of a call that goes no further, and return it."""
         written = publish_when_stored(self._bus, self._ledger.finish(record, failure), record)
-        if not isinstance(written, bool):
-            await _await_written(written, record)
+        await _await_written(written, record)
         return failure
 
     async def _after(self, hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
+        """Return the result after the after-hooks. The record keeps the tool's own result where they replaced it."""
         arguments = record.arguments if isinstance(record.arguments, Mapping) else {}
         seen = HookedCall(record.id, record.name, arguments, record.owner, record.session, record.agent)
         replaced = await hooks.after(seen, result)
@@ -361,10 +358,10 @@ class Engine:
         await self.runner.close()
 
 
-async def _await_written(written: Awaitable[bool], record: CallRecord) -> bool:
+async def _await_written(written: NowOrLater[bool], record: CallRecord) -> bool:
     """Whether this was the first result. When the ledger can't write, the caller gets its result anyway."""
     try:
-        return await written
+        return written if isinstance(written, bool) else await written
     except ToolError as error:
         _log.error("The result of the call %s (%s) could not be stored: %s", record.id, record.name, error.message)
         return True

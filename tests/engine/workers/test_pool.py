@@ -17,7 +17,7 @@ from handspan.core.results import Failure, Pending, Success
 from handspan.core.values import Json
 from handspan.engine.workers.pool import Worker, Workers, describe_exit
 from tests.engine import isolated_tools
-from tests.engine.house import House, outcome_of
+from tests.engine.engine_kit import EngineKit, outcome_of
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.anyio
 PATIENT = 30.0
 
 
-def isolated(house: House, *tools: FunctionTool[..., Any]) -> House:
+def isolated(kit: EngineKit, *tools: FunctionTool[..., Any]) -> EngineKit:
     for made in tools:
-        house.add(made)
-    return house
+        kit.add(made)
+    return kit
 
 
 def is_running(process: int) -> bool:
@@ -61,26 +61,26 @@ async def gone(process: int) -> bool:
     ],
 )
 async def test_whatever_happens_in_a_worker_is_only_this_calls_failure(
-    house: House, crashing: FunctionTool[..., Any], arguments: dict[str, Json], message: str
+    kit: EngineKit, crashing: FunctionTool[..., Any], arguments: dict[str, Json], message: str
 ) -> None:
-    isolated(house, crashing, isolated_tools.add)
-    assert await house.failure(crashing.spec.name, arguments) == Failure("execution_failed", message)
-    assert await house.value("add", {"a": 1, "b": 2}) == 3
+    isolated(kit, crashing, isolated_tools.add)
+    assert await kit.failure(crashing.spec.name, arguments) == Failure("execution_failed", message)
+    assert await kit.value("add", {"a": 1, "b": 2}) == 3
 
 
-async def test_an_error_of_our_own_keeps_its_code(house: House) -> None:
-    isolated(house, isolated_tools.refuse)
-    assert await house.failure("refuse") == Failure("file_not_found", "File not found: x")
+async def test_an_error_of_our_own_keeps_its_code(kit: EngineKit) -> None:
+    isolated(kit, isolated_tools.refuse)
+    assert await kit.failure("refuse") == Failure("file_not_found", "File not found: x")
 
 
-async def test_a_worker_that_died_while_it_was_idle_is_replaced(house: House) -> None:
-    isolated(house, isolated_tools.pid)
-    first = await house.value("pid")
+async def test_a_worker_that_died_while_it_was_idle_is_replaced(kit: EngineKit) -> None:
+    isolated(kit, isolated_tools.pid)
+    first = await kit.value("pid")
     assert isinstance(first, int)
     os.kill(first, signal.SIGKILL)
-    [worker] = house.engine.runner.workers._idle
+    [worker] = kit.engine.runner.workers._idle
     await asyncio.wait_for(worker._process.wait(), WAIT)
-    second = await house.value("pid")
+    second = await kit.value("pid")
     assert second != first
 
 
@@ -121,81 +121,83 @@ async def test_a_worker_that_talks_nonsense_is_killed(ctx: ToolContext, frame: b
 
 
 async def test_what_a_tool_prints_and_reads_does_not_touch_the_answers(
-    house: House, capfd: pytest.CaptureFixture[str]
+    kit: EngineKit, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    isolated(house, isolated_tools.talk)
-    assert await house.value("talk") == "read ''"
+    isolated(kit, isolated_tools.talk)
+    assert await kit.value("talk") == "read ''"
     printed = capfd.readouterr()
     assert printed.out == ""
     assert "to stdout" in printed.err and "raw" in printed.err and "from a child" in printed.err
 
 
-async def test_a_huge_result_comes_through_and_is_kept_as_an_artifact(house: House) -> None:
-    isolated(house, isolated_tools.huge)
-    value = await house.value("huge", {"size": 5_000_000})
+async def test_a_huge_result_comes_through_and_is_kept_as_an_artifact(kit: EngineKit) -> None:
+    isolated(kit, isolated_tools.huge)
+    value = await kit.value("huge", {"size": 5_000_000})
     assert isinstance(value, dict) and value["bytes"] == 5_000_000
-    assert len(await house.artifacts.read(str(value["artifact"]), owner="operator")) == 5_000_000
+    assert len(await kit.artifacts.read(str(value["artifact"]), owner="operator")) == 5_000_000
 
 
-async def test_progress_comes_while_it_runs_whole_even_from_several_threads(house: House) -> None:
-    isolated(house, isolated_tools.report)
+async def test_progress_comes_while_it_runs_whole_even_from_several_threads(kit: EngineKit) -> None:
+    isolated(kit, isolated_tools.report)
     seen: list[Any] = []
-    assert await house.value("report", caller=house.caller(progress=seen.append)) == "said"
+    assert await kit.value("report", caller=kit.caller(progress=seen.append)) == "said"
     assert len(seen) == 80
     for number in range(4):
         assert [said["step"] for said in seen if said["thread"] == number] == list(range(20))
 
 
-async def test_an_async_function_has_a_loop_of_its_own_there(house: House) -> None:
-    isolated(house, isolated_tools.asynchronous, isolated_tools.wrapped)
-    assert await house.value("asynchronous", {"seconds": 0.001}) == "waited"
-    assert await house.value("wrapped") == "awaited"
+async def test_an_async_function_has_a_loop_of_its_own_there(kit: EngineKit) -> None:
+    isolated(kit, isolated_tools.asynchronous, isolated_tools.wrapped)
+    assert await kit.value("asynchronous", {"seconds": 0.001}) == "waited"
+    assert await kit.value("wrapped") == "awaited"
 
 
-async def test_a_tool_knows_about_its_call(house: House) -> None:
-    isolated(house, isolated_tools.about)
-    about = await house.value("about", call_id="call-1")
+async def test_a_tool_knows_about_its_call(kit: EngineKit) -> None:
+    isolated(kit, isolated_tools.about)
+    about = await kit.value("about", call_id="call-1")
     assert isinstance(about, dict)
-    assert about.pop("workspace") == str(house.engine.runner._workspace)
+    assert about.pop("workspace") == str(kit.engine.runner._workspace)
     assert about == {"call": "call-1", "owner": "operator", "session": "session-1", "has_time": True}
 
 
 @pytest.mark.parametrize("what", ["keep", "get", "read"])
-async def test_artifacts_are_the_engines_work(house: House, what: str) -> None:
-    isolated(house, isolated_tools.keep)
-    assert "An isolated tool has no artifacts" in (await house.failure("keep", {"what": what})).message
+async def test_artifacts_are_the_engines_work(kit: EngineKit, what: str) -> None:
+    isolated(kit, isolated_tools.keep)
+    assert "An isolated tool has no artifacts" in (await kit.failure("keep", {"what": what})).message
 
 
-async def test_every_kind_of_answer_is_what_it_would_be_on_the_loop(house: House) -> None:
-    isolated(house, isolated_tools.special)
-    success = await house.call("special", {"what": "success"})
+async def test_every_kind_of_answer_is_what_it_would_be_on_the_loop(kit: EngineKit) -> None:
+    isolated(kit, isolated_tools.special)
+    success = await kit.call("special", {"what": "success"})
     assert isinstance(success, Success)
     assert (success.value, success.attachments[0].data) == ({"a": 1}, b"\x89PNG")
-    attached = await house.call("special", {"what": "attachment"})
+    attached = await kit.call("special", {"what": "attachment"})
     assert isinstance(attached, Success)
     assert (attached.value, attached.attachments[0].media_type) == (None, "image/png")
-    assert await house.failure("special", {"what": "failure"}) == Failure("network_error", "no route")
-    assert await house.call("special", {"what": "pending"}, call_id="call-1") == Pending(60.0)
-    assert await house.engine.settle("call-1", Success(1)) is not None
-    assert "can't be written as JSON" in (await house.failure("special", {"what": "object"})).message
-    assert "can't be handed over" in (await house.failure("special", {"what": "number"})).message
-    assert await house.failure("special", {"what": "failure"}) == Failure("network_error", "no route")
+    assert await kit.failure("special", {"what": "failure"}) == Failure("network_error", "no route")
+    assert await kit.call("special", {"what": "pending"}, call_id="call-1") == Pending(60.0)
+    assert await kit.engine.settle("call-1", Success(1)) is not None
+    assert "can't be written as JSON" in (await kit.failure("special", {"what": "object"})).message
+    assert "can't be handed over" in (await kit.failure("special", {"what": "number"})).message
+    assert await kit.failure("special", {"what": "failure"}) == Failure("network_error", "no route")
 
 
-async def test_workers_are_used_again_and_only_a_few_are_kept(house: House) -> None:
-    isolated(house, isolated_tools.pid, isolated_tools.asynchronous)
-    assert await house.value("pid") == await house.value("pid")
-    results = await outcome_of([house.start("asynchronous", {"seconds": 0.05}) for _ in range(4)])
+async def test_workers_are_used_again_and_only_a_few_are_kept(kit: EngineKit) -> None:
+    isolated(kit, isolated_tools.pid, isolated_tools.asynchronous)
+    assert await kit.value("pid") == await kit.value("pid")
+    results = await outcome_of([kit.start("asynchronous", {"seconds": 0.05}) for _ in range(4)])
     assert [result.value for result in results] == ["waited"] * 4
-    assert len(house.engine.runner.workers._idle) == 2
+    assert len(kit.engine.runner.workers._idle) == 2
 
 
 # Ends.
 
 
-async def test_a_stopped_call_takes_its_worker_and_everything_it_started_with_it(house: House, tmp_path: Path) -> None:
-    isolated(house, isolated_tools.start_children)
-    task = house.start("start_children", {"folder": str(tmp_path)})
+async def test_a_stopped_call_takes_its_worker_and_everything_it_started_with_it(
+    kit: EngineKit, tmp_path: Path
+) -> None:
+    isolated(kit, isolated_tools.start_children)
+    task = kit.start("start_children", {"folder": str(tmp_path)})
     await until((tmp_path / "ready").exists)
     await until(lambda: (tmp_path / "ready").read_text())
     processes = [int((tmp_path / name).read_text()) for name in ("ready", "child", "session", "daemon")]
@@ -203,23 +205,23 @@ async def test_a_stopped_call_takes_its_worker_and_everything_it_started_with_it
     task.cancel()
     assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
     assert [await gone(process) for process in processes] == [True] * 4
-    assert house.engine.runner.workers._idle == []
+    assert kit.engine.runner.workers._idle == []
 
 
-async def test_a_tool_that_takes_too_long_is_stopped_with_its_worker(house: House) -> None:
+async def test_a_tool_that_takes_too_long_is_stopped_with_its_worker(kit: EngineKit) -> None:
     slow = tool(isolated=True, timeout=0.5, name="slow")(isolated_tools.asynchronous.function)
-    isolated(house, slow)
-    failure = await house.failure("slow", {"seconds": 600})
+    isolated(kit, slow)
+    failure = await kit.failure("slow", {"seconds": 600})
     assert failure == Failure("timeout", "Tool 'slow' timed out after 0.5 s (the tool's own limit) and was stopped.")
-    assert house.engine.runner.workers._idle == []
-    assert house.engine.runner.reaper.reaped == 0
+    assert kit.engine.runner.workers._idle == []
+    assert kit.engine.runner.reaper.reaped == 0
 
 
-async def test_closing_the_engine_ends_the_idle_workers(house: House) -> None:
-    isolated(house, isolated_tools.pid)
-    process = await house.value("pid")
+async def test_closing_the_engine_ends_the_idle_workers(kit: EngineKit) -> None:
+    isolated(kit, isolated_tools.pid)
+    process = await kit.value("pid")
     assert isinstance(process, int) and is_running(process)
-    await house.engine.close()
+    await kit.engine.close()
     assert await gone(process)
 
 
@@ -229,13 +231,13 @@ import asyncio, sys
 from pathlib import Path
 from handspan.core.calls import ToolCall
 from tests.engine import isolated_tools
-from tests.engine.house import House
+from tests.engine.engine_kit import EngineKit
 async def main():
-    house = House(Path({str(tmp_path)!r}))
-    house.add(isolated_tools.pid)
-    house.add(isolated_tools.asynchronous)
-    print(await house.value("pid"), flush=True)
-    await house.engine.call(ToolCall("asynchronous", {{"seconds": 600}}, "call-2"), house.caller())
+    kit = EngineKit(Path({str(tmp_path)!r}))
+    kit.add(isolated_tools.pid)
+    kit.add(isolated_tools.asynchronous)
+    print(await kit.value("pid"), flush=True)
+    await kit.engine.call(ToolCall("asynchronous", {{"seconds": 600}}, "call-2"), kit.caller())
 asyncio.run(main())
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,4 +1,4 @@
-"""A small house for tests of the engine: a real registry, ledger and engine in one hand."""
+"""A real registry, ledger and engine for tests, with short methods for what tests do with them."""
 
 import asyncio
 from collections.abc import Iterable
@@ -22,11 +22,9 @@ from handspan.registry.registry import Registry, RegistryRules
 from tests.stores import open_artifacts
 from tests.waiting import WAIT
 
-"""Seconds after which a test that waits has failed."""
 
-
-class House:
-    """Registry, ledger and engine, and short words for what tests do with them."""
+class EngineKit:
+    """A registry, a ledger and an engine."""
 
     def __init__(self, folder: Path, rules: RegistryRules | None = None, **engine: Any) -> None:
         self.registry = Registry(rules)
