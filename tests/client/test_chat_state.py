@@ -4,8 +4,8 @@ from typing import Any
 
 from handspan.client.chat_state import ChatState
 from handspan.core.events import Ended, Event
-from handspan.wire.ws_frames import Error, EventFrame, MessageAccepted, Regenerate, Say
-from handspan.wire.ws_frames import Question as QuestionFrame
+from handspan.wire.ws_frames import ErrorFrame, EventFrame, MessageAccepted, Regenerate, Say
+from handspan.wire.ws_frames import QuestionFrame as QuestionFrame
 
 EVENTS = frozenset(("events", "resume"))
 
@@ -63,7 +63,7 @@ def test_a_refused_turn_leaves_the_running_turn_of_another_client_alone() -> Non
     front = Front()
     front.happens("text", text="theirs")
     front.talk.begin_turn(Say("mine"))
-    (lost,) = front.talk.receive(Error("busy", "SESSION_BUSY"), EVENTS)
+    (lost,) = front.talk.receive(ErrorFrame("busy", "SESSION_BUSY"), EVENTS)
     assert (lost.event, lost.is_own) == (Ended("error", "busy"), True)
     front.talk.begin_turn(Say("mine again"))
     assert not front.is_ours("ended", reason="done")
@@ -114,7 +114,7 @@ def test_a_turn_that_failed_elsewhere_does_not_end_ours() -> None:
     front.talk.begin_turn(Say("mine", id="m1"))
     front.talk.receive(MessageAccepted("m1", "t1"), EVENTS)
     front.happens("ended", "t2", reason="error", text="no key")
-    assert front.talk.receive(Error("no key", "AUTH_ERROR"), EVENTS) == []
+    assert front.talk.receive(ErrorFrame("no key", "AUTH_ERROR"), EVENTS) == []
     assert front.is_ours("ended", "t1", reason="done")
 
 
@@ -122,7 +122,7 @@ def test_a_message_that_was_stopped_behind_the_turn_of_others_ends_as_aborted() 
     front = Front()
     front.happens("text", "t1", text="theirs")
     front.talk.begin_turn(Say("mine", id="m1"))
-    (ended,) = front.talk.receive(Error("stopped", "ABORTED", "m1"), EVENTS)
+    (ended,) = front.talk.receive(ErrorFrame("stopped", "ABORTED", "m1"), EVENTS)
     assert (ended.event, ended.is_own, front.talk.opening) == (Ended("aborted"), True, None)
 
 
@@ -139,5 +139,5 @@ def test_a_gateway_that_does_not_resume_says_nothing_of_turns() -> None:
     talk.begin_turn(Say("mine", id="m1"))
     (event,) = talk.receive(EventFrame(1, {"type": "text", "text": "hi"}, "t1"), frozenset(("events",)))
     assert event.is_own
-    (lost,) = talk.receive(Error("busy", "SESSION_BUSY"), frozenset(("events",)))
+    (lost,) = talk.receive(ErrorFrame("busy", "SESSION_BUSY"), frozenset(("events",)))
     assert lost.event == Ended("error", "busy")

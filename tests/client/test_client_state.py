@@ -22,23 +22,23 @@ from handspan.core.values import Json
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import (
     Abort,
-    Answer,
+    AnswerFrame,
+    CallRequest,
     Connect,
     Connected,
-    Error,
+    ErrorFrame,
     EventFrame,
-    Fault,
+    FailureFrame,
     GetRegisteredTools,
     MessageAccepted,
     PermissionAnswer,
     PermissionRequest,
-    Progress,
+    ProgressFrame,
     Regenerate,
     RegisteredTools,
     RegisterTools,
-    Rejected,
-    Request,
-    Result,
+    RejectedTool,
+    ResultFrame,
     Say,
     ToolsRegistered,
 )
@@ -78,10 +78,10 @@ def frames(actions: list[Action]) -> list[object]:
 
 def test_a_call_that_can_not_begin_in_time_is_answered_busy_with_who_is_in_its_way() -> None:
     one = peer()
-    one.receive(Request("c1", "pay", {}), NOW)
-    assert one.receive(Request("c2", "look", {}, 500), NOW) == [SetTimeout("c2", 0.5)]
+    one.receive(CallRequest("c1", "pay", {}), NOW)
+    assert one.receive(CallRequest("c2", "look", {}, 500), NOW) == [SetTimeout("c2", 0.5)]
     (answer,) = frames(one.expire_call("c2", NOW))
-    assert isinstance(answer, Fault)
+    assert isinstance(answer, FailureFrame)
     assert (answer.id, answer.code) == ("c2", "busy")
     assert answer.error == "Tool 'look' could not begin within 0.5 s: this device is still busy with 'pay'."
     assert one.expire_call("c2", NOW) == []
@@ -89,19 +89,19 @@ def test_a_call_that_can_not_begin_in_time_is_answered_busy_with_who_is_in_its_w
 
 def test_a_call_that_takes_too_long_is_stopped_answered_once_and_keeps_its_place_until_it_ends() -> None:
     one = peer()
-    one.receive(Request("c1", "pay", {}, 500), NOW)
+    one.receive(CallRequest("c1", "pay", {}, 500), NOW)
     stop, keep, send = one.expire_call("c1", NOW)
     assert (stop, keep) == (StopCall("c1", "timeout"), SaveState())
-    assert send == SendFrame(Fault(id="c1", error="Tool 'pay' did not finish within 0.5 s.", code="timeout"))
-    assert one.receive(Request("c2", "pay", {}), NOW) == [SetTimeout("c2", 20.0)]
-    actions = one.finish_call("c1", Result(id="c1", output="late"), NOW)
+    assert send == SendFrame(FailureFrame(id="c1", error="Tool 'pay' did not finish within 0.5 s.", code="timeout"))
+    assert one.receive(CallRequest("c2", "pay", {}), NOW) == [SetTimeout("c2", 20.0)]
+    actions = one.finish_call("c1", ResultFrame(id="c1", output="late"), NOW)
     assert [type(action) for action in actions] == [RunCall]
 
 
 def test_progress_lets_the_time_begin_anew() -> None:
     one = peer()
-    one.receive(Request("c1", "pay", {}, 500), NOW)
-    assert one.report_progress("c1", 1) == [SendFrame(Progress(id="c1", value=1)), SetTimeout("c1", 20.0)]
+    one.receive(CallRequest("c1", "pay", {}, 500), NOW)
+    assert one.report_progress("c1", 1) == [SendFrame(ProgressFrame(id="c1", value=1)), SetTimeout("c1", 20.0)]
     one.drop_link([])
     assert one.report_progress("c1", 2) == []
     assert one.report_progress("c9", 2) == []
@@ -109,23 +109,23 @@ def test_progress_lets_the_time_begin_anew() -> None:
 
 def test_what_must_not_run_twice_is_recorded_first() -> None:
     one = peer(concurrency=2)
-    runs = [one.receive(Request(name, name, {}), NOW)[-1] for name in ("pay", "look")]
+    runs = [one.receive(CallRequest(name, name, {}), NOW)[-1] for name in ("pay", "look")]
     assert [run.is_recorded for run in runs if isinstance(run, RunCall)] == [True, False]
 
 
 def test_an_answer_is_kept_before_it_is_sent() -> None:
     one = peer()
-    one.receive(Request("c1", "pay", {}), NOW)
-    answer = Result(id="c1", output="paid")
+    one.receive(CallRequest("c1", "pay", {}), NOW)
+    answer = ResultFrame(id="c1", output="paid")
     assert one.finish_call("c1", answer, NOW)[:2] == [SaveState(), SendFrame(answer)]
 
 
 def test_an_answer_waits_for_the_gateways_greeting_on_a_new_link() -> None:
     one = peer()
-    one.receive(Request("c1", "pay", {}), NOW)
+    one.receive(CallRequest("c1", "pay", {}), NOW)
     one.drop_link([])
     one.open_link()
-    answer = Result(id="c1", output="paid")
+    answer = ResultFrame(id="c1", output="paid")
     assert one.finish_call("c1", answer, NOW) == [SaveState()]
     greeted = one.receive(Connected(1, "hello", CAN, None, "", "t1", 60000, True), NOW)
     assert frames(greeted) == [answer]
@@ -145,7 +145,7 @@ def test_many_large_tools_are_offered_in_several_frames() -> None:
 
 def test_tools_that_the_gateway_did_not_take_are_known() -> None:
     one = peer()
-    one.receive(ToolsRegistered(2, 1, [Rejected("pay", "not here")]), NOW)
+    one.receive(ToolsRegistered(2, 1, [RejectedTool("pay", "not here")]), NOW)
     assert one.rejected == {"pay": "not here"}
     one.drop_link([])
     one.open_link()
@@ -188,8 +188,8 @@ def test_a_tool_without_a_limit_of_time_is_not_watched() -> None:
         """Wait."""
 
     one = peer(tools)
-    assert [type(action) for action in one.receive(Request("c1", "wait", {}), NOW)] == [RunCall]
-    assert one.report_progress("c1", 1) == [SendFrame(Progress(id="c1", value=1))]
+    assert [type(action) for action in one.receive(CallRequest("c1", "wait", {}), NOW)] == [RunCall]
+    assert one.report_progress("c1", 1) == [SendFrame(ProgressFrame(id="c1", value=1))]
 
 
 @pytest.mark.parametrize("is_open", [True, False])
@@ -205,9 +205,9 @@ def test_a_tool_that_is_new_is_offered_when_there_is_a_link(is_open: bool) -> No
 
 def test_a_call_that_was_stopped_does_not_run_again() -> None:
     one = peer()
-    one.receive(Request("c1", "pay", {}), NOW)
+    one.receive(CallRequest("c1", "pay", {}), NOW)
     one.finish_call("c1", None, NOW)
-    assert one.receive(Request("c1", "pay", {}, None, True), NOW) == []
+    assert one.receive(CallRequest("c1", "pay", {}, None, True), NOW) == []
 
 
 def test_an_unanswered_link_has_no_turn_to_give_up() -> None:
@@ -242,9 +242,9 @@ def test_what_did_not_get_away_is_said_again_in_order_and_results_are_not_among_
     one = chat()
     message, abort = Say("hello", id="m1"), Abort()
     assert one.send(message) == [SendFrame(message)]
-    one.drop_link([message, Result(id="c1"), abort])
-    one.send(Answer("q1", "allow"))
-    assert frames(back(one)) == [message, abort, Answer("q1", "allow")]
+    one.drop_link([message, ResultFrame(id="c1"), abort])
+    one.send(AnswerFrame("q1", "allow"))
+    assert frames(back(one)) == [message, abort, AnswerFrame("q1", "allow")]
     assert frames(back(one)) == [message]  # now it may have arrived
 
 
@@ -304,7 +304,7 @@ def test_what_is_said_into_a_turn_is_sent_again_until_it_is_accepted_or_refused(
     one.receive(MessageAccepted("m2", "t1"), NOW)
     one.drop_link([])
     assert frames(back(one)) == [first, refused]
-    assert ends(one.receive(Error("busy", "SESSION_BUSY", "m3"), NOW)) == [Ended("error", "busy")]
+    assert ends(one.receive(ErrorFrame("busy", "SESSION_BUSY", "m3"), NOW)) == [Ended("error", "busy")]
     one.drop_link([])
     assert frames(back(one)) == []
 

@@ -10,7 +10,7 @@ import pytest
 
 from handspan.client.memory import MAX_AGE, MAX_CALLS, CallMemory, StateFile
 from handspan.core.errors import ConfigError, WireError
-from handspan.wire.ws_frames import Fault, Part, Result
+from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame
 
 NOW = 1_700_000_000.0
 
@@ -19,8 +19,8 @@ def full() -> CallMemory:
     memory = CallMemory()
     memory.resume_token = "t1"
     memory.start("started", NOW)
-    memory.answer(Result(id="answered", output={"a": 1}, parts=[Part("image", "image/png", "aGk=")]), NOW)
-    memory.answer(Fault(id="failed", error="no", code="busy"), NOW)
+    memory.answer(ResultFrame(id="answered", output={"a": 1}, parts=[MediaPart("image", "image/png", "aGk=")]), NOW)
+    memory.answer(FailureFrame(id="failed", error="no", code="busy"), NOW)
     memory.close("over", NOW)
     return memory
 
@@ -66,7 +66,7 @@ def test_what_is_too_old_is_forgotten() -> None:
 def test_only_so_many_are_remembered_the_newest_ones() -> None:
     memory = CallMemory()
     for number in range(MAX_CALLS + 10):
-        memory.answer(Result(id=f"c{number}"), NOW + number / 1000)
+        memory.answer(ResultFrame(id=f"c{number}"), NOW + number / 1000)
     assert len(memory.unacknowledged()) == MAX_CALLS
     assert memory.stage("c9") is None
     assert memory.stage("c10") == "answered"
@@ -96,7 +96,7 @@ def test_a_memory_that_is_not_saved_notes_only_calls_that_have_ended() -> None:
     memory = CallMemory(is_saved=False)
     memory.start("a", NOW)
     assert memory.stage("a") is None
-    memory.answer(Result(id="a", output="x"), NOW)
+    memory.answer(ResultFrame(id="a", output="x"), NOW)
     assert memory.stage("a") == "answered"
     memory.close("a", NOW)
     assert memory.stage("a") == "over"

@@ -5,7 +5,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from handspan.core.events import Event
-from handspan.wire.ws_frames import ClientFrame, PermissionRequest, Request, Result, ServerFrame
+from handspan.wire.ws_frames import CallRequest, ClientFrame, PermissionRequest, ResultFrame, ServerFrame
 
 
 class SendFrame(Struct, frozen=True):
@@ -21,13 +21,13 @@ class SaveState(Struct, frozen=True):
 class ShrinkAnswer(Struct, frozen=True):
     """Make this answer fit into one message, then call `replace_answer`."""
 
-    answer: Result
+    answer: ResultFrame
 
 
 class RunCall(Struct, frozen=True):
     """Run the code of this call."""
 
-    request: Request
+    request: CallRequest
     is_recorded: bool
     """Write its start to the disk before it runs: this call must not run twice (ws.md 6.4)."""
     asks_person: bool

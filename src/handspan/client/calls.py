@@ -19,7 +19,7 @@ from handspan.client.tools import ClientTools
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.values import Json
-from handspan.wire.ws_frames import Decision, Fault, Limits, PermissionRequest, Request, Result
+from handspan.wire.ws_frames import CallRequest, Decision, FailureFrame, PermissionRequest, ResultFrame, WireLimits
 
 PermissionReply: TypeAlias = Decision | tuple[Decision, str]
 AskPermission: TypeAlias = Callable[[str, str, str], PermissionReply | Awaitable[PermissionReply]]
@@ -35,11 +35,11 @@ class RunnerListener(Protocol):
     def capabilities(self) -> frozenset[str]: ...
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> WireLimits: ...
 
-    def finish_call(self, call_id: str, answer: Result | Fault | None) -> None: ...
+    def finish_call(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None: ...
 
-    def replace_answer(self, answer: Result | Fault) -> None: ...
+    def replace_answer(self, answer: ResultFrame | FailureFrame) -> None: ...
 
     def report_progress(self, call_id: str, value: Json) -> None: ...
 
@@ -53,7 +53,7 @@ class _RunningCall:
 
     __slots__ = ("_runner", "context", "has_begun", "is_on_loop", "is_stopped", "request", "task")
 
-    def __init__(self, runner: "CallRunner", request: Request, is_on_loop: bool) -> None:
+    def __init__(self, runner: "CallRunner", request: CallRequest, is_on_loop: bool) -> None:
         self._runner = runner
         self.request = request
         self.is_on_loop = is_on_loop
@@ -113,7 +113,7 @@ class CallRunner:
         code = None if tool is None else self._tools.code(tool)
         if tool is None or code is None:  # it was unregistered while the call waited
             text = f"Tool {request.name!r} is not available on this device any more."
-            self._listener.finish_call(request.id, Fault(id=request.id, error=text, code="tool_not_found"))
+            self._listener.finish_call(request.id, FailureFrame(id=request.id, error=text, code="tool_not_found"))
             return
         permissions = tool.spec.permissions if run.asks_person else ()
         call = self._calls[request.id] = _RunningCall(self, request, code.is_async)
@@ -137,7 +137,7 @@ class CallRunner:
         """Ask the person for a permission, until the question expires."""
         self._run_beside(self._ask_permission_for(request))
 
-    def shrink(self, answer: Result) -> None:
+    def shrink(self, answer: ResultFrame) -> None:
         """Make this answer fit into a message, once, even if several links ask for it meanwhile."""
         if answer.call not in self._shrinking:
             self._shrinking.add(answer.call)
@@ -172,11 +172,13 @@ class CallRunner:
         except asyncio.CancelledError:
             if call.is_stopped:
                 raise
-            answer = Fault(id=request.id, error="The tool was cancelled.", code="cancelled")  # by the tool's own code
+            answer = FailureFrame(
+                id=request.id, error="The tool was cancelled.", code="cancelled"
+            )  # by the tool's own code
         except ToolError as error:
-            answer = Fault(id=request.id, error=error.message, code=error.code)
+            answer = FailureFrame(id=request.id, error=error.message, code=error.code)
         except (Exception, SystemExit) as error:  # the tool's own code
-            answer = Fault(id=request.id, error=str(error) or type(error).__name__)
+            answer = FailureFrame(id=request.id, error=str(error) or type(error).__name__)
         finally:
             self._end_call(request.id, answer)
 
@@ -187,18 +189,18 @@ class CallRunner:
         call.is_on_loop = True  # a plain function that returned a coroutine
         return await value
 
-    def _end_call(self, call_id: str, answer: Result | Fault | None) -> None:
+    def _end_call(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None:
         del self._calls[call_id]
         self._timers.clear(call_id)
         if not self._is_closed:
             self._listener.finish_call(call_id, answer)
 
-    async def _shrink(self, answer: Result) -> None:
-        small: Result | Fault
+    async def _shrink(self, answer: ResultFrame) -> None:
+        small: ResultFrame | FailureFrame
         try:
             small = await self._encoder.shrink(answer, self._listener.capabilities, self._listener.limits)
         except ToolError as error:
-            small = Fault(id=answer.call, error=error.message, code=error.code)
+            small = FailureFrame(id=answer.call, error=error.message, code=error.code)
         finally:
             self._shrinking.discard(answer.call)
         self._listener.replace_answer(small)
@@ -211,7 +213,7 @@ class CallRunner:
     # Called by the code of tools, from any thread.
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> WireLimits:
         """The limits that the gateway has named."""
         return self._listener.limits
 
@@ -237,7 +239,7 @@ class CallRunner:
             return
         self._listener.answer_permission(request.id, decision, how)
 
-    async def _require_permission(self, permission: str, request: Request) -> None:
+    async def _require_permission(self, permission: str, request: CallRequest) -> None:
         """Ask the person in place of a gateway that does not ask (ws.md 5.9). Raises `ToolError` for a no."""
         decision, how = await self._ask_person(permission, request.name, request.id)
         if decision != "allow":

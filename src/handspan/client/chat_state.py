@@ -23,30 +23,30 @@ from handspan.core.events import (
 from handspan.core.questions import Question, QuestionKind
 from handspan.core.values import strip_invisible
 from handspan.wire.ws_frames import (
-    Aborted,
+    AbortedFrame,
     CallNote,
     Chunk,
     ClientFrame,
     Done,
-    Error,
+    ErrorFrame,
     EventFrame,
     GetRegisteredTools,
     MessageAccepted,
+    QuestionFrame,
     Regenerate,
     RegisteredTools,
     ResultNote,
     Say,
     ServerFrame,
     SessionStart,
-    Thinking,
+    ThinkingFrame,
 )
-from handspan.wire.ws_frames import Question as QuestionFrame
 from handspan.wire.ws_frames import QuestionClosed as ClosedFrame
 
 Opening: TypeAlias = Say | Regenerate
 
 _ABOUT_A_FRAME: Final = frozenset(("INVALID_JSON", "INVALID_FRAME", "UNKNOWN_MESSAGE_TYPE", "INVALID_ANSWER"))
-"""Error codes that are not about the turn."""
+"""ErrorFrame codes that are not about the turn."""
 _MAX_COMPARED: Final = 900
 _OUTCOME_UNKNOWN: Final = (
     "The link dropped after a new answer was requested, and no event of it arrived: look at the session before you "
@@ -116,7 +116,7 @@ class ChatState:
                 return self._receive_question(QuestionAsked(self._read_question(frame)))
             case ClosedFrame(id=question_id):
                 self.questions.pop(question_id, None)
-            case Error():
+            case ErrorFrame():
                 return self._receive_error(frame)
             case RegisteredTools() if self._is_probing:
                 self._is_probing = False
@@ -191,7 +191,7 @@ class ChatState:
         self.questions[asked.question.id] = asked.question
         return self._deliver(asked, turn)
 
-    def _receive_error(self, frame: Error) -> list[DeliverEvent]:
+    def _receive_error(self, frame: ErrorFrame) -> list[DeliverEvent]:
         """End a turn that the gateway refused. The error of a turn that has failed comes twice: skip the second."""
         if self._names_turns and _id_of(self.opening):  # an error about the message has its id
             return self._receive_refusal(frame)
@@ -203,7 +203,7 @@ class ChatState:
             return []
         return self.lose_turn(frame.message)
 
-    def _receive_refusal(self, frame: Error) -> list[DeliverEvent]:
+    def _receive_refusal(self, frame: ErrorFrame) -> list[DeliverEvent]:
         if frame.id != _id_of(self.opening) and frame.id not in self._joined:
             return []
         return self._end_own_turn(Ended("aborted") if frame.code == "ABORTED" else Ended("error", frame.message))
@@ -212,7 +212,7 @@ class ChatState:
         match frame:
             case Chunk(content=text):
                 return self._deliver(TextArrived(text))
-            case Thinking(content=text):
+            case ThinkingFrame(content=text):
                 return self._deliver(ThinkingArrived(text))
             case CallNote(id=call_id, name=name, args=args):
                 return self._deliver(CallStarted(call_id, name, msgspec.json.encode(args).decode()))
@@ -220,7 +220,7 @@ class ChatState:
                 return self._deliver(CallFinished(call_id, name, "success", 0.0, output))
             case Done(full_response=text):
                 return self._end_turn(Ended("done", text))
-            case Aborted():
+            case AbortedFrame():
                 return self._end_turn(Ended("aborted"))
         return []
 

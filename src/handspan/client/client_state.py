@@ -33,27 +33,27 @@ from handspan.wire.ws import name_of
 from handspan.wire.ws_frames import (
     Abort,
     Acknowledged,
-    Answer,
-    Cancel,
+    AnswerFrame,
+    CallRequest,
+    CancelFrame,
     ClientFrame,
     Connect,
     Connected,
     Decision,
-    Error,
-    Fault,
-    Limits,
+    ErrorFrame,
+    FailureFrame,
     MessageAccepted,
     PermissionAnswer,
     PermissionRequest,
-    Progress,
+    ProgressFrame,
     Regenerate,
     RegisterTools,
-    Request,
-    Result,
+    ResultFrame,
     Say,
     ServerFrame,
     ToolsRegistered,
     UnregisterTools,
+    WireLimits,
 )
 
 NO_CODE: Final = "No handler registered"
@@ -66,7 +66,7 @@ class _OpenCall:
 
     __slots__ = ("is_running", "is_settled", "request", "seconds", "tool")
 
-    def __init__(self, request: Request, tool: ClientTool) -> None:
+    def __init__(self, request: CallRequest, tool: ClientTool) -> None:
         self.request = request
         self.tool = tool
         self.is_running = False
@@ -103,7 +103,7 @@ class ClientState:
         self.is_connected = False
         self.capabilities: frozenset[str] = frozenset()
         """The capabilities that both ends have."""
-        self.limits = Limits()
+        self.limits = WireLimits()
         self.label = ""
         self.grace = 0.0
         """Seconds for which the gateway waits for this client after a drop."""
@@ -126,7 +126,7 @@ class ClientState:
         self.is_open = self.is_connected = False
         # Results are in the memory, and all other frames are made anew for every link.
         self._unsent = [
-            frame for frame in unsent if isinstance(frame, Say | Regenerate | Abort | Answer)
+            frame for frame in unsent if isinstance(frame, Say | Regenerate | Abort | AnswerFrame)
         ] + self._unsent
         can_resume = "resume" in self.capabilities
         if not can_resume:  # ws.md 6.6: the gateway has ended its calls
@@ -139,11 +139,11 @@ class ClientState:
     def receive(self, frame: ServerFrame, now: float) -> list[Action]:
         """What to do about a frame of the gateway. `now`: seconds since 1970."""
         match frame:
-            case Request():
+            case CallRequest():
                 return self._receive_request(frame, now)
             case Acknowledged():
                 return self._receive_acknowledged([frame.id, *frame.ids], now)
-            case Cancel():
+            case CancelFrame():
                 return self._receive_cancel(frame, now)
             case PermissionRequest():
                 return self._receive_permission(frame)
@@ -151,7 +151,7 @@ class ClientState:
                 return self._receive_connected(frame, now)
             case ToolsRegistered(rejected=rejected):
                 self.rejected.update((one.name, one.reason) for one in rejected)
-            case MessageAccepted(id=message_id) | Error(id=message_id):
+            case MessageAccepted(id=message_id) | ErrorFrame(id=message_id):
                 self._unaccepted.pop(message_id, None)
         return [DeliverFrame(frame), *self._receive_chat(frame)]
 
@@ -199,7 +199,7 @@ class ClientState:
 
     # The calls.
 
-    def finish_call(self, call_id: str, answer: Result | Fault | None, now: float) -> list[Action]:
+    def finish_call(self, call_id: str, answer: ResultFrame | FailureFrame | None, now: float) -> list[Action]:
         """The code of a call has ended, with this answer; None when it was stopped."""
         call = self._calls.pop(call_id)
         self._free_slots += 1
@@ -218,7 +218,7 @@ class ClientState:
             return []
         renewed = call.tool.spec.timeout or call.seconds  # ws.md 5.7: progress restarts the timeout
         timeout: list[Action] = [] if call.seconds is None or renewed is None else [SetTimeout(call_id, renewed)]
-        return [SendFrame(Progress(id=call_id, value=value)), *timeout]
+        return [SendFrame(ProgressFrame(id=call_id, value=value)), *timeout]
 
     def expire_call(self, call_id: str, now: float) -> list[Action]:
         """The call has timed out."""
@@ -244,7 +244,7 @@ class ClientState:
         answer = self._permissions[question_id] = PermissionAnswer(question_id, decision, how)
         return [SendFrame(answer)] if self.is_connected else []
 
-    def replace_answer(self, answer: Result | Fault, now: float) -> list[Action]:
+    def replace_answer(self, answer: ResultFrame | FailureFrame, now: float) -> list[Action]:
         """Send this smaller form of an answer that did not fit into a message."""
         return self._store_answer(answer, now) if self.memory.stage(answer.call) == "answered" else []
 
@@ -254,7 +254,7 @@ class ClientState:
         was_connected = bool(self.memory.resume_token)
         self.is_connected = True
         self.capabilities = frozenset(frame.capabilities)
-        self.limits = frame.limits or Limits()
+        self.limits = frame.limits or WireLimits()
         self.label = frame.label
         self.grace = frame.grace_ms / 1000
         self.memory.resume_token = frame.resume_token
@@ -275,7 +275,7 @@ class ClientState:
             actions += self._send_checked(one, now)
         return actions
 
-    def _resend_answer(self, answer: Result | Fault, now: float) -> list[Action]:
+    def _resend_answer(self, answer: ResultFrame | FailureFrame, now: float) -> list[Action]:
         """Send an answer that an earlier link or process sent without an acknowledgement (ws.md 6.3)."""
         if "resume" not in self.capabilities:  # the gateway that asked for it has ended its call
             self.memory.close(answer.call, now)
@@ -283,17 +283,17 @@ class ClientState:
         if fits(answer, self.limits):
             return [SendFrame(answer)]
         # The limits of this gateway are lower than those of the earlier one: it would close every link on this answer.
-        return self._store_answer(answer, now) if isinstance(answer, Fault) else [ShrinkAnswer(answer)]
+        return self._store_answer(answer, now) if isinstance(answer, FailureFrame) else [ShrinkAnswer(answer)]
 
     def _send_checked(self, frame: ClientFrame, now: float) -> list[Action]:
         """Send a frame that was queued before the gateway's limits were known.
 
-        A frame that is too large is answered here with an `Error`, in the gateway's place.
+        A frame that is too large is answered here with an `ErrorFrame`, in the gateway's place.
         """
         try:
             check_size(frame, self.limits)
         except MessageTooLarge as error:
-            return self.receive(Error(str(error), id=frame.id if isinstance(frame, Say) else ""), now)
+            return self.receive(ErrorFrame(str(error), id=frame.id if isinstance(frame, Say) else ""), now)
         return [SendFrame(frame)]
 
     def _maybe_lost_messages(self, resent: list[ClientFrame]) -> list[Say]:
@@ -301,7 +301,7 @@ class ClientState:
         frames = [*resent, *self._unsent]
         return [one for one in self._unaccepted.values() if not any(one is other for other in frames)]
 
-    def _receive_request(self, frame: Request, now: float) -> list[Action]:
+    def _receive_request(self, frame: CallRequest, now: float) -> list[Action]:
         stage = self.memory.stage(frame.id)
         if frame.id in self._calls or (stage is not None and stage != "started"):  # ws.md 6.3
             return []
@@ -327,7 +327,7 @@ class ClientState:
             self.memory.close(call_id, now)
         return [SaveState()] if known else []
 
-    def _receive_cancel(self, frame: Cancel, now: float) -> list[Action]:
+    def _receive_cancel(self, frame: CancelFrame, now: float) -> list[Action]:
         call = self._calls.get(frame.id)
         if call is None or call.is_settled:
             return []
@@ -370,9 +370,9 @@ class ClientState:
             actions.append(RunCall(call.request, not call.tool.may_repeat, asks_person))
         return actions
 
-    def _store_answer(self, frame: Result | Fault, now: float) -> list[Action]:
+    def _store_answer(self, frame: ResultFrame | FailureFrame, now: float) -> list[Action]:
         """Store the answer and send it. Without a link it is sent after the next connect."""
-        if isinstance(frame, Fault):
+        if isinstance(frame, FailureFrame):
             frame = shorten_error(frame, self.limits)
         self.memory.answer(frame, now)
         return [SaveState(), SendFrame(frame)] if self.is_connected else [SaveState()]
@@ -403,9 +403,9 @@ class ClientState:
         return opening is not None and any(frame is opening for frame in self._unsent)
 
 
-def _too_large(size: int, limits: Limits) -> str:
+def _too_large(size: int, limits: WireLimits) -> str:
     return f"It has {size} bytes, and the gateway takes {limits.message_bytes} bytes in one message: say less of it."
 
 
-def _fault(call_id: str, text: str, code: ErrorCode | None = None) -> Fault:
-    return Fault(id=call_id, error=text, code=code or "")
+def _fault(call_id: str, text: str, code: ErrorCode | None = None) -> FailureFrame:
+    return FailureFrame(id=call_id, error=text, code=code or "")

@@ -39,7 +39,16 @@ from handspan.core.errors import WireError
 from handspan.core.events import Event
 from handspan.core.values import Json
 from handspan.wire.ws import decode_server, encode
-from handspan.wire.ws_frames import ClientFrame, Connected, Decision, Error, Fault, Limits, Result, ServerFrame
+from handspan.wire.ws_frames import (
+    ClientFrame,
+    Connected,
+    Decision,
+    ErrorFrame,
+    FailureFrame,
+    ResultFrame,
+    ServerFrame,
+    WireLimits,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -217,7 +226,7 @@ class ClientConnection:
         if frame is None:
             return
         steps = self._client_state.receive(frame, time.time())
-        if type(frame) is Error and frame.code in _FATAL:
+        if type(frame) is ErrorFrame and frame.code in _FATAL:
             self._refusal = GatewayRefused(0, frame.message)
         elif type(frame) is Connected:
             self._was_connected = True
@@ -244,15 +253,15 @@ class ClientConnection:
         return self._client_state.capabilities
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> WireLimits:
         """The limits that the gateway has named."""
         return self._client_state.limits
 
-    def finish_call(self, call_id: str, answer: Result | Fault | None) -> None:
+    def finish_call(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None:
         """The code of a call has ended."""
         self._add(self._client_state.finish_call(call_id, answer, time.time()))
 
-    def replace_answer(self, answer: Result | Fault) -> None:
+    def replace_answer(self, answer: ResultFrame | FailureFrame) -> None:
         """An answer that fitted into no message has a smaller form now."""
         self._add(self._client_state.replace_answer(answer, time.time()))
 
@@ -385,7 +394,7 @@ class ClientConnection:
             await self._save(is_synced=True)
         except OSError as error:
             text = f"Nothing was run: this device can't write its state file ({error})."
-            self.finish_call(run.request.id, Fault(id=run.request.id, error=text, code="execution_failed"))
+            self.finish_call(run.request.id, FailureFrame(id=run.request.id, error=text, code="execution_failed"))
             return
         self._runner.start(run)
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from handspan.core.errors import ConfigError, WireError
 from handspan.wire.ws import decode_client, encode
-from handspan.wire.ws_frames import Fault, Result
+from handspan.wire.ws_frames import FailureFrame, ResultFrame
 
 MAX_CALLS: Final = 1000
 MAX_AGE: Final = 3600.0
@@ -52,7 +52,7 @@ class CallMemory:
         self._resume_token = ""
         self._seen: OrderedDict[str, SeenCall] = OrderedDict()
         """In the order of the last change."""
-        self._unacknowledged: dict[str, Result | Fault] = {}
+        self._unacknowledged: dict[str, ResultFrame | FailureFrame] = {}
 
     @classmethod
     def decode(cls, data: bytes, now: float) -> "CallMemory":
@@ -97,7 +97,7 @@ class CallMemory:
         if self._is_saved:
             self._set_stage(call_id, "started", now)
 
-    def answer(self, frame: Result | Fault, now: float) -> None:
+    def answer(self, frame: ResultFrame | FailureFrame, now: float) -> None:
         """Remember this answer until it is acknowledged."""
         call_id = frame.call
         self._unacknowledged[call_id] = frame
@@ -108,7 +108,7 @@ class CallMemory:
         self._unacknowledged.pop(call_id, None)
         self._set_stage(call_id, "over", now)
 
-    def unacknowledged(self) -> list[Result | Fault]:
+    def unacknowledged(self) -> list[ResultFrame | FailureFrame]:
         """The answers to send again, the oldest first."""
         return list(self._unacknowledged.values())
 
@@ -195,8 +195,8 @@ class StateFile:
             os.close(folder)
 
 
-def _decode_answer(seen: SeenCall) -> Result | Fault:
+def _decode_answer(seen: SeenCall) -> ResultFrame | FailureFrame:
     frame = decode_client(seen.answer)
-    if not isinstance(frame, Result | Fault):
+    if not isinstance(frame, ResultFrame | FailureFrame):
         raise WireError(f"It is not the state of a client: {seen.id!r} was answered with {type(frame).__name__!r}.")
     return frame

@@ -12,7 +12,7 @@ from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success, succeed
 from handspan.core.values import Arguments, Json
 from handspan.wire.json_size import is_deeper
-from handspan.wire.ws_frames import Fault, Limits, Part, Result
+from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame, WireLimits
 
 MAX_INLINE: Final = 256 * 1024
 """Bytes of attachments that one frame carries at most. Attachments beyond that are uploaded."""
@@ -73,13 +73,15 @@ class ResultEncoder:
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
 
-    async def encode(self, call_id: str, value: Any, capabilities: frozenset[str], limits: Limits) -> Result | Fault:
+    async def encode(
+        self, call_id: str, value: Any, capabilities: frozenset[str], limits: WireLimits
+    ) -> ResultFrame | FailureFrame:
         """The answer with this value. Raises `ToolError` when the value can't be sent."""
         match value:
             case Failure(code=code, message=text):
-                return Fault(id=call_id, error=text, code=code)
+                return FailureFrame(id=call_id, error=text, code=code)
             case CallFailure(error=text, code=given):
-                return Fault(id=call_id, error=text, code=given or "")
+                return FailureFrame(id=call_id, error=text, code=given or "")
             case CallSuccess(output=output):
                 return await self.encode(call_id, output, capabilities, limits)
             case Pending():
@@ -92,13 +94,13 @@ class ResultEncoder:
         if not capabilities and not isinstance(output, str):  # a gateway without capabilities takes text only
             output = msgspec.json.encode(output).decode()
         parts = await self._encode_parts(attachments, limits) if attachments else []
-        frame = Result(id=call_id, output=output, parts=parts)
+        frame = ResultFrame(id=call_id, output=output, parts=parts)
         if not fits(frame, limits):
             frame = await self.shrink(frame, capabilities, limits)
         _check_depth(frame, limits)
         return frame
 
-    async def shrink(self, frame: Result, capabilities: frozenset[str], limits: Limits) -> Result:
+    async def shrink(self, frame: ResultFrame, capabilities: frozenset[str], limits: WireLimits) -> ResultFrame:
         """The answer, small enough for one message: large contents are uploaded. Raises `ToolError` when none fits."""
         if fits(frame, limits):
             return frame
@@ -112,31 +114,31 @@ class ResultEncoder:
             raise _too_large(size, len(frame.parts), limits)
         return frame
 
-    async def _encode_parts(self, attachments: Sequence[Attachment], limits: Limits) -> list[Part]:
-        parts: list[Part] = []
+    async def _encode_parts(self, attachments: Sequence[Attachment], limits: WireLimits) -> list[MediaPart]:
+        parts: list[MediaPart] = []
         left = min(MAX_INLINE, limits.message_bytes // _INLINE_SHARE)
         for one in attachments:
             if one.artifact is not None:
-                parts.append(Part(one.kind, one.media_type, artifact=one.artifact.id, name=one.name))
+                parts.append(MediaPart(one.kind, one.media_type, artifact=one.artifact.id, name=one.name))
             elif len(one.data) <= left:
                 left -= len(one.data)
-                parts.append(Part(one.kind, one.media_type, b64encode(one.data).decode(), name=one.name))
+                parts.append(MediaPart(one.kind, one.media_type, b64encode(one.data).decode(), name=one.name))
             else:
                 artifact = await self._upload(one.data, one.media_type, one.name)
-                parts.append(Part(one.kind, one.media_type, artifact=artifact, name=one.name))
+                parts.append(MediaPart(one.kind, one.media_type, artifact=artifact, name=one.name))
         return parts
 
-    async def _upload_output(self, frame: Result) -> Result:
+    async def _upload_output(self, frame: ResultFrame) -> ResultFrame:
         """The answer with its output as an uploaded file beside it."""
         data, is_text = _output_bytes(frame.output), isinstance(frame.output, str)
         media_type, name = ("text/plain", "result.txt") if is_text else ("application/json", "result.json")
         artifact = await self._upload(data, media_type, name)
         note = f"The result has {len(data)} bytes and came as the file {name!r}."
         return structs.replace(
-            frame, output=note, parts=[*frame.parts, Part("file", media_type, artifact=artifact, name=name)]
+            frame, output=note, parts=[*frame.parts, MediaPart("file", media_type, artifact=artifact, name=name)]
         )
 
-    async def _upload_part(self, part: Part) -> Part:
+    async def _upload_part(self, part: MediaPart) -> MediaPart:
         if not part.data:
             return part
         artifact = await self._upload(b64decode(part.data), part.media_type, part.name)
@@ -178,7 +180,7 @@ def _output_bytes(output: Json) -> bytes:
     return output.encode() if isinstance(output, str) else msgspec.json.encode(output)
 
 
-def _too_large(size: int, parts: int, limits: Limits) -> ToolError:
+def _too_large(size: int, parts: int, limits: WireLimits) -> ToolError:
     what = f"{size} bytes{f' and {parts} attachments' if parts else ''}"
     return ToolError(
         "execution_failed",
@@ -187,7 +189,7 @@ def _too_large(size: int, parts: int, limits: Limits) -> ToolError:
     )
 
 
-def _check_depth(frame: Result, limits: Limits) -> None:
+def _check_depth(frame: ResultFrame, limits: WireLimits) -> None:
     if isinstance(frame.output, dict | list) and is_deeper(frame.output, limits.depth - 1):  # the frame is a level, too
         text = f"its result can't be sent: it is nested more than {limits.depth} levels deep. Give it a flatter form."
         raise ToolError("execution_failed", f"The tool ran, but {text}")

@@ -11,7 +11,7 @@ from handspan.client.errors import MessageTooLarge
 from handspan.core.results import succeed
 from handspan.core.values import Json
 from handspan.wire.ws import encode
-from handspan.wire.ws_frames import ClientFrame, Fault, Limits
+from handspan.wire.ws_frames import ClientFrame, FailureFrame, WireLimits
 
 MAX_TEXT: Final = 10_000
 """Characters of the text of an error."""
@@ -23,12 +23,12 @@ _MAX_CHARACTER_BYTES: Final = 6
 _ENVELOPE: Final = len(succeed(None).encoded) - len(b"null")
 
 
-def fits(frame: ClientFrame, limits: Limits) -> bool:
+def fits(frame: ClientFrame, limits: WireLimits) -> bool:
     """Whether the frame fits into one message."""
     return len(encode(frame)) <= limits.message_bytes
 
 
-def check_size(frame: ClientFrame, limits: Limits) -> None:
+def check_size(frame: ClientFrame, limits: WireLimits) -> None:
     """Raises `MessageTooLarge` when the frame does not fit into one message."""
     if (size := len(encode(frame))) > limits.message_bytes:
         raise MessageTooLarge(
@@ -45,19 +45,19 @@ def shorten(text: str, most: int = MAX_TEXT) -> str:
     return _replace_surrogates(text[: max(0, most - len(mark))]) + mark
 
 
-def max_text(limits: Limits) -> int:
+def max_text(limits: WireLimits) -> int:
     """How many characters always fit into one message."""
     return min(MAX_TEXT, max(0, limits.message_bytes - FRAME_OVERHEAD) // _MAX_CHARACTER_BYTES)
 
 
-def shorten_error(fault: Fault, limits: Limits) -> Fault:
+def shorten_error(fault: FailureFrame, limits: WireLimits) -> FailureFrame:
     """The error with a text that fits."""
     text = fault.error if isinstance(fault.error, str) else msgspec.json.encode(fault.error).decode()
     error, code = shorten(text, max_text(limits)), fault.code if len(fault.code) <= _MAX_CODE else ""
-    return fault if (error, code) == (fault.error, fault.code) else Fault(id=fault.call, error=error, code=code)
+    return fault if (error, code) == (fault.error, fault.code) else FailureFrame(id=fault.call, error=error, code=code)
 
 
-def progress_value(value: object, limits: Limits) -> Json:
+def progress_value(value: object, limits: WireLimits) -> Json:
     """The reported value as plain JSON; a note in its place when it does not fit into a message."""
     said = succeed(value)
     size = len(said.encoded) - _ENVELOPE
