@@ -46,7 +46,7 @@ from handspan.wire.ws_frames import QuestionClosed as ClosedFrame
 Opening: TypeAlias = Say | Regenerate
 
 _ABOUT_A_FRAME: Final = frozenset(("INVALID_JSON", "INVALID_FRAME", "UNKNOWN_MESSAGE_TYPE", "INVALID_ANSWER"))
-"""ErrorFrame codes that are not about the turn."""
+"""Codes of errors that are not about the turn."""
 _MAX_COMPARED: Final = 900
 _OUTCOME_UNKNOWN: Final = (
     "The link dropped after a new answer was requested, and no event of it arrived: look at the session before you "
