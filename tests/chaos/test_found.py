@@ -12,7 +12,7 @@ from handspan.gateway.clients.chat import ChatConnection
 from handspan.sources.ws.calls import Lost, RemoteCall, RemoteCalls
 from handspan.testing import FakeDevice, RunningGateway, offer, running_gateway
 from handspan.wire.ws import decode_server
-from handspan.wire.ws_frames import Acknowledged, Answer, Result
+from handspan.wire.ws_frames import Acknowledged, AnswerFrame, ResultFrame
 
 pytestmark = pytest.mark.anyio
 
@@ -37,8 +37,8 @@ async def test_a_second_copy_of_an_answer_is_not_acknowledged_before_the_first_i
     calls.up(sent.append)
     calls.ask(RemoteCall("a", "work", {}, None))
     sent.clear()
-    assert calls.answered(Result("a"))
-    assert not calls.answered(Result("a"))
+    assert calls.answered(ResultFrame("a"))
+    assert not calls.answered(ResultFrame("a"))
     calls.acknowledge("a")
     assert sent == []
     calls.finished("a")
@@ -50,7 +50,7 @@ async def test_a_frame_whose_link_drops_at_once_leaves_nothing_behind(gateway: R
         await chat.connect(role="chat")
         front = next(iter(gateway.gateway.peers)).front
         assert isinstance(front, ChatConnection)
-        front.take(Answer("q", "allow"))
+        front.take(AnswerFrame("q", "allow"))
         front.down()
         await asyncio.sleep(0)
         gc.collect()  # a coroutine that nobody awaited is an error here, by `filterwarnings`

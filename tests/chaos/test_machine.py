@@ -9,7 +9,7 @@ import pytest
 from handspan.gateway.clients.ws import Connection
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.wire.ws import encode
-from handspan.wire.ws_frames import Acknowledged, Request
+from handspan.wire.ws_frames import Acknowledged, CallRequest
 from tests.chaos.machine import Wire
 
 RED, BLUE, PLAIN = range(3)
@@ -75,7 +75,7 @@ def test_an_answer_of_somebody_else_that_counts_is_found(wire: Wire, monkeypatch
 
 def test_a_call_that_is_asked_for_under_a_second_id_is_found(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     def under_another_id(self: RemoteCalls, call: Any, send: Any) -> None:
-        send(encode(Request(call.id[:-1] + "x", call.name, call.arguments)))
+        send(encode(CallRequest(call.id[:-1] + "x", call.name, call.arguments)))
 
     asked(wire)
     wire.drop(RED)

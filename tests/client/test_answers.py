@@ -19,7 +19,7 @@ from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success
 from handspan.core.values import Json
-from handspan.wire.ws_frames import Fault, Limits, Result
+from handspan.wire.ws_frames import FailureFrame, ResultFrame, WireLimits
 
 CAN = frozenset(("resume", "parts"))
 
@@ -35,8 +35,8 @@ class Kept:
         return f"a{len(self.uploads)}"
 
 
-def frame(value: Any, can: frozenset[str] = CAN, kept: Kept | None = None) -> Result | Fault:
-    return asyncio.run(Answers((kept or Kept()).upload).frame("c1", value, can, Limits()))
+def frame(value: Any, can: frozenset[str] = CAN, kept: Kept | None = None) -> ResultFrame | FailureFrame:
+    return asyncio.run(Answers((kept or Kept()).upload).frame("c1", value, can, WireLimits()))
 
 
 def test_what_has_no_json_form_is_an_error() -> None:
@@ -52,7 +52,7 @@ def test_what_is_nested_too_deeply_is_an_error_here_and_not_silence_there() -> N
         deep = [deep]
     with pytest.raises(ToolError, match="flatter form"):
         frame(deep)
-    assert isinstance(frame([[1]]), Result)
+    assert isinstance(frame([[1]]), ResultFrame)
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,18 @@ def test_what_is_nested_too_deeply_is_an_error_here_and_not_silence_there() -> N
     ],
 )
 def test_plain_data_is_the_output_as_it_is(value: Any, output: Json) -> None:
-    assert frame(value) == Result(id="c1", output=output)
+    assert frame(value) == ResultFrame(id="c1", output=output)
 
 
 def test_brackets_in_a_text_are_no_levels() -> None:
-    assert frame({"a": "[{" * 40}) == Result(id="c1", output={"a": "[{" * 40})
+    assert frame({"a": "[{" * 40}) == ResultFrame(id="c1", output={"a": "[{" * 40})
 
 
 def test_a_result_may_be_as_deep_as_a_frame_and_not_deeper() -> None:
     deep: Any = {}
     for _ in range(62):
         deep = {"a": deep}
-    assert frame(deep) == Result(id="c1", output=deep)
+    assert frame(deep) == ResultFrame(id="c1", output=deep)
     with pytest.raises(ToolError, match="flatter form"):
         frame({"a": deep})
 
@@ -93,18 +93,20 @@ def test_what_is_too_large_without_parts_is_an_error() -> None:
     [("text", "text"), ({"a": [1]}, {"a": [1]}), (None, None), (7, 7), (ToolCallResult.Success({"b": 2}), {"b": 2})],
 )
 def test_json_is_sent_as_it_is(value: Any, output: Any) -> None:
-    assert frame(value) == Result(id="c1", output=output)
+    assert frame(value) == ResultFrame(id="c1", output=output)
 
 
 def test_failures_keep_their_words_and_codes() -> None:
-    assert frame(Failure("busy", "later")) == Fault(id="c1", error="later", code="busy")
-    assert frame(ToolCallResult.Failure("unknown tool")) == Fault(id="c1", error="unknown tool")
-    assert frame(ToolCallResult.Failure("no", "auth_required")) == Fault(id="c1", error="no", code="auth_required")
+    assert frame(Failure("busy", "later")) == FailureFrame(id="c1", error="later", code="busy")
+    assert frame(ToolCallResult.Failure("unknown tool")) == FailureFrame(id="c1", error="unknown tool")
+    assert frame(ToolCallResult.Failure("no", "auth_required")) == FailureFrame(
+        id="c1", error="no", code="auth_required"
+    )
 
 
 def test_images_and_bytes_come_as_parts() -> None:
     image = frame(Image(b"picture", "image/jpeg", "me.jpg"))
-    assert isinstance(image, Result)
+    assert isinstance(image, ResultFrame)
     (part,) = image.parts
     assert (part.kind, part.media_type, part.name, b64decode(part.data)) == (
         "image",
@@ -113,25 +115,25 @@ def test_images_and_bytes_come_as_parts() -> None:
         b"picture",
     )
     file = frame(b"bytes")
-    assert isinstance(file, Result)
+    assert isinstance(file, ResultFrame)
     assert [(one.kind, one.media_type) for one in file.parts] == [("file", "application/octet-stream")]
 
 
 def test_words_and_pictures_may_come_together() -> None:
     one = frame(["a caption", Image(b"picture")])
-    assert isinstance(one, Result)
+    assert isinstance(one, ResultFrame)
     assert (one.output, len(one.parts)) == ("a caption", 1)
     several = frame([1, 2, bytearray(b"x")])
-    assert isinstance(several, Result)
+    assert isinstance(several, ResultFrame)
     assert (several.output, len(several.parts)) == ([1, 2], 1)
     success = frame(Success({"a": 1}, (Attachment("audio", "audio/wav", b"beep"),)))
-    assert isinstance(success, Result)
+    assert isinstance(success, ResultFrame)
     assert (success.output, [part.kind for part in success.parts]) == ({"a": 1}, ["audio"])
 
 
 def test_what_is_kept_already_is_named() -> None:
     kept = frame(Attachment("file", "text/plain", artifact=ArtifactRef("a7", 3)))
-    assert isinstance(kept, Result)
+    assert isinstance(kept, ResultFrame)
     assert [part.artifact for part in kept.parts] == ["a7"]
 
 
@@ -139,7 +141,7 @@ def test_large_ones_are_uploaded_and_small_ones_too_when_they_are_many() -> None
     kept = Kept()
     large, small = b"x" * (MOST_INLINE + 1), b"y" * (MOST_INLINE // 2)
     sent = frame([Image(large, name="big.png"), small, small, small], kept=kept)
-    assert isinstance(sent, Result)
+    assert isinstance(sent, ResultFrame)
     assert [bool(part.artifact) for part in sent.parts] == [True, False, False, True]
     assert kept.uploads == [(large, "image/png", "big.png"), (small, "application/octet-stream", "")]
 
@@ -148,8 +150,8 @@ def test_an_output_that_no_message_can_hold_becomes_a_file() -> None:
     kept = Kept()
     text = frame("x" * 2_000_000, kept=kept)
     data = frame(["y" * 2_000_000], kept=kept)
-    assert isinstance(text, Result)
-    assert isinstance(data, Result)
+    assert isinstance(text, ResultFrame)
+    assert isinstance(data, ResultFrame)
     assert text.output == "The result has 2000000 bytes and came as the file 'result.txt'."
     assert [(len(one), media_type, name) for one, media_type, name in kept.uploads] == [
         (2_000_000, "text/plain", "result.txt"),
@@ -160,10 +162,12 @@ def test_an_output_that_no_message_can_hold_becomes_a_file() -> None:
 
 def test_a_gateway_that_takes_text_alone_gets_text() -> None:
     nothing: frozenset[str] = frozenset()
-    assert frame({"a": 1}, nothing) == Result(id="c1", output='{"a":1}')
+    assert frame({"a": 1}, nothing) == ResultFrame(id="c1", output='{"a":1}')
     said = frame(["caption", Image(b"x"), Image(b"y")], nothing)
-    assert said == Result(id="c1", output="caption\n(2 attachments could not be sent: this gateway takes text alone.)")
-    assert frame(Image(b"x"), nothing) == Result(
+    assert said == ResultFrame(
+        id="c1", output="caption\n(2 attachments could not be sent: this gateway takes text alone.)"
+    )
+    assert frame(Image(b"x"), nothing) == ResultFrame(
         id="c1", output="(1 attachment could not be sent: this gateway takes text alone.)"
     )
 

@@ -11,7 +11,7 @@ import pytest
 from handspan.client.kept import Kept
 from handspan.client.memory import LONGEST, MOST_IDS, CallMemory
 from handspan.core.errors import ConfigError, WireError
-from handspan.wire.ws_frames import Fault, Part, Result
+from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame
 
 NOW = 1_700_000_000.0
 
@@ -20,8 +20,8 @@ def full() -> CallMemory:
     memory = CallMemory()
     memory.resume_token = "t1"
     memory.start("started", NOW)
-    memory.answer(Result(id="answered", output={"a": 1}, parts=[Part("image", "image/png", "aGk=")]), NOW)
-    memory.answer(Fault(id="failed", error="no", code="busy"), NOW)
+    memory.answer(ResultFrame(id="answered", output={"a": 1}, parts=[MediaPart("image", "image/png", "aGk=")]), NOW)
+    memory.answer(FailureFrame(id="failed", error="no", code="busy"), NOW)
     memory.close("over", NOW)
     return memory
 
@@ -67,7 +67,7 @@ def test_what_is_too_old_is_forgotten() -> None:
 def test_only_so_many_are_remembered_the_newest_ones() -> None:
     memory = CallMemory()
     for number in range(MOST_IDS + 10):
-        memory.answer(Result(id=f"c{number}"), NOW + number / 1000)
+        memory.answer(ResultFrame(id=f"c{number}"), NOW + number / 1000)
     assert len(memory.unacknowledged()) == MOST_IDS
     assert memory.stage("c9") is None
     assert memory.stage("c10") == "answered"
@@ -97,7 +97,7 @@ def test_what_nobody_keeps_does_not_note_what_runs_but_all_that_has_ended() -> N
     memory = CallMemory(is_kept=False)
     memory.start("a", NOW)
     assert memory.stage("a") is None
-    memory.answer(Result(id="a", output="x"), NOW)
+    memory.answer(ResultFrame(id="a", output="x"), NOW)
     assert memory.stage("a") == "answered"
     memory.close("a", NOW)
     assert memory.stage("a") == "over"

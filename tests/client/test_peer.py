@@ -12,23 +12,23 @@ from handspan.core.values import Json
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import (
     Abort,
-    Answer,
+    AnswerFrame,
+    CallRequest,
     Connect,
     Connected,
-    Error,
+    ErrorFrame,
     EventFrame,
-    Fault,
+    FailureFrame,
     GetRegisteredTools,
     MessageAccepted,
     PermissionAnswer,
     PermissionRequest,
-    Progress,
+    ProgressFrame,
     Regenerate,
     RegisteredTools,
     RegisterTools,
-    Rejected,
-    Request,
-    Result,
+    RejectedTool,
+    ResultFrame,
     Say,
     ToolsRegistered,
 )
@@ -68,10 +68,10 @@ def frames(actions: list[Action]) -> list[object]:
 
 def test_a_call_that_can_not_begin_in_time_is_answered_busy_with_who_is_in_its_way() -> None:
     one = peer()
-    one.heard(Request("c1", "pay", {}), NOW)
-    assert one.heard(Request("c2", "look", {}, 500), NOW) == [Watch("c2", 0.5)]
+    one.heard(CallRequest("c1", "pay", {}), NOW)
+    assert one.heard(CallRequest("c2", "look", {}, 500), NOW) == [Watch("c2", 0.5)]
     (answer,) = frames(one.expired("c2", NOW))
-    assert isinstance(answer, Fault)
+    assert isinstance(answer, FailureFrame)
     assert (answer.id, answer.code) == ("c2", "busy")
     assert answer.error == "Tool 'look' could not begin within 0.5 s: this device is still busy with 'pay'."
     assert one.expired("c2", NOW) == []
@@ -79,19 +79,19 @@ def test_a_call_that_can_not_begin_in_time_is_answered_busy_with_who_is_in_its_w
 
 def test_a_call_that_takes_too_long_is_stopped_answered_once_and_keeps_its_place_until_it_ends() -> None:
     one = peer()
-    one.heard(Request("c1", "pay", {}, 500), NOW)
+    one.heard(CallRequest("c1", "pay", {}, 500), NOW)
     stop, keep, send = one.expired("c1", NOW)
     assert (stop, keep) == (StopCall("c1", "timeout"), Keep())
-    assert send == Send(Fault(id="c1", error="Tool 'pay' did not finish within 0.5 s.", code="timeout"))
-    assert one.heard(Request("c2", "pay", {}), NOW) == [Watch("c2", 20.0)]
-    actions = one.finished("c1", Result(id="c1", output="late"), NOW)
+    assert send == Send(FailureFrame(id="c1", error="Tool 'pay' did not finish within 0.5 s.", code="timeout"))
+    assert one.heard(CallRequest("c2", "pay", {}), NOW) == [Watch("c2", 20.0)]
+    actions = one.finished("c1", ResultFrame(id="c1", output="late"), NOW)
     assert [type(action) for action in actions] == [RunCall]
 
 
 def test_progress_lets_the_time_begin_anew() -> None:
     one = peer()
-    one.heard(Request("c1", "pay", {}, 500), NOW)
-    assert one.progressed("c1", 1) == [Send(Progress(id="c1", value=1)), Watch("c1", 20.0)]
+    one.heard(CallRequest("c1", "pay", {}, 500), NOW)
+    assert one.progressed("c1", 1) == [Send(ProgressFrame(id="c1", value=1)), Watch("c1", 20.0)]
     one.dropped([])
     assert one.progressed("c1", 2) == []
     assert one.progressed("c9", 2) == []
@@ -99,23 +99,23 @@ def test_progress_lets_the_time_begin_anew() -> None:
 
 def test_what_must_not_run_twice_is_recorded_first() -> None:
     one = peer(concurrency=2)
-    runs = [one.heard(Request(name, name, {}), NOW)[-1] for name in ("pay", "look")]
+    runs = [one.heard(CallRequest(name, name, {}), NOW)[-1] for name in ("pay", "look")]
     assert [run.is_recorded for run in runs if isinstance(run, RunCall)] == [True, False]
 
 
 def test_an_answer_is_kept_before_it_is_sent() -> None:
     one = peer()
-    one.heard(Request("c1", "pay", {}), NOW)
-    answer = Result(id="c1", output="paid")
+    one.heard(CallRequest("c1", "pay", {}), NOW)
+    answer = ResultFrame(id="c1", output="paid")
     assert one.finished("c1", answer, NOW)[:2] == [Keep(), Send(answer)]
 
 
 def test_an_answer_waits_for_the_gateways_greeting_on_a_new_link() -> None:
     one = peer()
-    one.heard(Request("c1", "pay", {}), NOW)
+    one.heard(CallRequest("c1", "pay", {}), NOW)
     one.dropped([])
     one.opened()
-    answer = Result(id="c1", output="paid")
+    answer = ResultFrame(id="c1", output="paid")
     assert one.finished("c1", answer, NOW) == [Keep()]
     greeted = one.heard(Connected(1, "hello", CAN, None, "", "t1", 60000, True), NOW)
     assert frames(greeted) == [answer]
@@ -135,7 +135,7 @@ def test_many_large_tools_are_offered_in_several_frames() -> None:
 
 def test_tools_that_the_gateway_did_not_take_are_known() -> None:
     one = peer()
-    one.heard(ToolsRegistered(2, 1, [Rejected("pay", "not here")]), NOW)
+    one.heard(ToolsRegistered(2, 1, [RejectedTool("pay", "not here")]), NOW)
     assert one.rejected == {"pay": "not here"}
     one.dropped([])
     one.opened()
@@ -178,8 +178,8 @@ def test_a_tool_without_a_limit_of_time_is_not_watched() -> None:
         """Wait."""
 
     one = peer(tools)
-    assert [type(action) for action in one.heard(Request("c1", "wait", {}), NOW)] == [RunCall]
-    assert one.progressed("c1", 1) == [Send(Progress(id="c1", value=1))]
+    assert [type(action) for action in one.heard(CallRequest("c1", "wait", {}), NOW)] == [RunCall]
+    assert one.progressed("c1", 1) == [Send(ProgressFrame(id="c1", value=1))]
 
 
 @pytest.mark.parametrize("is_open", [True, False])
@@ -195,9 +195,9 @@ def test_a_tool_that_is_new_is_offered_when_there_is_a_link(is_open: bool) -> No
 
 def test_a_call_that_was_stopped_does_not_run_again() -> None:
     one = peer()
-    one.heard(Request("c1", "pay", {}), NOW)
+    one.heard(CallRequest("c1", "pay", {}), NOW)
     one.finished("c1", None, NOW)
-    assert one.heard(Request("c1", "pay", {}, None, True), NOW) == []
+    assert one.heard(CallRequest("c1", "pay", {}, None, True), NOW) == []
 
 
 def test_an_unanswered_link_has_no_turn_to_give_up() -> None:
@@ -232,9 +232,9 @@ def test_what_did_not_get_away_is_said_again_in_order_and_results_are_not_among_
     one = chat()
     message, abort = Say("hello", id="m1"), Abort()
     assert one.say(message) == [Send(message)]
-    one.dropped([message, Result(id="c1"), abort])
-    one.say(Answer("q1", "allow"))
-    assert frames(back(one)) == [message, abort, Answer("q1", "allow")]
+    one.dropped([message, ResultFrame(id="c1"), abort])
+    one.say(AnswerFrame("q1", "allow"))
+    assert frames(back(one)) == [message, abort, AnswerFrame("q1", "allow")]
     assert frames(back(one)) == [message]  # now it may have arrived
 
 
@@ -292,7 +292,7 @@ def test_what_is_said_into_a_turn_is_sent_again_until_it_is_accepted_or_refused(
     one.heard(MessageAccepted("m2", "t1"), NOW)
     one.dropped([])
     assert frames(back(one)) == [first, refused]
-    assert ends(one.heard(Error("busy", "SESSION_BUSY", "m3"), NOW)) == [Ended("error", "busy")]
+    assert ends(one.heard(ErrorFrame("busy", "SESSION_BUSY", "m3"), NOW)) == [Ended("error", "busy")]
     one.dropped([])
     assert frames(back(one)) == []
 

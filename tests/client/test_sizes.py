@@ -21,7 +21,7 @@ from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event
 from handspan.core.results import Failure, Success
 from handspan.testing import running_gateway
-from handspan.wire.ws_frames import Fault, Limits, Part, Result
+from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame, WireLimits
 from tests.client.gate import ALL, CHAT, Gate, GateLink, gate
 
 pytestmark = pytest.mark.anyio
@@ -66,19 +66,19 @@ def test_a_long_text_is_cut_and_says_so() -> None:
     "text", ["x" * 20_000, "\x01" * 20_000, "🙂" * 20_000, "\ud800" * 20_000, '"' * 900, ["x" * 9000]]
 )
 def test_an_error_fits_into_whatever_the_gateway_takes(text: Any) -> None:
-    limits = Limits(message_bytes=1024)
-    fault = short(Fault(id="c" * 64, error=text, code="execution_failed"), limits)
+    limits = WireLimits(message_bytes=1024)
+    fault = short(FailureFrame(id="c" * 64, error=text, code="execution_failed"), limits)
     assert fits(fault, limits)
     assert (fault.code, isinstance(fault.error, str)) == ("execution_failed", True)
 
 
 def test_an_error_that_is_short_stays_as_it_is() -> None:
-    fault = Fault(id="c1", error="no", code="busy")
-    assert short(fault, Limits()) is fault
+    fault = FailureFrame(id="c1", error="no", code="busy")
+    assert short(fault, WireLimits()) is fault
 
 
 def test_a_code_that_no_gateway_knows_is_left_out_where_it_does_not_fit() -> None:
-    fault = short(Fault(id="c1", error="no", code="x" * 5000), Limits(message_bytes=1024))
+    fault = short(FailureFrame(id="c1", error="no", code="x" * 5000), WireLimits(message_bytes=1024))
     assert (fault.error, fault.code) == ("no", "")
 
 
@@ -220,7 +220,7 @@ async def test_a_tool_that_no_message_can_hold_is_not_offered_and_the_others_are
 # What an earlier life kept.
 
 
-def kept(folder: Path, *answers: Result | Fault) -> Path:
+def kept(folder: Path, *answers: ResultFrame | FailureFrame) -> Path:
     """The state file of a life that had given these answers, and heard nothing."""
     memory = CallMemory()
     memory.resume_token = "t1"
@@ -232,10 +232,10 @@ def kept(folder: Path, *answers: Result | Fault) -> Path:
 
 
 LARGE = (
-    Result(id="c1", output="x" * 5000),
-    Fault(id="c2", error="y" * 50_000, code="busy"),
-    Result(id="c3", output="small"),
-    Result(id="c4", output="", parts=[Part("image", "image/png", "eHh4" * 2000)]),
+    ResultFrame(id="c1", output="x" * 5000),
+    FailureFrame(id="c2", error="y" * 50_000, code="busy"),
+    ResultFrame(id="c3", output="small"),
+    ResultFrame(id="c4", output="", parts=[MediaPart("image", "image/png", "eHh4" * 2000)]),
 )
 
 
@@ -278,8 +278,8 @@ async def test_an_answer_of_an_earlier_life_that_does_not_fit_is_uploaded(tmp_pa
             await asyncio.wait_for(began.wait(), 60)
             (call_id,) = [call for peer in gateway.gateway.peers for call in peer.calls.open]
         kept_by_it = CallMemory.decode((tmp_path / "state.json").read_bytes(), 0.0)
-        parts = [Part("image", "image/png", "eHh4" * 2000, name="a.png"), Part("file", "text/plain", "eHh4")]
-        kept_by_it.answer(Result(id=call_id, output="x" * 5000, parts=parts), 9e9)
+        parts = [MediaPart("image", "image/png", "eHh4" * 2000, name="a.png"), MediaPart("file", "text/plain", "eHh4")]
+        kept_by_it.answer(ResultFrame(id=call_id, output="x" * 5000, parts=parts), 9e9)
         (tmp_path / "state.json").write_bytes(kept_by_it.encode())
         async with device():
             seen = await asyncio.wait_for(calling, 60)
@@ -291,15 +291,15 @@ class _Boss:
     """Who is told of answers that have another form now."""
 
     agreed = frozenset(ALL)
-    limits = Limits(message_bytes=4096)
+    limits = WireLimits(message_bytes=4096)
 
     def __init__(self) -> None:
-        self.told: asyncio.Queue[Result | Fault] = asyncio.Queue()
+        self.told: asyncio.Queue[ResultFrame | FailureFrame] = asyncio.Queue()
 
-    def shrunk(self, answer: Result | Fault) -> None:
+    def shrunk(self, answer: ResultFrame | FailureFrame) -> None:
         self.told.put_nowait(answer)
 
-    def finished(self, call_id: str, answer: Result | Fault | None) -> None:
+    def finished(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None:
         raise AssertionError("nothing runs")
 
     def progressed(self, call_id: str, value: Any) -> None:
@@ -325,7 +325,7 @@ async def test_links_that_come_and_go_during_an_upload_do_not_begin_it_anew() ->
     running = CallRunner(Tools(), Answers(upload), threads, None, boss)
     running.open()
     for _ in range(3):
-        running.shrink(Result(id="c1", output="x" * 5000))
+        running.shrink(ResultFrame(id="c1", output="x" * 5000))
         await asyncio.sleep(0)
     may_end.set()
     small = await asyncio.wait_for(boss.told.get(), 60)

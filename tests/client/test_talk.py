@@ -4,8 +4,7 @@ from typing import Any
 
 from handspan.client.talk import ChatState
 from handspan.core.events import Ended, Event
-from handspan.wire.ws_frames import Error, EventFrame, MessageAccepted, Regenerate, Say
-from handspan.wire.ws_frames import Question as QuestionFrame
+from handspan.wire.ws_frames import ErrorFrame, EventFrame, MessageAccepted, QuestionFrame, Regenerate, Say
 
 EVENTS = frozenset(("events", "resume"))
 
@@ -63,7 +62,7 @@ def test_a_turn_that_is_refused_while_somebody_elses_runs_leaves_that_one_alone(
     front = Front()
     front.happens("text", text="theirs")
     front.talk.begin(Say("mine"))
-    (lost,) = front.talk.heard(Error("busy", "SESSION_BUSY"), EVENTS)
+    (lost,) = front.talk.heard(ErrorFrame("busy", "SESSION_BUSY"), EVENTS)
     assert (lost.event, lost.is_own) == (Ended("error", "busy"), True)
     front.talk.begin(Say("mine again"))
     assert not front.is_ours("ended", reason="done")
@@ -114,7 +113,7 @@ def test_a_turn_that_failed_elsewhere_does_not_end_ours() -> None:
     front.talk.begin(Say("mine", id="m1"))
     front.talk.heard(MessageAccepted("m1", "t1"), EVENTS)
     front.happens("ended", "t2", reason="error", text="no key")
-    assert front.talk.heard(Error("no key", "AUTH_ERROR"), EVENTS) == []
+    assert front.talk.heard(ErrorFrame("no key", "AUTH_ERROR"), EVENTS) == []
     assert front.is_ours("ended", "t1", reason="done")
 
 
@@ -122,7 +121,7 @@ def test_a_message_that_was_stopped_behind_the_turn_of_others_ends_as_aborted() 
     front = Front()
     front.happens("text", "t1", text="theirs")
     front.talk.begin(Say("mine", id="m1"))
-    (ended,) = front.talk.heard(Error("stopped", "ABORTED", "m1"), EVENTS)
+    (ended,) = front.talk.heard(ErrorFrame("stopped", "ABORTED", "m1"), EVENTS)
     assert (ended.event, ended.is_own, front.talk.opening) == (Ended("aborted"), True, None)
 
 
@@ -139,5 +138,5 @@ def test_a_gateway_that_does_not_resume_says_nothing_of_turns() -> None:
     talk.begin(Say("mine", id="m1"))
     (heard,) = talk.heard(EventFrame(1, {"type": "text", "text": "hi"}, "t1"), frozenset(("events",)))
     assert heard.is_own
-    (lost,) = talk.heard(Error("busy", "SESSION_BUSY"), frozenset(("events",)))
+    (lost,) = talk.heard(ErrorFrame("busy", "SESSION_BUSY"), frozenset(("events",)))
     assert lost.event == Ended("error", "busy")

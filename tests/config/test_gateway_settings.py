@@ -8,7 +8,7 @@ import pytest
 from handspan.config.load import load_settings
 from handspan.config.settings import GatewaySettings, RemoteLimits
 from handspan.core.errors import ConfigError
-from handspan.wire.ws_frames import Limits
+from handspan.wire.ws_frames import WireLimits
 
 
 def load(tmp_path: Path, content: str, **variables: str) -> GatewaySettings:
@@ -57,7 +57,7 @@ def test_the_gateway_listens_to_this_computer_alone_unless_it_is_told_otherwise(
 
 
 def test_the_limits_are_those_of_the_contract_by_name_and_by_default() -> None:
-    assert msgspec.to_builtins(RemoteLimits()) == msgspec.to_builtins(Limits())
+    assert msgspec.to_builtins(RemoteLimits()) == msgspec.to_builtins(WireLimits())
 
 
 def test_everything_can_be_set(tmp_path: Path) -> None:

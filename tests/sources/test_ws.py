@@ -22,7 +22,7 @@ from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
 from handspan.wire.ws import decode_client, encode
-from handspan.wire.ws_frames import Fault, Limits, PermissionAnswer, Progress, Result
+from handspan.wire.ws_frames import FailureFrame, PermissionAnswer, ProgressFrame, ResultFrame, WireLimits
 from tests.engine.house import House
 from tests.waiting import WAIT
 
@@ -69,12 +69,12 @@ class Phone:
 
     def answer(self, call_id: str, output: Json = "done", **more: Any) -> bool:
         frame = decode_client(msgspec.json.encode({"type": "tool_result", "id": call_id, "output": output, **more}))
-        assert isinstance(frame, Result)
+        assert isinstance(frame, ResultFrame)
         return self.calls.answered(frame)
 
     def fail(self, call_id: str, **said: Json) -> bool:
         frame = decode_client(msgspec.json.encode({"type": "tool_error", "id": call_id, **said}))
-        assert isinstance(frame, Fault)
+        assert isinstance(frame, FailureFrame)
         return self.calls.answered(frame)
 
     def call(self, name: str = "phone__echo", seconds: float | None = None, **arguments: Json) -> asyncio.Task[Any]:
@@ -148,7 +148,7 @@ async def test_a_builtin_is_not_shadowed(house: House) -> None:
     ],
 )
 async def test_what_is_beyond_a_limit_or_a_rule_is_rejected(house: House, offer: Json, word: str) -> None:
-    limits = Limits(description_bytes=100, schema_bytes=400, schema_depth=4)
+    limits = WireLimits(description_bytes=100, schema_bytes=400, schema_depth=4)
     rules = OfferRules(limits, deny=("secret_*",), deny_permissions=("*.SMS",))
     answer = Phone(house, rules=rules).offer(offer)
     assert answer["registered"] == 0
@@ -161,7 +161,7 @@ async def test_only_names_of_the_allow_list_are_taken_where_there_is_one(house: 
 
 
 async def test_a_client_has_so_many_tools_and_no_more(house: House) -> None:
-    phone = Phone(house, rules=OfferRules(Limits(tools=2)))
+    phone = Phone(house, rules=OfferRules(WireLimits(tools=2)))
     answer = phone.offer(*({**ECHO, "name": f"t{number}"} for number in range(3)))
     assert (answer["registered"], answer["rejected"][0]["name"]) == (2, "t2")
     assert "rejected" not in phone.offer({**ECHO, "name": "t1"})
@@ -317,10 +317,10 @@ async def test_progress_reaches_whoever_watches_and_begins_the_time_anew(house: 
     request = await phone.hears()
     for step in range(4):
         await asyncio.sleep(0.1)
-        assert phone.calls.reported(Progress(request["id"], value=step))
+        assert phone.calls.reported(ProgressFrame(request["id"], value=step))
     phone.answer(request["id"], "at last")
     assert (await call).value == "at last"
-    assert not phone.calls.reported(Progress(request["id"], value="late"))
+    assert not phone.calls.reported(ProgressFrame(request["id"], value="late"))
 
 
 async def test_silence_ends_a_call_that_could_report_progress(house: House) -> None:
@@ -337,7 +337,7 @@ async def test_progress_of_a_client_that_did_not_agree_on_it_changes_nothing(hou
     phone = Phone(house)
     phone.offer({**ECHO, "timeout": 0.1})
     call = phone.call()
-    assert not phone.calls.reported(Progress((await phone.hears())["id"], value=1))
+    assert not phone.calls.reported(ProgressFrame((await phone.hears())["id"], value=1))
     assert await code_of(call) == "timeout"
 
 

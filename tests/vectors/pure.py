@@ -19,7 +19,7 @@ from handspan.core.errors import ToolError
 from handspan.core.events import QuestionAsked
 from handspan.core.questions import Question
 from handspan.wire.ws import decode_server, encode
-from handspan.wire.ws_frames import Answer, Connect, Decision, Fault, Result, Say
+from handspan.wire.ws_frames import AnswerFrame, Connect, Decision, FailureFrame, ResultFrame, Say
 from tests.vectors.cases import Case
 
 NOW = 1_700_000_000.0
@@ -72,7 +72,7 @@ class PureClient:
         self._running: dict[str, str] = {}
         self._stopped: set[str] = set()
         self._asking: dict[str, str | RunCall] = {}
-        self._large: list[Result] = []
+        self._large: list[ResultFrame] = []
         self._questions: dict[str, Question] = {}
 
     async def up(self) -> None:
@@ -108,7 +108,7 @@ class PureClient:
             case {"returns": value}:
                 self._finish(call_id, await self._answer(call_id, value_of(value)))
             case {"raises": str(text)}:
-                self._finish(call_id, Fault(id=call_id, error=text, code=how.get("code", "")))
+                self._finish(call_id, FailureFrame(id=call_id, error=text, code=how.get("code", "")))
             case {"progress": value}:
                 self._do(self._peer.progressed(call_id, value))
             case {"stopped": True}:
@@ -125,12 +125,12 @@ class PureClient:
         else:
             self._running[asked.request.id] = asked.request.name
             text = f"Permission {permission!r} was denied by the user"
-            self._finish(asked.request.id, Fault(id=asked.request.id, error=text, code="permission_denied"))
+            self._finish(asked.request.id, FailureFrame(id=asked.request.id, error=text, code="permission_denied"))
 
     async def answer(self, question_id: str, said: dict[str, Any]) -> None:
         """The person answers."""
         del self._questions[question_id]
-        self._do(self._peer.say(msgspec.convert({"id": question_id, "type": "answer", **said}, Answer)))
+        self._do(self._peer.say(msgspec.convert({"id": question_id, "type": "answer", **said}, AnswerFrame)))
 
     async def restart(self) -> None:
         """It is killed and started again."""
@@ -155,17 +155,17 @@ class PureClient:
         """The events of what it said."""
         return self._events
 
-    async def _answer(self, call_id: str, value: Any) -> Result | Fault:
+    async def _answer(self, call_id: str, value: Any) -> ResultFrame | FailureFrame:
         try:
             return await Answers(no_upload).frame(call_id, value, self._peer.agreed, self._peer.limits)
         except ToolError as error:
-            return Fault(id=call_id, error=error.message, code=error.code)
+            return FailureFrame(id=call_id, error=error.message, code=error.code)
 
-    async def _fitting(self, answer: Result) -> Result | Fault:
+    async def _fitting(self, answer: ResultFrame) -> ResultFrame | FailureFrame:
         try:
             return await Answers(no_upload).fitting(answer, self._peer.agreed, self._peer.limits)
         except ToolError as error:
-            return Fault(id=answer.call, error=error.message, code=error.code)
+            return FailureFrame(id=answer.call, error=error.message, code=error.code)
 
     def _finish(self, call_id: str, answer: Any) -> None:
         del self._running[call_id]

@@ -9,7 +9,16 @@ import pytest
 
 from handspan.core.schema import Validator
 from handspan.wire.ws import encode
-from handspan.wire.ws_frames import ClientFrame, Connect, Connected, Limits, Part, Request, Result, ServerFrame
+from handspan.wire.ws_frames import (
+    CallRequest,
+    ClientFrame,
+    Connect,
+    Connected,
+    MediaPart,
+    ResultFrame,
+    ServerFrame,
+    WireLimits,
+)
 from tests.vectors.cases import schema
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "protocol_schemas.py"
@@ -24,9 +33,9 @@ def test_schemas_are_as_the_script_writes_them() -> None:
     ("side", "frame"),
     [
         ("client", Connect(label="phone", resume="t1")),
-        ("client", Result(id="c1", output={"a": 1}, parts=[Part("image", "image/png", "aGk=")])),
-        ("server", Connected(1, "hello", ["resume"], Limits(tools=3), resumed=False)),
-        ("server", Request("c1", "camera", {"quality": "low"}, 1000, True)),
+        ("client", ResultFrame(id="c1", output={"a": 1}, parts=[MediaPart("image", "image/png", "aGk=")])),
+        ("server", Connected(1, "hello", ["resume"], WireLimits(tools=3), resumed=False)),
+        ("server", CallRequest("c1", "camera", {"quality": "low"}, 1000, True)),
     ],
 )
 def test_what_is_sent_is_valid_by_its_schema(side: str, frame: ClientFrame | ServerFrame) -> None:

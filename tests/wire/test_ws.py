@@ -4,7 +4,7 @@ import pytest
 
 from handspan.core.values import Json
 from handspan.wire.ws import FrameError, decode_client
-from handspan.wire.ws_frames import Result
+from handspan.wire.ws_frames import ResultFrame
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
 
@@ -48,7 +48,7 @@ def test_a_result_that_is_no_json_is_refused(data: bytes) -> None:
 def test_a_result_may_be_as_deep_as_any_frame_and_not_deeper() -> None:
     for max_depth in (2, 5, 64):
         deepest = "[" * (max_depth - 1) + "]" * (max_depth - 1)
-        assert isinstance(decode_client(frame(deepest), max_depth), Result)
+        assert isinstance(decode_client(frame(deepest), max_depth), ResultFrame)
         code, message = refusal(frame(f"[{deepest}]"), max_depth)
         assert code == "INVALID_JSON" and f"more than {max_depth} levels" in message
     assert refusal(frame("[" * 5000 + "]" * 5000))[0] == "INVALID_JSON"
@@ -69,7 +69,7 @@ def test_a_result_may_be_as_deep_as_any_frame_and_not_deeper() -> None:
 def test_whatever_a_tool_answers_is_read_the_same_on_the_short_way_and_on_the_long_one(
     written: str, output: Json
 ) -> None:
-    expected = Result(ID, output=output)
+    expected = ResultFrame(ID, output=output)
     assert decode_client(frame(written)) == expected
     assert decode_client(frame(written).decode()) == expected
     assert decode_client(frame(written, '"unknown":1')) == expected
@@ -82,14 +82,14 @@ def test_whatever_a_tool_answers_is_read_the_same_on_the_short_way_and_on_the_lo
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (frame('"done"', call="a:b"), Result("a:b", output="done")),
-        (b'{"type":"tool_result","id":7,"output":"done","success":true}', Result(7, output="done")),
-        (b'{"type":"tool_result","call_id":"c","output":"done"}', Result(call_id="c", output="done")),
-        (b'{"type":"tool_result","id":"c","success":false,"error":"no"}', Result("c", success=False, error="no")),
-        (b'{"type":"tool_result"}', Result()),
+        (frame('"done"', call="a:b"), ResultFrame("a:b", output="done")),
+        (b'{"type":"tool_result","id":7,"output":"done","success":true}', ResultFrame(7, output="done")),
+        (b'{"type":"tool_result","call_id":"c","output":"done"}', ResultFrame(call_id="c", output="done")),
+        (b'{"type":"tool_result","id":"c","success":false,"error":"no"}', ResultFrame("c", success=False, error="no")),
+        (b'{"type":"tool_result"}', ResultFrame()),
     ],
 )
-def test_a_result_that_is_a_little_different_is_read_as_any_frame(data: bytes, expected: Result) -> None:
+def test_a_result_that_is_a_little_different_is_read_as_any_frame(data: bytes, expected: ResultFrame) -> None:
     assert decode_client(data) == expected
 
 

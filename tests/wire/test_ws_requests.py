@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from handspan.core.values import JsonObject
 from handspan.wire.ws import FrameError, decode_server, encode
-from handspan.wire.ws_frames import Request
+from handspan.wire.ws_frames import CallRequest
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
 
@@ -48,7 +48,7 @@ def test_a_request_that_two_parsers_could_read_in_two_ways_is_refused(data: byte
 def test_a_request_as_the_gateway_writes_it_is_read(more: tuple[str, ...]) -> None:
     data = frame('{"text":"x: y","n":[1,{"b":null}]}', *more)
     read = decode_server(data)
-    assert isinstance(read, Request)
+    assert isinstance(read, CallRequest)
     assert encode(read) == data
 
 
@@ -67,5 +67,5 @@ json = st.recursive(
 def test_whatever_the_gateway_asks_for_is_read_as_it_was_meant(
     args: JsonObject, timeout_ms: int | None, again: bool
 ) -> None:
-    request = Request("c1", "say", args, timeout_ms, again)
+    request = CallRequest("c1", "say", args, timeout_ms, again)
     assert decode_server(encode(request)) == request

@@ -5,7 +5,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from handspan.core.events import Event
-from handspan.wire.ws_frames import ClientFrame, PermissionRequest, Request, Result, ServerFrame
+from handspan.wire.ws_frames import CallRequest, ClientFrame, PermissionRequest, ResultFrame, ServerFrame
 
 
 class Send(Struct, frozen=True):
@@ -21,13 +21,13 @@ class Keep(Struct, frozen=True):
 class Shrink(Struct, frozen=True):
     """Give this answer a form that a message can hold, and say `shrunk` then."""
 
-    answer: Result
+    answer: ResultFrame
 
 
 class RunCall(Struct, frozen=True):
     """Run this call's code."""
 
-    request: Request
+    request: CallRequest
     is_recorded: bool
     """First write, down to the disk, that it was started: it must not run twice (ws.md 6.4)."""
     asks: bool

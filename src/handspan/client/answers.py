@@ -13,7 +13,7 @@ from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success, succeed
 from handspan.core.values import Json
 from handspan.wire.json_size import is_deeper
-from handspan.wire.ws_frames import Fault, Limits, Part, Result
+from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame, WireLimits
 
 MOST_INLINE: Final = 256 * 1024
 """Bytes of attachments that come in the frame itself, where messages are large; what is beyond is uploaded."""
@@ -30,13 +30,15 @@ class Answers:
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
 
-    async def frame(self, call_id: str, value: Any, agreed: frozenset[str], limits: Limits) -> Result | Fault:
+    async def frame(
+        self, call_id: str, value: Any, agreed: frozenset[str], limits: WireLimits
+    ) -> ResultFrame | FailureFrame:
         """The answer; `ToolError` when the value can't be sent."""
         match value:
             case Failure(code=code, message=text):
-                return Fault(id=call_id, error=text, code=code)
+                return FailureFrame(id=call_id, error=text, code=code)
             case ToolCallResult.Failure(error=text, code=given):
-                return Fault(id=call_id, error=text, code=given or "")
+                return FailureFrame(id=call_id, error=text, code=given or "")
             case ToolCallResult.Success(output=output):
                 return await self.frame(call_id, output, agreed, limits)
             case Pending():
@@ -48,13 +50,15 @@ class Answers:
             attachments = ()
         if not agreed and not isinstance(output, str):  # a gateway of the seed's reads text alone
             output = msgspec.json.encode(output).decode()
-        frame = Result(id=call_id, output=output, parts=await self._parts(attachments, limits) if attachments else [])
+        frame = ResultFrame(
+            id=call_id, output=output, parts=await self._parts(attachments, limits) if attachments else []
+        )
         if not fits(frame, limits):
             frame = await self.fitting(frame, agreed, limits)
         _check_depth(frame, limits)
         return frame
 
-    async def fitting(self, frame: Result, agreed: frozenset[str], limits: Limits) -> Result:
+    async def fitting(self, frame: ResultFrame, agreed: frozenset[str], limits: WireLimits) -> ResultFrame:
         """The answer in a form that a message can hold; `ToolError` when it has none."""
         if fits(frame, limits):
             return frame
@@ -68,31 +72,31 @@ class Answers:
             raise _too_large(size, len(frame.parts), limits)
         return frame
 
-    async def _parts(self, attachments: Sequence[Attachment], limits: Limits) -> list[Part]:
-        parts: list[Part] = []
+    async def _parts(self, attachments: Sequence[Attachment], limits: WireLimits) -> list[MediaPart]:
+        parts: list[MediaPart] = []
         room = min(MOST_INLINE, limits.message_bytes // _SHARE_INLINE)
         for one in attachments:
             if one.artifact is not None:
-                parts.append(Part(one.kind, one.media_type, artifact=one.artifact.id, name=one.name))
+                parts.append(MediaPart(one.kind, one.media_type, artifact=one.artifact.id, name=one.name))
             elif len(one.data) <= room:
                 room -= len(one.data)
-                parts.append(Part(one.kind, one.media_type, b64encode(one.data).decode(), name=one.name))
+                parts.append(MediaPart(one.kind, one.media_type, b64encode(one.data).decode(), name=one.name))
             else:
                 artifact = await self._upload(one.data, one.media_type, one.name)
-                parts.append(Part(one.kind, one.media_type, artifact=artifact, name=one.name))
+                parts.append(MediaPart(one.kind, one.media_type, artifact=artifact, name=one.name))
         return parts
 
-    async def _moved_out(self, frame: Result) -> Result:
+    async def _moved_out(self, frame: ResultFrame) -> ResultFrame:
         """The answer with its output as a file beside it."""
         data, is_text = _data(frame.output), isinstance(frame.output, str)
         media_type, name = ("text/plain", "result.txt") if is_text else ("application/json", "result.json")
         artifact = await self._upload(data, media_type, name)
         note = f"The result has {len(data)} bytes and came as the file {name!r}."
         return structs.replace(
-            frame, output=note, parts=[*frame.parts, Part("file", media_type, artifact=artifact, name=name)]
+            frame, output=note, parts=[*frame.parts, MediaPart("file", media_type, artifact=artifact, name=name)]
         )
 
-    async def _uploaded(self, part: Part) -> Part:
+    async def _uploaded(self, part: MediaPart) -> MediaPart:
         if not part.data:
             return part
         artifact = await self._upload(b64decode(part.data), part.media_type, part.name)
@@ -137,7 +141,7 @@ def _data(output: Json) -> bytes:
     return output.encode() if isinstance(output, str) else msgspec.json.encode(output)
 
 
-def _too_large(size: int, parts: int, limits: Limits) -> ToolError:
+def _too_large(size: int, parts: int, limits: WireLimits) -> ToolError:
     what = f"{size} bytes{f' and {parts} attachments' if parts else ''}"
     return ToolError(
         "execution_failed",
@@ -146,7 +150,7 @@ def _too_large(size: int, parts: int, limits: Limits) -> ToolError:
     )
 
 
-def _check_depth(frame: Result, limits: Limits) -> None:
+def _check_depth(frame: ResultFrame, limits: WireLimits) -> None:
     if isinstance(frame.output, dict | list) and is_deeper(frame.output, limits.depth - 1):  # the frame is a level too
         text = f"its result can't be sent: it is nested more than {limits.depth} levels deep. Give it a flatter form."
         raise ToolError("execution_failed", f"The tool ran, but {text}")

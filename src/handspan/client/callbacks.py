@@ -5,18 +5,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from handspan.wire.ws_frames import (
-    Aborted,
+    AbortedFrame,
     CallNote,
     Chunk,
     ChunkReset,
     Connected,
     DebugPrompt,
     Done,
-    Error,
+    ErrorFrame,
     ResultNote,
     ServerFrame,
     SessionStart,
-    Thinking,
+    ThinkingFrame,
     TitleUpdated,
 )
 
@@ -61,7 +61,7 @@ class Callbacks:
                 await self.call("chunk", text)
             case ChunkReset():
                 await self.call("chunk_reset")
-            case Thinking(content=text):
+            case ThinkingFrame(content=text):
                 await self.call("thinking", text)
             case Done(full_response=text):
                 await self.call("done", text)
@@ -69,11 +69,11 @@ class Callbacks:
                 await self.call("tool_call", frame.id, frame.name, frame.args)
             case ResultNote():
                 await self.call("tool_result", frame.id, frame.name, frame.output)
-            case Aborted():
+            case AbortedFrame():
                 await self.call("aborted")
             case TitleUpdated(title=title):
                 await self.call("title_updated", title)
-            case Error():
+            case ErrorFrame():
                 await self.call("error", frame.message, frame.code)
             case DebugPrompt():
                 await self.call("debug_prompt", frame.messages, frame.estimated_tokens)

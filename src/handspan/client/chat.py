@@ -14,12 +14,12 @@ from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event
 from handspan.core.question_checks import check_answer
-from handspan.core.questions import Answer as PersonsAnswer
+from handspan.core.questions import Answer
 from handspan.core.values import Json, JsonObject
 from handspan.wire.ws_frames import (
     Abort,
     AbortAck,
-    Answer,
+    AnswerFrame,
     Connect,
     Connected,
     Decision,
@@ -190,8 +190,8 @@ class Chat:
         """
         question = self._talk.questions.get(question_id)
         if question is not None:
-            check_answer(question, PersonsAnswer(decision, always, arguments, value=value))
-        answer = Answer(question_id, decision, always, arguments, value)
+            check_answer(question, Answer(decision, always, arguments, value=value))
+        answer = AnswerFrame(question_id, decision, always, arguments, value)
         self._connection.check(answer)
         self._connection.say(answer)
 

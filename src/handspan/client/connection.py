@@ -28,7 +28,16 @@ from handspan.core.errors import WireError
 from handspan.core.events import Event
 from handspan.core.values import Json
 from handspan.wire.ws import decode_server, encode
-from handspan.wire.ws_frames import ClientFrame, Connected, Decision, Error, Fault, Limits, Result, ServerFrame
+from handspan.wire.ws_frames import (
+    ClientFrame,
+    Connected,
+    Decision,
+    ErrorFrame,
+    FailureFrame,
+    ResultFrame,
+    ServerFrame,
+    WireLimits,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -199,7 +208,7 @@ class ClientConnection:
         if frame is None:
             return
         steps = self._peer.heard(frame, time.time())
-        if type(frame) is Error and frame.code in _FATAL:
+        if type(frame) is ErrorFrame and frame.code in _FATAL:
             self._refusal = GatewayRefused(0, frame.message)
         elif type(frame) is Connected:
             self._was_connected = True
@@ -226,15 +235,15 @@ class ClientConnection:
         return self._peer.agreed
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> WireLimits:
         """What the gateway takes."""
         return self._peer.limits
 
-    def finished(self, call_id: str, answer: Result | Fault | None) -> None:
+    def finished(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None:
         """A call's code has ended."""
         self._do(self._peer.finished(call_id, answer, time.time()))
 
-    def shrunk(self, answer: Result | Fault) -> None:
+    def shrunk(self, answer: ResultFrame | FailureFrame) -> None:
         """An answer that no message could hold has another form now."""
         self._do(self._peer.shrunk(answer, time.time()))
 
@@ -367,7 +376,7 @@ class ClientConnection:
             await self._keep(is_synced=True)
         except OSError as error:
             text = f"Nothing was run: this device can't write its state file ({error})."
-            self.finished(run.request.id, Fault(id=run.request.id, error=text, code="execution_failed"))
+            self.finished(run.request.id, FailureFrame(id=run.request.id, error=text, code="execution_failed"))
             return
         self._running.start(run)
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from handspan.core.errors import WireError
 from handspan.wire.ws import decode_client, encode
-from handspan.wire.ws_frames import Fault, Result
+from handspan.wire.ws_frames import FailureFrame, ResultFrame
 
 MOST_IDS: Final = 1000
 LONGEST: Final = 3600.0
@@ -48,7 +48,7 @@ class CallMemory:
         self._resume_token = ""
         self._seen: OrderedDict[str, Seen] = OrderedDict()
         """The order is that of the last change."""
-        self._unacknowledged: dict[str, Result | Fault] = {}
+        self._unacknowledged: dict[str, ResultFrame | FailureFrame] = {}
 
     @classmethod
     def decode(cls, data: bytes, now: float) -> "CallMemory":
@@ -93,7 +93,7 @@ class CallMemory:
         if self._is_kept:
             self._note(call_id, "started", now)
 
-    def answer(self, frame: Result | Fault, now: float) -> None:
+    def answer(self, frame: ResultFrame | FailureFrame, now: float) -> None:
         """It has its answer."""
         call_id = frame.call
         self._unacknowledged[call_id] = frame
@@ -104,7 +104,7 @@ class CallMemory:
         self._unacknowledged.pop(call_id, None)
         self._note(call_id, "over", now)
 
-    def unacknowledged(self) -> list[Result | Fault]:
+    def unacknowledged(self) -> list[ResultFrame | FailureFrame]:
         """The answers that have to be sent again, in the order in which they were given."""
         return list(self._unacknowledged.values())
 
@@ -128,8 +128,8 @@ class CallMemory:
             self._unacknowledged.pop(oldest.id, None)
 
 
-def _answer(seen: Seen) -> Result | Fault:
+def _answer(seen: Seen) -> ResultFrame | FailureFrame:
     frame = decode_client(seen.answer)
-    if not isinstance(frame, Result | Fault):
+    if not isinstance(frame, ResultFrame | FailureFrame):
         raise WireError(f"It is not what a client keeps: {seen.id!r} was answered with {type(frame).__name__!r}.")
     return frame

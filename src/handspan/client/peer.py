@@ -22,27 +22,27 @@ from handspan.wire.ws import name_of
 from handspan.wire.ws_frames import (
     Abort,
     Acknowledged,
-    Answer,
-    Cancel,
+    AnswerFrame,
+    CallRequest,
+    CancelFrame,
     ClientFrame,
     Connect,
     Connected,
     Decision,
-    Error,
-    Fault,
-    Limits,
+    ErrorFrame,
+    FailureFrame,
     MessageAccepted,
     PermissionAnswer,
     PermissionRequest,
-    Progress,
+    ProgressFrame,
     Regenerate,
     RegisterTools,
-    Request,
-    Result,
+    ResultFrame,
     Say,
     ServerFrame,
     ToolsRegistered,
     UnregisterTools,
+    WireLimits,
 )
 
 NO_CODE: Final = "No handler registered"
@@ -55,7 +55,7 @@ class _Call:
 
     __slots__ = ("is_running", "is_settled", "request", "seconds", "tool")
 
-    def __init__(self, request: Request, tool: ClientTool) -> None:
+    def __init__(self, request: CallRequest, tool: ClientTool) -> None:
         self.request = request
         self.tool = tool
         self.is_running = False
@@ -91,7 +91,7 @@ class ClientState:
         self.is_open = False
         self.is_connected = False
         self.agreed: frozenset[str] = frozenset()
-        self.limits = Limits()
+        self.limits = WireLimits()
         self.label = ""
         self.grace = 0.0
         """Seconds within which the gateway waits for it after a drop."""
@@ -114,7 +114,7 @@ class ClientState:
         self.is_open = self.is_connected = False
         # Results are in the memory, and the rest is said anew on every link.
         self._unsent = [
-            frame for frame in unsent if isinstance(frame, Say | Regenerate | Abort | Answer)
+            frame for frame in unsent if isinstance(frame, Say | Regenerate | Abort | AnswerFrame)
         ] + self._unsent
         can_resume = "resume" in self.agreed
         if not can_resume:  # ws.md 6.6: the gateway has ended its calls
@@ -127,11 +127,11 @@ class ClientState:
     def heard(self, frame: ServerFrame, now: float) -> list[Action]:
         """What to do about a frame. `now`: seconds since 1970."""
         match frame:
-            case Request():
+            case CallRequest():
                 return self._requested(frame, now)
             case Acknowledged():
                 return self._acknowledged([frame.id, *frame.ids], now)
-            case Cancel():
+            case CancelFrame():
                 return self._cancelled(frame, now)
             case PermissionRequest():
                 return self._permission(frame)
@@ -139,7 +139,7 @@ class ClientState:
                 return self._connected(frame, now)
             case ToolsRegistered(rejected=rejected):
                 self.rejected.update((one.name, one.reason) for one in rejected)
-            case MessageAccepted(id=message_id) | Error(id=message_id):
+            case MessageAccepted(id=message_id) | ErrorFrame(id=message_id):
                 self._unaccepted.pop(message_id, None)
         return [Tell(frame), *self._talked(frame)]
 
@@ -185,7 +185,7 @@ class ClientState:
 
     # The calls.
 
-    def finished(self, call_id: str, answer: Result | Fault | None, now: float) -> list[Action]:
+    def finished(self, call_id: str, answer: ResultFrame | FailureFrame | None, now: float) -> list[Action]:
         """The code of a call has ended, with this answer, or stopped without one."""
         call = self._calls.pop(call_id)
         self._room += 1
@@ -204,7 +204,7 @@ class ClientState:
             return []
         renewed = call.tool.spec.timeout or call.seconds  # ws.md 5.7: the tool's time begins anew
         watch: list[Action] = [] if call.seconds is None or renewed is None else [Watch(call_id, renewed)]
-        return [Send(Progress(id=call_id, value=value)), *watch]
+        return [Send(ProgressFrame(id=call_id, value=value)), *watch]
 
     def expired(self, call_id: str, now: float) -> list[Action]:
         """The time of a call is over."""
@@ -230,7 +230,7 @@ class ClientState:
         answer = self._permissions[question_id] = PermissionAnswer(question_id, decision, how)
         return [Send(answer)] if self.is_connected else []
 
-    def shrunk(self, answer: Result | Fault, now: float) -> list[Action]:
+    def shrunk(self, answer: ResultFrame | FailureFrame, now: float) -> list[Action]:
         """An answer that no message could hold has another form now."""
         return self._answer(answer, now) if self.memory.stage(answer.call) == "answered" else []
 
@@ -240,7 +240,7 @@ class ClientState:
         was_there = bool(self.memory.resume_token)
         self.is_connected = True
         self.agreed = frozenset(frame.capabilities)
-        self.limits = frame.limits or Limits()
+        self.limits = frame.limits or WireLimits()
         self.label = frame.label
         self.grace = frame.grace_ms / 1000
         self.memory.resume_token = frame.resume_token
@@ -261,7 +261,7 @@ class ClientState:
             actions += self._said(one, now)
         return actions
 
-    def _answer_again(self, answer: Result | Fault, now: float) -> list[Action]:
+    def _answer_again(self, answer: ResultFrame | FailureFrame, now: float) -> list[Action]:
         """Send what an earlier link, or life, did not hear acknowledged (ws.md 6.3)."""
         if "resume" not in self.agreed:  # it was given to a gateway that has ended its call
             self.memory.close(answer.call, now)
@@ -269,14 +269,14 @@ class ClientState:
         if fits(answer, self.limits):
             return [Send(answer)]
         # This gateway takes less than the one that it was made for; sent as it is, it would end every link.
-        return self._answer(answer, now) if isinstance(answer, Fault) else [Shrink(answer)]
+        return self._answer(answer, now) if isinstance(answer, FailureFrame) else [Shrink(answer)]
 
     def _said(self, frame: ClientFrame, now: float) -> list[Action]:
         """Send what was said before it was known what this gateway takes, or refuse it in the gateway's place."""
         try:
             check(frame, self.limits)
         except MessageTooLarge as error:
-            return self.heard(Error(str(error), id=frame.id if isinstance(frame, Say) else ""), now)
+            return self.heard(ErrorFrame(str(error), id=frame.id if isinstance(frame, Say) else ""), now)
         return [Send(frame)]
 
     def _maybe_lost(self, again: list[ClientFrame]) -> list[Say]:
@@ -284,7 +284,7 @@ class ClientState:
         said = [*again, *self._unsent]
         return [one for one in self._unaccepted.values() if not any(one is other for other in said)]
 
-    def _requested(self, frame: Request, now: float) -> list[Action]:
+    def _requested(self, frame: CallRequest, now: float) -> list[Action]:
         stage = self.memory.stage(frame.id)
         if frame.id in self._calls or (stage is not None and stage != "started"):  # ws.md 6.3
             return []
@@ -310,7 +310,7 @@ class ClientState:
             self.memory.close(call_id, now)
         return [Keep()] if known else []
 
-    def _cancelled(self, frame: Cancel, now: float) -> list[Action]:
+    def _cancelled(self, frame: CancelFrame, now: float) -> list[Action]:
         call = self._calls.get(frame.id)
         if call is None or call.is_settled:
             return []
@@ -353,9 +353,9 @@ class ClientState:
             actions.append(RunCall(call.request, not call.tool.may_repeat, asks))
         return actions
 
-    def _answer(self, frame: Result | Fault, now: float) -> list[Action]:
+    def _answer(self, frame: ResultFrame | FailureFrame, now: float) -> list[Action]:
         """Keep the answer, then send it; when the link is down, it is sent by whoever comes back."""
-        if isinstance(frame, Fault):
+        if isinstance(frame, FailureFrame):
             frame = short(frame, self.limits)
         self.memory.answer(frame, now)
         return [Keep(), Send(frame)] if self.is_connected else [Keep()]
@@ -386,9 +386,9 @@ class ClientState:
         return opening is not None and any(frame is opening for frame in self._unsent)
 
 
-def _too_large(size: int, limits: Limits) -> str:
+def _too_large(size: int, limits: WireLimits) -> str:
     return f"It has {size} bytes, and the gateway takes {limits.message_bytes} bytes in one message: say less of it."
 
 
-def _fault(call_id: str, text: str, code: ErrorCode | None = None) -> Fault:
-    return Fault(id=call_id, error=text, code=code or "")
+def _fault(call_id: str, text: str, code: ErrorCode | None = None) -> FailureFrame:
+    return FailureFrame(id=call_id, error=text, code=code or "")

@@ -19,7 +19,7 @@ from handspan.client.tools import Tools
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.values import Json
-from handspan.wire.ws_frames import Decision, Fault, Limits, PermissionRequest, Request, Result
+from handspan.wire.ws_frames import CallRequest, Decision, FailureFrame, PermissionRequest, ResultFrame, WireLimits
 
 Permitted: TypeAlias = Decision | tuple[Decision, str]
 AskPermission: TypeAlias = Callable[[str, str, str], Permitted | Awaitable[Permitted]]
@@ -35,11 +35,11 @@ class Boss(Protocol):
     def agreed(self) -> frozenset[str]: ...
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> WireLimits: ...
 
-    def finished(self, call_id: str, answer: Result | Fault | None) -> None: ...
+    def finished(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None: ...
 
-    def shrunk(self, answer: Result | Fault) -> None: ...
+    def shrunk(self, answer: ResultFrame | FailureFrame) -> None: ...
 
     def progressed(self, call_id: str, value: Json) -> None: ...
 
@@ -53,7 +53,7 @@ class _Call:
 
     __slots__ = ("_room", "context", "has_begun", "is_on_loop", "is_stopped", "request", "task")
 
-    def __init__(self, room: "CallRunner", request: Request, is_on_loop: bool) -> None:
+    def __init__(self, room: "CallRunner", request: CallRequest, is_on_loop: bool) -> None:
         self._room = room
         self.request = request
         self.is_on_loop = is_on_loop
@@ -108,7 +108,7 @@ class CallRunner:
         code = None if tool is None else self._tools.code(tool)
         if tool is None or code is None:  # it was taken back while the call waited
             text = f"Tool {request.name!r} is not available on this device any more."
-            self._boss.finished(request.id, Fault(id=request.id, error=text, code="tool_not_found"))
+            self._boss.finished(request.id, FailureFrame(id=request.id, error=text, code="tool_not_found"))
             return
         permissions = tool.spec.permissions if run.asks else ()
         call = self._calls[request.id] = _Call(self, request, self._tools.is_on_loop(tool))
@@ -132,7 +132,7 @@ class CallRunner:
         """Ask the person, as long as somebody waits for the answer."""
         self._do_beside(self._permit(request))
 
-    def shrink(self, answer: Result) -> None:
+    def shrink(self, answer: ResultFrame) -> None:
         """Give this answer a form that a message can hold, once, however many links ask for it meanwhile."""
         if answer.call not in self._shrinking:
             self._shrinking.add(answer.call)
@@ -167,11 +167,13 @@ class CallRunner:
         except asyncio.CancelledError:
             if call.is_stopped:
                 raise
-            answer = Fault(id=request.id, error="The tool was cancelled.", code="cancelled")  # by something of its own
+            answer = FailureFrame(
+                id=request.id, error="The tool was cancelled.", code="cancelled"
+            )  # by something of its own
         except ToolError as error:
-            answer = Fault(id=request.id, error=error.message, code=error.code)
+            answer = FailureFrame(id=request.id, error=error.message, code=error.code)
         except (Exception, SystemExit) as error:  # the tool's own code
-            answer = Fault(id=request.id, error=str(error) or type(error).__name__)
+            answer = FailureFrame(id=request.id, error=str(error) or type(error).__name__)
         finally:
             self._ended(request.id, answer)
 
@@ -182,18 +184,18 @@ class CallRunner:
         call.is_on_loop = True  # a plain function that gave a coroutine
         return await value
 
-    def _ended(self, call_id: str, answer: Result | Fault | None) -> None:
+    def _ended(self, call_id: str, answer: ResultFrame | FailureFrame | None) -> None:
         del self._calls[call_id]
         self._timers.clear(call_id)
         if not self._is_closed:
             self._boss.finished(call_id, answer)
 
-    async def _shrink(self, answer: Result) -> None:
-        small: Result | Fault
+    async def _shrink(self, answer: ResultFrame) -> None:
+        small: ResultFrame | FailureFrame
         try:
             small = await self._answers.fitting(answer, self._boss.agreed, self._boss.limits)
         except ToolError as error:
-            small = Fault(id=answer.call, error=error.message, code=error.code)
+            small = FailureFrame(id=answer.call, error=error.message, code=error.code)
         finally:
             self._shrinking.discard(answer.call)
         self._boss.shrunk(small)
@@ -206,7 +208,7 @@ class CallRunner:
     # What its code may ask and say, from any thread.
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> WireLimits:
         """What the gateway takes."""
         return self._boss.limits
 
@@ -232,7 +234,7 @@ class CallRunner:
             return
         self._boss.permitted(request.id, decision, how)
 
-    async def _require(self, permission: str, request: Request) -> None:
+    async def _require(self, permission: str, request: CallRequest) -> None:
         """For a gateway that leaves it to the client (ws.md 5.9)."""
         decision, how = await self._decide(permission, request.name, request.id)
         if decision != "allow":

@@ -8,7 +8,7 @@ from handspan.client.faults import MessageTooLarge
 from handspan.core.results import succeed
 from handspan.core.values import Json
 from handspan.wire.ws import encode
-from handspan.wire.ws_frames import ClientFrame, Fault, Limits
+from handspan.wire.ws_frames import ClientFrame, FailureFrame, WireLimits
 
 LONGEST_TEXT: Final = 10_000
 """Characters of an error."""
@@ -20,12 +20,12 @@ _WORST: Final = 6
 _ENVELOPE: Final = len(succeed(None).encoded) - len(b"null")
 
 
-def fits(frame: ClientFrame, limits: Limits) -> bool:
+def fits(frame: ClientFrame, limits: WireLimits) -> bool:
     """Whether the gateway takes it."""
     return len(encode(frame)) <= limits.message_bytes
 
 
-def check(frame: ClientFrame, limits: Limits) -> None:
+def check(frame: ClientFrame, limits: WireLimits) -> None:
     """Refuse what a person or a program says if no message can hold it (`MessageTooLarge`)."""
     if (size := len(encode(frame))) > limits.message_bytes:
         raise MessageTooLarge(
@@ -42,19 +42,19 @@ def cut(text: str, most: int = LONGEST_TEXT) -> str:
     return _sendable(text[: max(0, most - len(mark))]) + mark
 
 
-def longest_text(limits: Limits) -> int:
+def longest_text(limits: WireLimits) -> int:
     """How many characters of a text surely fit into a message."""
     return min(LONGEST_TEXT, max(0, limits.message_bytes - AROUND) // _WORST)
 
 
-def short(fault: Fault, limits: Limits) -> Fault:
+def short(fault: FailureFrame, limits: WireLimits) -> FailureFrame:
     """The error with a text that fits."""
     text = fault.error if isinstance(fault.error, str) else msgspec.json.encode(fault.error).decode()
     error, code = cut(text, longest_text(limits)), fault.code if len(fault.code) <= _LONGEST_CODE else ""
-    return fault if (error, code) == (fault.error, fault.code) else Fault(id=fault.call, error=error, code=code)
+    return fault if (error, code) == (fault.error, fault.code) else FailureFrame(id=fault.call, error=error, code=code)
 
 
-def plain_progress(value: object, limits: Limits) -> Json:
+def plain_progress(value: object, limits: WireLimits) -> Json:
     """What a tool reports, as plain JSON; a note in place of what no message can hold."""
     said = succeed(value)
     size = len(said.encoded) - _ENVELOPE

@@ -23,24 +23,24 @@ from handspan.core.events import (
 from handspan.core.questions import Question, QuestionKind
 from handspan.core.values import strip_invisible
 from handspan.wire.ws_frames import (
-    Aborted,
+    AbortedFrame,
     CallNote,
     Chunk,
     ClientFrame,
     Done,
-    Error,
+    ErrorFrame,
     EventFrame,
     GetRegisteredTools,
     MessageAccepted,
+    QuestionFrame,
     Regenerate,
     RegisteredTools,
     ResultNote,
     Say,
     ServerFrame,
     SessionStart,
-    Thinking,
+    ThinkingFrame,
 )
-from handspan.wire.ws_frames import Question as QuestionFrame
 from handspan.wire.ws_frames import QuestionClosed as ClosedFrame
 
 Opening: TypeAlias = Say | Regenerate
@@ -114,7 +114,7 @@ class ChatState:
                 return self._question(QuestionAsked(self._read(frame)))
             case ClosedFrame(id=question_id):
                 self.questions.pop(question_id, None)
-            case Error():
+            case ErrorFrame():
                 return self._error(frame)
             case RegisteredTools() if self._is_asking:
                 self._is_asking = False
@@ -189,7 +189,7 @@ class ChatState:
         self.questions[asked.question.id] = asked.question
         return self._happened(asked, turn)
 
-    def _error(self, frame: Error) -> list[Happened]:
+    def _error(self, frame: ErrorFrame) -> list[Happened]:
         """A turn that was not begun, for this reason. One that failed has ended by then: the error is its echo."""
         if self._has_turns and _id_of(self.opening):  # then errors that are about it have its id
             return self._refused(frame)
@@ -200,7 +200,7 @@ class ChatState:
             return []
         return self.lose(frame.message)
 
-    def _refused(self, frame: Error) -> list[Happened]:
+    def _refused(self, frame: ErrorFrame) -> list[Happened]:
         if frame.id != _id_of(self.opening) and frame.id not in self._joined:
             return []
         return self._end_own(Ended("aborted") if frame.code == "ABORTED" else Ended("error", frame.message))
@@ -209,7 +209,7 @@ class ChatState:
         match frame:
             case Chunk(content=text):
                 return self._happened(TextArrived(text))
-            case Thinking(content=text):
+            case ThinkingFrame(content=text):
                 return self._happened(ThinkingArrived(text))
             case CallNote(id=call_id, name=name, args=args):
                 return self._happened(CallStarted(call_id, name, msgspec.json.encode(args).decode()))
@@ -217,7 +217,7 @@ class ChatState:
                 return self._happened(CallFinished(call_id, name, "success", 0.0, output))
             case Done(full_response=text):
                 return self._end(Ended("done", text))
-            case Aborted():
+            case AbortedFrame():
                 return self._end(Ended("aborted"))
         return []
 

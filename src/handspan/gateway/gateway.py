@@ -46,7 +46,7 @@ from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
-from handspan.wire.ws_frames import Fault, Limits, Result
+from handspan.wire.ws_frames import FailureFrame, ResultFrame, WireLimits
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Gateway:
         self._choosing: asyncio.Task[Choice] | None = None
         self._model = model
         self._is_inside = is_inside
-        self._limits = msgspec.convert(structs.asdict(settings.gateway.limits), Limits)
+        self._limits = msgspec.convert(structs.asdict(settings.gateway.limits), WireLimits)
         self._notes: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         self.doors: dict[str, Door] = {}
@@ -274,7 +274,7 @@ class Gateway:
     def _show_question(self, owner: str, question_id: str, *, is_open: bool) -> None:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
 
-    def _late(self, peer: Peer, frame: Result | Fault) -> None:
+    def _late(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
         """A result for a call that is over: the journal keeps it as a note (ws.md 6.7 k)."""
         self.metrics.results.add("late" if "resume" in peer.can else "unknown")
         if "resume" in peer.can and len(self._notes) < self._limits.pending_calls:
@@ -282,7 +282,7 @@ class Gateway:
             self._notes.add(task)
             task.add_done_callback(self._notes.discard)
 
-    async def _note(self, peer: Peer, frame: Result | Fault) -> None:
+    async def _note(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
         try:
             record = await self.store.ledger.find(frame.call)
             origin = None if record is None else record.tool.origin

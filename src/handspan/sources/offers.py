@@ -12,13 +12,13 @@ from handspan.core.names import matches_any
 from handspan.core.schema import Validator
 from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
 from handspan.core.values import Json, JsonObject
-from handspan.wire.ws_frames import Limits
+from handspan.wire.ws_frames import WireLimits
 
 
 class OfferRules(Struct, frozen=True):
     """What clients may register here (SPEC W5)."""
 
-    limits: Limits = Limits()
+    limits: WireLimits = WireLimits()
     allow: tuple[str, ...] | None = None
     """Globs of names; None: all."""
     deny: tuple[str, ...] = ()

@@ -22,12 +22,12 @@ _TINY_NUMBER: Final = b"e-000"
 _PLAINER: Final = bytes.maketrans(b"123456789:{[E", b"000000000,,,e")
 
 
-class CrowdError(WireError):
+class TooManyValues(WireError):
     """A text holds more than one request may; nothing of it was read."""
 
 
-def refuse_crowd(raw: bytes | str, most: int) -> None:
-    """`CrowdError` when this text holds more than `most` values and keys, or numbers that take long to read."""
+def check_value_count(raw: bytes | str, most: int) -> None:
+    """`TooManyValues` when this text holds more than `most` values and keys, or numbers that take long to read."""
     if len(raw) < 2 * most:  # each takes a byte, and the comma, colon or bracket one more
         return
     data = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")
@@ -38,7 +38,7 @@ def refuse_crowd(raw: bytes | str, most: int) -> None:
         return
     why_not = _why_not(_outside_strings(plainer, most), most)
     if why_not is not None:
-        raise CrowdError(why_not)
+        raise TooManyValues(why_not)
 
 
 def is_deeper(value: Json, max_depth: int) -> bool:
@@ -68,7 +68,7 @@ def _outside_strings(data: bytes, most: int) -> bytes:
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")  # no escaped quote is left
     if data.count(b'"') > 2 * most + 2:  # two for each string, and each string is a value or a key
-        raise CrowdError(_too_many(most))
+        raise TooManyValues(_too_many(most))
     return b'"'.join(data.split(b'"')[::2])
 
 

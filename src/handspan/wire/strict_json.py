@@ -11,7 +11,7 @@ from handspan.core.errors import WireError
 from handspan.core.fast import IS_FAST
 from handspan.core.values import Json, JsonObject
 from handspan.wire.fast_json import UNSURE, read_if_sure
-from handspan.wire.json_size import is_deeper, refuse_crowd
+from handspan.wire.json_size import check_value_count, is_deeper
 
 DEFAULT_MAX_DEPTH: Final = 64
 
@@ -24,7 +24,7 @@ def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: i
     `max_values`: how many it may hold, keys too; with more it is refused before any of it is read. None: any number.
     """
     if max_values is not None:
-        refuse_crowd(raw, max_values)
+        check_value_count(raw, max_values)
     if IS_FAST:
         value = read_if_sure(raw, max_depth)
         if value is not UNSURE:

@@ -47,7 +47,7 @@ Role: TypeAlias = Literal["chat", "device"]
 Decision: TypeAlias = Literal["allow", "deny", "deny_forever"]
 
 
-class Limits(Struct, frozen=True):
+class WireLimits(Struct, frozen=True):
     """What the gateway takes from one client (ws.md 8.1)."""
 
     message_bytes: int = 1024 * 1024
@@ -107,7 +107,7 @@ class Regenerate(_Frame, frozen=True, tag="regenerate"):
     debug: bool = False
 
 
-class Answer(_Frame, frozen=True, tag="answer"):
+class AnswerFrame(_Frame, frozen=True, tag="answer"):
     """A person's answer to a question."""
 
     id: str
@@ -144,7 +144,7 @@ class _AnswerToCall(_Frame, frozen=True):
         return found if isinstance(found, str) else ""
 
 
-class Part(Struct, frozen=True, omit_defaults=True):
+class MediaPart(Struct, frozen=True, omit_defaults=True):
     """An image, a sound or a file that comes with a result."""
 
     kind: Literal["image", "audio", "file"]
@@ -156,16 +156,16 @@ class Part(Struct, frozen=True, omit_defaults=True):
     name: str = ""
 
 
-class Result(_AnswerToCall, frozen=True, tag="tool_result"):
+class ResultFrame(_AnswerToCall, frozen=True, tag="tool_result"):
     """What a tool answered."""
 
     output: Json = ""
     success: bool = True
     error: Json = None
-    parts: list[Part] = []
+    parts: list[MediaPart] = []
 
 
-class Fault(_AnswerToCall, frozen=True, tag="tool_error"):
+class FailureFrame(_AnswerToCall, frozen=True, tag="tool_error"):
     """Why a tool could not answer."""
 
     error: Json = "Unknown error"
@@ -173,7 +173,7 @@ class Fault(_AnswerToCall, frozen=True, tag="tool_error"):
     success: bool = False
 
 
-class Progress(_AnswerToCall, frozen=True, tag="tool_progress"):
+class ProgressFrame(_AnswerToCall, frozen=True, tag="tool_progress"):
     """What a tool reports while it runs."""
 
     value: Json = None
@@ -196,13 +196,13 @@ ClientFrame: TypeAlias = (
     | Say
     | Abort
     | Regenerate
-    | Answer
+    | AnswerFrame
     | RegisterTools
     | UnregisterTools
     | GetRegisteredTools
-    | Result
-    | Fault
-    | Progress
+    | ResultFrame
+    | FailureFrame
+    | ProgressFrame
     | PermissionAnswer
     | Ping
 )
@@ -228,7 +228,7 @@ class Connected(_Frame, frozen=True, tag="connected"):
     v: int
     message: str
     capabilities: list[str] = []
-    limits: Limits | None = None
+    limits: WireLimits | None = None
     label: str = ""
     resume_token: str = ""
     grace_ms: int = 0
@@ -249,7 +249,7 @@ class Chunk(_Frame, frozen=True, tag="chunk"):
     content: str
 
 
-class Thinking(_Frame, frozen=True, tag="thinking"):
+class ThinkingFrame(_Frame, frozen=True, tag="thinking"):
     """More of the model's thinking."""
 
     content: str
@@ -287,7 +287,7 @@ class TitleUpdated(_Frame, frozen=True, tag="title_updated"):
     title: str
 
 
-class Aborted(_Frame, frozen=True, tag="aborted"):
+class AbortedFrame(_Frame, frozen=True, tag="aborted"):
     """The turn was stopped."""
 
 
@@ -313,7 +313,7 @@ class EventFrame(_Frame, frozen=True, tag="event"):
     """The same for all events of a turn; empty for what belongs to none."""
 
 
-class Question(_Frame, frozen=True, tag="question"):
+class QuestionFrame(_Frame, frozen=True, tag="question"):
     """A question to the person."""
 
     id: str
@@ -334,7 +334,7 @@ class QuestionClosed(_Frame, frozen=True, tag="question_closed"):
     accepted: bool
 
 
-class Rejected(Struct, frozen=True):
+class RejectedTool(Struct, frozen=True):
     """A tool that was not taken, and why."""
 
     name: str
@@ -346,7 +346,7 @@ class ToolsRegistered(_Frame, frozen=True, tag="tools_registered"):
 
     count: int
     registered: int
-    rejected: list[Rejected] = []
+    rejected: list[RejectedTool] = []
 
 
 class ToolsUnregistered(_Frame, frozen=True, tag="tools_unregistered"):
@@ -362,7 +362,7 @@ class RegisteredTools(_Frame, frozen=True, tag="registered_tools"):
     tools: list[Json]
 
 
-class Request(_Frame, frozen=True, tag="tool_call_request"):
+class CallRequest(_Frame, frozen=True, tag="tool_call_request"):
     """Run this tool."""
 
     id: str
@@ -372,7 +372,7 @@ class Request(_Frame, frozen=True, tag="tool_call_request"):
     again: bool = False
 
 
-class Cancel(_Frame, frozen=True, tag="tool_cancel"):
+class CancelFrame(_Frame, frozen=True, tag="tool_cancel"):
     """Nobody waits for this call any more."""
 
     id: str
@@ -396,11 +396,11 @@ class Acknowledged(_Frame, frozen=True, tag="result_acknowledged"):
     ids: list[str] = []
 
 
-class Pong(_Frame, frozen=True, tag="pong"):
+class PongFrame(_Frame, frozen=True, tag="pong"):
     """The answer to `ping`."""
 
 
-class Error(_Frame, frozen=True, tag="error"):
+class ErrorFrame(_Frame, frozen=True, tag="error"):
     """Something was not taken, or failed."""
 
     message: str
@@ -414,27 +414,27 @@ ServerFrame: TypeAlias = (
     | Connected
     | MessageAccepted
     | Chunk
-    | Thinking
+    | ThinkingFrame
     | CallNote
     | ResultNote
     | ChunkReset
     | Done
     | TitleUpdated
-    | Aborted
+    | AbortedFrame
     | AbortAck
     | DebugPrompt
     | EventFrame
-    | Question
+    | QuestionFrame
     | QuestionClosed
     | ToolsRegistered
     | ToolsUnregistered
     | RegisteredTools
-    | Request
-    | Cancel
+    | CallRequest
+    | CancelFrame
     | PermissionRequest
     | Acknowledged
-    | Pong
-    | Error
+    | PongFrame
+    | ErrorFrame
 )
 
 

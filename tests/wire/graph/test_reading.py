@@ -21,7 +21,7 @@ from handspan.wire.graph.faults import MOST_DETAILS, Detail, code_of
 from handspan.wire.graph.reading import BodyError, Fresh, Resume, RunConfig, Stop, read_asked, read_ws
 from handspan.wire.graph.requests import MOST_ENTRIES, AddedMessage
 from handspan.wire.json_size import MOST_VALUES
-from handspan.wire.ws_frames import Part
+from handspan.wire.ws_frames import MediaPart
 
 HELLO = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
 RESULT = {"role": "tool", "content": [{"type": "tool_result", "call_id": "c1", "output": {"a": 1}}]}
@@ -290,7 +290,7 @@ def test_a_result_may_bring_parts() -> None:
     part = {"kind": "image", "media_type": "image/png", "data": "aGk="}
     block = {"type": "tool_result", "call_id": "c1", "parts": [part]}
     assert read_asked(body({"role": "tool", "content": [block]})).results[0].parts == [
-        Part("image", "image/png", "aGk=")
+        MediaPart("image", "image/png", "aGk=")
     ]
     wrong = {**block, "parts": [{"kind": "smell", "media_type": "a/b"}]}
     assert places(body({"role": "tool", "content": [wrong]})) == {

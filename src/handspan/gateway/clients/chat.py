@@ -15,17 +15,18 @@ from handspan.agent.turn_events import AnsweredBefore, Happening, MessageStored
 from handspan.core.errors import HandspanError, InvalidAnswer
 from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
-from handspan.core.questions import Answer as PersonsAnswer
+from handspan.core.questions import Answer
 from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_frame
 from handspan.gateway.clients.peers import Peer
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.wire.ws_frames import (
     Abort,
     AbortAck,
-    Answer,
+    AbortedFrame,
+    AnswerFrame,
     ChunkReset,
     Done,
-    Error,
+    ErrorFrame,
     EventFrame,
     MessageAccepted,
     QuestionClosed,
@@ -34,7 +35,6 @@ from handspan.wire.ws_frames import (
     ServerFrame,
     TitleUpdated,
 )
-from handspan.wire.ws_frames import Aborted as AbortedFrame
 
 _log = logging.getLogger(__name__)
 _MOST_KEPT: Final = 4096
@@ -92,7 +92,7 @@ class ChatConnection:
         """Messages of the client that are not part of the session yet, by their ids."""
         self._accepted: OrderedDict[str, tuple[int, str]] = OrderedDict()
         """Those that are: the hash of the words, and the turn that answers them."""
-        self._refused: OrderedDict[str, Error] = OrderedDict()
+        self._refused: OrderedDict[str, ErrorFrame] = OrderedDict()
         """Messages that were refused while the link was down: this is the answer when they are sent again."""
 
     def say(self, frame: Say) -> None:
@@ -116,7 +116,7 @@ class ChatConnection:
         else:
             self._follow(handle, said)
 
-    def take(self, frame: Abort | Regenerate | Answer) -> None:
+    def take(self, frame: Abort | Regenerate | AnswerFrame) -> None:
         """Do what else the client asks for."""
         match frame:
             case Regenerate():
@@ -124,7 +124,7 @@ class ChatConnection:
             case Abort():
                 was_running = self._session.abort()
                 self._peer.send(AbortAck("aborted" if was_running else "no_active_response"))
-            case Answer():
+            case AnswerFrame():
                 self._do(self._answer(frame))
 
     # The link.
@@ -161,7 +161,7 @@ class ChatConnection:
     def _is_new(self, frame: Say) -> bool:
         """Whether this has to be said: a message on its way needs no second one, a refused one has its answer."""
         if not frame.text.strip():
-            self._peer.send(Error("A message needs words in its content.", "EMPTY_CONTENT", frame.id))
+            self._peer.send(ErrorFrame("A message needs words in its content.", "EMPTY_CONTENT", frame.id))
         elif frame.id in self._refused:
             self._peer.send(self._refused.pop(frame.id))
         elif turn := self._answered_in(frame):
@@ -180,13 +180,13 @@ class ChatConnection:
         else:
             self._follow(handle, None)
 
-    async def _answer(self, frame: Answer) -> None:
-        answer = PersonsAnswer(frame.decision, frame.always, frame.arguments, value=frame.value)
+    async def _answer(self, frame: AnswerFrame) -> None:
+        answer = Answer(frame.decision, frame.always, frame.arguments, value=frame.value)
         try:
             if not await self._questions.answer(frame.id, answer, owner=self._peer.who.owner, by=self._peer.id):
                 self._peer.send(QuestionClosed(frame.id, False))
         except InvalidAnswer as error:
-            self._peer.send(Error(str(error), "INVALID_ANSWER", frame.id))
+            self._peer.send(ErrorFrame(str(error), "INVALID_ANSWER", frame.id))
 
     def _hear(self, happening: Happening, turn: str) -> None:
         """Tell the client, in the words that it knows."""
@@ -217,11 +217,11 @@ class ChatConnection:
         return turn in self._told_ends or any(_is_end(kept, turn) for _, kept in self._kept)
 
     def _put(self, frame: ServerFrame, turn: str = "") -> None:
-        if self._peer.line is None and isinstance(frame, ChunkReset | Done | TitleUpdated | AbortedFrame | Error):
+        if self._peer.line is None and isinstance(frame, ChunkReset | Done | TitleUpdated | AbortedFrame | ErrorFrame):
             self._last.append((turn, frame))
         self._peer.send(frame)
 
-    def _fail(self, error: Error) -> None:
+    def _fail(self, error: ErrorFrame) -> None:
         """Say why something was not begun. Who is not there hears it when the message is sent again (ws.md 6.5)."""
         if not error.id or self._peer.line is not None:
             self._put(error)
@@ -255,17 +255,17 @@ class ChatConnection:
         try:
             await work
         except TurnRefused as error:
-            self._fail(Error(str(error), error.code, message_id))
+            self._fail(ErrorFrame(str(error), error.code, message_id))
         except HandspanError as error:
-            self._fail(Error(str(error), "AGENT_ERROR", message_id))
+            self._fail(ErrorFrame(str(error), "AGENT_ERROR", message_id))
         except Exception:  # whatever it was: the client waits for a word
             _log.exception("A turn failed")
-            self._fail(Error("The turn failed inside the gateway; its log says more.", "AGENT_ERROR", message_id))
+            self._fail(ErrorFrame("The turn failed inside the gateway; its log says more.", "AGENT_ERROR", message_id))
         finally:
             self._forget(message)
 
     def _refuse(self, error: TurnRefused, message: Say | None) -> None:
-        self._fail(Error(str(error), error.code, "" if message is None else message.id))
+        self._fail(ErrorFrame(str(error), error.code, "" if message is None else message.id))
         self._forget(message)
 
     def _forget(self, message: Say | None) -> None:
@@ -279,12 +279,12 @@ def _forget_oldest(messages: OrderedDict[str, Any]) -> None:
         messages.popitem(last=False)
 
 
-def _not_kept(ended: Ended, message_id: str) -> Error:
+def _not_kept(ended: Ended, message_id: str) -> ErrorFrame:
     """Why a message is not part of the session, by the end of the turn that should have answered it."""
     if ended.reason == "aborted":
-        return Error(_STOPPED, "ABORTED", message_id)
+        return ErrorFrame(_STOPPED, "ABORTED", message_id)
     failed = error_frame(ended if ended.reason == "error" else Ended("error", _NOT_TAKEN))
-    return Error(failed.message, failed.code, message_id)
+    return ErrorFrame(failed.message, failed.code, message_id)
 
 
 def _is_end(frame: EventFrame | MessageAccepted, turn: str) -> bool:

@@ -15,25 +15,24 @@ from handspan.core.events import (
     Titled,
     TurnFault,
 )
-from handspan.core.questions import FIRST_KINDS, QuestionKind
-from handspan.core.questions import Question as AskedQuestion
+from handspan.core.questions import FIRST_KINDS, Question, QuestionKind
 from handspan.core.values import strip_invisible
 from handspan.wire.ws import as_object
 from handspan.wire.ws_frames import (
-    Aborted,
+    AbortedFrame,
     CallNote,
     Chunk,
     ChunkReset,
     DebugPrompt,
     Done,
-    Error,
+    ErrorFrame,
     EventFrame,
     FrameCode,
-    Question,
     QuestionClosed,
+    QuestionFrame,
     ResultNote,
     ServerFrame,
-    Thinking,
+    ThinkingFrame,
     TitleUpdated,
 )
 
@@ -60,7 +59,7 @@ class ChatFrames:
                 self._said.append(text)
                 return [Chunk(text)]
             case ThinkingArrived(text=text):
-                return [Thinking(text)]
+                return [ThinkingFrame(text)]
             case CallStarted(id=call_id, name=name, arguments=arguments):
                 self._calls[call_id] = None
                 return [CallNote(call_id, name, as_object(arguments))]
@@ -91,7 +90,7 @@ class ChatFrames:
         self._calls.clear()
         match ended.reason:
             case "aborted":
-                return [Aborted()]
+                return [AbortedFrame()]
             case "error":
                 return [error_frame(ended)]
             case _:
@@ -148,9 +147,9 @@ class _Extras:
                 return []
 
 
-def question_frame(question: AskedQuestion) -> Question:
+def question_frame(question: Question) -> QuestionFrame:
     """The question as a client is asked it (ws.md 3.8)."""
-    return Question(
+    return QuestionFrame(
         question.id,
         question.kind,
         question.call_id,
@@ -163,14 +162,14 @@ def question_frame(question: AskedQuestion) -> Question:
     )
 
 
-def error_frame(ended: Ended) -> Error:
+def error_frame(ended: Ended) -> ErrorFrame:
     """Why a turn failed, for a person, with the code of ws.md 3.3."""
     message = strip_invisible(ended.text)
     shown = message if len(message) <= _MOST_ERROR else f"{message[: _MOST_ERROR - 1]}…"
     code: FrameCode = "AGENT_ERROR"
     if isinstance(ended.fault, TurnFault) and ended.fault.of == "model":
         code = "AUTH_ERROR" if ended.fault.code == "auth" else "PROVIDER_ERROR"
-    return Error(shown, code)
+    return ErrorFrame(shown, code)
 
 
 def output_of(envelope: str) -> str:

@@ -18,7 +18,7 @@ from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
 from handspan.wire.ws import agreed, encode
-from handspan.wire.ws_frames import Abort, Answer, Connect, Regenerate, Say, ServerFrame
+from handspan.wire.ws_frames import Abort, AnswerFrame, Connect, Regenerate, Say, ServerFrame
 
 GONE: Final = "The client disconnected"
 _GOODBYES: Final = frozenset((1000, 1001))
@@ -46,7 +46,7 @@ class Front(Protocol):
         """Let a message of the client be answered."""
         ...
 
-    def take(self, frame: Abort | Regenerate | Answer) -> None:
+    def take(self, frame: Abort | Regenerate | AnswerFrame) -> None:
         """Do what else the client asks for."""
         ...
 

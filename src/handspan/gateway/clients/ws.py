@@ -20,39 +20,39 @@ from handspan.wire.ws_frames import (
     SUBPROTOCOLS,
     VERSION,
     Abort,
-    Answer,
+    AnswerFrame,
     ClientFrame,
     Connect,
     Connected,
-    Error,
-    Fault,
+    ErrorFrame,
+    FailureFrame,
     GetRegisteredTools,
-    Limits,
     PermissionAnswer,
     Ping,
-    Pong,
-    Progress,
+    PongFrame,
+    ProgressFrame,
     Regenerate,
     RegisteredTools,
     RegisterTools,
-    Result,
+    ResultFrame,
     Say,
     ServerFrame,
     SessionStart,
     ToolsUnregistered,
     UnregisterTools,
+    WireLimits,
 )
 
 # Loaded when the first chat client comes: nobody who only brings a device pays for it.
 _CHAT: Final = ("handspan.gateway.clients.chat", "ChatConnection")
 _GREETING: Final = "Connection established"
-_PONG: Final = encode(Pong())
+_PONG: Final = encode(PongFrame())
 
 
 class Late(Protocol):
     """Hears of results that come when the call is over (ws.md 6.7 k)."""
 
-    def __call__(self, peer: Peer, frame: Result | Fault) -> None: ...
+    def __call__(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None: ...
 
 
 class WsDoors(Struct, frozen=True):
@@ -62,7 +62,7 @@ class WsDoors(Struct, frozen=True):
     peers: Peers
     sessions: Sessions
     questions: AwaitedQuestions
-    limits: Limits
+    limits: WireLimits
     late: Late
 
 
@@ -141,7 +141,7 @@ class Connection:
     def refuse(self, refused: SessionRefused) -> None:
         """Say why this session can't be had, and end (ws.md 1.8)."""
         self._socket.take(self)
-        self.send(Error(str(refused), refused.code))
+        self.send(ErrorFrame(str(refused), refused.code))
         self.close(1011 if refused.code == "AGENT_INIT_FAILED" else 1000, str(refused)[:100])
 
     def send(self, frame: ServerFrame) -> None:
@@ -162,9 +162,9 @@ class Connection:
             frame = decode_client(data, self._doors.limits.depth)
         except FrameError as error:
             self._slow_down()
-            self.send(Error(str(error), error.code if self._peer is not None else ""))
+            self.send(ErrorFrame(str(error), error.code if self._peer is not None else ""))
             return
-        if (type(frame) is Result or type(frame) is Fault) and self._peer is not None:
+        if (type(frame) is ResultFrame or type(frame) is FailureFrame) and self._peer is not None:
             self._answered(self._peer, frame)
             return
         self._slow_down()
@@ -192,12 +192,12 @@ class Connection:
                 if peer is not None:
                     self._take(frame, peer)
             case _:
-                self.send(Error("The first frame has to be connect, message or register_tools."))
+                self.send(ErrorFrame("The first frame has to be connect, message or register_tools."))
 
     def _connect(self, frame: Connect, bound: Bound, *, greets: bool = True) -> Peer | None:
         who, doors = self._admitted.who, self._doors
         if frame.role == "chat" and not may(who, "chat"):
-            self.send(Error("This token is for a device: connect with role 'device'.", "AUTH_ERROR"))
+            self.send(ErrorFrame("This token is for a device: connect with role 'device'.", "AUTH_ERROR"))
             self.close(1008, "this token may only connect as a device")
             return None
         met = doors.peers.meet(frame, who, self._admitted.token, bound.session_id)
@@ -248,21 +248,21 @@ class Connection:
                 self.send(ToolsUnregistered(removed, len(peer.tools)))
             case GetRegisteredTools():
                 self.send(RegisteredTools(peer.tools.offered()))
-            case Progress():
+            case ProgressFrame():
                 peer.calls.reported(frame)
             case PermissionAnswer() if peer.questions is not None:
                 peer.questions.answered(frame)
             case Say() if peer.front is not None:
                 peer.front.say(frame)
-            case Abort() | Regenerate() | Answer() if peer.front is not None:
+            case Abort() | Regenerate() | AnswerFrame() if peer.front is not None:
                 peer.front.take(frame)
             case Ping():
                 self.send_text(_PONG)
             case _:
                 kind = frame.__struct_config__.tag
-                self.send(Error(f"Frames of type {kind!r} are not taken here and now.", "UNKNOWN_MESSAGE_TYPE"))
+                self.send(ErrorFrame(f"Frames of type {kind!r} are not taken here and now.", "UNKNOWN_MESSAGE_TYPE"))
 
-    def _answered(self, peer: Peer, frame: Result | Fault) -> None:
+    def _answered(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
         """A result. It is acknowledged when it is kept: the engine says when (ws.md 5.3)."""
         if peer.calls.answered(frame):
             return

@@ -13,6 +13,7 @@ from handspan.registry.entry import Entry
 from handspan.wire.rest.agents import (
     AgentChange,
     AgentList,
+    AgentTools,
     Checkbox,
     CloneName,
     DeletedAgent,
@@ -20,7 +21,6 @@ from handspan.wire.rest.agents import (
     NewAgent,
     ShownAgent,
     Ticks,
-    ToolSelection,
 )
 
 family: Final = Family("agents")
@@ -85,13 +85,13 @@ async def clone_agent(visit: Visit, name: str, body: CloneName) -> ShownAgent:
 
 
 @family.get("/api/agents/{name}/tools")
-async def selection(visit: Visit, name: str) -> ToolSelection:
+async def selection(visit: Visit, name: str) -> AgentTools:
     """A checkbox for every tool that is here now."""
     return _selection(visit, (await _find(visit, name)).agent)
 
 
 @family.patch("/api/agents/{name}/tools", also_refuses=(409,))
-async def select(visit: Visit, name: str, body: Ticks) -> ToolSelection:
+async def select(visit: Visit, name: str, body: Ticks) -> AgentTools:
     """Tick and untick tools; the others stay as they are."""
     chosen = (await _find(visit, name)).agent
     if both := set(body.on) & set(body.off):
@@ -139,12 +139,12 @@ def _shown(visit: Visit, known: KnownAgent) -> ShownAgent:
     return ShownAgent(**given, kept=kept, tool_count=count)
 
 
-def _selection(visit: Visit, chosen: Agent) -> ToolSelection:
+def _selection(visit: Visit, chosen: Agent) -> AgentTools:
     registry = visit.doors.app.registry
     scopes = (("global", ""), ("owner", visit.owner))
     seen = [entry for entry in registry if (entry.scope.kind, entry.scope.id) in scopes]
     seen.sort(key=lambda entry: entry.spec.name)
-    return ToolSelection(chosen.name, [_checkbox(visit, chosen, entry) for entry in seen])
+    return AgentTools(chosen.name, [_checkbox(visit, chosen, entry) for entry in seen])
 
 
 def _checkbox(visit: Visit, chosen: Agent, entry: Entry) -> Checkbox:

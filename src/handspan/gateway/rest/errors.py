@@ -10,7 +10,7 @@ from handspan.core.errors import ConfigError, ErrorCode, StoreError, ToolError
 from handspan.core.values import encode
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE
-from handspan.wire.rest.common import ErrorBody
+from handspan.wire.rest.fields import ErrorBody
 
 # What a code of the engine's table is in HTTP, where it stands for a request and not for a call's result.
 _STATUSES: Final[dict[ErrorCode, tuple[int, str]]] = {

@@ -14,7 +14,7 @@ from handspan.core.version import VERSION
 from handspan.gateway.http.routing import JSON
 from handspan.gateway.http.streams import STREAM_KINDS
 from handspan.gateway.rest.route import Operation
-from handspan.wire.rest.common import ErrorBody
+from handspan.wire.rest.fields import ErrorBody
 
 _REF: Final = "#/components/schemas/{name}"
 _MEANINGS: Final = {

@@ -14,8 +14,7 @@ from msgspec import Struct, field
 from handspan.core.context import Deadline, Progress
 from handspan.core.values import Arguments
 from handspan.wire.ws import encode
-from handspan.wire.ws_frames import Acknowledged, Cancel, Fault, Request, Result
-from handspan.wire.ws_frames import Progress as ProgressFrame
+from handspan.wire.ws_frames import Acknowledged, CallRequest, CancelFrame, FailureFrame, ProgressFrame, ResultFrame
 
 Send: TypeAlias = Callable[[bytes], None]
 ACK_DELAY: Final = 0.05
@@ -35,7 +34,7 @@ class Silent(Struct, frozen=True):
     seconds: float
 
 
-Outcome: TypeAlias = Result | Fault | Lost | Silent
+Outcome: TypeAlias = ResultFrame | FailureFrame | Lost | Silent
 
 
 class RemoteCall(Struct, eq=False):
@@ -119,9 +118,9 @@ class RemoteCalls:
     def cancel(self, call: RemoteCall, reason: str) -> None:
         """Tell the client that nobody waits any more."""
         if call.was_sent and self._send is not None and "cancel" in self.can:
-            self._send(encode(Cancel(call.id, reason)))
+            self._send(encode(CancelFrame(call.id, reason)))
 
-    def answered(self, frame: Result | Fault) -> bool:
+    def answered(self, frame: ResultFrame | FailureFrame) -> bool:
         """Take an answer. False: nobody waits for it; then it is acknowledged at once, and dropped."""
         call = self._open.get(frame.call)
         if call is not None and not call.outcome.done():
@@ -201,7 +200,7 @@ class RemoteCalls:
 
     def _request(self, call: RemoteCall, send: Send) -> None:
         left = self._left(call) if "deadline" in self.can else None
-        send(encode(Request(call.id, call.name, call.arguments, left, call.was_sent)))
+        send(encode(CallRequest(call.id, call.name, call.arguments, left, call.was_sent)))
         call.was_sent = True
 
     def _left(self, call: RemoteCall) -> int | None:

@@ -12,7 +12,7 @@ from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
 from handspan.core.results import Attachment, Success
 from handspan.core.values import Json, strip_invisible
 from handspan.sources.ws.calls import Lost, Outcome, Silent
-from handspan.wire.ws_frames import Fault, Part, Result
+from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame
 
 _CODES_OF_CLIENTS: Final[frozenset[str]] = frozenset(
     (
@@ -37,11 +37,11 @@ _CODES_OF_CLIENTS: Final[frozenset[str]] = frozenset(
 async def read_outcome(answer: Outcome, name: str, ctx: ToolContext) -> Success:
     """The outcome as a success with what came along; `ToolError` for every kind of failure."""
     match answer:
-        case Result(success=True, output=output, parts=parts):
+        case ResultFrame(success=True, output=output, parts=parts):
             return Success(output, tuple([await attachment(part, ctx.artifacts, ctx.who.owner) for part in parts]))
-        case Result(output=output, error=error):
+        case ResultFrame(output=output, error=error):
             raise ToolError("execution_failed", _said(error) or _said(output) or f"Tool {name!r} failed.")
-        case Fault(error=error, code=code):
+        case FailureFrame(error=error, code=code):
             raise ToolError(code_of_client(code), _said(error) or f"Tool {name!r} failed and did not say why.")
         case Silent(seconds=seconds):
             text = f"Tool {name!r} timed out: its client gave no sign of life for {seconds:.3g} s."
@@ -61,7 +61,7 @@ def code_of_client(said: Json) -> ErrorCode:
     return "execution_failed"
 
 
-async def attachment(part: Part, artifacts: Artifacts, owner: str) -> Attachment:
+async def attachment(part: MediaPart, artifacts: Artifacts, owner: str) -> Attachment:
     """What came along with a result: here, or as an upload. `ToolError` when it can't be had."""
     if part.artifact:
         ref = await artifacts.get(part.artifact, owner=owner)

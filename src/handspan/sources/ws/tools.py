@@ -23,7 +23,7 @@ from handspan.sources.offers import Interned, OfferRules, Schema, annotations_of
 from handspan.sources.ws.calls import RemoteCall, RemoteCalls
 from handspan.sources.ws.outcome import read_outcome
 from handspan.wire.ws import name_of, read_offer
-from handspan.wire.ws_frames import Offer, Rejected, Result, ToolsRegistered
+from handspan.wire.ws_frames import Offer, RejectedTool, ResultFrame, ToolsRegistered
 
 
 class RemoteTool:
@@ -54,7 +54,7 @@ class RemoteTool:
             raise
         finally:
             calls.forget(call)
-        if type(answer) is Result and answer.success and not answer.parts:
+        if type(answer) is ResultFrame and answer.success and not answer.parts:
             return answer.output
         return await read_outcome(answer, self.spec.name, ctx)
 
@@ -100,12 +100,12 @@ class RemoteTools:
 
     def register(self, offered: Sequence[Json]) -> ToolsRegistered:
         """Add these, or put them in place of those of the same name; says which were not taken, and why."""
-        rejected: list[Rejected] = []
+        rejected: list[RejectedTool] = []
         for one in offered:
             try:
                 self._put(read_offer(one))
             except HandspanError as error:
-                rejected.append(Rejected(strip_invisible(name_of(one))[:128], str(error)))
+                rejected.append(RejectedTool(strip_invisible(name_of(one))[:128], str(error)))
         return ToolsRegistered(len(offered), len(self._tools), rejected)
 
     def take_up(self) -> None:

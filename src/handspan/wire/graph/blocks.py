@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from handspan.core.values import Json, JsonObject
-from handspan.wire.ws_frames import Part
+from handspan.wire.ws_frames import MediaPart
 
 
 class MediaLocation(Struct, frozen=True, omit_defaults=True):
@@ -87,7 +87,7 @@ class ToolResultBlock(Struct, frozen=True, tag_field="type", tag="tool_result"):
     output: Json = None
     is_error: bool = False
     status: str | None = None
-    parts: list[Part] = []
+    parts: list[MediaPart] = []
     """Images, sounds and files that come with it."""
 
     @property

@@ -8,7 +8,7 @@ from handspan.core.errors import WireError
 from handspan.core.values import JsonObject
 from handspan.wire import strict_json
 from handspan.wire.graph.faults import BodyError, Detail, Faults, Kind, Place, kind_of
-from handspan.wire.json_size import MOST_VALUES, CrowdError
+from handspan.wire.json_size import MOST_VALUES, TooManyValues
 
 BODY: Final[Place] = ("body",)
 
@@ -17,7 +17,7 @@ def read_object(body: bytes | str) -> JsonObject:
     """The object that a body holds; `BodyError` when it is none."""
     try:
         value = strict_json.parse(body, max_values=MOST_VALUES)
-    except CrowdError as error:
+    except TooManyValues as error:
         raise BodyError([Detail(list(BODY), str(error), "value_error")]) from None
     except WireError as error:
         raise BodyError([Detail(list(BODY), str(error), "json_invalid")]) from None

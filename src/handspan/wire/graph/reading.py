@@ -66,7 +66,7 @@ class SuccessBody(Struct, frozen=True):
     metadata: Metadata
 
 
-class ErrorBody(Struct, frozen=True):
+class ErrorDetails(Struct, frozen=True):
     """What is wrong."""
 
     code: str
@@ -77,7 +77,7 @@ class ErrorBody(Struct, frozen=True):
 class FailureBody(Struct, frozen=True):
     """A request that was not done (graph.md 1.2)."""
 
-    error: ErrorBody
+    error: ErrorDetails
     metadata: Metadata
 
 
@@ -143,7 +143,7 @@ def success(data: object, request_id: str, at: str) -> bytes:
 
 def failure(code: str, message: str, details: list[Detail], request_id: str, at: str) -> bytes:
     """The answer to one that was not (graph.md 1.2)."""
-    return _ENCODER.encode(FailureBody(ErrorBody(code, message, details), Metadata(request_id, at, message)))
+    return _ENCODER.encode(FailureBody(ErrorDetails(code, message, details), Metadata(request_id, at, message)))
 
 
 def _asked(value: JsonObject, key: str) -> Asked:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from handspan.core.agents import Mode
-from handspan.wire.rest.common import SOMETHING, AgentName, ToolName
+from handspan.wire.rest.fields import SOMETHING, AgentName, ToolName
 
 Glob = Annotated[str, Meta(pattern=SOMETHING, max_length=200)]
 Rounds = Annotated[int, Meta(ge=0, le=10_000)]
@@ -100,7 +100,7 @@ class Checkbox(Struct, frozen=True):
     disabled_by: str | None
 
 
-class ToolSelection(Struct, frozen=True):
+class AgentTools(Struct, frozen=True):
     """All tools that are here now, ticked or not."""
 
     agent: str

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from handspan.wire.rest.common import SessionId
+from handspan.wire.rest.fields import SessionId
 
 
 class UploadQuery(Struct, frozen=True, forbid_unknown_fields=True):

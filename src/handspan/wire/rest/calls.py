@@ -8,7 +8,7 @@ from handspan.core.calls import CallState
 from handspan.core.errors import ErrorCode, ErrorType
 from handspan.core.records import CallStatus
 from handspan.core.values import Json, JsonObject
-from handspan.wire.rest.common import After, Limit, SessionId
+from handspan.wire.rest.fields import After, Limit, SessionId
 
 
 class SucceededCall(Struct, frozen=True, tag_field="status", tag="success", omit_defaults=True):

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from handspan.core.questions import Question, QuestionAction, QuestionKind
 from handspan.core.values import Json
-from handspan.wire.rest.common import SessionId
+from handspan.wire.rest.fields import SessionId
 
 
 class QuestionQuery(Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from handspan.wire.rest.common import SOMETHING, After, Limit, SessionId
+from handspan.wire.rest.fields import SOMETHING, After, Limit, SessionId
 
 _LONGEST_NAME: Final = 200
 

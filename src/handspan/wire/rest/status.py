@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from handspan.core.records import UsageSum
 from handspan.core.sources import SourceState
-from handspan.wire.rest.common import SessionId
+from handspan.wire.rest.fields import SessionId
 
 
 class MemoryStatus(Struct, frozen=True):

@@ -8,7 +8,7 @@ from handspan.core.names import Disabled
 from handspan.core.principals import OriginKind, ScopeKind
 from handspan.core.tool import Annotations
 from handspan.core.values import JsonObject
-from handspan.wire.rest.common import SessionId
+from handspan.wire.rest.fields import SessionId
 
 DefinitionState: TypeAlias = Literal["agreed", "new", "changed", "changed_blocked"]
 
