@@ -141,7 +141,7 @@ async def test_a_socket_hears_the_error_and_that_it_is_over_and_stays_open(tmp_p
 async def test_a_run_that_takes_too_long_is_504_and_goes_on_in_its_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(invoking, "LONGEST", 0.1)
+    monkeypatch.setattr(invoking, "ANSWER_SECONDS", 0.1)
     async with moody(tmp_path) as (there, model), asyncio.timeout(60):
         page = there.page
         late = await page.say("wait", "t")
@@ -154,7 +154,7 @@ async def test_a_run_that_takes_too_long_is_504_and_goes_on_in_its_thread(
 
 
 async def test_a_run_that_took_too_long_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invoking, "LONGEST", 0.1)
+    monkeypatch.setattr(invoking, "ANSWER_SECONDS", 0.1)
     async with moody(tmp_path) as (there, model), asyncio.timeout(60):
         page = there.page
         assert (await page.say("wait", "t")).status == 504

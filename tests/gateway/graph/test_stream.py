@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from handspan.core.principals import OPERATOR
-from handspan.gateway.graph.chunks import RunPlace, error_chunk
+from handspan.gateway.graph.chunks import RunLocation, error_chunk
 from tests.gateway.graph.house import ECHO, House, Page, house, result, said, tool
 
 pytestmark = pytest.mark.anyio
@@ -165,7 +165,7 @@ class TestTheStream:
     async def test_an_error_that_nobody_foresaw_has_its_code_and_not_its_story(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        chunk = json.loads(error_chunk(RuntimeError("with a secret"), RunPlace("t", "r")))
+        chunk = json.loads(error_chunk(RuntimeError("with a secret"), RunLocation("t", "r")))
         assert (chunk["event"], chunk["data"]["code"], chunk["thread_id"]) == ("error", "GRAPH_ERROR", "t")
         assert "secret" not in chunk["data"]["reason"]
         assert "secret" in caplog.text

@@ -25,7 +25,7 @@ from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.rest.door import router
-from handspan.gateway.rest.doors import BodyLimits, Doors
+from handspan.gateway.rest.parts import BodyLimits, RestParts
 from handspan.gateway.server import Server
 from handspan.gateway.sessions.answered_calls import AnsweredCalls
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -57,7 +57,7 @@ class House:
         self.questions = AwaitedQuestions(self.bus)
         self.app = App(given, questions=self.questions, durable=True, bus=self.bus)
         self.script: list[ScriptTurn] = ["Hello."]
-        self.doors: Doors
+        self.parts: RestParts
         self.sessions: Sessions
         self.asgi: ASGIApp
         self.owner_token = self.stranger_token = self.device_token = self.chat_token = ""
@@ -74,7 +74,7 @@ class House:
         self.questions.open(store.questions, answered.answered)
         self.devices = Devices(None)
         await self.devices.open()
-        self.doors = Doors(
+        self.parts = RestParts(
             app=app,
             artifacts=open_artifacts(self.settings.state / "artifacts"),
             auth=auth,
@@ -87,16 +87,16 @@ class House:
             metrics=Metrics(),
             limits=BodyLimits(upload=1024 * 1024),
         )
-        self.bus.subscribe(TokenRevoked, lambda event: self.doors.live.drop(event.token))
-        self.bus.subscribe(TokenRevoked, lambda event: self.doors.at_work.drop(event.token))
+        self.bus.subscribe(TokenRevoked, lambda event: self.parts.live.drop(event.token))
+        self.bus.subscribe(TokenRevoked, lambda event: self.parts.at_work.drop(event.token))
         self.owner_token = auth.operator_token
         self.stranger_token = await auth.issue(STRANGER, ("admin", "chat"))
         self.device_token = await auth.issue(OPERATOR.owner, ("device",))
         self.chat_token = await auth.issue(OPERATOR.owner, ("chat",))
-        self.asgi = Guarded(router(self.doors), auth)
+        self.asgi = Guarded(router(self.parts), auth)
 
     async def drain(self, seconds: float) -> None:
-        await self.doors.drain(0)
+        await self.parts.drain(0)
         await self.sessions.drain(seconds)
 
     async def close(self) -> None:

@@ -94,7 +94,7 @@ async def test_an_upload_that_is_cut_off_leaves_nothing(knocking: Knocking, hous
 
 
 async def test_an_upload_that_stops_coming_is_given_up(knocking: Knocking, house: House) -> None:
-    house.doors.limits = structs.replace(house.doors.limits, seconds=0.05)
+    house.parts.limits = structs.replace(house.parts.limits, seconds=0.05)
     upload = await Uploading.begin(knocking, 1_000_000)
     await upload.send(b"x" * 600_000)
     assert await upload.status() == 408
@@ -131,7 +131,7 @@ async def test_a_store_that_fails_takes_no_artifact_of_the_session_along(knockin
     upload = await Uploading.begin(knocking, 1_000_000, f"?session={session}")
     await upload.send(b"x" * 600_000)
     await until(lambda: set(files(house)) > before)
-    await house.doors.store.close()
+    await house.parts.store.close()
     await upload.send(b"x" * 400_000)
     assert await upload.status() == 503
     assert set(files(house)) >= before

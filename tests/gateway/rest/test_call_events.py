@@ -18,7 +18,7 @@ from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.gateway.http.calls import RunningCall
 from handspan.gateway.http.streams import wanted_stream
-from handspan.gateway.rest.call_events import CallStream, as_envelope
+from handspan.gateway.rest.call_events import CallStream, render_result
 from handspan.wire.rest.calls import CallBegan, CallEnded, CallReported
 from tests.gateway.rest.house import House, Knocking, TestTool, is_error, serving, settings
 
@@ -231,7 +231,7 @@ async def test_a_call_that_is_stopped_with_the_gateway_says_so(tmp_path: Path) -
             tool.to_report.put_nowait("at work")
             await call.next()
             assert (await call.next())["event"] == "progress"
-            await knocking.house.doors.drain(0)
+            await knocking.house.parts.drain(0)
             ended = await call.next()
     assert ended["result"]["code"] == "cancelled" and tool.was_stopped
 
@@ -241,7 +241,7 @@ async def test_without_a_store_the_result_is_told_all_the_same(tmp_path: Path) -
         tool = Reporting(knocking.house)
         async with watching(knocking) as call:
             began = await call.next()
-            await knocking.house.doors.store.close()
+            await knocking.house.parts.store.close()
             tool.end()
             heard = await call.rest()
     assert heard[-1]["event"] in ("result", "pending"), (began, heard)
@@ -249,12 +249,12 @@ async def test_without_a_store_the_result_is_told_all_the_same(tmp_path: Path) -
 
 async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, house: House) -> None:
     tool = Reporting(house)
-    token = await house.doors.auth.issue(OPERATOR.owner, ("chat",))
+    token = await house.parts.auth.issue(OPERATOR.owner, ("chat",))
     async with watching(knocking, token=token) as call, watching(knocking, headers=KEY) as other:
         await call.next()
         await other.next()
-        kept = [one for one in await house.doors.store.tokens.all(owner=OPERATOR.owner) if one.revoked is None]
-        assert await house.doors.auth.revoke(kept[-1].hash, OPERATOR.owner)
+        kept = [one for one in await house.parts.store.tokens.all(owner=OPERATOR.owner) if one.revoked is None]
+        assert await house.parts.auth.revoke(kept[-1].hash, OPERATOR.owner)
         assert await call.rest() == []
         tool.end()
         tool.end()
@@ -263,7 +263,7 @@ async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, house: Hou
 
 def stream_of(kind: Any = LINES, heartbeat: float = 10.0) -> CallStream:
     async def last() -> CallEnded:
-        return CallEnded(as_envelope(Failure("timeout", "Too late.")))
+        return CallEnded(render_result(Failure("timeout", "Too late.")))
 
     return CallStream(kind, "token", last, heartbeat)
 

@@ -170,7 +170,7 @@ async def test_a_key_holds_after_a_restart(tmp_path: Path) -> None:
 async def test_a_call_that_takes_long_is_pending_and_found_later(knocking: Knocking, house: House) -> None:
     tool = Counting(house)
     tool.may_end.clear()
-    house.doors.patience = 0.05
+    house.parts.patience = 0.05
     answer = await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     assert answer.status_code == 202 and answer.json()["status"] == "pending"
     place = f"/api/calls/{answer.json()['call_id']}"
@@ -211,7 +211,7 @@ async def test_a_question_that_a_rule_answers_is_not_waited_for(knocking: Knocki
     question = (await knocking.get("/api/questions")).json()["questions"][0]["id"]
     place = question.replace("/", "%2F").replace(" ", "%20")
     await knocking.post(f"/api/questions/{place}/answer", {"decision": "allow", "always": True})
-    house.doors.app.engine._asking._remembered.clear()  # as after a restart: only the store knows the rule
+    house.parts.app.engine._asking._remembered.clear()  # as after a restart: only the store knows the rule
     answer = await knocking.post("/api/tools/get_current_time/call", body)
     assert (answer.status_code, answer.json()["status"]) == (200, "success")
 
@@ -219,14 +219,14 @@ async def test_a_question_that_a_rule_answers_is_not_waited_for(knocking: Knocki
 async def test_calls_may_finish_before_the_gateway_stops(knocking: Knocking, house: House) -> None:
     tool = Counting(house)
     tool.may_end.clear()
-    await house.doors.at_work.wait(0.0)
+    await house.parts.at_work.wait(0.0)
     waiting = asyncio.create_task(knocking.post("/api/tools/counting/call", {}))
     async with asyncio.timeout(60):
         await tool.began.wait()
-        await house.doors.at_work.wait(0.01)
+        await house.parts.at_work.wait(0.01)
         assert not waiting.done()
         tool.may_end.set()
-        await house.doors.at_work.wait(5.0)
+        await house.parts.at_work.wait(5.0)
         assert (await waiting).json()["status"] == "success"
 
 
@@ -237,7 +237,7 @@ async def test_calls_at_work_get_their_result_when_the_gateway_stops(tmp_path: P
         waiting = asyncio.create_task(knocking.post("/api/tools/counting/call", {}))
         async with asyncio.timeout(60):
             await tool.began.wait()
-            await knocking.house.doors.drain(0)
+            await knocking.house.parts.drain(0)
             answer = await waiting
         assert answer.status_code in (200, 503)
         calls = (await knocking.get("/api/calls")).json()["calls"]

@@ -44,32 +44,32 @@ async def test_a_switch_is_heard_by_everybody(knocking: Knocking, house: House) 
 
 
 async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, house: House) -> None:
-    token = await house.doors.auth.issue(OPERATOR.owner, ("chat",), "listener")
+    token = await house.parts.auth.issue(OPERATOR.owner, ("chat",), "listener")
     async with listening(knocking, token) as lines:
         listed = (await knocking.get("/api/tokens")).json()["tokens"]
         found = next(one["id"] for one in listed if one["label"] == "listener")
         await knocking.ask("DELETE", f"/api/tokens/{found}")
         assert [line async for line in lines] == []
-    assert len(house.doors.live) == 0
+    assert len(house.parts.live) == 0
 
 
 async def test_the_end_of_the_gateway_ends_the_stream(knocking: Knocking, house: House) -> None:
     async with listening(knocking) as lines:
-        await house.doors.drain(0)
+        await house.parts.drain(0)
         assert [line async for line in lines] == []
     assert is_error(await knocking.get("/api/live"), 429, "too_many_streams")
 
 
 async def test_a_client_that_goes_is_forgotten(knocking: Knocking, house: House) -> None:
     async with listening(knocking):
-        assert len(house.doors.live) == 1
+        assert len(house.parts.live) == 1
     async with asyncio.timeout(60):
-        while len(house.doors.live):
+        while len(house.parts.live):
             await asyncio.sleep(0.01)
 
 
 async def test_one_owner_has_so_many_streams_and_no_more(knocking: Knocking, house: House) -> None:
-    house.doors.live._most_of_one_owner = 1
+    house.parts.live._most_of_one_owner = 1
     async with listening(knocking):
         assert is_error(await knocking.get("/api/live"), 429, "too_many_streams")
         async with listening(knocking, house.stranger_token):
@@ -79,7 +79,7 @@ async def test_one_owner_has_so_many_streams_and_no_more(knocking: Knocking, hou
 async def test_a_head_request_opens_no_stream(knocking: Knocking, house: House) -> None:
     async with asyncio.timeout(60):
         assert (await knocking.ask("HEAD", "/api/live")).status_code == 200
-    assert len(house.doors.live) == 0
+    assert len(house.parts.live) == 0
 
 
 class Wire:

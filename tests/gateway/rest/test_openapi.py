@@ -27,7 +27,7 @@ PHASES = "coverage,fuzzing" if IS_DEEP else "coverage"
 async def test_every_route_is_in_the_document(knocking: Knocking, house: House) -> None:
     answer = await knocking.get("/openapi.json")
     told = {(path, method) for path, methods in answer.json()["paths"].items() for method in methods}
-    mounted = {(path, method.lower()) for path, methods in router(house.doors).table.items() for method in methods}
+    mounted = {(path, method.lower()) for path, methods in router(house.parts).table.items() for method in methods}
     assert told == mounted and len(told) > 40
 
 
@@ -75,10 +75,10 @@ def test_the_document_names_every_operation_once_and_explains_it() -> None:
 @pytest.mark.timeout(900)
 async def test_schemathesis_finds_no_gap_in_the_contract(tmp_path: Path) -> None:
     async with serving(House(settings(tmp_path))) as knocking:
-        doors = knocking.house.doors
-        doors.webhook_tries = Tries(1_000_000, 60.0)
-        doors.auth._tries = Tries(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
-        doors.pairing._tries = Tries(1_000_000, 60.0)
+        parts = knocking.house.parts
+        parts.webhook_tries = Tries(1_000_000, 60.0)
+        parts.auth._tries = Tries(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
+        parts.pairing._tries = Tries(1_000_000, 60.0)
         # What never ends, and what would take its own token away.
         without = ("--exclude-operation-id=live", "--exclude-operation-id=revoke_token")
         told = await run_schemathesis(knocking, tmp_path, *without)

@@ -44,17 +44,17 @@ async def below(tmp_path: Path) -> AsyncIterator[House]:
 
 @pytest.fixture
 def auth(house: House) -> Auth:
-    return house.doors.auth
+    return house.parts.auth
 
 
 @pytest.fixture
 def pairing(house: House) -> Pairing:
-    return house.doors.pairing
+    return house.parts.pairing
 
 
 @pytest.fixture
 def store(house: House) -> Store:
-    return house.doors.store
+    return house.parts.store
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ class TestPairRoute:
         assert (await ask("/pair", b"{", method="POST", x_pairing_code=f" {code} ")).status == 200
 
     async def test_a_body_that_does_not_come_is_not_waited_for_long(self, house: House) -> None:
-        house.doors.limits = structs.replace(house.doors.limits, seconds=0.01)
+        house.parts.limits = structs.replace(house.parts.limits, seconds=0.01)
         came, answer = [b'{"co', b"de"], Answer()
 
         async def receive() -> Message:
@@ -186,7 +186,7 @@ class TestSignInRoute:
         assert (stranger.status, "set-cookie" in stranger.headers) == (403, False)
 
     async def test_with_tls_and_a_prefix_the_cookie_is_for_them(self, below: House) -> None:
-        ask, code = Browser(below), below.doors.pairing.new_link(OPERATOR)
+        ask, code = Browser(below), below.parts.pairing.new_link(OPERATOR)
         answered = await ask("/signin", query=f"code={code}", scheme="https")
         assert answered.headers["location"] == "/hs/"
         assert "; Path=/hs; " in answered.headers["set-cookie"] and "; Secure" in answered.headers["set-cookie"]

@@ -211,9 +211,9 @@ async def test_below_a_prefix_everything_is_where_it_should_be(tmp_path: Path) -
 
 
 async def test_requests_are_counted(knocking: Knocking, house: House) -> None:
-    before = house.doors.metrics.requests.value("4xx")
+    before = house.parts.metrics.requests.value("4xx")
     await knocking.get("/api/sessions/none")
-    assert house.doors.metrics.requests.value("4xx") == before + 1
+    assert house.parts.metrics.requests.value("4xx") == before + 1
 
 
 def test_the_modules_that_are_loaded_for_a_path_have_its_route() -> None:

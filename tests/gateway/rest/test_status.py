@@ -54,7 +54,7 @@ async def test_the_model_that_the_gateway_was_given_is_the_one_that_is_told(knoc
     async def given() -> Choice:
         return Choice(Scripted([]), "It was given.")
 
-    house.doors.model_choice = given
+    house.parts.model_choice = given
     told = (await knocking.get("/api/status")).json()
     assert (told["model"], told["provider"], told["why"]) == ("scripted", "scripted", "It was given.")
     assert (await knocking.get("/api/models/which?model=offline")).json()["model"] == "offline"
