@@ -16,7 +16,7 @@ _FINAL: Final = 0x80
 _MASKED: Final = 0x80
 _SHORT: Final = 126
 """Sizes below it stand in the header themselves; this one says that two more bytes have it, the next one eight."""
-_FOR_EVER: Final = 1 << 64
+_ENDLESS: Final = 1 << 64
 
 
 def text_frame(data: bytes) -> bytes:
@@ -41,8 +41,11 @@ def masked_text(data: bytes, mask: bytes) -> bytes:
     return header + mask + apply_mask(data, mask)
 
 
-def masked_texts(data: bytes, limit: int) -> tuple[list[bytes], int]:
-    """The text messages of a client that these bytes begin with, and where the rest begins: that is for a `Cutter`."""
+def split_masked_texts(data: bytes, limit: int) -> tuple[list[bytes], int]:
+    """The whole text messages at the beginning of these bytes, and the place where the rest begins.
+
+    The rest is for a `FrameSplitter`.
+    """
     messages: list[bytes] = []
     at, end = 0, len(data)
     while end - at >= 6 and data[at] == _WHOLE_TEXT:
@@ -56,7 +59,7 @@ def masked_texts(data: bytes, limit: int) -> tuple[list[bytes], int]:
     return messages, at
 
 
-class Cutter:
+class FrameSplitter:
     """Cuts what comes from the other end into whole text messages and what the library has to read.
 
     The library gets every frame from its first byte to its last, so it never stands in the middle of one that is read
@@ -81,7 +84,7 @@ class Cutter:
         """Whether all that came was whole."""
         return not self._begun and not self._owed and not self._is_in_message
 
-    def cut(self, data: bytes) -> list[tuple[bool, bytes]]:
+    def split(self, data: bytes) -> list[tuple[bool, bytes]]:
         """The pieces, in order: True with a message, False with bytes for the library."""
         pieces: list[tuple[bool, bytes]] = []
         if self._begun:
@@ -123,7 +126,7 @@ def _measure(data: bytes, at: int, mask: int) -> tuple[int, int]:
         return 0, 0
     size = data[at + 1]
     if bool(size & _MASKED) is not bool(mask):
-        return at + 2, _FOR_EVER
+        return at + 2, _ENDLESS
     size &= ~_MASKED
     begins = at + 2
     if size >= _SHORT:

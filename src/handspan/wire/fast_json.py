@@ -37,7 +37,7 @@ def read_if_sure(raw: bytes | str, max_depth: int) -> Json:
         return UNSURE
     # Every key has its colon, so equal counts leave no room for a key that was dropped.
     colons = raw.count(b":") if isinstance(raw, bytes) else raw.count(":")
-    if colons == keys or _is_written_the_same(raw, value) or _accounts_for(colons, raw, value):
+    if colons == keys or _is_written_the_same(raw, value) or _explains_colons(colons, raw, value):
         return value
     return UNSURE
 
@@ -52,7 +52,7 @@ def _is_written_the_same(raw: bytes | str, value: Json) -> bool:
     return _encode(value) == (raw if isinstance(raw, bytes) else raw.encode())
 
 
-def _accounts_for(colons: int, raw: bytes | str, value: Json) -> bool:
+def _explains_colons(colons: int, raw: bytes | str, value: Json) -> bool:
     """Whether this value explains every colon of its text: each belongs to a key or stands in a string."""
     items = [value]
     for item in items:  # grows while it is read; `type is` because this loop decides the speed for nested values

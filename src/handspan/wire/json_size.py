@@ -19,7 +19,7 @@ MOST_TINY: Final = 2_000
 
 _LONG_NUMBER: Final = b"0" * (MOST_DIGITS + 1)
 _TINY_NUMBER: Final = b"e-000"
-_PLAINER: Final = bytes.maketrans(b"123456789:{[E", b"000000000,,,e")
+_SIMPLER: Final = bytes.maketrans(b"123456789:{[E", b"000000000,,,e")
 
 
 class TooManyValues(WireError):
@@ -31,12 +31,12 @@ def check_value_count(raw: bytes | str, most: int) -> None:
     if len(raw) < 2 * most:  # each takes a byte, and the comma, colon or bracket one more
         return
     data = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")
-    plainer = data.translate(_PLAINER)
-    if _why_not(plainer, most) is None:
+    plainer = data.translate(_SIMPLER)
+    if _reason(plainer, most) is None:
         return
     if data.lstrip()[:1] not in (b"{", b"["):  # a single value, or no JSON: whoever reads it is soon through
         return
-    why_not = _why_not(_outside_strings(plainer, most), most)
+    why_not = _reason(_outside_strings(plainer, most), most)
     if why_not is not None:
         raise TooManyValues(why_not)
 
@@ -52,10 +52,10 @@ def is_deeper(value: Json, max_depth: int) -> bool:
     return True
 
 
-def _why_not(plainer: bytes, most: int) -> str | None:
+def _reason(plainer: bytes, most: int) -> str | None:
     count = plainer.count(b",")
     if count > most:
-        return _too_many(most)
+        return _too_many_text(most)
     if _LONG_NUMBER in plainer:
         return f"A number in it has more than {MOST_DIGITS} digits: send it as a text."
     if count > MOST_TINY and plainer.count(_TINY_NUMBER) > MOST_TINY:
@@ -68,11 +68,11 @@ def _outside_strings(data: bytes, most: int) -> bytes:
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")  # no escaped quote is left
     if data.count(b'"') > 2 * most + 2:  # two for each string, and each string is a value or a key
-        raise TooManyValues(_too_many(most))
+        raise TooManyValues(_too_many_text(most))
     return b'"'.join(data.split(b'"')[::2])
 
 
-def _too_many(most: int) -> str:
+def _too_many_text(most: int) -> str:
     return (
         f"It holds more than {most:,} values and keys (commas, colons and opening brackets are counted): send less at "
         "once, or what is large as one text."

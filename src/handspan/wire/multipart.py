@@ -16,7 +16,7 @@ _LONGEST_HEAD: Final = 16 * 1024
 _CUT_OFF: Final = "The form ends before its last boundary: send all of it."
 
 
-class Began(Struct, frozen=True):
+class PartBegin(Struct, frozen=True):
     """A part begins: what its headers say."""
 
     name: str
@@ -25,7 +25,7 @@ class Began(Struct, frozen=True):
     media_type: str
 
 
-class Data(Struct, frozen=True):
+class PartData(Struct, frozen=True):
     """More of the part."""
 
     data: bytes
@@ -35,7 +35,7 @@ class PartEnd(Struct, frozen=True):
     """The part is over."""
 
 
-Happening = Began | Data | PartEnd
+PartEvent = PartBegin | PartData | PartEnd
 
 
 class Multipart:
@@ -48,7 +48,7 @@ class Multipart:
         self._step = self._to_first_boundary
         self._parts = 0
 
-    def feed(self, data: bytes) -> Iterator[Happening]:
+    def feed(self, data: bytes) -> Iterator[PartEvent]:
         """What these bytes hold; `WireError` when they can't be part of a form."""
         self._rest += data
         while (happenings := self._step()) is not None:
@@ -61,14 +61,14 @@ class Multipart:
 
     # Steps. Each takes what it can use and says what happened; None: it needs more bytes.
 
-    def _to_first_boundary(self) -> list[Happening] | None:
+    def _to_first_boundary(self) -> list[PartEvent] | None:
         if len(self._rest) < len(self._line):
             return None
         if not self._rest.startswith(self._line):
             raise WireError(f"The form does not begin with its boundary: {bytes(self._rest[2:42])!r}.")
         return self._pass_boundary([])
 
-    def _after_boundary(self) -> list[Happening] | None:
+    def _after_boundary(self) -> list[PartEvent] | None:
         if len(self._rest) < 2:
             return None
         mark = self._take(2)
@@ -80,7 +80,7 @@ class Multipart:
             raise WireError(f"A boundary of the form is followed by {mark!r}, and not by the end of the line.")
         return []
 
-    def _head(self) -> list[Happening] | None:
+    def _head(self) -> list[PartEvent] | None:
         end = self._rest.find(b"\r\n\r\n")
         if end > _LONGEST_HEAD or (end < 0 and len(self._rest) > _LONGEST_HEAD):
             raise WireError(f"The headers of a part of the form have more than {_LONGEST_HEAD} bytes.")
@@ -92,9 +92,9 @@ class Multipart:
         head = self._take(end)
         del self._rest[:2]  # what is left of the empty line may be the line of the boundary
         self._step = self._data
-        return [_began(head)]
+        return [_read_head(head)]
 
-    def _data(self) -> list[Happening] | None:
+    def _data(self) -> list[PartEvent] | None:
         # The head ends with an empty line: its last line break may already belong to the boundary of an empty part.
         self._step = self._more_data
         if self._rest.startswith(self._line):
@@ -105,19 +105,19 @@ class Multipart:
         del self._rest[:2]
         return []
 
-    def _more_data(self) -> list[Happening] | None:
+    def _more_data(self) -> list[PartEvent] | None:
         place = self._rest.find(self._line)
         if place >= 0:
-            found: list[Happening] = [Data(self._take(place))] if place else []
+            found: list[PartEvent] = [PartData(self._take(place))] if place else []
             return self._pass_boundary([*found, PartEnd()])
         sure = len(self._rest) - len(self._line) + 1  # behind that a boundary may have begun
-        return [Data(self._take(sure))] if sure > 0 else None
+        return [PartData(self._take(sure))] if sure > 0 else None
 
-    def _after_last(self) -> list[Happening] | None:
+    def _after_last(self) -> list[PartEvent] | None:
         self._rest.clear()  # what follows is no part of the form
         return None
 
-    def _pass_boundary(self, happened: list[Happening]) -> list[Happening]:
+    def _pass_boundary(self, happened: list[PartEvent]) -> list[PartEvent]:
         del self._rest[: len(self._line)]
         self._step = self._after_boundary
         return happened
@@ -129,7 +129,7 @@ class Multipart:
 
 
 def _boundary(content_type: str) -> str:
-    kind, parameters = _header(content_type)
+    kind, parameters = _split_header(content_type)
     if kind != "multipart/form-data":
         raise WireError(f"Send the form as multipart/form-data, not as {kind[:60]!r}.")
     boundary = parameters.get("boundary", "")
@@ -138,20 +138,20 @@ def _boundary(content_type: str) -> str:
     return boundary
 
 
-def _began(head: bytes) -> Began:
+def _read_head(head: bytes) -> PartBegin:
     try:
         lines = head.decode().split("\r\n")
     except UnicodeDecodeError:
         raise WireError("The headers of a part of the form are not UTF-8.") from None
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    kind, parameters = _header(headers.get("content-disposition", ""))
+    kind, parameters = _split_header(headers.get("content-disposition", ""))
     if kind != "form-data" or "name" not in parameters:
         raise WireError('Each part of the form needs a header such as Content-Disposition: form-data; name="file".')
-    media_type, _ = _header(headers.get("content-type", ""))
-    return Began(parameters["name"], _file_name(parameters), media_type)
+    media_type, _ = _split_header(headers.get("content-type", ""))
+    return PartBegin(parameters["name"], _file_name(parameters), media_type)
 
 
-def _header(text: str) -> tuple[str, dict[str, str]]:
+def _split_header(text: str) -> tuple[str, dict[str, str]]:
     """The value of a header, in small letters, and its parameters."""
     value, _, _ = text.partition(";")
     found = {

@@ -38,18 +38,18 @@ def parse_slowly(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Jso
     try:
         value: Json = _STRICT_DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise WireError(f"Not JSON: {_reason(error)}.") from None
+        raise WireError(f"Not JSON: {_describe(error)}.") from None
     except RecursionError:
         raise _too_deep(max_depth) from None
     except ValueError as error:  # int() refuses more than 4,300 digits
         raise WireError(f"Not acceptable JSON: {str(error).partition(';')[0]}.") from None
     if is_deeper(value, max_depth):
         raise _too_deep(max_depth)
-    _refuse_lone_surrogates(value)
+    _check_surrogates(value)
     return value
 
 
-def _refuse_lone_surrogates(value: Json) -> None:
+def _check_surrogates(value: Json) -> None:
     items, texts = [value], []
     for item in items:  # grows while it is read
         if isinstance(item, dict):
@@ -76,7 +76,7 @@ def _text(raw: bytes | str) -> str:
     return text
 
 
-def _reason(error: json.JSONDecodeError) -> str:
+def _describe(error: json.JSONDecodeError) -> str:
     """The parser's reason and the place."""
     reason = error.msg[:1].lower() + error.msg[1:].rstrip(": ").removesuffix(" starting at").removesuffix(" at")
     return f"{reason} at line {error.lineno}, column {error.colno} (character {error.pos})"
@@ -86,14 +86,14 @@ def _too_deep(max_depth: int) -> WireError:
     return WireError(f"Not acceptable JSON: it is nested more than {max_depth} levels deep.")
 
 
-def _only_once(pairs: list[tuple[str, Json]]) -> JsonObject:
+def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise WireError(f"Not acceptable JSON: the key {_first_doubled(pairs)!r} stands twice in one object.")
+        raise WireError(f"Not acceptable JSON: the key {_first_repeated(pairs)!r} stands twice in one object.")
     return value
 
 
-def _first_doubled(pairs: list[tuple[str, Json]]) -> str:
+def _first_repeated(pairs: list[tuple[str, Json]]) -> str:
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:
@@ -118,5 +118,5 @@ def _short(text: str) -> str:
 
 
 _STRICT_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_only_once, parse_float=_finite, parse_constant=_no_constant
+    object_pairs_hook=_without_repeats, parse_float=_finite, parse_constant=_no_constant
 )

@@ -29,14 +29,14 @@ encode: Final[Callable[[ClientFrame | ServerFrame], bytes]] = msgspec.json.Encod
 
 def decode_client(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ClientFrame:
     """A frame from a client; `FrameError` when it is none."""
-    frame: ClientFrame = _decoded(data, _CLIENT_FRAMES, max_depth)
+    frame: ClientFrame = _decode(data, _CLIENT_FRAMES, max_depth)
     return frame
 
 
 def decode_server(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ServerFrame | None:
     """A frame from the gateway; None for a type that is not known here (ws.md 2.2)."""
     try:
-        frame: ServerFrame = _decoded(data, _SERVER_FRAMES, max_depth)
+        frame: ServerFrame = _decode(data, _SERVER_FRAMES, max_depth)
     except FrameError as error:
         if error.code == "UNKNOWN_MESSAGE_TYPE":
             return None
@@ -57,17 +57,17 @@ def is_utf8(data: bytes) -> bool:
 
 def read_offer(offered: Json) -> Offer:
     """One entry of `register_tools`; `FrameError` says what is missing or wrong."""
-    offer: Offer = _converted(offered, Offer)
+    offer: Offer = _convert(offered, Offer)
     return offer
 
 
-def name_of(offered: Json) -> str:
+def offered_name(offered: Json) -> str:
     """What to call an entry of `register_tools` that can't be taken."""
     name = offered.get("name") if isinstance(offered, dict) else None
     return name if isinstance(name, str) else ""
 
 
-def as_object(text: str) -> JsonObject:
+def arguments_object(text: str) -> JsonObject:
     """A model's arguments, as an object in any case: clients' parsers need one."""
     try:
         value = strict_json.parse(text or "{}")
@@ -76,12 +76,12 @@ def as_object(text: str) -> JsonObject:
     return value if isinstance(value, dict) else {"raw": text}
 
 
-def agreed(offered: list[str]) -> frozenset[str]:
+def common_capabilities(offered: list[str]) -> frozenset[str]:
     """The capabilities that both ends have."""
     return CAPABILITIES.intersection(offered)
 
 
-def _decoded(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int) -> Any:
+def _decode(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int) -> Any:
     try:
         value = strict_json.parse(data, max_depth=max_depth)
     except WireError as error:
@@ -92,17 +92,17 @@ def _decoded(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int)
     frame = frames.get(kind)
     if frame is None:
         raise FrameError("UNKNOWN_MESSAGE_TYPE", f"Frames of type {kind[:60]!r} are not known here.")
-    return _converted(value, frame)
+    return _convert(value, frame)
 
 
-def _converted(value: Json, frame: type[Any]) -> Any:
+def _convert(value: Json, frame: type[Any]) -> Any:
     try:
         return msgspec.convert(value, frame)
     except msgspec.ValidationError as error:
-        raise FrameError("INVALID_FRAME", f"{_kind_of(frame)}: {error}") from None
+        raise FrameError("INVALID_FRAME", f"{_subject(frame)}: {error}") from None
 
 
-def _kind_of(frame: type[Any]) -> str:
+def _subject(frame: type[Any]) -> str:
     tag = frame.__struct_config__.tag
     return f"The frame {tag!r} can't be taken" if tag else "It can't be taken"
 

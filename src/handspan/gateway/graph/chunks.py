@@ -15,7 +15,7 @@ from handspan.gateway.graph.listener import INTERRUPTED, MODEL, TOOLS
 from handspan.gateway.graph.runs import RunState
 from handspan.gateway.http.refusals import is_own_fault
 from handspan.wire.graph.answers import ChunkEvent, GraphChunk, GraphMessage, GraphState, Meta
-from handspan.wire.graph.faults import code_of
+from handspan.wire.graph.faults import error_code
 from handspan.wire.graph.requests import Granularity
 
 _LETS_THROUGH: Final[dict[Granularity, frozenset[ChunkEvent]]] = {
@@ -55,7 +55,7 @@ def error_chunk(error: Exception, place: RunLocation) -> bytes:
     refusal = refusal_of(error)
     if is_own_fault(error, refusal):
         _log.error("A run of the graph API failed", exc_info=error)
-    data: JsonObject = {"reason": refusal.message, "code": code_of(refusal.status, refusal.code)}
+    data: JsonObject = {"reason": refusal.message, "code": error_code(refusal.status, refusal.code)}
     return _encode(place.chunk("error", None, data))
 
 

@@ -18,8 +18,8 @@ from handspan.core.errors import ConfigError, StoreError, ToolError
 from handspan.gateway.http.bodies import read_whole
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON
-from handspan.wire.graph import reading as graph
-from handspan.wire.graph.faults import BodyError, Faults, shown
+from handspan.wire.graph.envelope import encode_success
+from handspan.wire.graph.faults import BodyError, Faults, quote
 
 BODY_BYTES: Final = 10 * 1024 * 1024
 """The largest body: messages hold images."""
@@ -44,7 +44,7 @@ def read_paging(request: Request) -> Paging:
     faults, query = Faults(), request.query_params
     offset = _number(query.get("offset", "0"), "offset", 0, 10**15, faults)
     limit = _number(query.get("limit", "100"), "limit", 1, MOST_LISTED, faults)
-    faults.refuse()
+    faults.raise_if_any()
     return Paging(query.get("search", ""), offset, limit)
 
 
@@ -59,14 +59,14 @@ def path_id(request: Request, name: str) -> str:
     faults = Faults()
     if not given.strip():
         faults.add(("path", name), "It is blank: send the id.")
-    faults.refuse()
+    faults.raise_if_any()
     return given
 
 
 def succeed(data: object) -> Response:
     """The response to a request that succeeded (graph.md 1.1)."""
     request_id, at = new_call_id(), _now()
-    return Response(graph.success(data, request_id, at), 200, _headers(request_id, at), JSON)
+    return Response(encode_success(data, request_id, at), 200, _headers(request_id, at), JSON)
 
 
 def refuse(refusal: Refusal) -> Response:
@@ -112,7 +112,7 @@ def _now() -> str:
 def _number(text: str, name: str, least: int, most: int, faults: Faults) -> int:
     place = ("query", name)
     if not _WHOLE.fullmatch(text):
-        faults.add(place, f"Send a whole number, not {shown(text)}.", "type_error")
+        faults.add(place, f"Send a whole number, not {quote(text)}.", "type_error")
         return least
     number = int(text)
     if not least <= number <= most:

@@ -20,7 +20,7 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.streams import LINES, Streamed
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import FixAnswer, GraphMessage, GraphState, InvokeAnswer, SetupAnswer, StopAnswer
-from handspan.wire.graph.requests import Asked
+from handspan.wire.graph.requests import RunRequest
 
 ANSWER_SECONDS: Final = 280.0
 """How long `invoke` waits for its run: clients give up after 300 seconds."""
@@ -66,30 +66,30 @@ async def invoke(parts: GraphParts, client: GraphClient, request: Request) -> ms
     body = await read_body_bytes(request)
     key = request.headers.get("idempotency-key", "")[:200]
     if not key:
-        return msgspec.Raw(await _answer(parts, client, graph.read_asked(body)))
+        return msgspec.Raw(await _answer(parts, client, graph.read_run_request(body)))
     answer = await parts.answers.answer(
         client.id,
         key,
         fingerprint(body),
-        lambda: _answer(parts, client, graph.read_asked(body)),  # read in here: a wrong body does not use up its key
+        lambda: _answer(parts, client, graph.read_run_request(body)),  # in here: a wrong body does not use up its key
     )
     return msgspec.Raw(answer)
 
 
-async def _answer(parts: GraphParts, client: GraphClient, asked: Asked) -> bytes:
+async def _answer(parts: GraphParts, client: GraphClient, run_request: RunRequest) -> bytes:
     """Begins a run and returns its answer. The run goes on when the client disconnects or the answer takes too long."""
     out = CollectedMessages()
-    running = asyncio.create_task(parts.runs.run(client, asked, out))
+    running = asyncio.create_task(parts.runs.run(client, run_request, out))
     parts.runs.keep(running)
     await asyncio.wait([running], timeout=ANSWER_SECONDS)
     if not running.done():
         text = "The run is still at work: look into its thread later (/v1/threads/…/messages), or stop it."
         raise Refusal(504, "GRAPH_TIMEOUT", text)
     meta = running.result().meta
-    if asked.response_granularity == "low":
+    if run_request.response_granularity == "low":
         return _ENCODER.encode(InvokeAnswer(messages=out.messages, meta=meta))
     state = await state_of(parts, client, meta.thread_id)
-    is_full = asked.response_granularity == "full"
+    is_full = run_request.response_granularity == "full"
     answer = InvokeAnswer(messages=out.messages, state=state if is_full else None, context=state.context, meta=meta)
     return _ENCODER.encode(answer)
 
@@ -101,24 +101,29 @@ async def stream(parts: GraphParts, client: GraphClient, request: Request) -> Re
     lines.raise_error()
     key = request.headers.get("idempotency-key", "")[:200]
     stored = await parts.streams.answer(
-        client.id, key, fingerprint(body), lambda: _begin_stream(parts, client, graph.read_asked(body), lines, key)
+        client.id,
+        key,
+        fingerprint(body),
+        lambda: _begin_stream(parts, client, graph.read_run_request(body), lines, key),
     )
     return Streamed(LineReader(stored), LINES, _STREAM_HEADERS, patience=None)
 
 
 async def _begin_stream(
-    parts: GraphParts, client: GraphClient, asked: Asked, lines: StreamLines, key: str
+    parts: GraphParts, client: GraphClient, run_request: RunRequest, lines: StreamLines, key: str
 ) -> StreamLines:
-    parts.runs.start(_run_stream(parts, client, asked, lines, key))
+    parts.runs.start(_run_stream(parts, client, run_request, lines, key))
     await lines.wait_for_first()
     return lines
 
 
-async def _run_stream(parts: GraphParts, client: GraphClient, asked: Asked, lines: StreamLines, key: str) -> None:
+async def _run_stream(
+    parts: GraphParts, client: GraphClient, run_request: RunRequest, lines: StreamLines, key: str
+) -> None:
     """Runs the request and writes its chunks, to the last one."""
-    chunks = ChunkWriter(asked.response_granularity, lines.put, place=lines.place)
+    chunks = ChunkWriter(run_request.response_granularity, lines.put, place=lines.place)
     try:
-        run = await parts.runs.run(client, asked, chunks)
+        run = await parts.runs.run(client, run_request, chunks)
         chunks.finish(run, await state_of(parts, client, run.meta.thread_id) if chunks.wants_state else None)
     except Exception as error:  # any error: the reader gets it, and then the end
         if chunks.has_begun:

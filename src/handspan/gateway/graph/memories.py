@@ -10,7 +10,6 @@ from handspan.gateway.graph.envelope import path_id, read_body_bytes
 from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.http.routing import moment
-from handspan.wire.graph.bodies import read_body
 from handspan.wire.graph.faults import BodyError, Detail, Kind
 from handspan.wire.graph.memories import (
     ChangedAnswer,
@@ -25,6 +24,7 @@ from handspan.wire.graph.memories import (
     StoredAnswer,
     UpdateBody,
 )
+from handspan.wire.graph.reading import read_body
 
 
 async def store_memory(parts: GraphParts, client: GraphClient, request: Request) -> StoredAnswer:

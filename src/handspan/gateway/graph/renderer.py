@@ -33,7 +33,7 @@ from handspan.wire.graph.blocks import (
     ToolCallBlock,
     ToolResultBlock,
 )
-from handspan.wire.ws import as_object
+from handspan.wire.ws import arguments_object
 
 
 class _Envelope(Struct):
@@ -83,7 +83,7 @@ class MessageRenderer:
             elif type(part) is Thinking:
                 content.append(ReasoningBlock(part.text))
             elif type(part) is CallPart:
-                content.append(ToolCallBlock(part.id, self.name(part), as_object(part.arguments)))
+                content.append(ToolCallBlock(part.id, self.name(part), arguments_object(part.arguments)))
             elif type(part) is Media:
                 content.append(_medium(part.attachment))
         return GraphMessage(
@@ -106,7 +106,7 @@ class MessageRenderer:
         block = _outcome(call.id, envelope)
         metadata: JsonObject = {
             "function_name": self.name(call),
-            "function_argument": as_object(call.arguments),
+            "function_argument": arguments_object(call.arguments),
             "tool_call_id": call.id,
         }
         return GraphMessage(
@@ -137,9 +137,9 @@ def arguments_of(record: CallRecord) -> JsonObject:
     """The arguments of a call as an object, whatever form they are stored in."""
     match record.arguments:
         case bytes() as raw:
-            return as_object(raw.decode(errors="replace"))
+            return arguments_object(raw.decode(errors="replace"))
         case str() as text:
-            return as_object(text)
+            return arguments_object(text)
         case arguments:
             return dict(arguments)
 

@@ -31,7 +31,7 @@ from handspan.wire.graph.blocks import (
     VideoBlock,
 )
 from handspan.wire.graph.faults import MOST_DETAILS, BodyError, Detail
-from handspan.wire.graph.requests import AddedMessage, Asked
+from handspan.wire.graph.requests import AddedMessage, RunRequest
 
 _PLACE: Final = ["body", "messages"]
 
@@ -114,12 +114,12 @@ class ResultReader:
         self._journal = journal
         self._artifacts = artifacts
 
-    async def read(self, asked: Asked, *, owner: str, client: str) -> tuple[str, list[AnsweredCall]]:
+    async def read(self, run_request: RunRequest, *, owner: str, client: str) -> tuple[str, list[AnsweredCall]]:
         """The thread of the run, and its calls with their outcomes. Raises `Refusal` when one result is wrong."""
         faults: list[tuple[str, Detail]] = []
         answered: list[AnsweredCall] = []
         seen: set[str] = set()
-        for place, block in zip(asked.result_places, asked.results, strict=True):
+        for place, block in zip(run_request.result_places, run_request.results, strict=True):
             record = await self._journal.find(block.call_id)
             why = _refusal(record, block.call_id, seen, owner, client)
             seen.add(block.call_id)
@@ -133,10 +133,10 @@ class ResultReader:
         if faults:
             code, first = faults[0]
             raise Refusal(422, code, first.msg, details=[detail for _, detail in faults])
-        return _one_thread(answered, asked.config.thread_id), answered
+        return _one_thread(answered, run_request.config.thread_id), answered
 
     async def _outcome(self, block: ToolResultBlock, name: str, owner: str) -> ToolResult:
-        if block.failed:
+        if block.is_failure:
             return _failure(block.output, name)
         try:
             return Success(
@@ -156,7 +156,7 @@ def _refusal(
     if record is None or record.owner != owner or not is_call_of(record, client):
         return (
             "GRAPH_UNKNOWN_CALL",
-            f"No call {shown} waits for a result of this client: send the ids that it was asked.",
+            f"No call {shown} waits for a result of this client: send the ids of its open calls.",
         )
     if isinstance(record.result, UnsetType):
         return None

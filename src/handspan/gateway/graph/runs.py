@@ -27,7 +27,7 @@ from handspan.gateway.graph.tool_sets import ToolSet, ToolSets, tool_set_id
 from handspan.gateway.http.refusals import Refusal
 from handspan.sources.graph import BrowserTools
 from handspan.wire.graph.answers import Meta, RunStatus
-from handspan.wire.graph.requests import Asked
+from handspan.wire.graph.requests import RunRequest
 
 _ID_LENGTH: Final = 16
 """Characters of a token's hash that make the client's id: enough to tell clients apart, and useless as a token."""
@@ -89,18 +89,18 @@ class GraphRuns:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def run(self, client: GraphClient, asked: Asked, out: RunOutput) -> RunState:
+    async def run(self, client: GraphClient, run_request: RunRequest, out: RunOutput) -> RunState:
         """Begins or resumes a run, and sends its messages to `out`. Returns the state of the run.
 
         Raises `Refusal`, `TurnRefused` or `BodyError`. Writes of a short run are committed together: the request
         waits for the disk once, at its end.
         """
         async with self._store.unit_of_work(_COMMIT_SECONDS):
-            if asked.results:
-                listener, ended = await self._resume(client, asked, out)
+            if run_request.results:
+                listener, ended = await self._resume(client, run_request, out)
             else:
-                message, listener, equip = await self._prepare(client, asked, out)
-                session, agent = self._sessions.get(listener.thread, client.who.owner), asked.config.agent
+                message, listener, equip = await self._prepare(client, run_request, out)
+                session, agent = self._sessions.get(listener.thread, client.who.owner), run_request.config.agent
                 handle = session.say(client.who, message, listener.on_event, agent=agent, equip=equip, gives_up=True)
                 ended = await handle.end()
         return await self._finish(client, listener, ended)
@@ -127,28 +127,28 @@ class GraphRuns:
         return [record.id for record in records if record.state == "pending" and is_call_of(record, client.id)]
 
     async def _prepare(
-        self, client: GraphClient, asked: Asked, out: RunOutput
+        self, client: GraphClient, run_request: RunRequest, out: RunOutput
     ) -> tuple[UserMessage, RunListener, Equip]:
         """The person's message, the listener of its turn, and the tools of the turn."""
-        who, config = client.who, asked.config
-        message = await read_user_message(asked.said, self._artifacts, who.owner)
+        who, config = client.who, run_request.config
+        message = await read_user_message(run_request.user_content, self._artifacts, who.owner)
         bound = await self._sessions.bind(config.thread_id or None, who, agent=config.agent)
         thread = bound.session_id
-        tools = await self._tool_sets.of_run(client.id, asked.tools)
+        tools = await self._tool_sets.of_run(client.id, run_request.tools)
         numbers = await self._numbers(thread, who.owner, bound.removed)
         listener = RunListener(MessageRenderer(thread), numbers, out, resumes=False)
         listener.is_new = bound.message_count == 0
-        return message, listener, self._equipment(client, thread, tools, asked, listener)
+        return message, listener, self._equipment(client, thread, tools, run_request, listener)
 
-    async def _resume(self, client: GraphClient, asked: Asked, out: RunOutput) -> tuple[RunListener, Ended]:
+    async def _resume(self, client: GraphClient, run_request: RunRequest, out: RunOutput) -> tuple[RunListener, Ended]:
         who = client.who
-        thread, answered = await self._results.read(asked, owner=who.owner, client=client.id)
+        thread, answered = await self._results.read(run_request, owner=who.owner, client=client.id)
         begun_with = tool_set_id(answered[0].record.tool.origin)
-        tools = await self._tool_sets.of_run(client.id, asked.tools, begun_with)
+        tools = await self._tool_sets.of_run(client.id, run_request.tools, begun_with)
         known = await self._store.conversations.get(thread, owner=who.owner)
         numbers = await self._numbers(thread, who.owner, known.removed)
         listener = RunListener(MessageRenderer(thread), numbers, out, resumes=True)
-        equipment = self._equipment(client, thread, tools, asked, listener)
+        equipment = self._equipment(client, thread, tools, run_request, listener)
         are_taken = False
 
         async def take() -> bool:
@@ -158,7 +158,7 @@ class GraphRuns:
 
         ended = await self._sessions.get(thread, who.owner).resume(who, listener.on_event, equipment, take).end()
         if ended is NOTHING_TO_DO and not are_taken:
-            await self._results.read(asked, owner=who.owner, client=client.id)  # raises the refusal that names the call
+            await self._results.read(run_request, owner=who.owner, client=client.id)  # its refusal names the call
             text = "Another request has answered one of these calls meanwhile: each can be answered only once."
             raise Refusal(422, "GRAPH_ANSWERED_CALL", text)
         return listener, ended
@@ -181,7 +181,7 @@ class GraphRuns:
         return None not in results
 
     def _equipment(
-        self, client: GraphClient, thread: str, tools: ToolSet, asked: Asked, listener: RunListener
+        self, client: GraphClient, thread: str, tools: ToolSet, run_request: RunRequest, listener: RunListener
     ) -> Equip:
         origin = tools.origin(client.id, thread)
 
@@ -189,7 +189,9 @@ class GraphRuns:
         def equip(conversation: Conversation) -> Iterator[None]:
             limits = conversation.limits
             with self._tools.lent(tools.tools, conversation.agent.nodes, origin, thread) as registered:
-                conversation.limits = structs.replace(limits, rounds=_smaller(limits.rounds, asked.recursion_limit))
+                conversation.limits = structs.replace(
+                    limits, rounds=_smaller(limits.rounds, run_request.recursion_limit)
+                )
                 listener.equip(conversation, registered)
                 try:
                     yield
@@ -221,6 +223,6 @@ class GraphRuns:
         return RunState(meta)
 
 
-def _smaller(own: int | None, asked: int) -> int:
+def _smaller(own: int | None, other: int) -> int:
     """The smaller limit of rounds (SPEC H1)."""
-    return asked if own is None else min(own, asked)
+    return other if own is None else min(own, other)

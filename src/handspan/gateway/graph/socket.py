@@ -18,7 +18,7 @@ from handspan.gateway.graph.threads import state_of
 from handspan.gateway.http.refusals import Refusal, send_refusal
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.faults import BodyError
-from handspan.wire.graph.requests import Asked, Granularity, Stop
+from handspan.wire.graph.requests import Granularity, RunRequest, Stop
 
 _PAUSE: Final = 0.1
 """Seconds without reading after a wrong message: a client that floods has to wait."""
@@ -76,25 +76,25 @@ class GraphConnection:
         self._thread = ""
         """The thread of its run, while that is at work or suspended."""
         self._is_stopped = False
-        """The client asked to stop its run. That is done as soon as the thread is known."""
+        """The client wants to stop its run. That is done as soon as the thread is known."""
         self.token = token
 
     def on_message(self, data: bytes) -> None:
         """Takes one request."""
         try:
-            request = graph.read_ws(data)
+            message = graph.read_ws(data)
         except BodyError as error:
             self._refuse(error)
             self._socket.pause(_PAUSE)
             return
-        if isinstance(request, Stop):
+        if isinstance(message, Stop):
             self._stop()
         elif self._running is not None:
             text = "A run is at work on this connection: wait for its end, or use another connection."
             self._chunks("low").fail(Refusal(409, "GRAPH_BUSY", text))
         else:
             suspended, self._thread, self._is_stopped = self._thread, "", False
-            self._running = self._runs.start(self._run(request.asked, suspended))
+            self._running = self._runs.start(self._run(message.request, suspended))
 
     def on_close(self, code: int) -> None:
         """Forgets the connection. Its run goes on, and ends in its thread (graph.md 4.7)."""
@@ -104,11 +104,11 @@ class GraphConnection:
         """Closes the connection."""
         self._socket.close(code, reason)
 
-    async def _run(self, asked: Asked, suspended: str) -> None:
-        chunks = self._chunks(asked.response_granularity)
+    async def _run(self, run_request: RunRequest, suspended: str) -> None:
+        chunks = self._chunks(run_request.response_granularity)
         meta: Json = None
         try:
-            run = await self._runs.run(self._client, asked, chunks)
+            run = await self._runs.run(self._client, run_request, chunks)
             state = await state_of(self._parts, self._client, run.meta.thread_id) if chunks.wants_state else None
             chunks.finish(run, state, always=False)  # `done` ends the answer anyway
             meta = msgspec.to_builtins(run.meta)
