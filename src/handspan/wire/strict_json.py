@@ -1,7 +1,7 @@
-"""JSON from outside, read strictly: what two parsers could read in two ways is refused.
+"""Reads JSON from outside strictly: refuses what two parsers could read in two ways.
 
-The parser of the standard library decides (`parse_slowly`): it can refuse doubled keys, and it knows the place of each
-mistake. `fast_json.py` reads nearly every text in a tenth of the time, wherever the result is sure to be the same.
+The parser of the standard library decides (`parse_slowly`): it can refuse repeated keys, and it knows the place of each
+mistake. `fast_json.py` reads nearly every text in a tenth of the time, where the result is surely the same.
 """
 
 import json
@@ -19,9 +19,9 @@ _BOM: Final = "\ufeff"
 
 
 def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: int | None = None) -> Json:
-    """The value of one JSON text; `WireError` says what is wrong with it and, where known, at which place.
+    """The value of one JSON text. Raises `WireError`, which says what is wrong and, if known, at which place.
 
-    `max_values`: how many it may hold, keys too; with more it is refused before any of it is read. None: any number.
+    `max_values`: the most values and keys. A text with more is refused before it is read. None: no limit.
     """
     if max_values is not None:
         check_value_count(raw, max_values)
@@ -33,7 +33,7 @@ def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: i
 
 
 def parse_slowly(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Json:
-    """What `parse` gives, by the parser of the standard library alone."""
+    """The same as `parse`, with the parser of the standard library alone."""
     text = _text(raw)
     try:
         value: Json = _STRICT_DECODER.decode(text)
@@ -51,7 +51,7 @@ def parse_slowly(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Jso
 
 def _check_surrogates(value: Json) -> None:
     items, texts = [value], []
-    for item in items:  # grows while it is read
+    for item in items:  # the list grows during the loop
         if isinstance(item, dict):
             items.extend(item)
             items.extend(item.values())
@@ -77,7 +77,7 @@ def _text(raw: bytes | str) -> str:
 
 
 def _describe(error: json.JSONDecodeError) -> str:
-    """The parser's reason and the place."""
+    """The parser's reason, with the place."""
     reason = error.msg[:1].lower() + error.msg[1:].rstrip(": ").removesuffix(" starting at").removesuffix(" at")
     return f"{reason} at line {error.lineno}, column {error.colno} (character {error.pos})"
 

@@ -1,12 +1,12 @@
-"""Values that several subjects of REST share: pages, names, limits of texts, refusals."""
+"""Types of fields that several subjects of REST share: pages, names, limits of texts; and the body of refusals."""
 
 from typing import Annotated, Final, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 SOMETHING: Final = r"[^\s\x1c-\x1f\x85\ufeff]"
-"""A pattern for texts that are not empty: it means the same to Python and to JSON Schema, which have other spaces."""
-_CHARS: Final = "!-~¡-¬®-ͷΑ-ΡΣ-ωЀ-ӿא-תؠ-يऄ-हก-ะぁ-ゖァ-ヺ一-鿿가-힣🌀-🗿😀-🙏🚀-🛅🤌-🤺🥇-🧿"
+"""A pattern for text that is not blank. It means the same in Python and in JSON Schema, whose `\\s` differ."""
+_NAME_CHARS: Final = "!-~¡-¬®-ͷΑ-ΡΣ-ωЀ-ӿא-תؠ-يऄ-हก-ะぁ-ゖァ-ヺ一-鿿가-힣🌀-🗿😀-🙏🚀-🛅🤌-🤺🥇-🧿"
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="How many at most.")]
 After: TypeAlias = Annotated[
     str,
@@ -22,14 +22,14 @@ ToolName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, descript
 AgentName: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=f"^[{_CHARS}]([ {_CHARS}]{{0,98}}[{_CHARS}])?$",
+        pattern=f"^[{_NAME_CHARS}]([ {_NAME_CHARS}]{{0,98}}[{_NAME_CHARS}])?$",
         description="1 to 100 characters of one line: letters, digits, punctuation, emoji.",
     ),
 ]
 
 
 class ErrorBody(Struct, frozen=True):
-    """What every refusal says."""
+    """The body of every refusal."""
 
     error: str
     """What is wrong, and what to do."""
