@@ -5,7 +5,7 @@ import pytest
 from handspan.gateway.graph.envelope import refuse
 from handspan.gateway.http.refusals import Refusal
 from handspan.wire.graph.faults import error_code
-from tests.gateway.graph.house import Page, said
+from tests.gateway.graph.pages import Page, said
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from handspan.gateway.graph import invoke as invoking
 from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import ModelError, ModelEvent, Projection, TextDelta
 from handspan.testing.spoken import Spoken
-from tests.gateway.graph.house import ECHO, House, Page, house, result, said
+from tests.gateway.graph.pages import ECHO, Graph, Page, graph_gateway, result, said
 
 pytestmark = pytest.mark.anyio
 
@@ -63,9 +63,9 @@ def _last_words(messages: Sequence[Message]) -> str:
 
 
 @asynccontextmanager
-async def moody(folder: Path) -> AsyncIterator[tuple[House, Moody]]:
+async def moody(folder: Path) -> AsyncIterator[tuple[Graph, Moody]]:
     model = Moody()
-    async with house(folder, model) as there:
+    async with graph_gateway(folder, model) as there:
         yield there, model
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from handspan.wire import strict_json
-from tests.gateway.graph.house import TAKE_JSON, Page, result, tool
+from tests.gateway.graph.pages import TAKE_JSON, Page, result, tool
 
 pytestmark = pytest.mark.anyio
 

@@ -120,9 +120,9 @@ class RunListener:
         if self._resumes and not self._out.streams and self._conversation is not None:
             messages = self._conversation.messages
             seq = _count_before_turn(messages) + 1
-            said = messages[seq - 1] if seq <= len(messages) else None
-            if type(said) is UserMessage:
-                self._out.message(self.renderer.user_message(self._numbers.of(seq), said, time.time()))
+            message = messages[seq - 1] if seq <= len(messages) else None
+            if type(message) is UserMessage:
+                self._out.message(self.renderer.user_message(self._numbers.of(seq), message, time.time()))
 
     def _ended(self, reason: EndReason) -> None:
         self._out.end()

@@ -68,8 +68,8 @@ async def _parts(block: Block, artifacts: Artifacts, owner: str) -> list[Text | 
         case VideoBlock(media=media):
             return [await _medium("file", media, artifacts, owner)]
         case DocumentBlock(media=document, text=words):
-            said: list[Text | Media] = [Text(words)] if words else []
-            return said if document is None else [*said, await _medium("file", document, artifacts, owner)]
+            parts: list[Text | Media] = [Text(words)] if words else []
+            return parts if document is None else [*parts, await _medium("file", document, artifacts, owner)]
         case DataBlock(mime_type=kind, data_base64=data, media=attached):
             medium = attached or MediaLocation("data", data_base64=data, mime_type=kind)
             return [await _medium("file", medium, artifacts, owner)]
@@ -150,21 +150,21 @@ def _refusal(
     record: CallRecord | None, call_id: str, seen: set[str], owner: str, client: str
 ) -> tuple[str, str] | None:
     """Why a result is refused: code and message. None: it is accepted."""
-    shown = repr(call_id[:80])
+    quoted = repr(call_id[:80])
     if call_id in seen:
-        return "GRAPH_ANSWERED_CALL", f"The call {shown} is answered twice in this request: send one result for each."
+        return "GRAPH_ANSWERED_CALL", f"The call {quoted} is answered twice in this request: send one result for each."
     if record is None or record.owner != owner or not is_call_of(record, client):
         return (
             "GRAPH_UNKNOWN_CALL",
-            f"No call {shown} waits for a result of this client: send the ids of its open calls.",
+            f"No call {quoted} waits for a result of this client: send the ids of its open calls.",
         )
     if isinstance(record.result, UnsetType):
         return None
     if isinstance(record.result, Failure) and record.result.code == "timeout" and _is_late(record):
-        return "GRAPH_EXPIRED_CALL", f"The call {shown} has expired: its run waits no longer. Send a new request."
+        return "GRAPH_EXPIRED_CALL", f"The call {quoted} has expired: its run waits no longer. Send a new request."
     if isinstance(record.result, Failure) and record.result.code == "cancelled":
-        return "GRAPH_ANSWERED_CALL", f"The call {shown} was given up: its run was stopped, or a new one begun."
-    return "GRAPH_ANSWERED_CALL", f"The call {shown} has its result: each call can be answered only once."
+        return "GRAPH_ANSWERED_CALL", f"The call {quoted} was given up: its run was stopped, or a new one begun."
+    return "GRAPH_ANSWERED_CALL", f"The call {quoted} has its result: each call can be answered only once."
 
 
 def is_call_of(record: CallRecord, client: str) -> bool:
@@ -190,7 +190,7 @@ def _one_thread(answered: Sequence[AnsweredCall], wanted: str) -> str:
 
 
 def _failure(output: Json, name: str) -> Failure:
-    said = output.get("error", output) if isinstance(output, dict) else output
+    error = output.get("error", output) if isinstance(output, dict) else output
     code = output.get("code") if isinstance(output, dict) else None
-    text = said if isinstance(said, str) else "" if said is None else msgspec.json.encode(said).decode()
+    text = error if isinstance(error, str) else "" if error is None else msgspec.json.encode(error).decode()
     return Failure(code_of_client(code), strip_invisible(text) or f"Tool {name!r} failed and did not say why.")

@@ -35,8 +35,14 @@ _REFUSED_TURNS: Final[dict[RefusalCode, int]] = {
 
 def not_found(kind: str, name: str) -> Refusal:
     """A refusal for a thing that does not exist or has another owner. Both get the same words."""
-    shown = name if len(name) <= 60 else f"{name[:60]}…"
-    return Refusal(404, "not_found", f"There is no {kind} {shown!r}: it was never made, is not yours, or is gone.")
+    return Refusal(
+        404, "not_found", f"There is no {kind} {shorten(name)!r}: it was never made, is not yours, or is gone."
+    )
+
+
+def shorten(name: str) -> str:
+    """The name, or its first 60 characters: an id in a path may be very long."""
+    return name if len(name) <= 60 else f"{name[:60]}…"
 
 
 def refusal_of(error: Exception) -> Refusal:

@@ -21,7 +21,7 @@ _MEANINGS: Final = {
     200: "It is done.",
     201: "It was made.",
     202: "It goes on; the result comes later.",
-    206: "The part that was asked for.",
+    206: "The part that `Range` names.",
     303: "Go on there.",
     400: "The body can't be read.",
     401: "There is no valid token.",
@@ -112,9 +112,9 @@ def _parameters(operation: Operation, components: dict[str, Any]) -> list[Any]:
 
 
 def _parameter(name: str, place: str, schema: dict[str, Any], required: bool) -> JsonObject:
-    shown = "-".join(word.capitalize() for word in name.split("-")) if place == "header" else name
+    listed_name = "-".join(word.capitalize() for word in name.split("-")) if place == "header" else name
     plain = {key: value for key, value in schema.items() if key != "description"}
-    parameter: JsonObject = {"name": shown, "in": place, "required": required, "schema": plain}
+    parameter: JsonObject = {"name": listed_name, "in": place, "required": required, "schema": plain}
     if "description" in schema:
         parameter["description"] = schema["description"]
     return parameter

@@ -79,7 +79,7 @@ async def pair(visit: Visit, headers: PairHeaders, body: PairBody) -> Paired:
     try:
         token = await parts.pairing.pair(headers.x_pairing_code.strip() or body.code, body.label, address_of(scope))
     except StoreError:
-        text = "The token can't be kept at the moment: ask for a new code."
+        text = "The token can't be stored at the moment: ask for a new code."
         raise Refusal(503, "unavailable", text, 5) from None
     parts.auth.forgive(scope)
     return Paired(token, "Paired: send this token as 'Authorization: Bearer TOKEN'. It is not shown again.")

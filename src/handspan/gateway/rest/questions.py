@@ -6,6 +6,7 @@ from handspan.core.errors import InvalidAnswer
 from handspan.core.questions import Answer, Question
 from handspan.core.records import Rule
 from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.rest.errors import shorten
 from handspan.gateway.rest.route import Family, Visit
 from handspan.wire.rest.questions import (
     AcceptedAnswer,
@@ -37,7 +38,7 @@ async def answer(visit: Visit, question_id: str, body: GivenAnswer) -> AcceptedA
     except InvalidAnswer as error:
         raise Refusal(422, "invalid_answer", str(error)) from None
     if not is_taken:
-        shown = question_id if len(question_id) <= 60 else f"{question_id[:60]}…"
+        shown = shorten(question_id)
         text = f"There is no open question {shown!r}: it was answered, its time is over, or it is not yours."
         raise Refusal(404, "not_found", text)
     visit.publish("questions", id=question_id, change="answered")

@@ -67,13 +67,13 @@ async def session(visit: Visit, session_id: str) -> ShownSession:
 async def messages(visit: Visit, session_id: str, query: MessagesQuery) -> MessageList:
     """The messages of a session; with `full` also calls and their results."""
     found = await visit.parts.store.conversations.load(session_id, owner=visit.owner, after=query.after)
-    shown = [
+    listed = [
         each
         for seq, message in enumerate(found, query.after + 1)
         for each in _render_message(seq, message)
         if query.full or (each.role != "tool" and each.content)
     ]
-    return MessageList(session_id, shown)
+    return MessageList(session_id, listed)
 
 
 @family.get("/api/sessions/{session_id}/state")

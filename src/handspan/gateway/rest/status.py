@@ -109,8 +109,8 @@ def _visible_state(visit: Visit, state: SourceState) -> SourceState:
 
 def _temperature(settings: Settings) -> float:
     found = settings.models.get(settings.model or next(iter(settings.models), ""))
-    said = found.options.get("temperature") if found else None
-    return float(said) if isinstance(said, (int, float)) else _DEFAULT_TEMPERATURE
+    given = found.options.get("temperature") if found else None
+    return float(given) if isinstance(given, (int, float)) else _DEFAULT_TEMPERATURE
 
 
 def _paragraphs(visit: Visit) -> int:

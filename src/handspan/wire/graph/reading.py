@@ -108,10 +108,10 @@ def read_ws(data: bytes | str) -> Fresh | Resume | Stop:
         case "stop":
             return Stop()
         case other:
-            said = "It is missing" if other is None else f"There is no {quote(other)}"
+            problem = "It is missing" if other is None else f"There is no {quote(other)}"
             kind = "missing" if other is None else "value_error"
             place = [*BODY, "invoke_type"]
-            raise BodyError([Detail(place, f"{said}: send 'fresh', 'resume' or 'stop'.", kind)])
+            raise BodyError([Detail(place, f"{problem}: send 'fresh', 'resume' or 'stop'.", kind)])
 
 
 def _read_request(value: JsonObject, key: str) -> RunRequest:
