@@ -1,4 +1,4 @@
-"""Every refusal is one that the unmodified client can read, whatever part of the gateway it comes from (origins 4.6)."""
+"""Every refusal is one that the unmodified client can read, from whatever part of the gateway (origins 4.6)."""
 
 import json
 import logging
