@@ -5,7 +5,6 @@ from functools import cache
 from typing import Final
 
 import msgspec
-from starlette.requests import Request
 
 from handspan.core.agents import Agent
 from handspan.core.calls import new_call_id
@@ -15,8 +14,9 @@ from handspan.core.values import JsonObject
 from handspan.gateway.graph.listener import MODEL, TOOLS
 from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.http.message import AsgiRequest
 from handspan.registry.toolbox import Toolbox
-from handspan.sources.graph import BrowserTool
+from handspan.sources.graph import GraphTool
 from handspan.wire.graph.answers import (
     EdgeShown,
     GraphAnswer,
@@ -38,7 +38,7 @@ _SOURCES: Final[Mapping[OriginKind, str]] = {"builtin": "local", "plugin": "loca
 """Tools of other origins are "remote"."""
 
 
-async def about(parts: GraphParts, client: GraphClient, request: Request) -> GraphAnswer:
+async def about(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> GraphAnswer:
     """The agent as a graph: a node for the model, and one for its tools."""
     agent = await _agent(parts, client, request)
     info: JsonObject = {
@@ -61,12 +61,12 @@ async def about(parts: GraphParts, client: GraphClient, request: Request) -> Gra
     return GraphAnswer(info, _NODES, _EDGES)
 
 
-async def state_schema(parts: GraphParts, client: GraphClient, request: Request) -> JsonObject:
+async def state_schema(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> JsonObject:
     """The JSON Schema of a thread's state."""
     return _state_schema()
 
 
-async def tools(parts: GraphParts, client: GraphClient, request: Request) -> ToolsAnswer:
+async def tools(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ToolsAnswer:
     """The tools that the agent may use, by node: those of the gateway, and those that this client has set up."""
     agent = await _agent(parts, client, request)
     offered = await parts.tool_sets.of_client(client.id)
@@ -75,18 +75,18 @@ async def tools(parts: GraphParts, client: GraphClient, request: Request) -> Too
     return ToolsAnswer(len(listed), sum(node.tool_count for node in listed), listed)
 
 
-async def _agent(parts: GraphParts, client: GraphClient, request: Request) -> Agent:
+async def _agent(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> Agent:
     named = request.query_params.get("agent")
     return (await parts.agents.find(named, owner=client.who.owner)).agent
 
 
 def _tools(
-    parts: GraphParts, client: GraphClient, agent: Agent, offered: Sequence[BrowserTool]
+    parts: GraphParts, client: GraphClient, agent: Agent, offered: Sequence[GraphTool]
 ) -> dict[str, list[ToolShown]]:
     """The tools by node, as a run would have them: the client's tools are registered for a thread of their own."""
     thread = new_call_id()
     nodes: dict[str, list[ToolShown]] = {TOOLS: []}
-    with parts.tools.lent(offered, agent.nodes, Origin("browser", client.id, thread), thread) as registered:
+    with parts.tools.register(offered, agent.nodes, Origin("browser", client.id, thread), thread) as registered:
         box = parts.registry.toolbox(agent, client.who, thread, in_turn=True)
         for spec in box.specs():
             own = registered.get(spec.name)

@@ -5,8 +5,6 @@ from operator import attrgetter
 from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
-from starlette.requests import Request
-from starlette.responses import Response
 
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import StoreError
@@ -19,15 +17,16 @@ from handspan.gateway.graph.runs import GraphClient, GraphRuns
 from handspan.gateway.graph.socket import GraphSocketDoor
 from handspan.gateway.graph.tool_sets import ToolSets
 from handspan.gateway.http.idempotency import Replays
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, Endpoint, Envelope, Router
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.parts import Door, GatewayParts
-from handspan.sources.graph import BrowserTools
+from handspan.sources.graph import GraphTools
 
 REPLAY_SECONDS: Final = 600.0
 """How long an answer is stored for a client that sends its request again (graph.md 5.6)."""
-GraphWork: TypeAlias = Callable[[GraphParts, GraphClient, Request], Awaitable[Struct | Json | Raw | Response]]
+GraphWork: TypeAlias = Callable[[GraphParts, GraphClient, AsgiRequest], Awaitable[Struct | Json | Raw | AsgiResponse]]
 """The function of a route. Returns the data of the answer, or a whole response."""
 _THREAD: Final = "/v1/threads/{thread_id}"
 _FILE: Final = "/v1/files/{file_id}"
@@ -65,7 +64,7 @@ _WORK: Final[dict[str, dict[str, GraphWork]]] = {
 def open_door(gateway: GatewayParts) -> Door:
     """The door to everything below `/v1/`, for clients that authentication let in."""
     app, store, settings, rules = gateway.app, gateway.store, gateway.app.settings.gateway, gateway.offer_rules
-    tools = BrowserTools(app.registry, rules, settings.browser_call)
+    tools = GraphTools(app.registry, rules, settings.browser_call)
     tool_sets = ToolSets(store.browser_tools, tools, rules.limits.tools)
     runs = GraphRuns(store, app.engine, app.artifacts, gateway.sessions, tools, tool_sets)
     parts = GraphParts(
@@ -90,7 +89,7 @@ def open_door(gateway: GatewayParts) -> Door:
 
 
 def _router(parts: GraphParts) -> Router:
-    def refuse_revoked(request: Request, response: Response) -> Response:
+    def refuse_revoked(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
         admitted: Admitted | None = request.scope.get("state", {}).get("admitted")
         try:
             if admitted is not None:
@@ -107,8 +106,8 @@ def _router(parts: GraphParts) -> Router:
         complete=refuse_revoked,
     )
 
-    async def read(request: Request) -> dict[str, object]:
-        return {"parts": parts, "client": GraphClient.of(request.state.admitted), "request": request}
+    async def read(request: AsgiRequest) -> dict[str, object]:
+        return {"parts": parts, "client": GraphClient.of(request.scope["state"]["admitted"]), "request": request}
 
     table = {
         path: {method: Endpoint(read, work, _respond) for method, work in methods.items()}
@@ -118,17 +117,17 @@ def _router(parts: GraphParts) -> Router:
     return Router({**table, "/ping": {"GET": Endpoint(_read_nothing, _pong, _respond)}}, envelope)
 
 
-def _respond(answered: object) -> Response:
-    return answered if isinstance(answered, Response) else succeed(answered)
+def _respond(answered: object) -> AsgiResponse:
+    return answered if isinstance(answered, AsgiResponse) else succeed(answered)
 
 
-async def _read_nothing(request: Request) -> dict[str, object]:
+async def _read_nothing(request: AsgiRequest) -> dict[str, object]:
     return {}
 
 
-async def _pong() -> Response:
+async def _pong() -> AsgiResponse:
     """The same answer for every client (graph.md 1.4)."""
-    return Response(ANSWERS["/ping"], media_type=JSON)
+    return AsgiResponse(ANSWERS["/ping"], media_type=JSON)
 
 
 def _conflict(key: str) -> Refusal:

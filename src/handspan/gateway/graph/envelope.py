@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import Response
 
 from handspan.agent.refusals import GatewayStops, TurnRefused
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, StoreError, ToolError
 from handspan.gateway.http.bodies import read_whole
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON
 from handspan.wire.graph.envelope import encode_success
@@ -39,7 +38,7 @@ class Paging(Struct, frozen=True):
     limit: int
 
 
-def read_paging(request: Request) -> Paging:
+def read_paging(request: AsgiRequest) -> Paging:
     """The part of a list that the query asks for."""
     faults, query = Faults(), request.query_params
     offset = _number(query.get("offset", "0"), "offset", 0, 10**15, faults)
@@ -48,12 +47,12 @@ def read_paging(request: Request) -> Paging:
     return Paging(query.get("search", ""), offset, limit)
 
 
-async def read_body_bytes(request: Request) -> bytes:
+async def read_body_bytes(request: AsgiRequest) -> bytes:
     """The whole body. Raises `Refusal` when it is too large or comes too slowly."""
     return await read_whole(request, BODY_BYTES, BODY_SECONDS)
 
 
-def path_id(request: Request, name: str) -> str:
+def path_id(request: AsgiRequest, name: str) -> str:
     """The id in the path under this name. Raises `BodyError` when it is blank."""
     given: str = request.path_params[name]
     faults = Faults()
@@ -63,17 +62,17 @@ def path_id(request: Request, name: str) -> str:
     return given
 
 
-def succeed(data: object) -> Response:
+def succeed(data: object) -> AsgiResponse:
     """The response to a request that succeeded (graph.md 1.1)."""
     request_id, at = new_call_id(), _now()
-    return Response(encode_success(data, request_id, at), 200, _headers(request_id, at), JSON)
+    return AsgiResponse(encode_success(data, request_id, at), 200, _headers(request_id, at), JSON)
 
 
-def refuse(refusal: Refusal) -> Response:
+def refuse(refusal: Refusal) -> AsgiResponse:
     """The response to a request that was refused or failed (graph.md 1.2)."""
     request_id, at = new_call_id(), _now()
     headers = {**_headers(request_id, at), **refusal.headers}
-    return Response(graph_body(refusal, request_id, at), refusal.status, headers, JSON)
+    return AsgiResponse(graph_body(refusal, request_id, at), refusal.status, headers, JSON)
 
 
 def refusal_of(error: Exception) -> Refusal:

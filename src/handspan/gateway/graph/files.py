@@ -2,15 +2,13 @@
 
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import Response
-
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import StoreError, ToolError, WireError
 from handspan.gateway.graph.envelope import BODY_SECONDS, path_id
 from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.http.files import NoFile, download, uploaded_file
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.wire.graph.faults import BodyError, Detail
 from handspan.wire.graph.files import FileAnswer, FileUrlAnswer, MultimodalAnswer, UploadAnswer
@@ -19,7 +17,7 @@ _FIELD: Final = "file"
 _MB: Final = 1024 * 1024
 
 
-async def upload(parts: GraphParts, client: GraphClient, request: Request) -> UploadAnswer:
+async def upload(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> UploadAnswer:
     """Stores a file."""
     try:
         upload_form = await uploaded_file(request, _FIELD, parts.upload_bytes, BODY_SECONDS)
@@ -36,29 +34,29 @@ async def upload(parts: GraphParts, client: GraphClient, request: Request) -> Up
     )
 
 
-async def file(parts: GraphParts, client: GraphClient, request: Request) -> Response:
+async def file(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> AsgiResponse:
     """The file, or the part that `Range` names. Its headers keep a browser from running it."""
     return download(request, parts.artifacts, await _ref(parts, client, request), client.who.owner)
 
 
-async def file_info(parts: GraphParts, client: GraphClient, request: Request) -> FileAnswer:
+async def file_info(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FileAnswer:
     """The type, size and name of a file."""
     ref = await _ref(parts, client, request)
     return FileAnswer(file_id=ref.id, mime_type=ref.media_type, size_bytes=ref.size, filename=ref.name or None)
 
 
-async def file_url(parts: GraphParts, client: GraphClient, request: Request) -> FileUrlAnswer:
+async def file_url(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FileUrlAnswer:
     """The address of a file. Reading it needs the token too."""
     ref = await _ref(parts, client, request)
     return FileUrlAnswer(file_id=ref.id, url=_url(ref), mime_type=ref.media_type)
 
 
-async def multimodal(parts: GraphParts, client: GraphClient, request: Request) -> MultimodalAnswer:
+async def multimodal(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MultimodalAnswer:
     """The largest size of a file."""
     return MultimodalAnswer(media_max_size_mb=parts.upload_bytes / _MB)
 
 
-async def _ref(parts: GraphParts, client: GraphClient, request: Request) -> ArtifactRef:
+async def _ref(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ArtifactRef:
     return await parts.artifacts.get(path_id(request, "file_id"), owner=client.who.owner)
 
 

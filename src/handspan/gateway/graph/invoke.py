@@ -4,8 +4,6 @@ import asyncio
 from typing import Final
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.values import Json, JsonObject
@@ -16,6 +14,7 @@ from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.threads import state_of
 from handspan.gateway.http.idempotency import fingerprint
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.streams import LINES, Streamed
 from handspan.wire.graph import reading as graph
@@ -28,7 +27,7 @@ _STREAM_HEADERS: Final = {"cache-control": "no-cache, no-transform"}
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-async def set_up(parts: GraphParts, client: GraphClient, request: Request) -> SetupAnswer:
+async def set_up(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> SetupAnswer:
     """Stores the tools that the client has."""
     offered = graph.read_setup(await read_body_bytes(request))
     all_tools = await parts.tool_sets.set_up(client.id, offered)
@@ -61,7 +60,7 @@ class CollectedMessages:
         """Nothing to do."""
 
 
-async def invoke(parts: GraphParts, client: GraphClient, request: Request) -> msgspec.Raw:
+async def invoke(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> msgspec.Raw:
     """The answer of a run, once the run has ended or waits for the client."""
     body = await read_body_bytes(request)
     key = request.headers.get("idempotency-key", "")[:200]
@@ -94,9 +93,9 @@ async def _answer(parts: GraphParts, client: GraphClient, run_request: RunReques
     return _ENCODER.encode(answer)
 
 
-async def stream(parts: GraphParts, client: GraphClient, request: Request) -> Response:
+async def stream(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> AsgiResponse:
     """The events of a run as lines of JSON. An error before the first line is an ordinary answer."""
-    lines = parts.open_streams.open(request.state.admitted.token)
+    lines = parts.open_streams.open(request.scope["state"]["admitted"].token)
     body = await read_body_bytes(request)
     lines.raise_error()
     key = request.headers.get("idempotency-key", "")[:200]
@@ -136,7 +135,7 @@ async def _run_stream(
         lines.end()
 
 
-async def stop(parts: GraphParts, client: GraphClient, request: Request) -> StopAnswer:
+async def stop(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StopAnswer:
     """Ends the run of a thread, at work or suspended."""
     thread = graph.read_stop(await read_body_bytes(request))
     was_running = await parts.runs.stop(client, thread)
@@ -145,7 +144,7 @@ async def stop(parts: GraphParts, client: GraphClient, request: Request) -> Stop
     return StopAnswer(message=text, thread_id=thread, running=was_running, reason=reason)
 
 
-async def fix(parts: GraphParts, client: GraphClient, request: Request) -> FixAnswer:
+async def fix(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FixAnswer:
     """Closes the open calls of a thread: no client will answer them."""
     thread = graph.read_stop(await read_body_bytes(request))
     if parts.sessions.state(thread, client.who.owner) is not None:

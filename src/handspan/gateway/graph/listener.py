@@ -22,7 +22,7 @@ from handspan.core.store import Ledger
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.renderer import MessageNumbers, MessageRenderer, arguments_of
 from handspan.gateway.graph.requests import is_call_of
-from handspan.sources.graph import BrowserTool
+from handspan.sources.graph import GraphTool
 from handspan.wire.graph.answers import GraphMessage
 
 MODEL: Final = "MAIN"
@@ -58,7 +58,7 @@ class RunListener:
         self._out = out
         self._resumes = resumes
         self._conversation: Conversation | None = None
-        self._tools: Mapping[str, BrowserTool] = {}
+        self._tools: Mapping[str, GraphTool] = {}
         self._seen: int | None = None
         """How many messages of the thread are done: sent before, or not to be sent."""
         self._finished: set[str] = set()
@@ -78,7 +78,7 @@ class RunListener:
         """The thread of the run."""
         return self.renderer.thread
 
-    def equip(self, conversation: Conversation, tools: Mapping[str, BrowserTool]) -> None:
+    def equip(self, conversation: Conversation, tools: Mapping[str, GraphTool]) -> None:
         """Notes the conversation and the client's tools of the turn that begins."""
         self._conversation, self._tools = conversation, tools
         self.renderer.names = {name: tool.own_name for name, tool in tools.items()}

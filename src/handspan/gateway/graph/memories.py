@@ -3,12 +3,11 @@
 A search compares words. The score is the share of the words that a memory has. There are no vectors.
 """
 
-from starlette.requests import Request
-
 from handspan.core.records import MemoryFilter, MemoryRecord
 from handspan.gateway.graph.envelope import path_id, read_body_bytes
 from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.http.message import AsgiRequest
 from handspan.gateway.http.routing import moment
 from handspan.wire.graph.faults import BodyError, Detail, Kind
 from handspan.wire.graph.memories import (
@@ -27,7 +26,7 @@ from handspan.wire.graph.memories import (
 from handspan.wire.graph.reading import read_body
 
 
-async def store_memory(parts: GraphParts, client: GraphClient, request: Request) -> StoredAnswer:
+async def store_memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StoredAnswer:
     """Stores a memory."""
     body = await _body(request, StoreBody)
     stored = await parts.store.memories.add(
@@ -40,7 +39,7 @@ async def store_memory(parts: GraphParts, client: GraphClient, request: Request)
     return StoredAnswer(stored.id)
 
 
-async def search_memories(parts: GraphParts, client: GraphClient, request: Request) -> FoundAnswer:
+async def search_memories(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FoundAnswer:
     """The memories that have some of the words, the best first."""
     body = await _body(request, SearchBody)
     found = await parts.store.memories.search(
@@ -53,21 +52,21 @@ async def search_memories(parts: GraphParts, client: GraphClient, request: Reque
     return FoundAnswer([_render_memory(one.memory, one.score) for one in found])
 
 
-async def memory(parts: GraphParts, client: GraphClient, request: Request) -> MemoryAnswer:
+async def memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MemoryAnswer:
     """One memory."""
     return MemoryAnswer(
         _render_memory(await parts.store.memories.get(path_id(request, "memory_id"), owner=client.who.owner))
     )
 
 
-async def update_memory(parts: GraphParts, client: GraphClient, request: Request) -> ChangedAnswer:
+async def update_memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
     """Changes the content of a memory."""
     memory_id, body = path_id(request, "memory_id"), await _body(request, UpdateBody)
     await parts.store.memories.change(memory_id, body.content, body.metadata, owner=client.who.owner)
     return ChangedAnswer(data={"memory_id": memory_id})
 
 
-async def delete_memory(parts: GraphParts, client: GraphClient, request: Request) -> ChangedAnswer:
+async def delete_memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
     """Removes a memory."""
     memory_id = path_id(request, "memory_id")
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored
@@ -75,7 +74,7 @@ async def delete_memory(parts: GraphParts, client: GraphClient, request: Request
     return ChangedAnswer(data={"memory_id": memory_id})
 
 
-async def list_memories(parts: GraphParts, client: GraphClient, request: Request) -> MemoriesAnswer:
+async def list_memories(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MemoriesAnswer:
     """The newest memories."""
     body = await _body(request, ListBody)
     return MemoriesAnswer(
@@ -83,7 +82,7 @@ async def list_memories(parts: GraphParts, client: GraphClient, request: Request
     )
 
 
-async def forget_memories(parts: GraphParts, client: GraphClient, request: Request) -> ChangedAnswer:
+async def forget_memories(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
     """Removes the memories that match the body. An empty body is refused: it does not mean all."""
     body = await _body(request, ForgetBody)
     if body == ForgetBody():
@@ -93,7 +92,7 @@ async def forget_memories(parts: GraphParts, client: GraphClient, request: Reque
     return ChangedAnswer(data={"removed_count": await parts.store.memories.forget(wanted, owner=client.who.owner)})
 
 
-async def _body(request: Request, kind: type[Kind]) -> Kind:
+async def _body(request: AsgiRequest, kind: type[Kind]) -> Kind:
     return read_body(await read_body_bytes(request), kind)
 
 

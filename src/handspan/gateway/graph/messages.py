@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
-from starlette.requests import Request
 
 from handspan.agent.titles import title_of
 from handspan.core.errors import ToolError
@@ -17,6 +16,7 @@ from handspan.gateway.graph.renderer import MessageRenderer
 from handspan.gateway.graph.requests import read_added_message
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.tool_sets import tool_names, tool_set_id
+from handspan.gateway.http.message import AsgiRequest
 from handspan.gateway.http.refusals import Refusal
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import DoneAnswer, GraphMessage, MessagesAnswer
@@ -27,7 +27,7 @@ from handspan.wire.graph.requests import AddedMessage
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
 
 
-async def messages(parts: GraphParts, client: GraphClient, request: Request) -> MessagesAnswer:
+async def messages(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MessagesAnswer:
     """The messages of a thread, the oldest first."""
     thread_id, part, owner = path_id(request, "thread_id"), read_paging(request), client.who.owner
     renderer = MessageRenderer(thread_id, await called_tool_names(parts, thread_id, owner))
@@ -40,12 +40,12 @@ async def messages(parts: GraphParts, client: GraphClient, request: Request) -> 
     return MessagesAnswer(found[part.offset : part.offset + part.limit])
 
 
-async def message(parts: GraphParts, client: GraphClient, request: Request) -> GraphMessage:
+async def message(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> GraphMessage:
     """One message."""
     return (await _find_message(parts, client, request))[1]
 
 
-async def add_messages(parts: GraphParts, client: GraphClient, request: Request) -> DoneAnswer:
+async def add_messages(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
     """Appends messages to a thread. The model does not answer them."""
     thread_id = path_id(request, "thread_id")
     added = graph.read_added(await read_body_bytes(request))
@@ -53,7 +53,7 @@ async def add_messages(parts: GraphParts, client: GraphClient, request: Request)
     return DoneAnswer(message="Messages put successfully")
 
 
-async def delete_message(parts: GraphParts, client: GraphClient, request: Request) -> DoneAnswer:
+async def delete_message(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
     """Removes a message, with those that depend on it. Refused (409) while a run is at work in the thread."""
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored
     entry, _ = await _find_message(parts, client, request)
@@ -101,7 +101,9 @@ def _render_entry(renderer: MessageRenderer, entry: ThreadEntry) -> GraphMessage
             return renderer.result(entry.number, entry.place, entry.call, results[entry.place], entry.at)
 
 
-async def _find_message(parts: GraphParts, client: GraphClient, request: Request) -> tuple[ThreadEntry, GraphMessage]:
+async def _find_message(
+    parts: GraphParts, client: GraphClient, request: AsgiRequest
+) -> tuple[ThreadEntry, GraphMessage]:
     """The message that the path names. Raises `Refusal` (404) when there is none."""
     thread_id, message_id = path_id(request, "thread_id"), path_id(request, "message_id")
     thread, _, numbers = message_id.rpartition(":")

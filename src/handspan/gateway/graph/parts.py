@@ -12,7 +12,7 @@ from handspan.gateway.graph.tool_sets import ToolSets
 from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.live import Live
 from handspan.registry.registry import Registry
-from handspan.sources.graph import BrowserTools
+from handspan.sources.graph import GraphTools
 
 
 class GraphParts(Struct, frozen=True):
@@ -25,7 +25,7 @@ class GraphParts(Struct, frozen=True):
     sessions: Sessions
     live: Live
     runs: GraphRuns
-    tools: BrowserTools
+    tools: GraphTools
     tool_sets: ToolSets
     answers: Replays[bytes]
     """Answers of `invoke`, for clients that send a request again."""

@@ -25,7 +25,7 @@ from handspan.gateway.graph.renderer import MessageNumbers, MessageRenderer
 from handspan.gateway.graph.requests import AnsweredCall, ResultReader, is_call_of, read_user_message
 from handspan.gateway.graph.tool_sets import ToolSet, ToolSets, tool_set_id
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.graph import BrowserTools
+from handspan.sources.graph import GraphTools
 from handspan.wire.graph.answers import Meta, RunStatus
 from handspan.wire.graph.requests import RunRequest
 
@@ -64,7 +64,7 @@ class GraphRuns:
         engine: Engine,
         artifacts: Artifacts,
         sessions: Sessions,
-        tools: BrowserTools,
+        tools: GraphTools,
         book: ToolSets,
     ) -> None:
         self._store = store
@@ -188,7 +188,7 @@ class GraphRuns:
         @contextmanager
         def equip(conversation: Conversation) -> Iterator[None]:
             limits = conversation.limits
-            with self._tools.lent(tools.tools, conversation.agent.nodes, origin, thread) as registered:
+            with self._tools.register(tools.tools, conversation.agent.nodes, origin, thread) as registered:
                 conversation.limits = structs.replace(
                     limits, rounds=_smaller(limits.rounds, run_request.recursion_limit)
                 )

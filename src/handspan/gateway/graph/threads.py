@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Final
 
-from starlette.requests import Request
-
 from handspan.core.calls import CallRecord
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.records import SessionRecord
@@ -21,6 +19,7 @@ from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.renderer import MessageRenderer, arguments_of
 from handspan.gateway.graph.requests import is_call_of
 from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.http.message import AsgiRequest
 from handspan.gateway.http.routing import moment
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import (
@@ -39,7 +38,7 @@ from handspan.wire.graph.answers import (
 _WAITS_FOR_OTHERS: Final = "The run waits for a person or for another client"
 
 
-async def threads(parts: GraphParts, client: GraphClient, request: Request) -> ThreadsAnswer:
+async def threads(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ThreadsAnswer:
     """The owner's threads, the last active first."""
     part, owner = read_paging(request), client.who.owner
     found = await parts.store.threads.page(owner=owner, search=part.search, offset=part.offset, limit=part.limit)
@@ -47,7 +46,7 @@ async def threads(parts: GraphParts, client: GraphClient, request: Request) -> T
     return ThreadsAnswer([_render_thread(one, runs.get(one.id)) for one in found])
 
 
-async def thread(parts: GraphParts, client: GraphClient, request: Request) -> ThreadAnswer:
+async def thread(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ThreadAnswer:
     """One thread, without its messages."""
     thread_id, owner = path_id(request, "thread_id"), client.who.owner
     found = await parts.store.conversations.get(thread_id, owner=owner)
@@ -55,7 +54,7 @@ async def thread(parts: GraphParts, client: GraphClient, request: Request) -> Th
     return ThreadAnswer(ThreadData(_render_thread(found, None if turn is None else turn.turn_id)))
 
 
-async def delete_thread(parts: GraphParts, client: GraphClient, request: Request) -> DoneAnswer:
+async def delete_thread(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
     """Removes a thread with everything that belongs to it. Refused (409) while a run is at work in it."""
     thread_id = path_id(request, "thread_id")
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored
@@ -65,12 +64,12 @@ async def delete_thread(parts: GraphParts, client: GraphClient, request: Request
     return DoneAnswer(message="Thread deleted successfully")
 
 
-async def state(parts: GraphParts, client: GraphClient, request: Request) -> StateAnswer:
+async def state(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StateAnswer:
     """The state of a thread. A page that was reloaded finds its open calls here."""
     return StateAnswer(await state_of(parts, client, path_id(request, "thread_id")))
 
 
-async def put_state(parts: GraphParts, client: GraphClient, request: Request) -> StateAnswer:
+async def put_state(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StateAnswer:
     """Appends the messages of the state that the client sends. Returns the new state."""
     thread_id = path_id(request, "thread_id")
     added = graph.read_state(await read_body_bytes(request))
@@ -78,7 +77,7 @@ async def put_state(parts: GraphParts, client: GraphClient, request: Request) ->
     return StateAnswer(await state_of(parts, client, thread_id))
 
 
-async def clear_state(parts: GraphParts, client: GraphClient, request: Request) -> DoneAnswer:
+async def clear_state(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
     """Removes all messages and gives up a suspended run. Refused (409) while a run is at work."""
     thread_id, owner = path_id(request, "thread_id"), client.who.owner
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored

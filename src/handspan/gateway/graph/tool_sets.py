@@ -13,7 +13,7 @@ from handspan.core.errors import DefinitionError
 from handspan.core.names import is_outside_name, outside_name
 from handspan.core.principals import Origin
 from handspan.core.store import ToolSetBook
-from handspan.sources.graph import BrowserTool, BrowserTools
+from handspan.sources.graph import GraphTool, GraphTools
 from handspan.wire.graph.faults import BodyError, Detail
 from handspan.wire.graph.requests import OfferedTool
 
@@ -28,7 +28,7 @@ class ToolSet(Struct, frozen=True):
 
     id: str
     """Finds the set again after a restart. Empty: the tools that the client has set up."""
-    tools: Sequence[BrowserTool]
+    tools: Sequence[GraphTool]
 
     def origin(self, client: str, thread: str) -> Origin:
         """The origin of these tools in a run of this client."""
@@ -38,12 +38,12 @@ class ToolSet(Struct, frozen=True):
 class ToolSets:
     """Stores the tools of clients, and caches the sets that were used last."""
 
-    def __init__(self, store: ToolSetBook, tools: BrowserTools, most: int) -> None:
+    def __init__(self, store: ToolSetBook, tools: GraphTools, most: int) -> None:
         """`most`: how many tools a client may have."""
         self._store = store
         self._tools = tools
         self._most = most
-        self._tools_of: OrderedDict[bytes, tuple[BrowserTool, ...]] = OrderedDict()
+        self._tools_of: OrderedDict[bytes, tuple[GraphTool, ...]] = OrderedDict()
         self._encoded: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._setting_up = asyncio.Lock()
 
@@ -63,7 +63,7 @@ class ToolSets:
                 await self._save(client, "", encoded)
         return all_tools
 
-    async def of_client(self, client: str) -> Sequence[BrowserTool]:
+    async def of_client(self, client: str) -> Sequence[GraphTool]:
         """The tools that the client has set up."""
         return self._tools_in(await self._find(client, "") or b"[]")
 
@@ -105,12 +105,12 @@ class ToolSets:
         if len(self._encoded) > _MOST_CACHED:
             self._encoded.popitem(last=False)
 
-    def _tools_in(self, encoded: bytes) -> tuple[BrowserTool, ...]:
+    def _tools_in(self, encoded: bytes) -> tuple[GraphTool, ...]:
         """The tools of a stored set, without those that the settings forbid by now."""
         if encoded in self._tools_of:
             self._tools_of.move_to_end(encoded)
             return self._tools_of[encoded]
-        tools: list[BrowserTool] = []
+        tools: list[GraphTool] = []
         for offered in _read(encoded):
             try:
                 tools.append(self._tools.make(offered))
@@ -118,7 +118,7 @@ class ToolSets:
                 continue
         return self._cache(encoded, tuple(tools))
 
-    def _make(self, encoded: bytes, offered: Sequence[OfferedTool], known: int) -> tuple[BrowserTool, ...]:
+    def _make(self, encoded: bytes, offered: Sequence[OfferedTool], known: int) -> tuple[GraphTool, ...]:
         """The tools that a request brings. The first `known` of them were stored before."""
         if encoded in self._tools_of:
             self._tools_of.move_to_end(encoded)
@@ -126,7 +126,7 @@ class ToolSets:
         if len(offered) > self._most:
             text = f"A client may have {self._most} tools here: send fewer."
             raise BodyError([Detail(["body", "tools"], text, "value_error")])
-        tools: list[BrowserTool] = []
+        tools: list[GraphTool] = []
         details: list[Detail] = []
         for place, one in enumerate(offered):
             try:
@@ -138,7 +138,7 @@ class ToolSets:
             raise BodyError(details)
         return self._cache(encoded, tuple(tools))
 
-    def _cache(self, encoded: bytes, tools: tuple[BrowserTool, ...]) -> tuple[BrowserTool, ...]:
+    def _cache(self, encoded: bytes, tools: tuple[GraphTool, ...]) -> tuple[GraphTool, ...]:
         self._tools_of[encoded] = tools
         if len(self._tools_of) > _MOST_CACHED:
             self._tools_of.popitem(last=False)
@@ -150,7 +150,7 @@ def tool_set_id(origin: Origin | None) -> str:
     return origin.connection.rpartition(":")[2] if origin is not None else ""
 
 
-def tool_names(tools: Sequence[BrowserTool]) -> dict[str, str]:
+def tool_names(tools: Sequence[GraphTool]) -> dict[str, str]:
     """The client's own names of tools, by every name that a model may use (graph.md 3.6). Unprefixed names win."""
     names: dict[str, str] = {}
     prefixed = [(tool, f"{tool.node}__{tool.own_name}") for tool in tools]

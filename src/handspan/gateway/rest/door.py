@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from handspan.core.bus import TokenRevoked
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.routing import Endpoint, Envelope, Router, Table
 from handspan.gateway.parts import Door, GatewayParts
 from handspan.gateway.rest.errors import as_response, refusal_of
@@ -84,8 +83,8 @@ def open_door(gateway: GatewayParts) -> Door:
 def router(parts: RestParts) -> "RestRouter":
     """The ASGI application of REST."""
 
-    def count(request: Request, response: Response) -> Response:
-        parts.metrics.requests.add(f"{response.status_code // 100}xx")
+    def count(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
+        parts.metrics.requests.add(f"{response.status // 100}xx")
         return response
 
     envelope = Envelope(

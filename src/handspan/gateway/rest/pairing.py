@@ -6,13 +6,12 @@
 import html
 from typing import Final
 
-from starlette.responses import Response
-
 from handspan.core.errors import StoreError
 from handspan.core.records import Token
 from handspan.gateway.entry.pairing import LINK_SECONDS, sign_in_url
 from handspan.gateway.entry.places import address_of
 from handspan.gateway.entry.tokens import hash_of, page_cookie
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE, moment
 from handspan.gateway.listening import url_for_others
@@ -64,7 +63,7 @@ _NOT_YET: Final = _PAGE.format(title="Not yet", text="A sign-in link is opened b
 
 
 @family.get("/", "open", media_type=HTML)
-async def home(visit: Visit) -> Response:
+async def home(visit: Visit) -> AsgiResponse:
     """The page at the address of the gateway."""
     return _html(_HOME.replace("{prefix}", html.escape(visit.parts.auth.prefix)))
 
@@ -86,13 +85,13 @@ async def pair(visit: Visit, headers: PairHeaders, body: PairBody) -> Paired:
 
 
 @family.get("/pair", "open", media_type=HTML)
-async def pair_page(visit: Visit) -> Response:
+async def pair_page(visit: Visit) -> AsgiResponse:
     """The page that a browser shows after scanning a QR code."""
     return _html(_PAIR)
 
 
-@family.get("/signin", "open", status=303, media_type=HTML, also={403: Response, 503: Response})
-async def sign_in(visit: Visit, query: SignInQuery) -> Response:
+@family.get("/signin", "open", status=303, media_type=HTML, also={403: AsgiResponse, 503: AsgiResponse})
+async def sign_in(visit: Visit, query: SignInQuery) -> AsgiResponse:
     """The cookie for the browser that has the link, and a redirect to the page."""
     request, auth = visit.request, visit.parts.auth
     if request.method == "HEAD" or "sec-purpose" in request.headers:  # a preview: the person has not clicked yet
@@ -107,7 +106,7 @@ async def sign_in(visit: Visit, query: SignInQuery) -> Response:
     if token is not None:
         auth.forgive(request.scope)
         headers["set-cookie"] = page_cookie(request.scope, token, auth.prefix).decode()
-    return Response(b"", 303, headers)
+    return AsgiResponse(b"", 303, headers)
 
 
 @family.post("/api/signin", "admin", status=201)
@@ -161,9 +160,9 @@ async def _is_signed_in(visit: Visit) -> bool:
         return False
 
 
-def _html(text: str, status: int = 200) -> Response:
+def _html(text: str, status: int = 200) -> AsgiResponse:
     headers = {**PRIVATE, "content-security-policy": "default-src 'none'"}
-    return Response(text, status, headers, HTML)
+    return AsgiResponse(text, status, headers, HTML)
 
 
 def _render_token(visit: Visit, token: Token) -> ShownToken:
