@@ -19,11 +19,11 @@ import msgspec
 
 from handspan.core import events
 from handspan.wire import ws_frames
-from handspan.wire.graph import answers, blocks, faults, files, memories, reading, requests
+from handspan.wire.graph import answers, blocks, envelope, faults, files, memories, requests
 
 FOLDER = Path(__file__).parents[1] / "protocol" / "schema"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-GRAPH = (reading, answers, blocks, faults, files, memories, requests)
+GRAPH = (envelope, answers, blocks, faults, files, memories, requests)
 
 REQUESTS: dict[str, tuple[Any, str]] = {
     "invoke": (requests.InvokeBody, "The body of invoke and stream"),
@@ -42,8 +42,8 @@ REQUESTS: dict[str, tuple[Any, str]] = {
     "forget_memories": (memories.ForgetBody, "The body that removes memories"),
 }
 ANSWERS: dict[str, tuple[Any, str]] = {
-    "success": (reading.SuccessBody, "Every success; the other files here say what its data is"),
-    "failure": (reading.FailureBody, "Every error"),
+    "success": (envelope.SuccessBody, "Every success; the other files here say what its data is"),
+    "failure": (envelope.FailureBody, "Every error"),
     "invoke": (answers.InvokeAnswer, "The data of invoke"),
     "chunk": (answers.GraphChunk, "A line of a stream, a message of the WebSocket"),
     "message": (answers.GraphMessage, "A message; the data of one message of a thread"),

@@ -1,4 +1,4 @@
-"""Sources of tools: opened and closed with the house, each with a state that is shown (SPEC R8)."""
+"""Sources of tools: opened and closed with the gateway, each with a state that is shown (SPEC R8)."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ from handspan.core.tool import Handling
 from handspan.gateway.app import App
 from handspan.registry.pins import PinnedSpecs
 from handspan.registry.registry import Registry
-from tests.gateway.rest.house import House, serving, settings
+from tests.gateway.rest.served import Rest, serving, settings
 from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
@@ -120,10 +120,10 @@ async def test_every_source_tells_how_it_does(tmp_path: Path) -> None:
 
 
 async def test_the_status_shows_the_sources_and_what_is_wrong_only_to_the_operator(tmp_path: Path) -> None:
-    house = House(settings(tmp_path))
-    server = Server(house.app.registry, "no such command 'git-mcp'")
-    house.app.sources.append(server)
-    async with serving(house) as knocking:
+    rest = Rest(settings(tmp_path))
+    server = Server(rest.app.registry, "no such command 'git-mcp'")
+    rest.app.sources.append(server)
+    async with serving(rest) as knocking:
         await server.until("failed")
         told = (await knocking.get("/api/status")).json()["sources"]
         assert told["builtin"]["status"] == "ready" and told["builtin"]["tools"] > 10
@@ -131,7 +131,7 @@ async def test_the_status_shows_the_sources_and_what_is_wrong_only_to_the_operat
         why = await knocking.get("/api/tools/git_log/why")
         assert "git-mcp" in why.text and why.json()["usable"] is False
         for path in ("/api/status", "/api/tools/git_log/why"):
-            shown = await knocking.ask("GET", path, token=house.chat_token)
+            shown = await knocking.ask("GET", path, token=rest.chat_token)
             assert "mcp(git)" in shown.text and "git-mcp" not in shown.text
         server.again.set()
         await server.until("ready")
@@ -177,9 +177,9 @@ async def test_a_full_disk_keeps_nobody_from_the_tools(caplog: pytest.LogCapture
 
 
 async def test_the_list_of_tools_marks_what_is_hidden_new_or_changed(tmp_path: Path) -> None:
-    house = House(settings(tmp_path))
-    async with serving(house) as knocking:
-        registry = house.app.registry
+    rest = Rest(settings(tmp_path))
+    async with serving(rest) as knocking:
+        registry = rest.app.registry
         registry.replace(GIT, [git_log], handling=Handling(internal=True), pins="blocks")
         changed = tool(name="git_log", description="Another.")(git_log)
         registry.replace(GIT, [changed, git_push], handling=Handling(internal=True), pins="blocks")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.protocol import CLIENT, SERVER, Protocol
 
-from handspan.wire.fast_frames import Cutter, masked_text, masked_texts, text_frame
+from handspan.wire.fast_frames import FrameSplitter, masked_text, split_masked_texts, text_frame
 from tests.client.raw import frame
 
 LIMIT = 1000
@@ -22,10 +22,10 @@ def read_by_library(data: bytes, side: Protocol) -> list[tuple[Opcode, bool, byt
 
 def read(pieces: list[bytes], limit: int = LIMIT) -> tuple[list[tuple[Opcode, bool, bytes]], Protocol]:
     """What is heard of these bytes: messages from the cutter, the rest from the library behind it."""
-    cutter, library = Cutter(limit), Protocol(CLIENT, max_size=limit)
+    cutter, library = FrameSplitter(limit), Protocol(CLIENT, max_size=limit)
     heard: list[tuple[Opcode, bool, bytes]] = []
     for piece in pieces:
-        for is_message, data in cutter.cut(piece):
+        for is_message, data in cutter.split(piece):
             heard += [(Opcode.TEXT, True, data)] if is_message else read_by_library(data, library)
     return heard, library
 
@@ -95,11 +95,11 @@ def test_what_is_wrong_is_left_to_the_library_which_refuses_it(data: bytes, code
 
 
 def test_nothing_large_is_kept() -> None:
-    cutter = Cutter(1 << 24)
+    cutter = FrameSplitter(1 << 24)
     data = frame(b"x" * 1_000_000)
-    assert cutter.cut(data[:1000]) == [(False, data[:1000])]
-    assert cutter.cut(data[1000:]) == [(False, data[1000:])]
-    assert cutter.cut(frame(b"next")) == [(True, b"next")]
+    assert cutter.split(data[:1000]) == [(False, data[:1000])]
+    assert cutter.split(data[1000:]) == [(False, data[1000:])]
+    assert cutter.split(frame(b"next")) == [(True, b"next")]
 
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 100_000])
@@ -132,12 +132,12 @@ def read_as_gateway(pieces: list[bytes], limit: int = LIMIT) -> tuple[list[tuple
     for piece in pieces:
         rest = piece
         if cutter is None:
-            messages, at = masked_texts(piece, limit)
+            messages, at = split_masked_texts(piece, limit)
             heard += [(Opcode.TEXT, True, message) for message in messages]
             rest = piece[at:]
         if rest:
-            cutter = cutter or Cutter(limit, masked=True)
-            for is_message, data in cutter.cut(rest):
+            cutter = cutter or FrameSplitter(limit, masked=True)
+            for is_message, data in cutter.split(rest):
                 heard += [(Opcode.TEXT, True, data)] if is_message else read_by_library(data, library)
             cutter = None if cutter.is_between_messages else cutter
     return heard, library

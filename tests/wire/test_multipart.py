@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handspan.core.errors import WireError
-from handspan.wire.multipart import Began, Data, Multipart, PartEnd
+from handspan.wire.multipart import Multipart, PartBegin, PartData, PartEnd
 
 KIND = "multipart/form-data; boundary=XX"
 
@@ -14,17 +14,17 @@ def part(data: bytes, head: bytes = b'Content-Disposition: form-data; name="file
     return b"--XX\r\n" + head + b"\r\n\r\n" + data + b"\r\n"
 
 
-def read(body: bytes, kind: str = KIND, step: int = 0) -> list[tuple[Began, bytes]]:
+def read(body: bytes, kind: str = KIND, step: int = 0) -> list[tuple[PartBegin, bytes]]:
     """The parts with their data, of a body that comes in pieces of this size."""
     form, parts, data = Multipart(kind), [], bytearray()
-    began: Began | None = None
+    began: PartBegin | None = None
     for at in range(0, len(body), step or len(body) or 1):
         for happening in form.feed(body[at : at + (step or len(body))]):
             match happening:
-                case Began():
+                case PartBegin():
                     assert began is None
                     began, data = happening, bytearray()
-                case Data(data=more):
+                case PartData(data=more):
                     assert began is not None
                     assert more
                     data += more
@@ -89,7 +89,7 @@ def test_a_form_without_parts_is_empty() -> None:
 @pytest.mark.parametrize("step", [0, 1, 3])
 def test_a_part_may_be_nothing_but_its_headers(step: int) -> None:
     body = b'--XX\r\nContent-Disposition: form-data; name="file"\r\n\r\n--XX--'  # RFC 2046 5.1.1
-    assert read(body, step=step) == [(Began("file", None, ""), b"")]
+    assert read(body, step=step) == [(PartBegin("file", None, ""), b"")]
 
 
 def test_what_follows_the_last_boundary_is_passed_over() -> None:
@@ -113,18 +113,18 @@ def test_what_looks_like_a_boundary_is_data(data: bytes, step: int) -> None:
 @pytest.mark.parametrize(
     ("head", "began"),
     [
-        ('form-data; name="file"; filename="a b.txt"', Began("file", "a b.txt", "")),
-        ("FORM-DATA; NAME=file; FileName=a.txt", Began("file", "a.txt", "")),
-        ('form-data; name="config"', Began("config", None, "")),
-        ('form-data; name="file"; filename=""', Began("file", "", "")),
-        ('form-data; name="file"; filename="猫 🐈.png"', Began("file", "猫 🐈.png", "")),
-        ('form-data; name="file"; filename="a%22b%0D%0Ac 100%41"', Began("file", 'a"b\r\nc 100%41', "")),
-        ('form-data; name="file"; filename="a\\"b\\\\c; x=y"', Began("file", 'a"b\\c; x=y', "")),
-        ('form-data; name="file"; filename="x"; filename*=UTF-8\'\'%E7%8C%AB', Began("file", "猫", "")),
-        ('form-data; name="file"; filename="x"; filename*=latin1\'\'%E7', Began("file", "x", "")),
+        ('form-data; name="file"; filename="a b.txt"', PartBegin("file", "a b.txt", "")),
+        ("FORM-DATA; NAME=file; FileName=a.txt", PartBegin("file", "a.txt", "")),
+        ('form-data; name="config"', PartBegin("config", None, "")),
+        ('form-data; name="file"; filename=""', PartBegin("file", "", "")),
+        ('form-data; name="file"; filename="猫 🐈.png"', PartBegin("file", "猫 🐈.png", "")),
+        ('form-data; name="file"; filename="a%22b%0D%0Ac 100%41"', PartBegin("file", 'a"b\r\nc 100%41', "")),
+        ('form-data; name="file"; filename="a\\"b\\\\c; x=y"', PartBegin("file", 'a"b\\c; x=y', "")),
+        ('form-data; name="file"; filename="x"; filename*=UTF-8\'\'%E7%8C%AB', PartBegin("file", "猫", "")),
+        ('form-data; name="file"; filename="x"; filename*=latin1\'\'%E7', PartBegin("file", "x", "")),
     ],
 )
-def test_a_part_says_what_it_is_called(head: str, began: Began) -> None:
+def test_a_part_says_what_it_is_called(head: str, began: PartBegin) -> None:
     ((found, _),) = read(part(b"", f"content-disposition: {head}".encode()) + b"--XX--")
     assert found == began
 
@@ -139,5 +139,5 @@ def test_data_is_not_held_back() -> None:
     form = Multipart(KIND)
     list(form.feed(part(b"")[:-2]))
     given = b"x" * 100_000
-    got = b"".join(happening.data for happening in form.feed(given) if isinstance(happening, Data))
+    got = b"".join(happening.data for happening in form.feed(given) if isinstance(happening, PartData))
     assert len(given) - len(got) < 10

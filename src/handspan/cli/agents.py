@@ -15,7 +15,7 @@ from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
-from handspan.wire.rest.agents import AgentList, AgentName, DeletedAgent, ShownAgent, ToolSelection
+from handspan.wire.rest.agents import AgentList, AgentName, AgentTools, DeletedAgent, ShownAgent
 from handspan.wire.rest.status import ChosenModel, SkillList
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -163,7 +163,7 @@ def _run(work: Callable[[Requests], Awaitable[None]], as_json: bool) -> None:
 
 async def _show(requests: Requests, name: str, as_json: bool) -> None:
     agent = await find_agent(requests, name)
-    selection = await requests.get(f"/api/agents/{segment(name)}/tools", ToolSelection)
+    selection = await requests.get(f"/api/agents/{segment(name)}/tools", AgentTools)
     print_agent(agent, selection.tools, as_json)
 
 
@@ -209,7 +209,7 @@ def _split(globs: str) -> tuple[str, ...]:
 
 async def _note(requests: Requests, agent: Agent, wanted: Wanted) -> None:
     """Say what has no effect now; it may have one later, when a device or a server is there."""
-    selection = await requests.get(f"/api/agents/{segment(agent.name)}/tools", ToolSelection)
+    selection = await requests.get(f"/api/agents/{segment(agent.name)}/tools", AgentTools)
     names = [box.name for box in selection.tools]
     globs = (*_split(wanted.tools or ""), *_split(wanted.deny or ""), *wanted.enable, *wanted.disable)
     for glob in globs:

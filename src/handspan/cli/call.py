@@ -157,7 +157,7 @@ class Calls:
         for question in (await self._requests.get("/api/questions", QuestionList)).questions:
             if question.call_id == call_id and question.id not in asked:
                 asked.add(question.id)
-                answer = await ask_here(question.as_asked(), self._questions)
+                answer = await ask_here(question.to_question(), self._questions)
                 given: JsonObject = {"decision": answer.decision, "always": answer.always}
                 await self._give(question.id, given if answer.value is None else {**given, "value": answer.value})
 

@@ -29,7 +29,7 @@ from handspan.client.tools import ClientTool, ClientTools
 from handspan.core.errors import ErrorCode
 from handspan.core.names import SEPARATOR
 from handspan.core.values import Json
-from handspan.wire.ws import name_of
+from handspan.wire.ws import offered_name
 from handspan.wire.ws_frames import (
     Abort,
     Acknowledged,
@@ -385,7 +385,7 @@ class ClientState:
         for offer in offers:
             size = len(msgspec.json.encode(offer)) + 1
             if size > self.limits.message_bytes - FRAME_OVERHEAD:
-                self.rejected[name_of(offer)] = _too_large(size, self.limits)
+                self.rejected[offered_name(offer)] = _too_large(size, self.limits)
                 continue
             if size > left:
                 frames.append([])

@@ -10,7 +10,7 @@ from typing import Any, Final
 from websockets.protocol import State
 
 from handspan.client.socket import MAX_MESSAGE, ClientSocket
-from handspan.wire.fast_frames import Cutter, masked_text
+from handspan.wire.fast_frames import FrameSplitter, masked_text
 
 _BUFFER: Final = 64 * 1024
 _END_OF_HEAD: Final = b"\r\n\r\n"
@@ -24,7 +24,7 @@ class FastSocket(ClientSocket, asyncio.BufferedProtocol):
         self._buffer = memoryview(bytearray(_BUFFER))
         self._head = b""
         """The last bytes of the handshake so far: its end may arrive in two pieces."""
-        self._cutter = Cutter(MAX_MESSAGE)
+        self._splitter = FrameSplitter(MAX_MESSAGE)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """The buffer for the next bytes. Without it asyncio's own loop allocates new memory for every read."""
@@ -41,7 +41,7 @@ class FastSocket(ClientSocket, asyncio.BufferedProtocol):
             if self.protocol.state is State.CONNECTING:  # refused, or not answered to the end
                 super().data_received(data)
                 return
-        for is_message, piece in self._cutter.cut(data):
+        for is_message, piece in self._splitter.split(data):
             if is_message:
                 self._deliver(piece)
             else:

@@ -13,7 +13,7 @@ HandspanError                   core     the root of all our errors
 │   ├── NoModel                 models   … because the model that they name can't be used
 │   └── StateInUse              cli      … because another gateway serves this state folder
 ├── WireError                   core     bytes from outside are not what they claim to be
-│   ├── CrowdError              wire     … because they hold more values than one request may
+│   ├── TooManyValues           wire     … because they hold more values than one request may
 │   ├── FrameError              wire     … in a frame of the WebSocket protocol; carries its code
 │   ├── BodyError               wire     … in a body of the graph API; names each place
 │   └── NoFile                  gateway  … because a form has no file under the name that is wanted

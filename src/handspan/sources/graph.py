@@ -16,7 +16,7 @@ from handspan.core.tool import Handling, ToolSpec
 from handspan.core.values import Arguments, strip_invisible
 from handspan.registry.registry import Registry
 from handspan.sources.offers import OfferedSchema, OfferRules, SchemaCache, annotations_of
-from handspan.wire.graph.reading import OfferedTool
+from handspan.wire.graph.requests import OfferedTool
 
 
 class GraphTool:

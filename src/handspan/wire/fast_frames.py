@@ -1,7 +1,7 @@
-"""Whole text messages of WebSocket (RFC 6455, 5.2), read and written without the library (a speed trick).
+"""Reads and writes whole text messages of WebSocket (RFC 6455, 5.2) without the library (a speed trick).
 
-Nearly all that the gateway and its clients send to each other are such frames. Everything else, and everything odd, is
-left to the library: fragments, control frames, wrong masks, sizes above the limit. No sockets here.
+Nearly all frames between the gateway and its clients are such messages. The library reads everything else: fragments,
+control frames, wrong masks, sizes above the limit. No sockets here.
 """
 
 from typing import Final
@@ -15,12 +15,12 @@ _WHOLE_TEXT: Final = 0x81
 _FINAL: Final = 0x80
 _MASKED: Final = 0x80
 _SHORT: Final = 126
-"""Sizes below it stand in the header themselves; this one says that two more bytes have it, the next one eight."""
-_FOR_EVER: Final = 1 << 64
+"""A smaller size is in the header itself. 126 means that the next two bytes have the size; 127, the next eight."""
+_ENDLESS: Final = 1 << 64
 
 
 def text_frame(data: bytes) -> bytes:
-    """A text message as the gateway sends it."""
+    """The frame of a text message from the gateway."""
     size = len(data)
     if size < _SHORT:
         return bytes((_WHOLE_TEXT, size)) + data
@@ -30,7 +30,7 @@ def text_frame(data: bytes) -> bytes:
 
 
 def masked_text(data: bytes, mask: bytes) -> bytes:
-    """A text message as a client sends it: masked, with four bytes that no one can guess."""
+    """The frame of a text message from a client, masked with four random bytes."""
     size = len(data)
     if size < _SHORT:
         header = bytes((_WHOLE_TEXT, _MASKED | size))
@@ -41,8 +41,11 @@ def masked_text(data: bytes, mask: bytes) -> bytes:
     return header + mask + apply_mask(data, mask)
 
 
-def masked_texts(data: bytes, limit: int) -> tuple[list[bytes], int]:
-    """The text messages of a client that these bytes begin with, and where the rest begins: that is for a `Cutter`."""
+def split_masked_texts(data: bytes, limit: int) -> tuple[list[bytes], int]:
+    """The whole text messages at the beginning of these bytes, and the place where the rest begins.
+
+    The rest is for a `FrameSplitter`.
+    """
     messages: list[bytes] = []
     at, end = 0, len(data)
     while end - at >= 6 and data[at] == _WHOLE_TEXT:
@@ -56,45 +59,45 @@ def masked_texts(data: bytes, limit: int) -> tuple[list[bytes], int]:
     return messages, at
 
 
-class Cutter:
-    """Cuts what comes from the other end into whole text messages and what the library has to read.
+class FrameSplitter:
+    """Splits bytes from the other end into whole text messages and bytes for the library.
 
-    The library gets every frame from its first byte to its last, so it never stands in the middle of one that is read
-    here; and of a large one it gets what there is, so nothing large is kept here.
+    The library gets its frames whole, from the first byte to the last. It gets the bytes of a large frame as they
+    come, so no large frame is held in memory here.
     """
 
-    __slots__ = ("_begun", "_is_in_message", "_limit", "_mask", "_owed")
+    __slots__ = ("_header", "_is_in_message", "_limit", "_mask", "_missing")
 
     def __init__(self, limit: int, *, masked: bool = False) -> None:
-        """`limit`: bytes of a message; the library judges larger ones. `masked`: the other end is a client."""
+        """`limit`: bytes of a message; larger ones go to the library. `masked`: the other end is a client."""
         self._limit = limit
         self._mask = 4 if masked else 0
-        self._begun = b""
-        """The first bytes of a header that has not come whole."""
-        self._owed = 0
-        """Bytes that are still missing of the frame that the library reads."""
+        self._header = b""
+        """The first bytes of an incomplete header."""
+        self._missing = 0
+        """Bytes of the library's frame that have not come yet."""
         self._is_in_message = False
-        """A fragmented message has begun, so a whole one would be wrong now."""
+        """A fragmented message has begun. A whole message before its end would be an error."""
 
     @property
     def is_between_messages(self) -> bool:
-        """Whether all that came was whole."""
-        return not self._begun and not self._owed and not self._is_in_message
+        """Whether no frame and no message is incomplete."""
+        return not self._header and not self._missing and not self._is_in_message
 
-    def cut(self, data: bytes) -> list[tuple[bool, bytes]]:
+    def split(self, data: bytes) -> list[tuple[bool, bytes]]:
         """The pieces, in order: True with a message, False with bytes for the library."""
         pieces: list[tuple[bool, bytes]] = []
-        if self._begun:
-            data, self._begun = self._begun + data, b""
+        if self._header:
+            data, self._header = self._header + data, b""
         at, end = 0, len(data)
-        if self._owed:
-            at = min(self._owed, end)
-            self._owed -= at
+        if self._missing:
+            at = min(self._missing, end)
+            self._missing -= at
             pieces.append((False, data[:at]))
         while at < end:
             begins, size = _measure(data, at, self._mask)
             if not begins:
-                self._begun = data[at:]
+                self._header = data[at:]
                 break
             ends = begins + size
             if data[at] == _WHOLE_TEXT and ends <= end and size <= self._limit and not self._is_in_message:
@@ -102,28 +105,27 @@ class Cutter:
                 pieces.append((True, apply_mask(payload, data[begins - 4 : begins]) if self._mask else payload))
             else:
                 pieces.append((False, data[at:ends]))
-                self._owed = max(0, ends - end)
-                self._note(data[at])
+                self._missing = max(0, ends - end)
+                self._note_fragment(data[at])
             at = ends
         return pieces
 
-    def _note(self, first: int) -> None:
-        """Whether the message that this frame belongs to goes on. Control frames stand between its fragments."""
+    def _note_fragment(self, first: int) -> None:
+        """Notes whether the frame's message continues. Control frames may come between fragments."""
         if first & 0x0F < 8:
             self._is_in_message = not first & _FINAL
 
 
 def _measure(data: bytes, at: int, mask: int) -> tuple[int, int]:
-    """Return where the payload of the frame at this place begins, and its size; 0 when the header is not all there.
+    """The place and the size of the payload of the frame at `at`. The place is 0 when the header is incomplete.
 
-    A frame with the wrong kind of mask is measured as if the rest of the connection belonged to it: the library
-    refuses it.
+    A frame with a wrong mask gets an endless size: then the library reads the rest of the connection, and refuses it.
     """
     if at + 1 == len(data):
         return 0, 0
     size = data[at + 1]
     if bool(size & _MASKED) is not bool(mask):
-        return at + 2, _FOR_EVER
+        return at + 2, _ENDLESS
     size &= ~_MASKED
     begins = at + 2
     if size >= _SHORT:

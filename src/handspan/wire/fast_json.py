@@ -1,9 +1,9 @@
-"""JSON read by `msgspec` where its result is sure to be that of the strict parser (a speed trick).
+"""Reads JSON with `msgspec` where the strict parser would surely give the same value (a speed trick).
 
-`msgspec` is strict itself about numbers, text and grammar. Two things it lets through are found here: doubled keys (it
-keeps the last one) and deep nesting (it ends in RecursionError near 1,000). Counting settles nearly every text: with as
-many colons as keys no key was dropped, with few brackets nothing is deep. So does writing the value again: what comes
-out the same, byte by byte, has lost nothing. Where that can't tell, and where a reason is needed, `strict_json` reads.
+`msgspec` itself is strict about numbers, text and grammar. It accepts two things that we refuse: repeated keys (it uses
+the last one) and deep nesting (RecursionError near 1,000 levels). Counts show that nearly every text has neither: as
+many colons as keys mean no repeated key, few brackets mean no deep nesting. Or the value is encoded again: equal bytes
+mean that nothing was lost. `strict_json` reads every other text, and says what is wrong.
 """
 
 from typing import Final
@@ -14,14 +14,14 @@ from handspan.core.values import Json
 from handspan.wire.json_size import is_deeper
 
 UNSURE: Final[Json] = ["unsure"]
-"""In place of a value, compared by `is`: the strict parser has to read the text."""
+"""Returned in place of a value; compare with `is`. The strict parser has to read the text."""
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def read_if_sure(raw: bytes | str, max_depth: int) -> Json:
-    """Returns the value of one JSON text, or `UNSURE` when the strict parser might read or refuse it otherwise."""
+    """The value of one JSON text. `UNSURE`: the strict parser might refuse the text, or read it otherwise."""
     try:
         value: Json = _decode(raw)
     except (ValueError, RecursionError):  # msgspec.DecodeError and UnicodeDecodeError are ValueErrors
@@ -32,12 +32,12 @@ def read_if_sure(raw: bytes | str, max_depth: int) -> Json:
         keys = 0
     else:  # no keys, no levels
         return value
-    # Every level has its bracket: few brackets can't be deep. A short text is not even worth counting.
+    # Every level has a bracket: with few brackets the nesting is not deep. A short text needs no count.
     if len(raw) > max_depth and _brackets(raw) > max_depth and is_deeper(value, max_depth):
         return UNSURE
-    # Every key has its colon, so equal counts leave no room for a key that was dropped.
+    # Every key has a colon: with equal counts no key was dropped.
     colons = raw.count(b":") if isinstance(raw, bytes) else raw.count(":")
-    if colons == keys or _is_written_the_same(raw, value) or _accounts_for(colons, raw, value):
+    if colons == keys or _is_written_the_same(raw, value) or _explains_colons(colons, raw, value):
         return value
     return UNSURE
 
@@ -52,10 +52,10 @@ def _is_written_the_same(raw: bytes | str, value: Json) -> bool:
     return _encode(value) == (raw if isinstance(raw, bytes) else raw.encode())
 
 
-def _accounts_for(colons: int, raw: bytes | str, value: Json) -> bool:
-    """Whether this value explains every colon of its text: each belongs to a key or stands in a string."""
+def _explains_colons(colons: int, raw: bytes | str, value: Json) -> bool:
+    """Whether every colon of the text belongs to a key of the value, or is in one of its strings."""
     items = [value]
-    for item in items:  # grows while it is read; `type is` because this loop decides the speed for nested values
+    for item in items:  # the list grows during the loop; `type is` is faster than isinstance
         if type(item) is dict:
             colons -= len(item)
             items += item.values()
@@ -65,11 +65,11 @@ def _accounts_for(colons: int, raw: bytes | str, value: Json) -> bool:
 
 
 def _escaped_colons(raw: bytes | str) -> int:
-    """How many colons its strings hold that its text does not show."""
+    """How many colons of the strings are written as escapes in the text."""
     if isinstance(raw, bytes):
         if b"\\u003" not in raw:
             return 0
-        plain = raw.replace(b"\\\\", b"")  # a backslash that is escaped itself escapes nothing
+        plain = raw.replace(b"\\\\", b"")  # an escaped backslash escapes nothing
         return plain.count(b"\\u003a") + plain.count(b"\\u003A")
     return _escaped_colons(raw.encode()) if "\\u003" in raw else 0
 

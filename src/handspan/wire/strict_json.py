@@ -1,7 +1,7 @@
-"""JSON from outside, read strictly: what two parsers could read in two ways is refused.
+"""Reads JSON from outside strictly: refuses what two parsers could read in two ways.
 
-The parser of the standard library decides (`parse_slowly`): it can refuse doubled keys, and it knows the place of each
-mistake. `fast_json.py` reads nearly every text in a tenth of the time, wherever the result is sure to be the same.
+The parser of the standard library decides (`parse_slowly`): it can refuse repeated keys, and it knows the place of each
+mistake. `fast_json.py` reads nearly every text in a tenth of the time, where the result is surely the same.
 """
 
 import json
@@ -11,7 +11,7 @@ from handspan.core.errors import WireError
 from handspan.core.fast import IS_FAST
 from handspan.core.values import Json, JsonObject
 from handspan.wire.fast_json import UNSURE, read_if_sure
-from handspan.wire.json_size import is_deeper, refuse_crowd
+from handspan.wire.json_size import check_value_count, is_deeper
 
 DEFAULT_MAX_DEPTH: Final = 64
 
@@ -19,12 +19,12 @@ _BOM: Final = "\ufeff"
 
 
 def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: int | None = None) -> Json:
-    """The value of one JSON text; `WireError` says what is wrong with it and, where known, at which place.
+    """The value of one JSON text. Raises `WireError`, which says what is wrong and, if known, at which place.
 
-    `max_values`: how many it may hold, keys too; with more it is refused before any of it is read. None: any number.
+    `max_values`: the most values and keys. A text with more is refused before it is read. None: no limit.
     """
     if max_values is not None:
-        refuse_crowd(raw, max_values)
+        check_value_count(raw, max_values)
     if IS_FAST:
         value = read_if_sure(raw, max_depth)
         if value is not UNSURE:
@@ -33,25 +33,25 @@ def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: i
 
 
 def parse_slowly(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Json:
-    """What `parse` gives, by the parser of the standard library alone."""
+    """The same as `parse`, with the parser of the standard library alone."""
     text = _text(raw)
     try:
         value: Json = _STRICT_DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise WireError(f"Not JSON: {_reason(error)}.") from None
+        raise WireError(f"Not JSON: {_describe(error)}.") from None
     except RecursionError:
         raise _too_deep(max_depth) from None
     except ValueError as error:  # int() refuses more than 4,300 digits
         raise WireError(f"Not acceptable JSON: {str(error).partition(';')[0]}.") from None
     if is_deeper(value, max_depth):
         raise _too_deep(max_depth)
-    _refuse_lone_surrogates(value)
+    _check_surrogates(value)
     return value
 
 
-def _refuse_lone_surrogates(value: Json) -> None:
+def _check_surrogates(value: Json) -> None:
     items, texts = [value], []
-    for item in items:  # grows while it is read
+    for item in items:  # the list grows during the loop
         if isinstance(item, dict):
             items.extend(item)
             items.extend(item.values())
@@ -76,8 +76,8 @@ def _text(raw: bytes | str) -> str:
     return text
 
 
-def _reason(error: json.JSONDecodeError) -> str:
-    """The parser's reason and the place."""
+def _describe(error: json.JSONDecodeError) -> str:
+    """The parser's reason, with the place."""
     reason = error.msg[:1].lower() + error.msg[1:].rstrip(": ").removesuffix(" starting at").removesuffix(" at")
     return f"{reason} at line {error.lineno}, column {error.colno} (character {error.pos})"
 
@@ -86,14 +86,14 @@ def _too_deep(max_depth: int) -> WireError:
     return WireError(f"Not acceptable JSON: it is nested more than {max_depth} levels deep.")
 
 
-def _only_once(pairs: list[tuple[str, Json]]) -> JsonObject:
+def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise WireError(f"Not acceptable JSON: the key {_first_doubled(pairs)!r} stands twice in one object.")
+        raise WireError(f"Not acceptable JSON: the key {_first_repeated(pairs)!r} stands twice in one object.")
     return value
 
 
-def _first_doubled(pairs: list[tuple[str, Json]]) -> str:
+def _first_repeated(pairs: list[tuple[str, Json]]) -> str:
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:
@@ -118,5 +118,5 @@ def _short(text: str) -> str:
 
 
 _STRICT_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_only_once, parse_float=_finite, parse_constant=_no_constant
+    object_pairs_hook=_without_repeats, parse_float=_finite, parse_constant=_no_constant
 )

@@ -1,7 +1,7 @@
-"""Frames of `protocol/ws.md` to bytes and back, for both ends. No sockets, no clock.
+"""Encodes and decodes the frames of `protocol/ws.md`, for both ends. No sockets, no clock.
 
-A frame from a client is read tolerantly where the protocol says so (an id that is no string is no id), strictly
-elsewhere. What can't be read is a `FrameError` with the code that the gateway answers.
+A frame from a client is read tolerantly where the protocol says so (an id that is not a string counts as missing), and
+strictly elsewhere. A wrong frame raises `FrameError`, with the code of the gateway's answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from handspan.wire.ws_frames import CAPABILITIES, ClientFrame, FrameCode, Offer,
 
 
 class FrameError(WireError):
-    """A frame can't be taken; `code` is what the other end is told."""
+    """A frame is wrong. `code` is for the answer to the other end."""
 
     def __init__(self, code: FrameCode, message: str) -> None:
         super().__init__(message)
@@ -28,15 +28,15 @@ encode: Final[Callable[[ClientFrame | ServerFrame], bytes]] = msgspec.json.Encod
 
 
 def decode_client(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ClientFrame:
-    """A frame from a client; `FrameError` when it is none."""
-    frame: ClientFrame = _decoded(data, _CLIENT_FRAMES, max_depth)
+    """A frame from a client. Raises `FrameError` when it is wrong."""
+    frame: ClientFrame = _decode(data, _CLIENT_FRAMES, max_depth)
     return frame
 
 
 def decode_server(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ServerFrame | None:
-    """A frame from the gateway; None for a type that is not known here (ws.md 2.2)."""
+    """A frame from the gateway. None: its type is unknown here (ws.md 2.2)."""
     try:
-        frame: ServerFrame = _decoded(data, _SERVER_FRAMES, max_depth)
+        frame: ServerFrame = _decode(data, _SERVER_FRAMES, max_depth)
     except FrameError as error:
         if error.code == "UNKNOWN_MESSAGE_TYPE":
             return None
@@ -45,7 +45,7 @@ def decode_server(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DE
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether this message can be a text."""
+    """Whether these bytes are UTF-8."""
     if data.isascii():
         return True
     try:
@@ -56,19 +56,19 @@ def is_utf8(data: bytes) -> bool:
 
 
 def read_offer(offered: Json) -> Offer:
-    """One entry of `register_tools`; `FrameError` says what is missing or wrong."""
-    offer: Offer = _converted(offered, Offer)
+    """One entry of `register_tools`. Raises `FrameError`, which says what is missing or wrong."""
+    offer: Offer = _convert(offered, Offer)
     return offer
 
 
-def name_of(offered: Json) -> str:
-    """What to call an entry of `register_tools` that can't be taken."""
+def offered_name(offered: Json) -> str:
+    """The name of an entry of `register_tools`, even of a wrong one. Empty: it has none."""
     name = offered.get("name") if isinstance(offered, dict) else None
     return name if isinstance(name, str) else ""
 
 
-def as_object(text: str) -> JsonObject:
-    """A model's arguments, as an object in any case: clients' parsers need one."""
+def arguments_object(text: str) -> JsonObject:
+    """A model's arguments as an object. Other text becomes {"raw": text}: parsers of clients need an object."""
     try:
         value = strict_json.parse(text or "{}")
     except WireError:
@@ -76,12 +76,12 @@ def as_object(text: str) -> JsonObject:
     return value if isinstance(value, dict) else {"raw": text}
 
 
-def agreed(offered: list[str]) -> frozenset[str]:
-    """The capabilities that both ends have."""
+def shared_capabilities(offered: list[str]) -> frozenset[str]:
+    """The capabilities that both the client and the gateway have."""
     return CAPABILITIES.intersection(offered)
 
 
-def _decoded(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int) -> Any:
+def _decode(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int) -> Any:
     try:
         value = strict_json.parse(data, max_depth=max_depth)
     except WireError as error:
@@ -92,17 +92,17 @@ def _decoded(data: bytes | str, frames: Mapping[str, type[Any]], max_depth: int)
     frame = frames.get(kind)
     if frame is None:
         raise FrameError("UNKNOWN_MESSAGE_TYPE", f"Frames of type {kind[:60]!r} are not known here.")
-    return _converted(value, frame)
+    return _convert(value, frame)
 
 
-def _converted(value: Json, frame: type[Any]) -> Any:
+def _convert(value: Json, frame: type[Any]) -> Any:
     try:
         return msgspec.convert(value, frame)
     except msgspec.ValidationError as error:
-        raise FrameError("INVALID_FRAME", f"{_kind_of(frame)}: {error}") from None
+        raise FrameError("INVALID_FRAME", f"{_subject(frame)}: {error}") from None
 
 
-def _kind_of(frame: type[Any]) -> str:
+def _subject(frame: type[Any]) -> str:
     tag = frame.__struct_config__.tag
     return f"The frame {tag!r} can't be taken" if tag else "It can't be taken"
 

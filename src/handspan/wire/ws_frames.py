@@ -1,4 +1,4 @@
-"""The frames of `protocol/ws.md`, one class each, by the names that the protocol gives their fields."""
+"""The frames of `protocol/ws.md`, one class each. Fields have the names of the protocol."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias, get_args
@@ -48,7 +48,7 @@ Decision: TypeAlias = Literal["allow", "deny", "deny_forever"]
 
 
 class WireLimits(Struct, frozen=True):
-    """What the gateway takes from one client (ws.md 8.1)."""
+    """The limits of the gateway for one client (ws.md 8.1)."""
 
     message_bytes: int = 1024 * 1024
     depth: int = 64
@@ -62,14 +62,14 @@ class WireLimits(Struct, frozen=True):
 
 
 class _Frame(Struct, frozen=True, tag_field="type", omit_defaults=True):
-    """The form of all frames: an object that names its type; what is not set is not sent."""
+    """The base of all frames: an object with a `type`. Fields with their default value are not sent."""
 
 
 # From the client.
 
 
 class Connect(_Frame, frozen=True, tag="connect"):
-    """The first frame: who the client is and what it can do."""
+    """The first frame: the client's name, its role and its capabilities."""
 
     v: Json = VERSION
     session_id: str | None = None
@@ -83,17 +83,17 @@ class Connect(_Frame, frozen=True, tag="connect"):
 
 
 class Say(_Frame, frozen=True, tag="message"):
-    """What a person says."""
+    """A message of a person."""
 
     content: Json = ""
     debug: bool = False
     join: bool = False
     id: Annotated[str, Meta(max_length=64)] = ""
-    """Chosen by the client, one for each message of a session: it may be sent again under it."""
+    """Chosen by the client, unique in the session. The client may send the message again with the same id."""
 
     @property
     def text(self) -> str:
-        """The words; none where it is no text."""
+        """The content, if it is text. Else empty."""
         return self.content if isinstance(self.content, str) else ""
 
 
@@ -118,19 +118,19 @@ class AnswerFrame(_Frame, frozen=True, tag="answer"):
 
 
 class RegisterTools(_Frame, frozen=True, tag="register_tools"):
-    """Tools that the client offers; each is looked at by itself (`read_offer`)."""
+    """Tools that the client offers. Each is checked alone (`read_offer`)."""
 
     tools: list[Json] = []
 
 
 class UnregisterTools(_Frame, frozen=True, tag="unregister_tools"):
-    """Tools that it takes back."""
+    """Tools that the client removes."""
 
     names: list[str]
 
 
 class GetRegisteredTools(_Frame, frozen=True, tag="get_registered_tools"):
-    """Which tools does the gateway know from me?"""
+    """Asks for the client's tools that the gateway knows."""
 
 
 class _AnswerToCall(_Frame, frozen=True):
@@ -139,7 +139,7 @@ class _AnswerToCall(_Frame, frozen=True):
 
     @property
     def call(self) -> str:
-        """The call that is answered; empty when there is none."""
+        """The id of the call. Empty: the frame has none."""
         found = self.id or self.call_id
         return found if isinstance(found, str) else ""
 
@@ -152,12 +152,12 @@ class MediaPart(Struct, frozen=True, omit_defaults=True):
     data: str = ""
     """Base64."""
     artifact: str = ""
-    """Or the id of an upload."""
+    """The id of an upload, in place of `data`."""
     name: str = ""
 
 
 class ResultFrame(_AnswerToCall, frozen=True, tag="tool_result"):
-    """What a tool answered."""
+    """The result of a call."""
 
     output: Json = ""
     success: bool = True
@@ -166,7 +166,7 @@ class ResultFrame(_AnswerToCall, frozen=True, tag="tool_result"):
 
 
 class FailureFrame(_AnswerToCall, frozen=True, tag="tool_error"):
-    """Why a tool could not answer."""
+    """The error of a call."""
 
     error: Json = "Unknown error"
     code: str = ""
@@ -174,13 +174,13 @@ class FailureFrame(_AnswerToCall, frozen=True, tag="tool_error"):
 
 
 class ProgressFrame(_AnswerToCall, frozen=True, tag="tool_progress"):
-    """What a tool reports while it runs."""
+    """Progress of a tool while it runs."""
 
     value: Json = None
 
 
 class PermissionAnswer(_Frame, frozen=True, tag="permission_answer"):
-    """What the person at the device said."""
+    """The answer of the person at the device to a `permission_request`."""
 
     id: str
     decision: Decision
@@ -188,7 +188,7 @@ class PermissionAnswer(_Frame, frozen=True, tag="permission_answer"):
 
 
 class Ping(_Frame, frozen=True, tag="ping"):
-    """Are you there? For clients that can't see the pings of WebSocket."""
+    """Asks for a `pong`. For clients that can't see the pings of WebSocket."""
 
 
 ClientFrame: TypeAlias = (
@@ -212,7 +212,7 @@ ClientFrame: TypeAlias = (
 
 
 class SessionStart(_Frame, frozen=True, tag="session_start"):
-    """The gateway's first word."""
+    """The gateway's first frame."""
 
     v: int
     session_id: str
@@ -236,27 +236,27 @@ class Connected(_Frame, frozen=True, tag="connected"):
 
 
 class MessageAccepted(_Frame, frozen=True, tag="message_accepted"):
-    """The message is kept, and will not be said twice."""
+    """The message is stored. Sending it again has no effect."""
 
     id: str
     turn: str
-    """The turn that answers it."""
+    """The turn that answers the message."""
 
 
 class Chunk(_Frame, frozen=True, tag="chunk"):
-    """More of the answer."""
+    """The next piece of the answer."""
 
     content: str
 
 
 class ThinkingFrame(_Frame, frozen=True, tag="thinking"):
-    """More of the model's thinking."""
+    """The next piece of the model's thinking."""
 
     content: str
 
 
 class CallNote(_Frame, frozen=True, tag="tool_call"):
-    """A tool is about to run, anywhere."""
+    """A call begins, of any tool. For display."""
 
     id: str
     name: str
@@ -264,7 +264,7 @@ class CallNote(_Frame, frozen=True, tag="tool_call"):
 
 
 class ResultNote(_Frame, frozen=True, tag="tool_result"):
-    """It has its result."""
+    """A call has its result. For display."""
 
     id: str
     name: str
@@ -272,7 +272,7 @@ class ResultNote(_Frame, frozen=True, tag="tool_result"):
 
 
 class ChunkReset(_Frame, frozen=True, tag="chunk_reset"):
-    """The draft is to be dropped: the whole answer follows."""
+    """The client drops the pieces so far: the whole answer follows."""
 
 
 class Done(_Frame, frozen=True, tag="done"):
@@ -292,25 +292,25 @@ class AbortedFrame(_Frame, frozen=True, tag="aborted"):
 
 
 class AbortAck(_Frame, frozen=True, tag="abort_ack"):
-    """`abort` was heard."""
+    """The answer to `abort`."""
 
     status: Literal["aborted", "no_active_response"]
 
 
 class DebugPrompt(_Frame, frozen=True, tag="debug_prompt"):
-    """What the model is told."""
+    """The messages that go to the model."""
 
     messages: str
     estimated_tokens: int
 
 
 class EventFrame(_Frame, frozen=True, tag="event"):
-    """What happens in a turn, in the words of `core/events.py`."""
+    """An event of a turn, as `core/events.py` defines it."""
 
     seq: int
     event: Json
     turn: str = ""
-    """The same for all events of a turn; empty for what belongs to none."""
+    """The id of the turn. Empty: the event belongs to none."""
 
 
 class QuestionFrame(_Frame, frozen=True, tag="question"):
@@ -328,14 +328,14 @@ class QuestionFrame(_Frame, frozen=True, tag="question"):
 
 
 class QuestionClosed(_Frame, frozen=True, tag="question_closed"):
-    """It is over; `accepted`: by this connection's own answer."""
+    """A question is closed. `accepted`: this connection's answer closed it."""
 
     id: str
     accepted: bool
 
 
 class RejectedTool(Struct, frozen=True):
-    """A tool that was not taken, and why."""
+    """A tool that was refused, and why."""
 
     name: str
     reason: str
@@ -363,7 +363,7 @@ class RegisteredTools(_Frame, frozen=True, tag="registered_tools"):
 
 
 class CallRequest(_Frame, frozen=True, tag="tool_call_request"):
-    """Run this tool."""
+    """Asks the client to run a tool."""
 
     id: str
     name: str
@@ -373,14 +373,14 @@ class CallRequest(_Frame, frozen=True, tag="tool_call_request"):
 
 
 class CancelFrame(_Frame, frozen=True, tag="tool_cancel"):
-    """Nobody waits for this call any more."""
+    """Asks the client to stop a call: its caller waits no longer."""
 
     id: str
     reason: str
 
 
 class PermissionRequest(_Frame, frozen=True, tag="permission_request"):
-    """May this permission be used?"""
+    """Asks the person at the device for a permission."""
 
     id: str
     call_id: str
@@ -390,7 +390,7 @@ class PermissionRequest(_Frame, frozen=True, tag="permission_request"):
 
 
 class Acknowledged(_Frame, frozen=True, tag="result_acknowledged"):
-    """The result of this call is kept; or of these."""
+    """The results of these calls are stored: `id` for one, `ids` for several."""
 
     id: str = ""
     ids: list[str] = []
@@ -401,12 +401,12 @@ class PongFrame(_Frame, frozen=True, tag="pong"):
 
 
 class ErrorFrame(_Frame, frozen=True, tag="error"):
-    """Something was not taken, or failed."""
+    """A frame was refused, or something failed."""
 
     message: str
     code: str = ""
     id: str = ""
-    """Of the message, or of the question's answer, that was not taken."""
+    """The id of the refused message or answer."""
 
 
 ServerFrame: TypeAlias = (

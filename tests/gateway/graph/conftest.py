@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.graph.house import House, Page, house
+from tests.gateway.graph.pages import Graph, Page, graph_gateway
 
 
 @pytest.fixture
-async def there(tmp_path: Path) -> AsyncIterator[House]:
+async def there(tmp_path: Path) -> AsyncIterator[Graph]:
     """The gateway."""
-    async with house(tmp_path) as there:
+    async with graph_gateway(tmp_path) as there:
         yield there
 
 
 @pytest.fixture
-def page(there: House) -> Page:
+def page(there: Graph) -> Page:
     """The operator's client."""
     return there.page

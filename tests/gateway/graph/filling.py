@@ -5,7 +5,7 @@ import contextlib
 import sys
 from pathlib import Path
 
-from tests.gateway.graph.house import house, said
+from tests.gateway.graph.pages import graph_gateway, said
 from tests.gateway.graph.test_stream import run, socket, words
 
 LARGE = "x" * 700_000
@@ -14,7 +14,7 @@ LARGE = "x" * 700_000
 async def main(folder: Path) -> None:
     """Say more than fits, three ways; make room, and go on."""
     ballast = folder / "ballast"
-    async with house(folder) as there, socket(there.page, max_size=None) as connection:
+    async with graph_gateway(folder) as there, socket(there.page, max_size=None) as connection:
         await there.page.say("hello", "t")
         with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:

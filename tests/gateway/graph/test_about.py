@@ -8,8 +8,8 @@ import jsonschema_rs
 import pytest
 
 from handspan.core.principals import Origin
-from tests.gateway.graph.house import ECHO, House, Page, house, tool
-from tests.gateway.rest.house import TestTool
+from tests.gateway.graph.pages import ECHO, Graph, Page, graph_gateway, tool
+from tests.gateway.rest.served import TestTool
 
 pytestmark = pytest.mark.anyio
 
@@ -77,7 +77,7 @@ async def test_the_gateways_own_tools_are_at_the_node_of_tools(page: Page) -> No
     assert clock["parameters"]["type"] == "object"
 
 
-async def test_a_clients_tools_are_at_its_nodes_under_their_own_names(there: House, page: Page) -> None:
+async def test_a_clients_tools_are_at_its_nodes_under_their_own_names(there: Graph, page: Page) -> None:
     await page.set_up(tool("look", "eyes", description="Look"), tool("get_current_time"), tool("do it! 手", "hands"))
     found = await nodes(page)
     assert set(found) == {"TOOL", "eyes", "tools", "hands"}
@@ -91,7 +91,7 @@ async def test_a_clients_tools_are_at_its_nodes_under_their_own_names(there: Hou
     assert set(await nodes(stranger)) == set(await nodes(other)) == {"TOOL"}
 
 
-async def test_looking_disturbs_nothing_that_runs(there: House, page: Page) -> None:
+async def test_looking_disturbs_nothing_that_runs(there: Graph, page: Page) -> None:
     registry = there.gateway.gateway.app.registry
     await page.set_up(ECHO)
     before = len(registry)
@@ -99,7 +99,7 @@ async def test_looking_disturbs_nothing_that_runs(there: House, page: Page) -> N
     assert len(registry) == before
 
 
-async def test_tools_of_others_say_where_they_come_from(there: House, page: Page) -> None:
+async def test_tools_of_others_say_where_they_come_from(there: Graph, page: Page) -> None:
     async def work(*_: Any) -> None:
         raise AssertionError("nobody calls it")
 
@@ -118,7 +118,7 @@ async def test_only_what_the_agent_may_use_is_there(tmp_path: Path) -> None:
         "Reader": {"mode": "read_only"},
         "None": {"tools": []},
     }
-    async with house(tmp_path, agents=agents) as there:
+    async with graph_gateway(tmp_path, agents=agents) as there:
         page = there.page
         await page.set_up(tool("look", "eyes"), tool("get_more", "hands"), tool("jump", "eyes"))
         narrow = await nodes(page, "?agent=Narrow")

@@ -4,8 +4,8 @@ import pytest
 
 from handspan.gateway.graph.envelope import refuse
 from handspan.gateway.http.refusals import Refusal
-from handspan.wire.graph.faults import code_of
-from tests.gateway.graph.house import Page, said
+from handspan.wire.graph.faults import error_code
+from tests.gateway.graph.pages import Page, said
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ def test_a_refusal_keeps_what_its_headers_say() -> None:
     ],
 )
 def test_every_status_has_a_code(status: int, code: str) -> None:
-    assert code_of(status) == code
+    assert error_code(status) == code
 
 
 async def test_a_base_address_may_end_with_a_slash(page: Page) -> None:

@@ -12,7 +12,7 @@ from handspan.core.context import ToolContext
 from handspan.core.principals import Origin
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Arguments
-from tests.gateway.graph.house import ECHO, House, Page, result, said
+from tests.gateway.graph.pages import ECHO, Graph, Page, result, said
 from tests.gateway.graph.test_stream import calls_in, run, socket, words
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ def url_of(page: Page, query: str = "") -> str:
     return page.url.replace("http", "ws", 1) + "/v1/graph/ws" + query
 
 
-async def test_a_chunk_is_there_when_it_happens_and_not_when_the_run_is_over(there: House, page: Page) -> None:
+async def test_a_chunk_is_there_when_it_happens_and_not_when_the_run_is_over(there: Graph, page: Page) -> None:
     held = there.let_it_hold()
     body = {"messages": [said("I look.\ncall hold\nthen\nend")]}
     async with asyncio.timeout(60), page.http.stream("POST", "/v1/graph/stream", json=body) as response:
@@ -108,7 +108,7 @@ class Slow:
         return "over"
 
 
-async def test_what_a_tool_reports_is_an_update(there: House, page: Page) -> None:
+async def test_what_a_tool_reports_is_an_update(there: Graph, page: Page) -> None:
     there.gateway.gateway.app.registry.register(Slow(), Origin("plugin", "tests"))
     full = (await page.stream([said("call slow\nthen\nend")], response_granularity="full")).chunks
     (told,) = [chunk["data"] for chunk in full if (chunk["data"] or {}).get("status") == "tool_progress"]
@@ -162,7 +162,7 @@ class TestTheSocket:
             last = await run(connection, invoke_type="resume", tool_result=[result(calls[1], 1)])
             assert [one["result"] for one in json.loads(words(last, delta=False))] == [0, 1, 2]
 
-    async def test_results_of_somebody_else_are_refused(self, there: House, page: Page) -> None:
+    async def test_results_of_somebody_else_are_refused(self, there: Graph, page: Page) -> None:
         other = await there.another()
         async with socket(page) as mine, socket(other) as theirs:
             chunks = await run(mine, invoke_type="fresh", messages=[said("call echo\nthen\nend")], tools=[ECHO])
@@ -180,7 +180,7 @@ class TestTheSocket:
             assert calls_in(last) == []
             assert last[-1]["metadata"]["meta"]["status"] == "limit"
 
-    async def test_when_the_gateway_ends_it_is_told_to_come_back(self, there: House, page: Page) -> None:
+    async def test_when_the_gateway_ends_it_is_told_to_come_back(self, there: Graph, page: Page) -> None:
         async with socket(page) as connection, asyncio.timeout(60):
             chunks = await run(connection, invoke_type="fresh", messages=[said("call echo\nthen\nend")], tools=[ECHO])
             await there.gateway.restart()
@@ -192,7 +192,7 @@ class TestTheSocket:
             last = await run(connection, invoke_type="resume", tool_result=[result(calls_in(chunks)[0])])
             assert words(last, delta=False) == "end"
 
-    async def test_who_comes_while_the_gateway_ends_is_refused_in_the_envelope(self, there: House, page: Page) -> None:
+    async def test_who_comes_while_the_gateway_ends_is_refused_in_the_envelope(self, there: Graph, page: Page) -> None:
         there.gateway.gateway.peers.is_open = False  # as while it drains
         with pytest.raises(InvalidStatus) as refused:
             async with socket(page):

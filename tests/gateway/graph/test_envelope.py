@@ -1,4 +1,4 @@
-"""Every refusal is one that the unmodified client can read, from whatever part of the house it comes (origins 4.6)."""
+"""Every refusal is one that the unmodified client can read, from whatever part of the gateway (origins 4.6)."""
 
 import json
 import logging
@@ -9,14 +9,14 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from tests.gateway.graph.house import Answer, House, Page, house, result, said
+from tests.gateway.graph.pages import Answer, Graph, Page, graph_gateway, result, said
 
 pytestmark = pytest.mark.anyio
 
 APP = "https://app.example"
 
 
-async def test_whoever_tries_too_many_tokens_is_told_how_long_to_wait(there: House, page: Page) -> None:
+async def test_whoever_tries_too_many_tokens_is_told_how_long_to_wait(there: Graph, page: Page) -> None:
     async with httpx2.AsyncClient(base_url=page.url, headers={"authorization": "Bearer wrong"}) as guesser:
         for _ in range(100):
             answer = Answer(await guesser.post("/v1/graph/invoke", json={"messages": [said("x")]}))
@@ -28,7 +28,7 @@ async def test_whoever_tries_too_many_tokens_is_told_how_long_to_wait(there: Hou
 
 @pytest.mark.parametrize("way", ["invoke", "stream"])
 async def test_that_the_gateway_stops_is_told_to_the_client_and_is_no_error_in_the_log(
-    there: House, page: Page, way: str, caplog: pytest.LogCaptureFixture
+    there: Graph, page: Page, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await there.gateway.gateway.sessions.drain(0)
     refused = await page.ask("POST", f"/v1/graph/{way}", {"messages": [said("x")]})
@@ -72,7 +72,7 @@ async def test_that_the_gateway_stops_is_told_to_the_client_and_is_no_error_in_t
     ],
 )
 async def test_no_route_does_anything_for_who_has_no_token_or_only_a_devices(
-    there: House, page: Page, method: str, path: str
+    there: Graph, page: Page, method: str, path: str
 ) -> None:
     device = await there.another(scopes=("device",))
     refused = await device.ask(method, path, {})
@@ -90,7 +90,7 @@ async def test_no_route_does_anything_for_who_has_no_token_or_only_a_devices(
     ],
 )
 async def test_what_nobody_foresaw_is_500_in_the_envelope_and_tells_nothing(
-    there: House, page: Page, monkeypatch: pytest.MonkeyPatch, path: str, part: str, name: str
+    there: Graph, page: Page, monkeypatch: pytest.MonkeyPatch, path: str, part: str, name: str
 ) -> None:
     async def fail(*these: Any, **more: Any) -> None:
         raise RuntimeError("with a secret in it")
@@ -113,7 +113,7 @@ class TestAPageOfAnotherOrigin:
     """A browser shows an answer to a page only when the answer says that it may: errors too."""
 
     async def test_can_read_every_kind_of_answer(self, tmp_path: Any) -> None:
-        async with house(tmp_path, gateway={"origins": [APP]}) as there:
+        async with graph_gateway(tmp_path, gateway={"origins": [APP]}) as there:
             page = there.page
             for method, path, body, token, status in (
                 ("GET", "/ping", None, True, 200),
@@ -135,7 +135,7 @@ class TestAPageOfAnotherOrigin:
 
     @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
     async def test_may_ask_before_it_asks_without_a_token(self, tmp_path: Any, method: str) -> None:
-        async with house(tmp_path, gateway={"origins": [APP]}) as there:
+        async with graph_gateway(tmp_path, gateway={"origins": [APP]}) as there:
             asking = {
                 "origin": APP,
                 "access-control-request-method": method,

@@ -18,7 +18,7 @@ from handspan.gateway.graph import invoke as invoking
 from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import ModelError, ModelEvent, Projection, TextDelta
 from handspan.testing.spoken import Spoken
-from tests.gateway.graph.house import ECHO, House, Page, house, result, said
+from tests.gateway.graph.pages import ECHO, Graph, Page, graph_gateway, result, said
 
 pytestmark = pytest.mark.anyio
 
@@ -63,9 +63,9 @@ def _last_words(messages: Sequence[Message]) -> str:
 
 
 @asynccontextmanager
-async def moody(folder: Path) -> AsyncIterator[tuple[House, Moody]]:
+async def moody(folder: Path) -> AsyncIterator[tuple[Graph, Moody]]:
     model = Moody()
-    async with house(folder, model) as there:
+    async with graph_gateway(folder, model) as there:
         yield there, model
 
 
@@ -141,7 +141,7 @@ async def test_a_socket_hears_the_error_and_that_it_is_over_and_stays_open(tmp_p
 async def test_a_run_that_takes_too_long_is_504_and_goes_on_in_its_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(invoking, "LONGEST", 0.1)
+    monkeypatch.setattr(invoking, "ANSWER_SECONDS", 0.1)
     async with moody(tmp_path) as (there, model), asyncio.timeout(60):
         page = there.page
         late = await page.say("wait", "t")
@@ -154,7 +154,7 @@ async def test_a_run_that_takes_too_long_is_504_and_goes_on_in_its_thread(
 
 
 async def test_a_run_that_took_too_long_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invoking, "LONGEST", 0.1)
+    monkeypatch.setattr(invoking, "ANSWER_SECONDS", 0.1)
     async with moody(tmp_path) as (there, model), asyncio.timeout(60):
         page = there.page
         assert (await page.say("wait", "t")).status == 504

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.graph.house import Answer, House, Page, house
+from tests.gateway.graph.pages import Answer, Graph, Page, graph_gateway
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ def kept_files(folder: Path) -> list[str]:
     return sorted(path.name for path in artifacts.iterdir()) if artifacts.exists() else []
 
 
-async def test_somebody_elses_file_is_one_that_never_was(there: House, page: Page) -> None:
+async def test_somebody_elses_file_is_one_that_never_was(there: Graph, page: Page) -> None:
     mine = (await upload(page)).data["file_id"]
     stranger = await there.another("somebody else")
     for rest in ("", "/info", "/url"):
@@ -71,7 +71,7 @@ async def test_what_is_no_form_with_a_file_is_refused_and_leaves_nothing(
 
 
 async def test_a_file_beyond_the_limit_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    async with house(tmp_path, gateway={"upload_bytes": LIMIT}) as there:
+    async with graph_gateway(tmp_path, gateway={"upload_bytes": LIMIT}) as there:
         for size in (LIMIT + 1, 10 * LIMIT):
             refused = await upload(there.page, b"x" * size)
             assert (refused.status, refused.error["code"]) == (413, "REQUEST_TOO_LARGE"), size
@@ -199,7 +199,7 @@ async def test_the_limits_are_told(page: Page) -> None:
 
 
 async def test_a_file_that_the_folder_does_not_take_is_too_large_whatever_the_setting_says(tmp_path: Path) -> None:
-    async with house(tmp_path, gateway={"upload_bytes": 80 * 2**20}) as there:
+    async with graph_gateway(tmp_path, gateway={"upload_bytes": 80 * 2**20}) as there:
         refused = await upload(there.page, b"x" * (65 * 2**20))
         assert (refused.status, refused.error["code"]) == (413, "REQUEST_TOO_LARGE")
         assert kept_files(tmp_path) == []

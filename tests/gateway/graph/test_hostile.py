@@ -10,8 +10,8 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from handspan.gateway.graph import asking
-from tests.gateway.graph.house import ECHO, TAKE_JSON, Answer, House, Page, result, said
+from handspan.gateway.graph import envelope
+from tests.gateway.graph.pages import ECHO, TAKE_JSON, Answer, Graph, Page, result, said
 
 pytestmark = pytest.mark.anyio
 
@@ -224,7 +224,7 @@ async def wire(page: Page) -> AsyncIterator[Wire]:
 async def test_a_body_that_does_not_come_is_told_so_and_its_connection_ends(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(envelope, "BODY_SECONDS", 0.2)
     async with wire(page) as line:
         await line.begin("/v1/graph/invoke", "content-type: application/json", "content-length: 1000")
         await line.send(b'{"messages": [')
@@ -247,7 +247,7 @@ async def test_a_body_that_is_too_large_is_told_so_and_its_connection_ends(page:
     assert "connection: close" in head
 
 
-async def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind(there: House, page: Page) -> None:
+async def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind(there: Graph, page: Page) -> None:
     for path in ("/v1/graph/invoke", "/v1/graph/stream", "/v1/graph/setup"):
         async with wire(page) as line:
             await line.begin(path, "content-length: 1000")

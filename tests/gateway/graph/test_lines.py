@@ -7,13 +7,13 @@ import weakref
 
 import pytest
 
-from handspan.gateway.graph.lines import LineReader, Lines, OpenStreams
+from handspan.gateway.graph.lines import LineReader, OpenStreams, StreamLines
 from handspan.gateway.http.refusals import Refusal
 
 pytestmark = pytest.mark.anyio
 
 
-async def all_of(lines: Lines) -> bytes:
+async def all_of(lines: StreamLines) -> bytes:
     return b"".join(await rest_of(LineReader(lines)))
 
 
@@ -27,7 +27,7 @@ async def rest_of(reader: LineReader) -> list[bytes]:
 
 class TestLines:
     async def test_what_is_put_while_a_reader_is_busy_is_not_lost(self) -> None:
-        lines = Lines()
+        lines = StreamLines()
         lines.put(b"1")
         reading = LineReader(lines)
         assert await reading.next() == b"1\n"
@@ -37,8 +37,8 @@ class TestLines:
         assert await rest_of(reading) == []
 
     async def test_an_error_before_the_first_line_is_raised(self) -> None:
-        lines = Lines()
-        waiting = asyncio.create_task(lines.begun())
+        lines = StreamLines()
+        waiting = asyncio.create_task(lines.wait_for_first())
         await asyncio.sleep(0)
         lines.error = ValueError("no")
         lines.end()
@@ -46,7 +46,7 @@ class TestLines:
             await waiting
 
     async def test_who_comes_late_reads_all_of_it(self) -> None:
-        lines = Lines()
+        lines = StreamLines()
         lines.put(b"1")
         lines.put(b"2")
         lines.end()
@@ -54,7 +54,7 @@ class TestLines:
         assert lines.size == 4
 
     async def test_a_reader_whose_client_went_away_reads_nothing_more(self) -> None:
-        lines = Lines()
+        lines = StreamLines()
         gone, other = LineReader(lines), LineReader(lines)
         waiting = asyncio.create_task(gone.next())
         await asyncio.sleep(0)
@@ -64,7 +64,7 @@ class TestLines:
         assert await other.next() == b"1\n"
 
     async def test_a_reader_waits_for_more(self) -> None:
-        lines = Lines()
+        lines = StreamLines()
         reading = asyncio.create_task(all_of(lines))
         await asyncio.sleep(0)
         lines.put(b"1")
@@ -112,7 +112,7 @@ class TestOpenStreams:
     async def test_who_waits_for_the_first_line_is_refused(self) -> None:
         streams = OpenStreams()
         lines = streams.open("token")
-        waiting = asyncio.create_task(lines.begun())
+        waiting = asyncio.create_task(lines.wait_for_first())
         await asyncio.sleep(0)
         streams.revoke("token")
         with pytest.raises(Refusal) as refused:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.graph.house import House, Page
+from tests.gateway.graph.pages import Graph, Page
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ async def contents(page: Page, path: str, key: str, **body: Any) -> list[str]:
     return [memory["content"] for memory in (await ask(page, path, **body)).data[key]]
 
 
-async def test_the_memory_of_another_owner_is_one_that_never_was(there: House, page: Page) -> None:
+async def test_the_memory_of_another_owner_is_one_that_never_was(there: Graph, page: Page) -> None:
     memory = await keep(page, "my secret")
     stranger = await there.another("somebody else")
     for method, body in (("POST", {}), ("PUT", {"content": "mine"}), ("DELETE", {})):
@@ -138,7 +138,7 @@ async def test_forgetting_removes_what_fits(page: Page) -> None:
     assert (await ask(page, "memories/forget", filters={})).data["data"] == {"removed_count": 60}
 
 
-async def test_they_are_there_after_a_restart(there: House, page: Page) -> None:
+async def test_they_are_there_after_a_restart(there: Graph, page: Page) -> None:
     kept = await keep(page, "for ever")
     await there.gateway.restart()
     assert (await ask(page, f"memories/{kept}")).data["memory"]["content"] == "for ever"

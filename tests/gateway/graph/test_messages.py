@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.graph.house import ECHO, House, Page, result, tool
+from tests.gateway.graph.pages import ECHO, Graph, Page, result, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +70,7 @@ async def test_what_cant_be_put_there_is_refused_by_its_place(page: Page) -> Non
     assert words(await shown(page)) == ["hello", "hello"]
 
 
-async def test_somebody_elses_file_cant_be_put_there(there: House, page: Page) -> None:
+async def test_somebody_elses_file_cant_be_put_there(there: Graph, page: Page) -> None:
     await page.say("hello", "t")
     stranger = await there.another("somebody else")
     files = {"file": ("a.txt", b"secret", "text/plain")}
@@ -117,7 +117,7 @@ async def test_messages_are_shown_as_their_requests_showed_them(page: Page) -> N
     assert answered["metadata"]["function_name"] == "echo"
 
 
-async def test_tools_have_the_names_that_their_client_gave_them(there: House, page: Page) -> None:
+async def test_tools_have_the_names_that_their_client_gave_them(there: Graph, page: Page) -> None:
     await page.say("call tools__get_current_time\nthen\nend", "t", tools=[tool("get_current_time")])
     (message,) = [message for message in await shown(page) if message["role"] == "assistant"]
     assert message["content"][0]["name"] == "get_current_time"
@@ -221,7 +221,7 @@ async def test_a_run_that_goes_on_calls_its_messages_what_the_thread_calls_them(
     assert ids(last.messages) == ["t:1", "t:6", "t:7.0"]  # this model counts rounds: it asks once more
 
 
-async def test_a_name_made_of_what_was_taken_away_goes_with_it(there: House, page: Page) -> None:
+async def test_a_name_made_of_what_was_taken_away_goes_with_it(there: Graph, page: Page) -> None:
     async def name(thread: str = "t") -> str | None:
         found = (await page.ask("GET", f"/v1/threads/{thread}")).data["thread_data"]["thread"]["thread_name"]
         return None if found is None else str(found)

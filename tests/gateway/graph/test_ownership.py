@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from handspan.gateway.entry.tokens import hash_of
-from tests.gateway.graph.house import ECHO, House, Page, house, result, said, tool
+from tests.gateway.graph.pages import ECHO, Graph, Page, graph_gateway, result, said, tool
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ async def listed(page: Page) -> set[str]:
     return {one["name"] for one in (await page.ask("GET", "/api/tools")).json["tools"]}
 
 
-async def test_while_the_run_is_at_work_nobody_else_has_its_tools(there: House, page: Page) -> None:
+async def test_while_the_run_is_at_work_nobody_else_has_its_tools(there: Graph, page: Page) -> None:
     held = there.let_it_hold()
     running = asyncio.create_task(page.say("call hold\nthen\ncall echo\nthen\nend", "t", tools=[ECHO]))
     await soon(held.is_at_work.wait())
@@ -43,7 +43,7 @@ async def test_while_the_run_is_at_work_nobody_else_has_its_tools(there: House, 
     assert (await page.answer(result(call["id"]))).words == "end"
 
 
-async def test_two_runs_of_one_client_at_once_have_the_tools_of_their_own_requests(there: House, page: Page) -> None:
+async def test_two_runs_of_one_client_at_once_have_the_tools_of_their_own_requests(there: Graph, page: Page) -> None:
     held = there.let_it_hold()
     first = asyncio.create_task(page.say("call hold\nthen\n{tools}", "one", tools=[tool("left")]))
     await soon(held.is_at_work.wait())
@@ -54,7 +54,7 @@ async def test_two_runs_of_one_client_at_once_have_the_tools_of_their_own_reques
     assert ("left" in second, "right" in second) == (False, True)
 
 
-async def test_when_the_run_waits_or_is_over_the_gateway_lists_them_to_nobody(there: House, page: Page) -> None:
+async def test_when_the_run_waits_or_is_over_the_gateway_lists_them_to_nobody(there: Graph, page: Page) -> None:
     await page.set_up(ECHO)
     first = await page.say("call echo\nthen\nend", "t")
     for who in (page, await there.another(), await there.another("somebody else")):
@@ -65,7 +65,7 @@ async def test_when_the_run_waits_or_is_over_the_gateway_lists_them_to_nobody(th
     assert "echo" not in await listed(page)
 
 
-async def test_a_client_can_not_take_anothers_calls_by_offering_the_same_tools(there: House, page: Page) -> None:
+async def test_a_client_can_not_take_anothers_calls_by_offering_the_same_tools(there: Graph, page: Page) -> None:
     call = (await page.say("call echo\nthen\nend", "t", tools=[ECHO])).calls[0]["id"]
     other = await there.another()
     took = await other.answer(result(call, "mine"), thread="t", tools=[ECHO])
@@ -76,7 +76,7 @@ async def test_a_client_can_not_take_anothers_calls_by_offering_the_same_tools(t
 @pytest.mark.parametrize(
     "spoof", [{"user_id": "somebody else"}, {"user": {"user_id": "somebody else"}}, {"authz": "*"}]
 )
-async def test_who_one_is_can_not_be_said_in_the_configuration(there: House, page: Page, spoof: dict[str, Any]) -> None:
+async def test_who_one_is_can_not_be_said_in_the_configuration(there: Graph, page: Page, spoof: dict[str, Any]) -> None:
     stranger = await there.another("somebody else")
     await stranger.set_up(ECHO)
     await stranger.say("a secret", "theirs")
@@ -94,7 +94,7 @@ async def test_who_one_is_can_not_be_said_in_the_configuration(there: House, pag
 
 
 async def test_the_answer_under_a_key_is_told_again_only_to_the_client_whose_key_it_was(
-    there: House, page: Page
+    there: Graph, page: Page
 ) -> None:
     key = {"idempotency-key": "k"}
     mine = await page.say("a secret of mine", headers=key)
@@ -107,7 +107,7 @@ async def test_the_answer_under_a_key_is_told_again_only_to_the_client_whose_key
     assert (await page.say("a secret of mine", headers=key)).meta == mine.meta
 
 
-async def test_a_token_that_is_revoked_while_its_request_is_at_work_gets_no_answer(there: House) -> None:
+async def test_a_token_that_is_revoked_while_its_request_is_at_work_gets_no_answer(there: Graph) -> None:
     held, page = there.let_it_hold(), await there.another()
     running = asyncio.create_task(page.say("call hold\nthen\nend", "t"))
     await soon(held.is_at_work.wait())
@@ -119,7 +119,7 @@ async def test_a_token_that_is_revoked_while_its_request_is_at_work_gets_no_answ
     assert messages[-1]["content"][0]["text"] == "end"  # the run went on in its thread
 
 
-async def test_beside_the_run_its_tools_hide_no_other_and_are_known_to_nobody(there: House, page: Page) -> None:
+async def test_beside_the_run_its_tools_hide_no_other_and_are_known_to_nobody(there: Graph, page: Page) -> None:
     waiting, held = there.let_it_wait(), there.let_it_hold()
     held.may_end.set()
     running = asyncio.create_task(page.say("call wait", "t", tools=[tool("hold"), tool("secret_of_a_page")]))
@@ -137,13 +137,13 @@ async def test_beside_the_run_its_tools_hide_no_other_and_are_known_to_nobody(th
 async def test_a_call_that_waited_for_a_person_does_not_become_one_of_a_pages_tool(tmp_path: Path) -> None:
     agents = {"General": {}, "Careful": {"mode": "ask_always"}}
     before, after = tmp_path / "before", tmp_path / "after"
-    async with house(before, agents=agents) as there:
+    async with graph_gateway(before, agents=agents) as there:
         there.let_it_hold()
         await there.page.say("hello", "t")
         asked = {"args": {}, "session": "t", "agent": "Careful"}
         call = (await there.page.ask("POST", "/api/tools/hold/call", asked)).json["call_id"]
         shutil.copytree(before, after)  # what kill -9 leaves
-    async with house(after, agents=agents) as there:
+    async with graph_gateway(after, agents=agents) as there:
         there.let_it_hold().may_end.set()
         waiting = there.let_it_wait()
         running = asyncio.create_task(there.page.say("call wait", "t", tools=[tool("hold")]))
@@ -168,7 +168,7 @@ async def test_a_call_that_waited_for_a_person_does_not_become_one_of_a_pages_to
     ],
 )
 async def test_what_was_not_asked_in_full_when_its_token_was_revoked_is_not_done(
-    there: House, path: str, body: dict[str, Any], look: tuple[str, str]
+    there: Graph, path: str, body: dict[str, Any], look: tuple[str, str]
 ) -> None:
     page, auth, whole = await there.another(scopes=("admin",)), there.gateway.gateway.auth, json.dumps(body).encode()
     has_begun, may_end = asyncio.Event(), asyncio.Event()

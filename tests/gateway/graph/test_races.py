@@ -9,7 +9,7 @@ import pytest
 from handspan.agent.session import NOTHING_TO_DO
 from handspan.core.errors import StoreError
 from handspan.core.principals import OPERATOR
-from tests.gateway.graph.house import ECHO, House, Page, result, said, tool
+from tests.gateway.graph.pages import ECHO, Graph, Page, result, said, tool
 from tests.gateway.graph.test_stream import socket, until_done
 from tests.stores import commits_of
 from tests.waiting import soon, until
@@ -17,7 +17,7 @@ from tests.waiting import soon, until
 pytestmark = pytest.mark.anyio
 
 
-async def open_calls(there: House, thread: str) -> list[str]:
+async def open_calls(there: Graph, thread: str) -> list[str]:
     ledger = there.gateway.gateway.store.ledger
     return [record.id for record in await ledger.open_calls(owner=OPERATOR.owner, session=thread)]
 
@@ -35,7 +35,7 @@ STOP = json.dumps({"invoke_type": "stop"})
 
 
 class TestStop:
-    async def test_a_call_that_nobody_was_asked_for_yet_does_not_stay_open(self, there: House, page: Page) -> None:
+    async def test_a_call_that_nobody_was_asked_for_yet_does_not_stay_open(self, there: Graph, page: Page) -> None:
         waiting = there.let_it_wait()
         await page.set_up(ECHO)
         running = asyncio.create_task(page.say("call echo\ncall wait", "t"))
@@ -44,7 +44,7 @@ class TestStop:
         assert (await running).meta["status"] == "stopped"
         assert await open_calls(there, "t") == []
 
-    async def test_when_it_is_answered_it_is_over(self, there: House, page: Page) -> None:
+    async def test_when_it_is_answered_it_is_over(self, there: Graph, page: Page) -> None:
         waiting = there.let_it_wait()
         running = asyncio.create_task(page.say("call wait", "t"))
         await soon(waiting.is_at_work.wait())
@@ -53,7 +53,7 @@ class TestStop:
         assert await state_of(page, "t") == "idle"
         await running
 
-    async def test_fix_leaves_a_run_alone_that_is_at_work(self, there: House, page: Page) -> None:
+    async def test_fix_leaves_a_run_alone_that_is_at_work(self, there: Graph, page: Page) -> None:
         held = there.let_it_hold()
         running = asyncio.create_task(page.say("call hold\nthen\nend", "t"))
         await soon(held.is_at_work.wait())
@@ -61,7 +61,7 @@ class TestStop:
         held.may_end.set()
         assert (await running).words == "end"
 
-    async def test_a_disk_that_refuses_is_told(self, there: House, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_disk_that_refuses_is_told(self, there: Graph, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
         await page.set_up(ECHO)
         await page.say("call echo", "t")
 
@@ -71,7 +71,7 @@ class TestStop:
         monkeypatch.setattr(there.gateway.gateway.store.conversations, "begin_turn", refuse)
         assert (await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})).error["code"] == "STORAGE_ERROR"
 
-    async def test_over_the_socket_it_means_the_run_that_has_just_been_begun(self, there: House, page: Page) -> None:
+    async def test_over_the_socket_it_means_the_run_that_has_just_been_begun(self, there: Graph, page: Page) -> None:
         waiting = there.let_it_wait()
         await page.set_up(ECHO)
         async with socket(page) as connection:
@@ -84,7 +84,7 @@ class TestStop:
             assert not waiting.is_at_work.is_set() or await state_of(page, "second") == "idle"
         assert (await page.answer(result(elsewhere.calls[0]["id"]))).words == "end"
 
-    async def test_over_the_socket_it_gives_up_a_suspended_run(self, there: House, page: Page) -> None:
+    async def test_over_the_socket_it_gives_up_a_suspended_run(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         async with socket(page) as connection:
             await connection.send(fresh("call echo", "t"))
@@ -101,7 +101,7 @@ class TestStop:
 
 
 class TestExpiry:
-    async def test_of_a_call_while_others_of_its_round_run_lets_the_run_go_on(self, there: House, page: Page) -> None:
+    async def test_of_a_call_while_others_of_its_round_run_lets_the_run_go_on(self, there: Graph, page: Page) -> None:
         held = there.let_it_hold()
         await page.set_up(tool("echo", timeout=0.05))
         running = asyncio.create_task(page.say("call echo\ncall hold\nthen\nend {results}", "t"))
@@ -117,7 +117,7 @@ class TestExpiry:
         assert ended.calls == []
         assert '"timeout"' in ended.words and '"held"' in ended.words
 
-    async def test_of_an_older_run_does_not_end_a_newer_one(self, there: House, page: Page) -> None:
+    async def test_of_an_older_run_does_not_end_a_newer_one(self, there: Graph, page: Page) -> None:
         held = there.let_it_hold()
         await page.set_up(ECHO)
         running = asyncio.create_task(page.say("call hold\nthen\ncall echo\nthen\nend", "t"))
@@ -131,7 +131,7 @@ class TestExpiry:
 
 
 class TestResults:
-    async def test_what_is_refused_because_the_gateway_ends_took_nothing(self, there: House, page: Page) -> None:
+    async def test_what_is_refused_because_the_gateway_ends_took_nothing(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         (call,) = (await page.say("call echo", "t")).calls
         await there.gateway.gateway.sessions.drain(0)
@@ -161,14 +161,14 @@ class TestResults:
     async def test_the_answer_that_ends_a_first_run_has_the_name_of_its_thread(self, page: Page) -> None:
         assert (await page.say("hello you", "t")).meta["thread_name"] == "hello you"
 
-    async def test_so_has_the_one_that_ends_it_after_calls_of_the_client(self, there: House, page: Page) -> None:
+    async def test_so_has_the_one_that_ends_it_after_calls_of_the_client(self, there: Graph, page: Page) -> None:
         first = await page.say("call echo\nthen\nend", "t", tools=[ECHO])
         assert first.meta["thread_name"] is None
         before = commits_of(there.gateway.gateway.store)
         assert (await page.answer(result(first.calls[0]["id"]))).meta["thread_name"] == "call echo then end"
         assert commits_of(there.gateway.gateway.store) == before + 1  # the name waits for no disk of its own
 
-    async def test_a_name_that_is_given_meanwhile_stays(self, there: House, page: Page) -> None:
+    async def test_a_name_that_is_given_meanwhile_stays(self, there: Graph, page: Page) -> None:
         held = there.let_it_hold()
         running = asyncio.create_task(page.say("call hold\nthen\nend", "t"))
         async with asyncio.timeout(60):
@@ -178,7 +178,7 @@ class TestResults:
         assert (await running).meta["thread_name"] == "Chosen"
 
     async def test_a_disk_that_refuses_is_not_remembered_under_a_key(
-        self, there: House, page: Page, monkeypatch: pytest.MonkeyPatch
+        self, there: Graph, page: Page, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def refuse(*these: Any, **more: Any) -> None:
             raise StoreError("The disk is full: make room.")
@@ -198,7 +198,7 @@ async def test_pages_that_set_up_at_once_all_keep_their_tools(page: Page) -> Non
 
 
 async def test_tools_that_the_disk_did_not_take_are_kept_with_the_next_request(
-    there: House, page: Page, monkeypatch: pytest.MonkeyPatch
+    there: Graph, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = there.gateway.gateway.store.browser_tools
     save = kept.save

@@ -10,12 +10,12 @@ from handspan.core.bus import QuestionOpened
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Decision, Question
 from handspan.core.results import Failure
-from tests.gateway.graph.house import ECHO, House, Page, house, result, said, tool
+from tests.gateway.graph.pages import ECHO, Graph, Page, graph_gateway, result, said, tool
 
 pytestmark = pytest.mark.anyio
 
 
-async def has_ended(there: House, thread: str) -> None:
+async def has_ended(there: Graph, thread: str) -> None:
     """The run is over: its calls have their results, and no model was asked for nobody."""
     store = there.gateway.gateway.store
     async with asyncio.timeout(60):
@@ -136,7 +136,7 @@ class TestTheLoop:
         assert third.meta["status"] == "limit"
 
     async def test_the_agents_own_limit_counts_where_it_is_smaller(self, tmp_path: Path) -> None:
-        async with house(tmp_path, agents={"General": {"max_tool_iterations": 1}}) as there:
+        async with graph_gateway(tmp_path, agents={"General": {"max_tool_iterations": 1}}) as there:
             await there.page.set_up(ECHO)
             first = await there.page.say("call echo\nthen\ncall echo\nthen\nnever")
             assert (await there.page.answer(result(first.calls[0]["id"]))).meta["status"] == "limit"
@@ -144,7 +144,7 @@ class TestTheLoop:
 
 class TestResults:
     async def test_open_calls_are_those_that_are_left_and_any_client_of_the_owner_may_close_them(
-        self, there: House, page: Page
+        self, there: Graph, page: Page
     ) -> None:
         other = await there.another()
         await other.set_up(ECHO)
@@ -191,7 +191,7 @@ class TestResults:
         answers = await asyncio.gather(*(page.answer(result(call, number)) for number in range(5)))
         assert sorted(answer.status for answer in answers) == [200, 422, 422, 422, 422]
 
-    async def test_another_owner_can_not_answer(self, there: House, page: Page) -> None:
+    async def test_another_owner_can_not_answer(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         call = (await page.say("call echo\nthen\nend")).calls[0]["id"]
         for other in (await there.another(), await there.another("somebody else")):
@@ -199,7 +199,7 @@ class TestResults:
             assert (refused.status, refused.error["code"]) == (422, "GRAPH_UNKNOWN_CALL")
         assert (await page.answer(result(call, "mine"))).status == 200
 
-    async def test_a_call_of_another_kind_cant_be_answered(self, there: House, page: Page) -> None:
+    async def test_a_call_of_another_kind_cant_be_answered(self, there: Graph, page: Page) -> None:
         await page.say("call get_current_time")
         (record,) = await there.gateway.journal()
         refused = await page.answer(result(record.id, "noon"))
@@ -220,7 +220,7 @@ class TestResults:
         assert (refused.status, refused.error["code"]) == (422, "GRAPH_WRONG_THREAD")
 
     async def test_what_came_too_late_is_told_so(self, tmp_path: Path) -> None:
-        async with house(tmp_path, gateway={"browser_call": 0.05}) as there:
+        async with graph_gateway(tmp_path, gateway={"browser_call": 0.05}) as there:
             page = there.page
             await page.set_up(ECHO, tool("slow", timeout=60))
             first = await page.say("call echo\ncall slow\nthen\n{results}")
@@ -235,7 +235,7 @@ class TestResults:
             assert (expired["code"], in_time["result"]) == ("timeout", "in time")
 
     async def test_a_run_that_nobody_answers_ends_by_itself(self, tmp_path: Path) -> None:
-        async with house(tmp_path, gateway={"browser_call": 0.05}) as there:
+        async with graph_gateway(tmp_path, gateway={"browser_call": 0.05}) as there:
             await there.page.set_up(ECHO)
             await there.page.say("call echo\ncall echo\nthen\nend", "t")
             await has_ended(there, "t")
@@ -278,13 +278,13 @@ class TestResults:
 
 
 class TestWhoseToolsTheyAre:
-    async def test_another_client_of_the_same_person_does_not_have_them(self, there: House, page: Page) -> None:
+    async def test_another_client_of_the_same_person_does_not_have_them(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         other = await there.another()
         assert "echo" not in json.loads((await other.say("{tools}")).words)
         assert "echo" in json.loads((await page.say("{tools}")).words)
 
-    async def test_another_client_in_the_same_thread_does_not_have_them(self, there: House, page: Page) -> None:
+    async def test_another_client_in_the_same_thread_does_not_have_them(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         await page.say("hello", "shared")
         other = await there.another()
@@ -292,7 +292,7 @@ class TestWhoseToolsTheyAre:
         assert answer.calls == []
         assert json.loads(answer.words)[0]["code"] == "tool_not_found"
 
-    async def test_they_are_gone_from_the_registry_while_the_run_waits(self, there: House, page: Page) -> None:
+    async def test_they_are_gone_from_the_registry_while_the_run_waits(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         await page.say("call echo")
         assert not [entry for entry in there.gateway.gateway.app.registry if entry.origin.kind == "browser"]
@@ -323,14 +323,14 @@ class TestWhoseToolsTheyAre:
         assert {"read_file", "page__read_file"} <= set(names)
 
     async def test_a_name_of_another_tool_of_the_gateway_is_the_clients_in_its_runs(
-        self, there: House, page: Page
+        self, there: Graph, page: Page
     ) -> None:
         there.let_it_hold()  # a plugin's
         (call,) = (await page.say("call hold", tools=[tool("hold")])).calls
         assert call["name"] == "hold"
 
     async def test_an_agent_has_the_tools_of_its_nodes(self, tmp_path: Path) -> None:
-        async with house(tmp_path, agents={"General": {}, "Searcher": {"nodes": ["search"]}}) as there:
+        async with graph_gateway(tmp_path, agents={"General": {}, "Searcher": {"nodes": ["search"]}}) as there:
             page = there.page
             await page.set_up(tool("web", node="search"), tool("run", node="code"))
             every = json.loads((await page.say("{tools}")).words)
@@ -342,7 +342,7 @@ class TestWhoseToolsTheyAre:
             assert "run" not in json.loads(answer.words)
 
     async def test_one_name_on_two_nodes_is_the_last_one_unless_the_agent_names_the_node(self, tmp_path: Path) -> None:
-        async with house(tmp_path, agents={"General": {}, "First": {"nodes": ["one"]}}) as there:
+        async with graph_gateway(tmp_path, agents={"General": {}, "First": {"nodes": ["one"]}}) as there:
             page = there.page
             schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
             await page.set_up(tool("do", node="one", parameters=schema), tool("do", node="two"))
@@ -368,7 +368,7 @@ class TestTheSameEngine:
 
     async def test_the_client_is_asked_with_what_a_hook_made_of_the_call(self, tmp_path: Path) -> None:
         hook = {"type": "path_prefix", "config": {"prefix": "sub", "tools": ["save"]}}
-        async with house(tmp_path, hooks={"chain": [hook]}) as there:
+        async with graph_gateway(tmp_path, hooks={"chain": [hook]}) as there:
             page = there.page
             await page.set_up(tool("save"), ECHO)
             script = 'call save {"path": "a.txt", "n": 1}\ncall echo {"path": "b.txt"}\ncall save {"path": "/"}'
@@ -382,7 +382,7 @@ class TestTheSameEngine:
             assert asking["data"]["args"] == {"path": "sub/a.txt"}
 
     async def test_the_client_is_asked_when_a_person_agreed_and_with_what_she_changed(self, tmp_path: Path) -> None:
-        async with house(tmp_path, agents={"General": {"mode": "ask_always"}}) as there, asyncio.timeout(60):
+        async with graph_gateway(tmp_path, agents={"General": {"mode": "ask_always"}}) as there, asyncio.timeout(60):
             questions = there.gateway.gateway.questions
             asked: asyncio.Queue[Question] = asyncio.Queue()
             there.gateway.gateway.bus.subscribe(QuestionOpened, lambda event: asked.put_nowait(event.question))
@@ -400,7 +400,7 @@ class TestTheSameEngine:
             last = await there.page.answer(result(first.calls[0]["id"], "done"))
             assert [one["status"] for one in json.loads(last.words)] == ["success", "error"]
 
-    async def test_the_journal_has_the_call_with_its_client(self, there: House, page: Page) -> None:
+    async def test_the_journal_has_the_call_with_its_client(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         first = await page.say("call echo\nthen\nend")
         await page.answer(result(first.calls[0]["id"], 1))
@@ -418,21 +418,21 @@ class TestTheSameEngine:
         assert "artifact" in answer.words
 
     async def test_a_read_only_agent_does_not_get_tools_that_may_change_things(self, tmp_path: Path) -> None:
-        async with house(tmp_path, agents={"General": {"mode": "read_only"}}) as there:
+        async with graph_gateway(tmp_path, agents={"General": {"mode": "read_only"}}) as there:
             reads = tool("look", annotations={"read_only": True})
             names = json.loads((await there.page.say("{tools}", tools=[ECHO, reads])).words)
             assert "look" in names
             assert "echo" not in names
 
     async def test_forbidden_names_are_refused_when_they_are_set_up(self, tmp_path: Path) -> None:
-        async with house(tmp_path, gateway={"remote": {"deny": ["evil*"]}}) as there:
+        async with graph_gateway(tmp_path, gateway={"remote": {"deny": ["evil*"]}}) as there:
             refused = await there.page.set_up(ECHO, tool("evil_one"))
             assert (refused.status, refused.error["code"]) == (422, "VALIDATION_ERROR")
             assert refused.error["details"][0]["loc"] == ["body", "tools", "1"]
 
 
 class TestGivingUp:
-    async def test_a_new_message_gives_the_suspended_run_up(self, there: House, page: Page) -> None:
+    async def test_a_new_message_gives_the_suspended_run_up(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         call = (await page.say("call echo\nthen\nend", "t")).calls[0]["id"]
         assert (await page.say("Something else", "t")).words == "Something else"
@@ -458,7 +458,7 @@ class TestGivingUp:
         fixed = (await page.ask("POST", "/v1/graph/fix", {"thread_id": "t"})).data
         assert (fixed["success"], fixed["removed_count"]) == (True, 2)
 
-    async def test_in_a_thread_that_is_not_ones_own_there_is_nothing_to_stop(self, there: House, page: Page) -> None:
+    async def test_in_a_thread_that_is_not_ones_own_there_is_nothing_to_stop(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         first = await page.say("call echo\nthen\nend", "t")
         stranger = await there.another("somebody else")
@@ -467,7 +467,7 @@ class TestGivingUp:
             assert (await who.ask("POST", "/v1/graph/fix", {"thread_id": thread})).data["removed_count"] == 0
         assert (await page.answer(result(first.calls[0]["id"]))).words == "end"
 
-    async def test_a_running_run_can_be_stopped_and_its_request_is_answered(self, there: House, page: Page) -> None:
+    async def test_a_running_run_can_be_stopped_and_its_request_is_answered(self, there: Graph, page: Page) -> None:
         waiting = there.let_it_wait()
         running = asyncio.create_task(page.say("call wait", "t"))
         async with asyncio.timeout(60):
@@ -475,7 +475,7 @@ class TestGivingUp:
             assert (await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})).data["running"] is True
             assert (await running).meta["status"] == "stopped"
 
-    async def test_somebody_elses_thread_cant_be_used(self, there: House, page: Page) -> None:
+    async def test_somebody_elses_thread_cant_be_used(self, there: Graph, page: Page) -> None:
         await page.say("mine", "t")
         stranger = await there.another("somebody else")
         refused = await stranger.say("yours?", "t")
@@ -483,20 +483,20 @@ class TestGivingUp:
 
 
 class TestARestart:
-    async def test_a_suspended_run_survives_it_with_the_tools_of_its_request(self, there: House, page: Page) -> None:
+    async def test_a_suspended_run_survives_it_with_the_tools_of_its_request(self, there: Graph, page: Page) -> None:
         first = await page.say("call look\nthen\n{results}{tools}", tools=[tool("look"), tool("later")])
         await there.gateway.restart()
         last = await page.answer(result(first.calls[0]["id"], "still here"))
         assert "still here" in last.words
         assert '"later"' in last.words
 
-    async def test_what_was_set_up_survives_it(self, there: House, page: Page) -> None:
+    async def test_what_was_set_up_survives_it(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         await there.gateway.restart()
         assert (await page.say("call echo")).calls != []
 
     async def test_a_run_that_expired_meanwhile_is_told_so_and_asks_no_model(self, tmp_path: Path) -> None:
-        async with house(tmp_path, gateway={"browser_call": 0.3}) as there:
+        async with graph_gateway(tmp_path, gateway={"browser_call": 0.3}) as there:
             page = there.page
             await page.set_up(ECHO)
             first = await page.say("call echo\nthen\nend", "t")
@@ -507,7 +507,7 @@ class TestARestart:
             assert (refused.status, refused.error["code"]) == (422, "GRAPH_EXPIRED_CALL")
             await has_ended(there, "t")
 
-    async def test_a_revoked_token_takes_its_tools_along(self, there: House) -> None:
+    async def test_a_revoked_token_takes_its_tools_along(self, there: Graph) -> None:
         page = await there.another()
         await page.set_up(ECHO)
         store = there.gateway.gateway.store

@@ -12,7 +12,7 @@ from msgspec import Struct
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.engine.builtin_hooks import BUILTIN_HOOKS
 from handspan.engine.hooks import HookedCall
-from tests.gateway.graph.house import ECHO, Page, house, result, tool
+from tests.gateway.graph.pages import ECHO, Page, graph_gateway, result, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ class Louder:
 
 async def test_a_call_that_a_hook_cancels_is_never_handed_out(tmp_path: Path) -> None:
     hook = {"type": "rate_limit", "config": {"per_minute": 1, "tools": ["echo"]}}
-    async with house(tmp_path, hooks={"chain": [hook]}) as there:
+    async with graph_gateway(tmp_path, hooks={"chain": [hook]}) as there:
         await there.page.set_up(ECHO)
         first = await there.page.say("call echo\ncall echo\nthen\n{results}", "t")
         (asked,) = first.calls
@@ -47,7 +47,7 @@ async def test_an_after_hook_sees_what_a_client_answered_and_may_replace_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(cast(dict[str, Any], BUILTIN_HOOKS), "louder", (Louder, Louder.Config))
-    async with house(tmp_path, hooks={"chain": [{"type": "louder"}]}) as there:
+    async with graph_gateway(tmp_path, hooks={"chain": [{"type": "louder"}]}) as there:
         await there.page.set_up(ECHO)
         first = await there.page.say("call echo\nthen\n{results}")
         last = await there.page.answer(result(first.calls[0]["id"], "hello"))
@@ -60,7 +60,7 @@ async def test_an_after_hook_sees_what_a_client_answered_and_may_replace_it(
 async def test_an_audit_log_has_a_line_for_the_call_and_one_for_its_result(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with house(tmp_path, hooks={"chain": [{"type": "audit_log"}]}) as there:
+    async with graph_gateway(tmp_path, hooks={"chain": [{"type": "audit_log"}]}) as there:
         await there.page.set_up(ECHO)
         with caplog.at_level(logging.INFO, "handspan.audit"):
             first = await there.page.say("call echo\nthen\nend", "t")
@@ -72,7 +72,7 @@ async def test_an_audit_log_has_a_line_for_the_call_and_one_for_its_result(
 
 
 async def test_a_tool_that_is_switched_off_or_denied_to_the_agent_is_neither_seen_nor_asked(tmp_path: Path) -> None:
-    async with house(tmp_path, agents={"General": {"deny": ["echo"]}}) as there:
+    async with graph_gateway(tmp_path, agents={"General": {"deny": ["echo"]}}) as there:
         page = there.page
         await page.set_up(ECHO, tool("look"))
         there.gateway.gateway.app.registry.disable("look")
@@ -83,7 +83,7 @@ async def test_a_tool_that_is_switched_off_or_denied_to_the_agent_is_neither_see
 
 
 async def test_a_read_only_agent_asks_no_client_for_what_may_change_things(tmp_path: Path) -> None:
-    async with house(tmp_path, agents={"General": {"mode": "read_only"}}) as there:
+    async with graph_gateway(tmp_path, agents={"General": {"mode": "read_only"}}) as there:
         answer = await there.page.say("call echo\nthen\n{results}", tools=[ECHO])
         assert answer.calls == []
         (envelope,) = json.loads(answer.words)
@@ -91,7 +91,7 @@ async def test_a_read_only_agent_asks_no_client_for_what_may_change_things(tmp_p
 
 
 async def test_a_permission_that_the_settings_forbid_is_refused_by_its_place(tmp_path: Path) -> None:
-    async with house(tmp_path, gateway={"remote": {"deny_permissions": ["camera"]}}) as there:
+    async with graph_gateway(tmp_path, gateway={"remote": {"deny_permissions": ["camera"]}}) as there:
         refused = await there.page.set_up(ECHO, tool("photo", permissions=["camera"]))
         assert (refused.status, refused.error["code"]) == (422, "VALIDATION_ERROR")
         assert refused.error["details"][0]["loc"] == ["body", "tools", "1"]
@@ -102,7 +102,7 @@ async def test_a_permission_that_the_settings_forbid_is_refused_by_its_place(tmp
 
 @pytest.mark.parametrize("ends", ["answered", "failed", "expired", "stopped"])
 async def test_the_journal_has_one_result_for_every_call_however_it_ended(tmp_path: Path, ends: str) -> None:
-    async with house(tmp_path) as there, asyncio.timeout(60):
+    async with graph_gateway(tmp_path) as there, asyncio.timeout(60):
         page = there.page
         await page.set_up(tool("echo", timeout=0.05 if ends == "expired" else 60))
         first = await page.say('call echo {"x": 1}\nthen\nend', "t")

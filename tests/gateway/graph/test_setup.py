@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from handspan.core.store import MOST_TOOL_SETS
-from tests.gateway.graph.house import ECHO, House, Page, result, tool
+from tests.gateway.graph.pages import ECHO, Graph, Page, result, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ class TestInvalidDefinitions:
         assert (refused.status, refused.error["code"]) == (422, "VALIDATION_ERROR")
         assert refused.error["details"]
 
-    async def test_more_tools_than_a_client_may_have(self, there: House, page: Page) -> None:
+    async def test_more_tools_than_a_client_may_have(self, there: Graph, page: Page) -> None:
         most = there.gateway.gateway.offer_rules.limits.tools
         refused = await page.set_up(*(tool(f"t{number}") for number in range(most + 1)))
         assert refused.status == 422
@@ -97,7 +97,7 @@ class TestSettingUp:
 
 
 class TestSetsThatRequestsBring:
-    async def test_a_set_that_had_to_go_is_kept_again_when_it_is_brought_again(self, there: House, page: Page) -> None:
+    async def test_a_set_that_had_to_go_is_kept_again_when_it_is_brought_again(self, there: Graph, page: Page) -> None:
         first = [tool("mine", description="first")]
         for tools in (first, first, *([tool(f"t{number}")] for number in range(MOST_TOOL_SETS))):
             assert (await page.say("hello", tools=tools)).meta["status"] == "completed"

@@ -7,7 +7,7 @@ import pytest
 
 from handspan.core.calls import CallRecord, new_call_id
 from handspan.core.values import Json
-from tests.gateway.graph.house import ECHO, House, Page, result, tool
+from tests.gateway.graph.pages import ECHO, Graph, Page, result, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +64,7 @@ async def test_a_thread_that_rests_is_completed(page: Page) -> None:
 
 @pytest.mark.parametrize("after_restart", [False, True])
 async def test_a_page_that_was_reloaded_finds_its_open_calls_and_answers_them(
-    there: House, page: Page, after_restart: bool
+    there: Graph, page: Page, after_restart: bool
 ) -> None:
     mine = [tool("look"), tool("get_current_time", timeout=30), tool("do it! 手")]
     script = 'call look {"at": "手"}\ncall tools__get_current_time\nthen\n{results}'
@@ -87,7 +87,7 @@ async def test_a_page_that_was_reloaded_finds_its_open_calls_and_answers_them(
     assert (await state(page))["execution_meta"]["status"] == "completed"
 
 
-async def test_calls_of_another_client_of_the_owner_are_not_offered_to_this_one(there: House, page: Page) -> None:
+async def test_calls_of_another_client_of_the_owner_are_not_offered_to_this_one(there: Graph, page: Page) -> None:
     other = await there.another()
     await other.set_up(ECHO)
     await other.say("call echo", "t")
@@ -98,7 +98,7 @@ async def test_calls_of_another_client_of_the_owner_are_not_offered_to_this_one(
 
 @pytest.mark.parametrize("arguments", [{"a": 1}, '{"a": 1}', b'{"a": 1}'])
 async def test_arguments_are_an_object_in_whatever_form_they_were_kept(
-    there: House, page: Page, arguments: dict[str, Json] | str | bytes
+    there: Graph, page: Page, arguments: dict[str, Json] | str | bytes
 ) -> None:
     await page.set_up(ECHO)
     await page.say("call echo", "t")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from handspan.store.sqlite.database import Database
-from tests.gateway.graph.house import ECHO, House, Page, result, said
+from tests.gateway.graph.pages import ECHO, Graph, Page, result, said
 from tests.gateway.graph.test_stream import run, socket, words
 from tests.stores import database_of
 
@@ -33,7 +33,7 @@ async def pragma(database: Database, setting: str) -> None:
 
 
 @asynccontextmanager
-async def full_disk(there: House) -> AsyncIterator[None]:
+async def full_disk(there: Graph) -> AsyncIterator[None]:
     """The database may not grow: SQLite itself says that it is full."""
     database = database_of(there.gateway.gateway.store)
     await pragma(database, "max_page_count = 1")
@@ -44,7 +44,7 @@ async def full_disk(there: House) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def held_database(there: House) -> AsyncIterator[None]:
+async def held_database(there: Graph) -> AsyncIterator[None]:
     """Another process writes, and does not end."""
     database = database_of(there.gateway.gateway.store)
     await pragma(database, "busy_timeout = 1")
@@ -75,7 +75,7 @@ async def ran(*command: str) -> "subprocess.CompletedProcess[str]":
 
 
 class TestInvoke:
-    async def test_a_full_disk_is_503_and_says_what_to_do(self, there: House, page: Page) -> None:
+    async def test_a_full_disk_is_503_and_says_what_to_do(self, there: Graph, page: Page) -> None:
         await page.say("hello", "t")
         async with full_disk(there):
             refused = await page.say(LARGE, "t")
@@ -83,7 +83,7 @@ class TestInvoke:
             assert "the disk is full. Make room" in refused.error["message"]
         assert (await page.say("hello again", "t")).words == "hello again"
 
-    async def test_a_database_that_another_holds_is_503(self, there: House, page: Page) -> None:
+    async def test_a_database_that_another_holds_is_503(self, there: Graph, page: Page) -> None:
         await page.say("hello", "t")
         async with held_database(there):
             refused = await page.say("me too", "t")
@@ -91,7 +91,7 @@ class TestInvoke:
             assert "another process holds it. Try again" in refused.error["message"]
         assert (await page.say("hello again", "t")).words == "hello again"
 
-    async def test_a_database_that_may_not_be_written_is_503(self, there: House, page: Page) -> None:
+    async def test_a_database_that_may_not_be_written_is_503(self, there: Graph, page: Page) -> None:
         await page.say("hello", "t")
         await pragma(database_of(there.gateway.gateway.store), "query_only = ON")
         refused = await page.say("me too", "t")
@@ -99,7 +99,7 @@ class TestInvoke:
         assert "it is read-only. Let this user write" in refused.error["message"]
         assert (await page.say("hello again", "t")).words == "hello again"  # it was opened anew
 
-    async def test_a_result_that_does_not_fit_is_503_and_may_be_sent_again(self, there: House, page: Page) -> None:
+    async def test_a_result_that_does_not_fit_is_503_and_may_be_sent_again(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         (call,) = (await page.say("call echo\nthen\nend", "t")).calls
         async with full_disk(there):
@@ -109,19 +109,19 @@ class TestInvoke:
         assert [one["id"] for one in state["interrupt_data"]["open_calls"]] == [call["id"]]
         assert (await page.answer(result(call["id"], "small"))).words == "end"
 
-    async def test_under_a_key_it_is_tried_again(self, there: House, page: Page) -> None:
+    async def test_under_a_key_it_is_tried_again(self, there: Graph, page: Page) -> None:
         key = {"idempotency-key": "k"}
         async with full_disk(there):
             assert (await page.say(LARGE, "t", headers=key)).error["code"] == "STORAGE_ERROR"
         assert (await page.say(LARGE, "t", headers=key)).words == LARGE
 
-    async def test_a_fault_of_the_model_is_still_one_of_the_run(self, there: House, page: Page) -> None:
+    async def test_a_fault_of_the_model_is_still_one_of_the_run(self, there: Graph, page: Page) -> None:
         failed = await page.say("fail", "t", config={"thread_id": "t", "agent": "nobody"})
         assert failed.error["code"] != "STORAGE_ERROR"
 
 
 class TestStream:
-    async def test_before_the_first_chunk_it_is_an_ordinary_503(self, there: House, page: Page) -> None:
+    async def test_before_the_first_chunk_it_is_an_ordinary_503(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
         one, two = (call["id"] for call in (await page.say("call echo\ncall echo\nthen\nend", "t")).calls)
         async with full_disk(there):
@@ -129,7 +129,7 @@ class TestStream:
             assert (refused.status, refused.error["code"]) == (503, "STORAGE_ERROR")
         assert words((await page.stream([result(one), result(two)])).chunks, delta=False) == "end"
 
-    async def test_after_it_it_is_the_last_chunk(self, there: House, page: Page) -> None:
+    async def test_after_it_it_is_the_last_chunk(self, there: Graph, page: Page) -> None:
         async with full_disk(there):
             *before, last = (await page.stream([said(LARGE)], response_granularity="full")).chunks
         assert before
@@ -138,12 +138,12 @@ class TestStream:
         assert last["thread_id"] == before[0]["thread_id"]
         assert all("meta" not in chunk["metadata"] for chunk in before)
 
-    async def test_no_whole_answer_is_shown_that_is_not_kept(self, there: House, page: Page) -> None:
+    async def test_no_whole_answer_is_shown_that_is_not_kept(self, there: Graph, page: Page) -> None:
         async with full_disk(there):
             chunks = (await page.stream([said(LARGE)])).chunks
         assert words(chunks, delta=False) == ""
 
-    async def test_under_a_key_it_is_tried_again(self, there: House, page: Page) -> None:
+    async def test_under_a_key_it_is_tried_again(self, there: Graph, page: Page) -> None:
         body = {"messages": [said(LARGE)]}
         key = {"idempotency-key": "k"}
         async with full_disk(there):
@@ -156,7 +156,7 @@ class TestStream:
 
 
 class TestSocket:
-    async def test_it_is_told_and_the_socket_stays_open(self, there: House, page: Page) -> None:
+    async def test_it_is_told_and_the_socket_stays_open(self, there: Graph, page: Page) -> None:
         async with socket(page, max_size=None) as connection:
             async with full_disk(there):
                 chunks = await run(connection, invoke_type="fresh", messages=[said(LARGE)])
@@ -164,7 +164,7 @@ class TestSocket:
                 assert "Make room" in chunks[-1]["data"]["reason"]
             assert words(await run(connection, invoke_type="fresh", messages=[said("hi")]), delta=False) == "hi"
 
-    async def test_a_result_that_does_not_fit_is_told_and_may_be_sent_again(self, there: House, page: Page) -> None:
+    async def test_a_result_that_does_not_fit_is_told_and_may_be_sent_again(self, there: Graph, page: Page) -> None:
         async with socket(page, max_size=None) as connection:
             asking: dict[str, Any] = {"messages": [said("call echo\nthen\nend")], "tools": [ECHO]}
             first = await run(connection, invoke_type="fresh", **asking)
@@ -177,7 +177,7 @@ class TestSocket:
             assert words(last, delta=False) == "end"
 
 
-async def test_a_call_that_is_not_kept_is_asked_of_nobody(there: House, page: Page) -> None:
+async def test_a_call_that_is_not_kept_is_asked_of_nobody(there: Graph, page: Page) -> None:
     script = "call echo " + json.dumps({"x": LARGE})
     await page.set_up(ECHO)
     async with full_disk(there):

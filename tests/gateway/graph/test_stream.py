@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from handspan.core.principals import OPERATOR
-from handspan.gateway.graph.chunks import RunPlace, error_chunk
-from tests.gateway.graph.house import ECHO, House, Page, house, result, said, tool
+from handspan.gateway.graph.chunks import RunLocation, error_chunk
+from tests.gateway.graph.pages import ECHO, Graph, Page, graph_gateway, result, said, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ def words(chunks: list[dict[str, Any]], *, delta: bool) -> str:
     )
 
 
-async def revoke(there: House) -> None:
+async def revoke(there: Graph) -> None:
     """The token of the one page that is not the operator's."""
     tokens = await there.gateway.gateway.store.tokens.all(owner=OPERATOR.owner)
     (token,) = [one for one in tokens if one.label == "a page"]
@@ -151,7 +151,7 @@ class TestTheStream:
         assert chunk["metadata"]["meta"] == {**over_invoke, "open_calls": [one, three]}
         assert words((await page.stream([result(three)])).chunks, delta=False) == "end"
 
-    async def test_a_run_that_is_stopped_tells_that_it_is(self, there: House, page: Page) -> None:
+    async def test_a_run_that_is_stopped_tells_that_it_is(self, there: Graph, page: Page) -> None:
         waiting = there.let_it_wait()
         asked = {"messages": [said("call wait")], "config": {"thread_id": "t"}}
         streaming = asyncio.create_task(page.ask("POST", "/v1/graph/stream", asked))
@@ -165,18 +165,18 @@ class TestTheStream:
     async def test_an_error_that_nobody_foresaw_has_its_code_and_not_its_story(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        chunk = json.loads(error_chunk(RuntimeError("with a secret"), RunPlace("t", "r")))
+        chunk = json.loads(error_chunk(RuntimeError("with a secret"), RunLocation("t", "r")))
         assert (chunk["event"], chunk["data"]["code"], chunk["thread_id"]) == ("error", "GRAPH_ERROR", "t")
         assert "secret" not in chunk["data"]["reason"]
         assert "secret" in caplog.text
 
     async def test_an_error_after_the_first_chunk_is_a_chunk(self, tmp_path: Path) -> None:
-        async with house(tmp_path, agents={"General": {"model": "nowhere:none"}}) as there:
+        async with graph_gateway(tmp_path, agents={"General": {"model": "nowhere:none"}}) as there:
             refused = await there.page.stream([said("hello")])
             assert refused.status == 500
             assert refused.error["code"] == "GRAPH_ERROR"
 
-    async def test_a_revoked_token_ends_it_and_the_run_goes_on(self, there: House, page: Page) -> None:
+    async def test_a_revoked_token_ends_it_and_the_run_goes_on(self, there: Graph, page: Page) -> None:
         held, other = there.let_it_hold(), await there.another()
         body = {"messages": [said("call hold\nthen\nend")], "config": {"thread_id": "t"}}
         async with asyncio.timeout(60), other.http.stream("POST", "/v1/graph/stream", json=body) as response:
@@ -191,7 +191,7 @@ class TestTheStream:
         held.may_end.set()
         await until_said(page, "t", "end")
 
-    async def test_a_revoked_token_ends_it_before_its_first_chunk_too(self, there: House) -> None:
+    async def test_a_revoked_token_ends_it_before_its_first_chunk_too(self, there: Graph) -> None:
         held, other = there.let_it_hold(), await there.another()
         running = asyncio.create_task(other.say("call hold\nthen\nend", "t"))
         async with asyncio.timeout(60):
@@ -207,7 +207,7 @@ class TestTheStream:
             await running
             await until_said(there.page, "t", "me too")
 
-    async def test_a_token_that_is_revoked_while_the_body_comes_begins_no_run(self, there: House) -> None:
+    async def test_a_token_that_is_revoked_while_the_body_comes_begins_no_run(self, there: Graph) -> None:
         other = await there.another()
         body = json.dumps({"messages": [said("hello")], "config": {"thread_id": "t"}}).encode()
         host = other.url.removeprefix("http://")
@@ -227,7 +227,7 @@ class TestTheStream:
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "AUTHENTICATION_ERROR"
         assert (await there.page.ask("GET", "/v1/threads/t")).status == 404
 
-    async def test_streams_of_other_tokens_go_on(self, there: House, page: Page) -> None:
+    async def test_streams_of_other_tokens_go_on(self, there: Graph, page: Page) -> None:
         held = there.let_it_hold()
         await there.another()
         streaming = asyncio.create_task(page.stream([said("call hold\nthen\nend")]))
@@ -237,7 +237,7 @@ class TestTheStream:
             held.may_end.set()
             assert words((await streaming).chunks, delta=False) == "end"
 
-    async def test_a_client_that_goes_away_does_not_stop_the_run(self, there: House, page: Page) -> None:
+    async def test_a_client_that_goes_away_does_not_stop_the_run(self, there: Graph, page: Page) -> None:
         body = {"messages": [said("call echo\nthen\nend")], "tools": [ECHO], "config": {"thread_id": "t"}}
         async with page.http.stream("POST", "/v1/graph/stream", json=body) as response:
             async for _ in response.aiter_raw():
@@ -316,7 +316,7 @@ class TestTheSocket:
             assert chunk["data"]["reason"].startswith("Invalid request")
             assert words(await run(connection, invoke_type="fresh", messages=[said("hi")]), delta=False) == "hi"
 
-    async def test_one_run_at_a_time_and_stop_ends_it(self, there: House, page: Page) -> None:
+    async def test_one_run_at_a_time_and_stop_ends_it(self, there: Graph, page: Page) -> None:
         waiting = there.let_it_wait()
         async with socket(page) as connection:
             await connection.send(json.dumps({"invoke_type": "fresh", "messages": [said("call wait")]}))
@@ -350,14 +350,14 @@ class TestTheSocket:
         body = json.loads(refused.value.response.body or b"")
         assert body["error"]["code"] == "AUTHENTICATION_ERROR"
 
-    async def test_a_device_token_is_not_let_in(self, there: House) -> None:
+    async def test_a_device_token_is_not_let_in(self, there: Graph) -> None:
         device = await there.another(scopes=("device",))
         with pytest.raises(InvalidStatus) as refused:
             async with socket(device):
                 pass
         assert refused.value.response.status_code == 403
 
-    async def test_a_revoked_token_closes_it(self, there: House) -> None:
+    async def test_a_revoked_token_closes_it(self, there: Graph) -> None:
         page = await there.another()
         async with socket(page) as connection:
             await run(connection, invoke_type="fresh", messages=[said("hi")])
@@ -368,7 +368,7 @@ class TestTheSocket:
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1008
 
-    async def test_a_run_goes_on_when_its_socket_is_gone(self, there: House, page: Page) -> None:
+    async def test_a_run_goes_on_when_its_socket_is_gone(self, there: Graph, page: Page) -> None:
         async with socket(page) as connection:
             request = {"invoke_type": "fresh", "messages": [said("call look\nthen\nend")], "tools": [tool("look")]}
             await connection.send(json.dumps({**request, "config": {"thread_id": "t"}}))
@@ -400,7 +400,7 @@ class TestEveryError:
         refused = await page.ask(method, path)
         assert (refused.status, refused.error["code"]) == (status, code)
 
-    async def test_no_token_a_wrong_one_and_one_without_the_scope(self, there: House, page: Page) -> None:
+    async def test_no_token_a_wrong_one_and_one_without_the_scope(self, there: Graph, page: Page) -> None:
         for token, status, code in (
             ("", 401, "AUTHENTICATION_ERROR"),
             ("Bearer wrong", 401, "AUTHENTICATION_ERROR"),
@@ -425,7 +425,7 @@ class TestEveryError:
         assert set(answer["metadata"]) == {"request_id", "timestamp", "message"}
 
     async def test_a_page_of_a_known_origin_may_ask_and_any_other_may_not(self, tmp_path: Path) -> None:
-        async with house(tmp_path, gateway={"origins": ["https://app.example"]}) as there:
+        async with graph_gateway(tmp_path, gateway={"origins": ["https://app.example"]}) as there:
             asking = {
                 "origin": "https://app.example",
                 "access-control-request-method": "DELETE",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from handspan.core.principals import OPERATOR
-from tests.gateway.graph.house import ECHO, House, Page, result
+from tests.gateway.graph.pages import ECHO, Graph, Page, result
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def listed(page: Page, query: str = "") -> list[dict[str, Any]]:
     return list(answer.data["threads"])
 
 
-async def test_somebody_elses_thread_is_one_that_never_was(there: House, page: Page) -> None:
+async def test_somebody_elses_thread_is_one_that_never_was(there: Graph, page: Page) -> None:
     await page.say("mine", "t")
     stranger = await there.another("somebody else")
     assert await listed(stranger) == []
@@ -51,14 +51,14 @@ async def test_somebody_elses_thread_is_one_that_never_was(there: House, page: P
     assert len((await page.ask("GET", "/v1/threads/t/messages")).messages) == 2
 
 
-async def test_another_token_of_the_owner_sees_the_same_threads(there: House, page: Page) -> None:
+async def test_another_token_of_the_owner_sees_the_same_threads(there: Graph, page: Page) -> None:
     await page.say("mine", "t")
     other = await there.another()
     assert [thread["thread_id"] for thread in await listed(other)] == ["t"]
 
 
 @pytest.mark.parametrize("path", ["/v1/threads", "/v1/threads/t", "/v1/threads/t/state", "/v1/threads/t/messages"])
-async def test_nothing_is_shown_without_a_token_or_to_a_device(there: House, path: str) -> None:
+async def test_nothing_is_shown_without_a_token_or_to_a_device(there: Graph, path: str) -> None:
     device = await there.another(scopes=("device",))
     refused = await device.ask("GET", path)
     assert (refused.status, refused.error["code"]) == (403, "PERMISSION_ERROR")
@@ -127,7 +127,7 @@ async def test_the_list_shows_the_last_active_first_with_all_fields(page: Page) 
     assert details == {"thread_data": {"thread": first}}
 
 
-async def test_a_long_list_is_read_in_parts_and_searched(there: House, page: Page) -> None:
+async def test_a_long_list_is_read_in_parts_and_searched(there: Graph, page: Page) -> None:
     kept = there.gateway.gateway.store.conversations
     for number in range(1030):
         await kept.create(owner=OPERATOR.owner, session=f"s{number}", name="Über 東京" if number % 100 == 7 else "")
@@ -141,7 +141,7 @@ async def test_a_long_list_is_read_in_parts_and_searched(there: House, page: Pag
 
 
 @pytest.mark.parametrize("body", [None, {"config": {}}, b"not even JSON"])
-async def test_a_deleted_thread_is_gone_with_all_that_belongs_to_it(there: House, page: Page, body: Any) -> None:
+async def test_a_deleted_thread_is_gone_with_all_that_belongs_to_it(there: Graph, page: Page, body: Any) -> None:
     await page.set_up(ECHO)
     call = (await page.say("call echo", "t")).calls[0]["id"]  # suspended, and nobody's any more
     deleted = (await page.ask("DELETE", "/v1/threads/t", body)).data
@@ -154,7 +154,7 @@ async def test_a_deleted_thread_is_gone_with_all_that_belongs_to_it(there: House
     assert (await page.say("new", "t")).meta["is_new_thread"] is True
 
 
-async def test_who_watches_the_list_hears_that_a_thread_was_deleted(there: House, page: Page) -> None:
+async def test_who_watches_the_list_hears_that_a_thread_was_deleted(there: Graph, page: Page) -> None:
     await page.say("hello", "t")
     stream = there.gateway.gateway.live.subscribe(OPERATOR.owner)
     assert (await page.ask("DELETE", "/v1/threads/t")).status == 200
@@ -164,7 +164,7 @@ async def test_who_watches_the_list_hears_that_a_thread_was_deleted(there: House
     stream.end()
 
 
-async def test_a_thread_at_work_says_so_and_is_changed_by_nobody(there: House, page: Page) -> None:
+async def test_a_thread_at_work_says_so_and_is_changed_by_nobody(there: Graph, page: Page) -> None:
     await page.say("before", "t")
     waiting = there.let_it_wait()
     running = asyncio.create_task(page.say("call wait", "t"))

@@ -9,15 +9,15 @@ import pytest
 
 from handspan.core.messages import ResultsMessage, Thinking, Usage
 from handspan.models.scripted import Scripted, ScriptedReply, ScriptTurn, call
-from tests.gateway.graph.house import ECHO, House, house, result, said, tool
+from tests.gateway.graph.pages import ECHO, Graph, graph_gateway, result, said, tool
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def scripted(folder: Path, *turns: ScriptTurn) -> AsyncIterator[tuple[House, Scripted]]:
+async def scripted(folder: Path, *turns: ScriptTurn) -> AsyncIterator[tuple[Graph, Scripted]]:
     model = Scripted(turns)
-    async with house(folder, model) as there:
+    async with graph_gateway(folder, model) as there:
         yield there, model
 
 

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.rest.house import House, Knocking, serving, settings
+from tests.gateway.rest.served import Knocking, Rest, serving, settings
 
 
 @pytest.fixture
 async def knocking(tmp_path: Path) -> AsyncIterator[Knocking]:
     """The operator's requests to a fresh gateway."""
-    async with serving(House(settings(tmp_path))) as knocking:
+    async with serving(Rest(settings(tmp_path))) as knocking:
         yield knocking
 
 
 @pytest.fixture
-def house(knocking: Knocking) -> House:
+def rest(knocking: Knocking) -> Rest:
     """That gateway from inside."""
-    return knocking.house
+    return knocking.rest

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.rest.house import House, Knocking, is_error, serving, settings
+from tests.gateway.rest.served import Knocking, Rest, is_error, serving, settings
 
 pytestmark = pytest.mark.anyio
 
@@ -86,7 +86,7 @@ async def test_the_built_in_agent_stays(knocking: Knocking) -> None:
 
 
 async def test_an_agent_of_the_settings_is_changed_there(tmp_path: Path) -> None:
-    async with serving(House(settings(tmp_path, agents={"Fixed": {"mode": "read_only"}}))) as knocking:
+    async with serving(Rest(settings(tmp_path, agents={"Fixed": {"mode": "read_only"}}))) as knocking:
         assert (await knocking.get("/api/agents/Fixed")).json()["kept"] == "settings"
         for answer in (
             await knocking.ask("PATCH", "/api/agents/Fixed", {"mode": "automatic"}),

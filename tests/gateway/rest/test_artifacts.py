@@ -8,7 +8,7 @@ from typing import Self
 import pytest
 from msgspec import structs
 
-from tests.gateway.rest.house import STRANGER, House, Knocking, is_error, serving, session_of, settings
+from tests.gateway.rest.served import STRANGER, Knocking, Rest, is_error, serving, session_of, settings
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -36,17 +36,17 @@ async def test_an_id_that_is_none_leads_nowhere(knocking: Knocking, name: str) -
     assert (await knocking.get(f"/api/artifacts/{name}")).status_code == 404
 
 
-async def test_an_upload_beyond_the_limit_is_refused_and_leaves_nothing(knocking: Knocking, house: House) -> None:
+async def test_an_upload_beyond_the_limit_is_refused_and_leaves_nothing(knocking: Knocking, rest: Rest) -> None:
     announced = await knocking.post("/api/artifacts", content=b"x" * (1024 * 1024 + 1))
     assert is_error(announced, 413, "too_large")
-    assert not (house.settings.state / "artifacts").exists()
+    assert not (rest.settings.state / "artifacts").exists()
 
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(17):
             yield b"x" * 64 * 1024
 
     assert is_error(await knocking.post("/api/artifacts", content=pieces()), 413, "too_large")
-    assert list((house.settings.state / "artifacts").iterdir()) == []
+    assert list((rest.settings.state / "artifacts").iterdir()) == []
 
 
 class Uploading:
@@ -60,7 +60,7 @@ class Uploading:
     async def begin(cls, knocking: Knocking, announced: int, query: str = "") -> Self:
         host = knocking.url.removeprefix("http://")
         made = cls(*await asyncio.open_connection(*host.split(":")))
-        head = f"Host: {host}\r\nAuthorization: Bearer {knocking.house.owner_token}\r\nContent-Length: {announced}\r\n"
+        head = f"Host: {host}\r\nAuthorization: Bearer {knocking.rest.owner_token}\r\nContent-Length: {announced}\r\n"
         await made.send(f"POST /api/artifacts{query} HTTP/1.1\r\n{head}\r\n".encode())
         return made
 
@@ -78,72 +78,72 @@ class Uploading:
         await self.writer.wait_closed()
 
 
-def files(house: House) -> list[Path]:
-    folder = house.settings.state / "artifacts"
+def files(rest: Rest) -> list[Path]:
+    folder = rest.settings.state / "artifacts"
     return list(folder.iterdir()) if folder.exists() else []
 
 
-async def test_an_upload_that_is_cut_off_leaves_nothing(knocking: Knocking, house: House) -> None:
+async def test_an_upload_that_is_cut_off_leaves_nothing(knocking: Knocking, rest: Rest) -> None:
     upload = await Uploading.begin(knocking, 1_000_000)
     await upload.send(b"x" * 600_000)
-    await until(lambda: files(house))
-    [coming] = files(house)
+    await until(lambda: files(rest))
+    [coming] = files(rest)
     assert coming.suffix == ".part" and coming.stat().st_mode & 0o777 == 0o600
     await upload.end()
-    await until(lambda: not files(house))
+    await until(lambda: not files(rest))
 
 
-async def test_an_upload_that_stops_coming_is_given_up(knocking: Knocking, house: House) -> None:
-    house.doors.limits = structs.replace(house.doors.limits, seconds=0.05)
+async def test_an_upload_that_stops_coming_is_given_up(knocking: Knocking, rest: Rest) -> None:
+    rest.parts.limits = structs.replace(rest.parts.limits, seconds=0.05)
     upload = await Uploading.begin(knocking, 1_000_000)
     await upload.send(b"x" * 600_000)
     assert await upload.status() == 408
-    assert files(house) == []
+    assert files(rest) == []
     await upload.end()
 
 
-async def test_an_upload_is_on_the_disk_before_all_of_it_has_come(knocking: Knocking, house: House) -> None:
+async def test_an_upload_is_on_the_disk_before_all_of_it_has_come(knocking: Knocking, rest: Rest) -> None:
     upload = await Uploading.begin(knocking, 1_000_000)
     await upload.send(b"x" * 900_000)
-    await until(lambda: any(file.stat().st_size >= 256 * 1024 for file in files(house)))
+    await until(lambda: any(file.stat().st_size >= 256 * 1024 for file in files(rest)))
     await upload.send(b"x" * 100_000)
     assert await upload.status() == 201
     await upload.end()
-    assert sorted(file.suffix for file in files(house)) == ["", ".json"]
+    assert sorted(file.suffix for file in files(rest)) == ["", ".json"]
 
 
-async def test_an_upload_for_a_session_that_is_deleted_meanwhile_goes_with_it(knocking: Knocking, house: House) -> None:
-    session = await session_of(house)
+async def test_an_upload_for_a_session_that_is_deleted_meanwhile_goes_with_it(knocking: Knocking, rest: Rest) -> None:
+    session = await session_of(rest)
     upload = await Uploading.begin(knocking, 1_000_000, f"?session={session}")
     await upload.send(b"x" * 600_000)
-    await until(lambda: files(house))
+    await until(lambda: files(rest))
     assert (await knocking.ask("DELETE", f"/api/sessions/{session}")).status_code == 200
     await upload.send(b"x" * 400_000)
     assert await upload.status() == 404
-    assert files(house) == []
+    assert files(rest) == []
     await upload.end()
 
 
-async def test_a_store_that_fails_takes_no_artifact_of_the_session_along(knocking: Knocking, house: House) -> None:
-    session = await session_of(house)
+async def test_a_store_that_fails_takes_no_artifact_of_the_session_along(knocking: Knocking, rest: Rest) -> None:
+    session = await session_of(rest)
     await knocking.post(f"/api/artifacts?session={session}", content=TEXT)
-    before = set(files(house))
+    before = set(files(rest))
     upload = await Uploading.begin(knocking, 1_000_000, f"?session={session}")
     await upload.send(b"x" * 600_000)
-    await until(lambda: set(files(house)) > before)
-    await house.doors.store.close()
+    await until(lambda: set(files(rest)) > before)
+    await rest.parts.store.close()
     await upload.send(b"x" * 400_000)
     assert await upload.status() == 503
-    assert set(files(house)) >= before
+    assert set(files(rest)) >= before
     await upload.end()
 
 
 async def test_an_upload_is_stopped_with_the_gateway_and_leaves_nothing(tmp_path: Path) -> None:
-    async with serving(House(settings(tmp_path))) as knocking:
+    async with serving(Rest(settings(tmp_path))) as knocking:
         upload = await Uploading.begin(knocking, 1_000_000)
         await upload.send(b"x" * 600_000)
-        await until(lambda: files(knocking.house))
-    assert files(knocking.house) == []
+        await until(lambda: files(knocking.rest))
+    assert files(knocking.rest) == []
     await upload.end()
 
 
@@ -157,15 +157,15 @@ async def test_an_upload_as_large_as_it_may_be_is_kept(knocking: Knocking) -> No
     assert read.content == data and read.headers["content-length"] == str(len(data))
 
 
-async def test_a_device_uploads_for_its_owner(knocking: Knocking, house: House) -> None:
-    made = await knocking.post("/api/artifacts", content=TEXT, token=house.device_token)
+async def test_a_device_uploads_for_its_owner(knocking: Knocking, rest: Rest) -> None:
+    made = await knocking.post("/api/artifacts", content=TEXT, token=rest.device_token)
     place = f"/api/artifacts/{made.json()['id']}"
     assert (await knocking.get(place)).content == TEXT
-    assert is_error(await knocking.get(place, token=house.device_token), 403, "forbidden")
+    assert is_error(await knocking.get(place, token=rest.device_token), 403, "forbidden")
 
 
-async def test_an_upload_goes_with_its_session(knocking: Knocking, house: House) -> None:
-    theirs, mine = await session_of(house, STRANGER), await session_of(house)
+async def test_an_upload_goes_with_its_session(knocking: Knocking, rest: Rest) -> None:
+    theirs, mine = await session_of(rest, STRANGER), await session_of(rest)
     assert is_error(await knocking.post(f"/api/artifacts?session={theirs}", content=TEXT), 404, "not_found")
     made = await knocking.post(f"/api/artifacts?session={mine}", content=TEXT)
     await knocking.ask("DELETE", f"/api/sessions/{mine}")

@@ -18,9 +18,9 @@ from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.gateway.http.calls import RunningCall
 from handspan.gateway.http.streams import wanted_stream
-from handspan.gateway.rest.call_events import CallStream, as_envelope
+from handspan.gateway.rest.call_events import CallStream, render_result
 from handspan.wire.rest.calls import CallBegan, CallEnded, CallReported
-from tests.gateway.rest.house import House, Knocking, TestTool, is_error, serving, settings
+from tests.gateway.rest.served import Knocking, Rest, TestTool, is_error, serving, settings
 
 pytestmark = pytest.mark.anyio
 
@@ -32,10 +32,10 @@ KEY = {"idempotency-key": "k1"}
 class Reporting:
     """A tool that reports what a test tells it to, until it may end."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, rest: Rest) -> None:
         self.to_report: asyncio.Queue[Json] = asyncio.Queue()
         self.was_stopped = False
-        house.app.registry.register(TestTool("reporting", self._run, Annotations()), BUILTIN)
+        rest.app.registry.register(TestTool("reporting", self._run, Annotations()), BUILTIN)
 
     def end(self) -> None:
         self.to_report.put_nowait(None)
@@ -84,7 +84,7 @@ async def watching(
     knocking: Knocking, tool: str = "reporting", kind: str = EVENTS, *, token: str = "", **more: Any
 ) -> AsyncIterator[Watching]:
     headers = {
-        "authorization": f"Bearer {token or knocking.house.owner_token}",
+        "authorization": f"Bearer {token or knocking.rest.owner_token}",
         "accept": kind,
         **more.pop("headers", {}),
     }
@@ -104,9 +104,9 @@ async def test_what_is_refused_before_the_call_begins_is_no_stream(knocking: Kno
 
 @pytest.mark.parametrize("kind", [EVENTS, LINES])
 async def test_progress_comes_while_the_tool_runs_and_then_the_result(
-    knocking: Knocking, house: House, kind: str
+    knocking: Knocking, rest: Rest, kind: str
 ) -> None:
-    tool = Reporting(house)
+    tool = Reporting(rest)
     async with watching(knocking, kind=kind) as call:
         began = await call.next()
         assert began["event"] == "began"
@@ -124,9 +124,9 @@ async def test_progress_comes_while_the_tool_runs_and_then_the_result(
 
 
 async def test_the_record_of_a_call_that_has_just_begun_is_there_for_its_owner_alone(
-    knocking: Knocking, house: House
+    knocking: Knocking, rest: Rest
 ) -> None:
-    tool = Reporting(house)
+    tool = Reporting(rest)
     async with watching(knocking) as call:
         place = f"/api/calls/{(await call.next())['call_id']}"
         assert (await knocking.get(place)).json()["status"] == "open"
@@ -152,16 +152,16 @@ class CountingAloud:
         return "done"
 
 
-async def test_progress_from_a_thread_comes_in_its_order_before_the_result(knocking: Knocking, house: House) -> None:
-    house.app.registry.register(CountingAloud(), BUILTIN)
+async def test_progress_from_a_thread_comes_in_its_order_before_the_result(knocking: Knocking, rest: Rest) -> None:
+    rest.app.registry.register(CountingAloud(), BUILTIN)
     async with watching(knocking, "counting_aloud", LINES) as call:
         began, *progress, ended = await call.rest()
     assert began["event"] == "began" and ended["result"]["result"] == "done"
     assert progress == [{"event": "progress", "value": number} for number in (1, 2, 3)]
 
 
-async def test_whoever_goes_away_does_not_stop_the_call(knocking: Knocking, house: House) -> None:
-    tool = Reporting(house)
+async def test_whoever_goes_away_does_not_stop_the_call(knocking: Knocking, rest: Rest) -> None:
+    tool = Reporting(rest)
     async with watching(knocking) as call:
         began = await call.next()
     tool.to_report.put_nowait("unheard")
@@ -170,8 +170,8 @@ async def test_whoever_goes_away_does_not_stop_the_call(knocking: Knocking, hous
     assert record["result"] == {"status": "success", "result": {"reported": 1}} and not tool.was_stopped
 
 
-async def test_who_asks_again_under_the_same_key_hears_the_rest(knocking: Knocking, house: House) -> None:
-    tool = Reporting(house)
+async def test_who_asks_again_under_the_same_key_hears_the_rest(knocking: Knocking, rest: Rest) -> None:
+    tool = Reporting(rest)
     async with watching(knocking, headers=KEY) as first:
         began = await first.next()
         tool.to_report.put_nowait(1)
@@ -186,8 +186,8 @@ async def test_who_asks_again_under_the_same_key_hears_the_rest(knocking: Knocki
     assert [event["event"] for event in heard] == ["began", "result"] and heard[0] == began
 
 
-async def test_a_question_is_told_and_its_answer_waited_for(knocking: Knocking, house: House) -> None:
-    await house.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+async def test_a_question_is_told_and_its_answer_waited_for(knocking: Knocking, rest: Rest) -> None:
+    await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
     body = {"args": {"path": "a.txt", "content": "hello"}, "agent": "Asking"}
     async with watching(knocking, "write_file", body=body, headers=KEY) as call:
         assert (await call.next())["event"] == "began"
@@ -201,9 +201,9 @@ async def test_a_question_is_told_and_its_answer_waited_for(knocking: Knocking, 
 
 
 async def test_a_plain_request_under_the_key_of_a_call_that_waits_is_told_the_question(
-    knocking: Knocking, house: House
+    knocking: Knocking, rest: Rest
 ) -> None:
-    await house.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+    await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
     body = {"args": {"path": "a.txt", "content": "hello"}, "agent": "Asking"}
     first = await knocking.post("/api/tools/write_file/call", body, headers=KEY)
     second = await knocking.post("/api/tools/write_file/call", body, headers=KEY)
@@ -211,13 +211,11 @@ async def test_a_plain_request_under_the_key_of_a_call_that_waits_is_told_the_qu
     assert first.json() == second.json() and len(first.json()["questions"]) == 1
 
 
-async def test_an_outcome_that_comes_from_elsewhere_ends_the_stream_as_pending(
-    knocking: Knocking, house: House
-) -> None:
+async def test_an_outcome_that_comes_from_elsewhere_ends_the_stream_as_pending(knocking: Knocking, rest: Rest) -> None:
     async def later(arguments: Arguments, ctx: ToolContext) -> Pending:
         return Pending(expires_in=60.0)
 
-    house.app.registry.register(TestTool("later", later))
+    rest.app.registry.register(TestTool("later", later))
     for _ in range(2):
         async with watching(knocking, "later", headers=KEY) as call:
             began, *others = await call.rest()
@@ -225,36 +223,36 @@ async def test_an_outcome_that_comes_from_elsewhere_ends_the_stream_as_pending(
 
 
 async def test_a_call_that_is_stopped_with_the_gateway_says_so(tmp_path: Path) -> None:
-    async with serving(House(settings(tmp_path))) as knocking:
-        tool = Reporting(knocking.house)
+    async with serving(Rest(settings(tmp_path))) as knocking:
+        tool = Reporting(knocking.rest)
         async with watching(knocking) as call:
             tool.to_report.put_nowait("at work")
             await call.next()
             assert (await call.next())["event"] == "progress"
-            await knocking.house.doors.drain(0)
+            await knocking.rest.parts.drain(0)
             ended = await call.next()
     assert ended["result"]["code"] == "cancelled" and tool.was_stopped
 
 
 async def test_without_a_store_the_result_is_told_all_the_same(tmp_path: Path) -> None:
-    async with serving(House(settings(tmp_path))) as knocking:
-        tool = Reporting(knocking.house)
+    async with serving(Rest(settings(tmp_path))) as knocking:
+        tool = Reporting(knocking.rest)
         async with watching(knocking) as call:
             began = await call.next()
-            await knocking.house.doors.store.close()
+            await knocking.rest.parts.store.close()
             tool.end()
             heard = await call.rest()
     assert heard[-1]["event"] in ("result", "pending"), (began, heard)
 
 
-async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, house: House) -> None:
-    tool = Reporting(house)
-    token = await house.doors.auth.issue(OPERATOR.owner, ("chat",))
+async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, rest: Rest) -> None:
+    tool = Reporting(rest)
+    token = await rest.parts.auth.issue(OPERATOR.owner, ("chat",))
     async with watching(knocking, token=token) as call, watching(knocking, headers=KEY) as other:
         await call.next()
         await other.next()
-        kept = [one for one in await house.doors.store.tokens.all(owner=OPERATOR.owner) if one.revoked is None]
-        assert await house.doors.auth.revoke(kept[-1].hash, OPERATOR.owner)
+        kept = [one for one in await rest.parts.store.tokens.all(owner=OPERATOR.owner) if one.revoked is None]
+        assert await rest.parts.auth.revoke(kept[-1].hash, OPERATOR.owner)
         assert await call.rest() == []
         tool.end()
         tool.end()
@@ -263,7 +261,7 @@ async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, house: Hou
 
 def stream_of(kind: Any = LINES, heartbeat: float = 10.0) -> CallStream:
     async def last() -> CallEnded:
-        return CallEnded(as_envelope(Failure("timeout", "Too late.")))
+        return CallEnded(render_result(Failure("timeout", "Too late.")))
 
     return CallStream(kind, "token", last, heartbeat)
 

@@ -10,11 +10,11 @@ import pytest
 from handspan.core.agents import Agent
 from handspan.core.principals import OPERATOR, Origin, Scope
 from handspan.core.tool import READ_ONLY
-from tests.gateway.rest.house import (
+from tests.gateway.rest.served import (
     STRANGER,
     Counting,
-    House,
     Knocking,
+    Rest,
     is_error,
     register_for,
     serving,
@@ -68,8 +68,8 @@ async def test_a_request_that_is_not_right_calls_nothing(knocking: Knocking, bod
     assert (await knocking.get("/api/calls")).json()["calls"] == []
 
 
-async def test_an_agent_or_session_that_is_not_the_callers_calls_nothing(knocking: Knocking, house: House) -> None:
-    theirs = await session_of(house, STRANGER)
+async def test_an_agent_or_session_that_is_not_the_callers_calls_nothing(knocking: Knocking, rest: Rest) -> None:
+    theirs = await session_of(rest, STRANGER)
     for body in ({"agent": "Nobody"}, {"session": theirs}, {"session": "never"}):
         assert is_error(await knocking.post("/api/tools/get_current_time/call", body), 404, "not_found")
     assert (await knocking.get("/api/calls")).json()["calls"] == []
@@ -83,9 +83,9 @@ async def test_the_agents_rules_hold(knocking: Knocking) -> None:
     assert answer.json()["code"] == "tool_not_available"
 
 
-async def test_a_tool_of_a_session_is_called_in_it(knocking: Knocking, house: House) -> None:
-    session = await session_of(house)
-    register_for(house, "of_session", Origin("remote", session, "c"), Scope("session", session))
+async def test_a_tool_of_a_session_is_called_in_it(knocking: Knocking, rest: Rest) -> None:
+    session = await session_of(rest)
+    register_for(rest, "of_session", Origin("remote", session, "c"), Scope("session", session))
     assert (await knocking.post("/api/tools/of_session/call", {})).json()["code"] == "tool_not_found"
     answer = await knocking.post("/api/tools/of_session/call", {"session": session})
     assert answer.json() == {"status": "success", "result": "done"}
@@ -93,8 +93,8 @@ async def test_a_tool_of_a_session_is_called_in_it(knocking: Knocking, house: Ho
     assert record["session"] == session and record["origin"] == f"remote({session})"
 
 
-async def test_the_same_key_and_request_run_once(knocking: Knocking, house: House) -> None:
-    tool = Counting(house)
+async def test_the_same_key_and_request_run_once(knocking: Knocking, rest: Rest) -> None:
+    tool = Counting(rest)
     first = await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     second = await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     assert first.json() == second.json() == {"status": "success", "result": {"n": 1, "runs": 1}}
@@ -104,8 +104,8 @@ async def test_the_same_key_and_request_run_once(knocking: Knocking, house: Hous
 
 
 @pytest.mark.parametrize("annotations", [None, READ_ONLY])
-async def test_the_same_key_at_once_runs_once(knocking: Knocking, house: House, annotations: Any) -> None:
-    tool = Counting(house, annotations=annotations)
+async def test_the_same_key_at_once_runs_once(knocking: Knocking, rest: Rest, annotations: Any) -> None:
+    tool = Counting(rest, annotations=annotations)
     tool.may_end.clear()
     waiting = [
         asyncio.create_task(knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY))
@@ -121,9 +121,9 @@ async def test_the_same_key_at_once_runs_once(knocking: Knocking, house: House, 
     assert tool.runs == 1
 
 
-async def test_a_key_is_bound_to_its_request(knocking: Knocking, house: House) -> None:
-    tool = Counting(house)
-    session = await session_of(house)
+async def test_a_key_is_bound_to_its_request(knocking: Knocking, rest: Rest) -> None:
+    tool = Counting(rest)
+    session = await session_of(rest)
     await knocking.post("/api/agents", {"name": "Other"})
     await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     for name, body in (
@@ -138,11 +138,11 @@ async def test_a_key_is_bound_to_its_request(knocking: Knocking, house: House) -
     assert tool.runs == 1
 
 
-async def test_a_key_is_its_owners(knocking: Knocking, house: House) -> None:
-    tool = Counting(house)
+async def test_a_key_is_its_owners(knocking: Knocking, rest: Rest) -> None:
+    tool = Counting(rest)
     await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     theirs = await knocking.ask(
-        "POST", "/api/tools/counting/call", {"args": {"n": 2}}, headers=KEY, token=house.stranger_token
+        "POST", "/api/tools/counting/call", {"args": {"n": 2}}, headers=KEY, token=rest.stranger_token
     )
     assert theirs.json()["result"] == {"n": 2, "runs": 2} and tool.runs == 2
 
@@ -155,11 +155,11 @@ async def test_a_refused_call_keeps_its_key(knocking: Knocking) -> None:
 
 
 async def test_a_key_holds_after_a_restart(tmp_path: Path) -> None:
-    async with serving(House(settings(tmp_path))) as before:
-        Counting(before.house)
+    async with serving(Rest(settings(tmp_path))) as before:
+        Counting(before.rest)
         first = await before.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
-    async with serving(House(settings(tmp_path))) as after:
-        tool = Counting(after.house)
+    async with serving(Rest(settings(tmp_path))) as after:
+        tool = Counting(after.rest)
         again = await after.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
         other = await after.post("/api/tools/counting/call", {"args": {"n": 2}}, headers=KEY)
     assert again.json() == first.json() and tool.runs == 0
@@ -167,10 +167,10 @@ async def test_a_key_holds_after_a_restart(tmp_path: Path) -> None:
     assert ((tmp_path / "st" / "idempotency.key").stat().st_mode & 0o777) == 0o600
 
 
-async def test_a_call_that_takes_long_is_pending_and_found_later(knocking: Knocking, house: House) -> None:
-    tool = Counting(house)
+async def test_a_call_that_takes_long_is_pending_and_found_later(knocking: Knocking, rest: Rest) -> None:
+    tool = Counting(rest)
     tool.may_end.clear()
-    house.doors.patience = 0.05
+    rest.parts.patience = 0.05
     answer = await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     assert answer.status_code == 202 and answer.json()["status"] == "pending"
     place = f"/api/calls/{answer.json()['call_id']}"
@@ -186,58 +186,58 @@ async def test_a_call_that_takes_long_is_pending_and_found_later(knocking: Knock
 
 
 async def test_a_call_that_a_person_has_to_approve_is_pending_and_runs_when_approved(
-    knocking: Knocking, house: House
+    knocking: Knocking, rest: Rest
 ) -> None:
-    await house.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+    await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
     body = {"args": {"path": "a.txt", "content": "hello"}, "agent": "Asking"}
     answer = await knocking.post("/api/tools/write_file/call", body)
     assert answer.status_code == 202 and len(answer.json()["questions"]) == 1
     question = (await knocking.get("/api/questions")).json()["questions"][0]
     assert question["id"] == answer.json()["questions"][0] and question["call_id"] == answer.json()["call_id"]
-    assert not (house.settings.workspace / "a.txt").exists()
+    assert not (rest.settings.workspace / "a.txt").exists()
     place = question["id"].replace("/", "%2F").replace(" ", "%20")
     edited = {**body["args"], "content": "edited"}  # type: ignore[dict-item] # an object
     told = await knocking.post(f"/api/questions/{place}/answer", {"decision": "allow", "arguments": edited})
     assert told.json() == {"id": question["id"], "accepted": True}
     record = (await knocking.get(f"{answer.headers['location']}?wait=10")).json()
     assert record["status"] == "success" and record["arguments"] == edited
-    assert (house.settings.workspace / "a.txt").read_text(encoding="utf-8") == "edited"
+    assert (rest.settings.workspace / "a.txt").read_text(encoding="utf-8") == "edited"
 
 
-async def test_a_question_that_a_rule_answers_is_not_waited_for(knocking: Knocking, house: House) -> None:
-    await house.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+async def test_a_question_that_a_rule_answers_is_not_waited_for(knocking: Knocking, rest: Rest) -> None:
+    await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
     body = {"args": {"timezone": "UTC"}, "agent": "Asking"}
     await knocking.post("/api/tools/get_current_time/call", body)
     question = (await knocking.get("/api/questions")).json()["questions"][0]["id"]
     place = question.replace("/", "%2F").replace(" ", "%20")
     await knocking.post(f"/api/questions/{place}/answer", {"decision": "allow", "always": True})
-    house.doors.app.engine._asker._remembered.clear()  # as after a restart: only the store knows the rule
+    rest.parts.app.engine._asker._remembered.clear()  # as after a restart: only the store knows the rule
     answer = await knocking.post("/api/tools/get_current_time/call", body)
     assert (answer.status_code, answer.json()["status"]) == (200, "success")
 
 
-async def test_calls_may_finish_before_the_gateway_stops(knocking: Knocking, house: House) -> None:
-    tool = Counting(house)
+async def test_calls_may_finish_before_the_gateway_stops(knocking: Knocking, rest: Rest) -> None:
+    tool = Counting(rest)
     tool.may_end.clear()
-    await house.doors.at_work.wait(0.0)
+    await rest.parts.at_work.wait(0.0)
     waiting = asyncio.create_task(knocking.post("/api/tools/counting/call", {}))
     async with asyncio.timeout(60):
         await tool.began.wait()
-        await house.doors.at_work.wait(0.01)
+        await rest.parts.at_work.wait(0.01)
         assert not waiting.done()
         tool.may_end.set()
-        await house.doors.at_work.wait(5.0)
+        await rest.parts.at_work.wait(5.0)
         assert (await waiting).json()["status"] == "success"
 
 
 async def test_calls_at_work_get_their_result_when_the_gateway_stops(tmp_path: Path) -> None:
-    async with serving(House(settings(tmp_path))) as knocking:
-        tool = Counting(knocking.house)
+    async with serving(Rest(settings(tmp_path))) as knocking:
+        tool = Counting(knocking.rest)
         tool.may_end.clear()
         waiting = asyncio.create_task(knocking.post("/api/tools/counting/call", {}))
         async with asyncio.timeout(60):
             await tool.began.wait()
-            await knocking.house.doors.drain(0)
+            await knocking.rest.parts.drain(0)
             answer = await waiting
         assert answer.status_code in (200, 503)
         calls = (await knocking.get("/api/calls")).json()["calls"]

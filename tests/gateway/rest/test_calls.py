@@ -12,22 +12,22 @@ from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.results import Pending, Success
 from handspan.core.values import Arguments
-from tests.gateway.rest.house import STRANGER, House, Knocking, TestTool, is_error, session_of
+from tests.gateway.rest.served import STRANGER, Knocking, Rest, TestTool, is_error, session_of
 
 pytestmark = pytest.mark.anyio
 
 
-async def make_calls(house: House, count: int, owner: str = OPERATOR.owner, session: str = "") -> None:
+async def make_calls(rest: Rest, count: int, owner: str = OPERATOR.owner, session: str = "") -> None:
     """Calls, every second one of which fails."""
-    caller = house.app.caller(who=Principal(owner), session=session)
+    caller = rest.app.caller(who=Principal(owner), session=session)
     for number in range(count):
         name = "read_file" if number % 2 else "get_current_time"
         arguments: Any = {"path": "none"} if number % 2 else {}
-        await house.app.engine.call(ToolCall(name, arguments, f"{owner}-{session}-{number}"), caller)
+        await rest.app.engine.call(ToolCall(name, arguments, f"{owner}-{session}-{number}"), caller)
 
 
-async def test_somebody_elses_call_is_one_that_never_was(knocking: Knocking, house: House) -> None:
-    await make_calls(house, 1, STRANGER)
+async def test_somebody_elses_call_is_one_that_never_was(knocking: Knocking, rest: Rest) -> None:
+    await make_calls(rest, 1, STRANGER)
     theirs = await knocking.get(f"/api/calls/{STRANGER}--0")
     never = await knocking.get("/api/calls/neverwas--0")
     assert is_error(theirs, 404, "not_found") and is_error(never, 404, "not_found")
@@ -35,8 +35,8 @@ async def test_somebody_elses_call_is_one_that_never_was(knocking: Knocking, hou
     assert (await knocking.get("/api/calls")).json() == {"calls": [], "next": None}
 
 
-async def test_pages_hold_every_call_once_the_last_one_first(knocking: Knocking, house: House) -> None:
-    await make_calls(house, 7)
+async def test_pages_hold_every_call_once_the_last_one_first(knocking: Knocking, rest: Rest) -> None:
+    await make_calls(rest, 7)
     seen: list[str] = []
     after = ""
     for _ in range(4):
@@ -46,10 +46,10 @@ async def test_pages_hold_every_call_once_the_last_one_first(knocking: Knocking,
     assert seen == [f"operator--{number}" for number in reversed(range(7))] and after is None
 
 
-async def test_filters_by_tool_status_and_session(knocking: Knocking, house: House) -> None:
-    session = await session_of(house)
-    await make_calls(house, 4)
-    await make_calls(house, 2, session=session)
+async def test_filters_by_tool_status_and_session(knocking: Knocking, rest: Rest) -> None:
+    session = await session_of(rest)
+    await make_calls(rest, 4)
+    await make_calls(rest, 2, session=session)
 
     async def found(query: str) -> list[str]:
         return [call["id"] for call in (await knocking.get(f"/api/calls?{query}")).json()["calls"]]
@@ -63,9 +63,9 @@ async def test_filters_by_tool_status_and_session(knocking: Knocking, house: Hou
     assert await found("tool=nothing") == []
 
 
-async def test_filters_by_time(knocking: Knocking, house: House) -> None:
-    await make_calls(house, 3)
-    store = house.app.store
+async def test_filters_by_time(knocking: Knocking, rest: Rest) -> None:
+    await make_calls(rest, 3)
+    store = rest.app.store
     assert store is not None
     first, second = [(await store.ledger.get(f"operator--{number}", owner=OPERATOR.owner)).at for number in (0, 1)]
     between = datetime.fromtimestamp((first + second) / 2, UTC)
@@ -88,8 +88,8 @@ async def test_a_time_that_is_none_or_has_no_zone_is_refused(knocking: Knocking,
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
-async def test_a_filtered_list_has_pages_too(knocking: Knocking, house: House, limit: int) -> None:
-    await make_calls(house, 8)
+async def test_a_filtered_list_has_pages_too(knocking: Knocking, rest: Rest, limit: int) -> None:
+    await make_calls(rest, 8)
     seen: list[str] = []
     after: str | None = ""
     rounds = 0
@@ -102,10 +102,10 @@ async def test_a_filtered_list_has_pages_too(knocking: Knocking, house: House, l
     assert seen == ["operator--7", "operator--5", "operator--3", "operator--1"] and after is None
 
 
-async def test_a_call_is_shown_whole_with_its_notes(knocking: Knocking, house: House) -> None:
-    await make_calls(house, 2)
-    assert house.app.store is not None
-    assert await house.app.store.ledger.note("operator--1", "It came late.")
+async def test_a_call_is_shown_whole_with_its_notes(knocking: Knocking, rest: Rest) -> None:
+    await make_calls(rest, 2)
+    assert rest.app.store is not None
+    assert await rest.app.store.ledger.note("operator--1", "It came late.")
     call = (await knocking.get("/api/calls/operator--1")).json()
     assert call["status"] == "file_not_found" and call["state"] == "done" and call["origin"] == "builtin"
     assert call["arguments"] == {"path": "none"} and call["result"]["code"] == "file_not_found"
@@ -113,11 +113,11 @@ async def test_a_call_is_shown_whole_with_its_notes(knocking: Knocking, house: H
     assert [note["text"] for note in call["notes"]] == ["It came late."]
 
 
-async def test_a_call_whose_outcome_comes_from_elsewhere_is_waited_for(knocking: Knocking, house: House) -> None:
+async def test_a_call_whose_outcome_comes_from_elsewhere_is_waited_for(knocking: Knocking, rest: Rest) -> None:
     async def later(arguments: Arguments, ctx: ToolContext) -> Pending:
         return Pending(expires_in=60.0)
 
-    house.app.registry.register(TestTool("later", later))
+    rest.app.registry.register(TestTool("later", later))
     answer = await knocking.post("/api/tools/later/call", {})
     assert answer.status_code == 202
     place = answer.headers["location"]
@@ -125,7 +125,7 @@ async def test_a_call_whose_outcome_comes_from_elsewhere_is_waited_for(knocking:
     waiting = asyncio.create_task(knocking.get(f"{place}?wait=20"))
     async with asyncio.timeout(60):
         while not waiting.done():
-            await house.app.engine.settle(answer.json()["call_id"], Success("there"))
+            await rest.app.engine.settle(answer.json()["call_id"], Success("there"))
             await asyncio.sleep(0.01)
     shown = (await waiting).json()
     assert shown["result"] == {"status": "success", "result": "there"} and shown["expires_at"] is not None
@@ -133,14 +133,14 @@ async def test_a_call_whose_outcome_comes_from_elsewhere_is_waited_for(knocking:
 
 @pytest.mark.parametrize(("raw", "shown"), [(b'{"pa\xff', '{"pa\ufffd'), ("[1]", "[1]")])
 async def test_arguments_that_were_none_are_shown_as_they_came(
-    knocking: Knocking, house: House, raw: Any, shown: str
+    knocking: Knocking, rest: Rest, raw: Any, shown: str
 ) -> None:
-    await house.app.engine.call(ToolCall("read_file", raw, "broken"), house.app.caller())
+    await rest.app.engine.call(ToolCall("read_file", raw, "broken"), rest.app.caller())
     call = (await knocking.get("/api/calls/broken")).json()
     assert (call["arguments"], call["status"]) == (shown, "invalid_arguments")
 
 
 @pytest.mark.parametrize("query", ["wait=-1", "wait=26", "wait=x"])
-async def test_waiting_has_bounds(knocking: Knocking, house: House, query: str) -> None:
-    await make_calls(house, 1)
+async def test_waiting_has_bounds(knocking: Knocking, rest: Rest, query: str) -> None:
+    await make_calls(rest, 1)
     assert is_error(await knocking.get(f"/api/calls/operator--0?{query}"), 422, "invalid_request")

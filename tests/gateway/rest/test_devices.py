@@ -5,21 +5,21 @@ from typing import Any
 import pytest
 
 from handspan.core.principals import OPERATOR
-from tests.gateway.rest.house import STRANGER, House, Knocking, is_error
+from tests.gateway.rest.served import STRANGER, Knocking, Rest, is_error
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def phone(house: House) -> str:
-    label = house.devices.arrived(OPERATOR.owner, "phone", "Pixel")
-    house.devices.offers(OPERATOR.owner, label, {"camera": "1"})
-    house.devices.offers(OPERATOR.owner, label, {"camera": "2"})
+def phone(rest: Rest) -> str:
+    label = rest.devices.arrived(OPERATOR.owner, "phone", "Pixel")
+    rest.devices.offers(OPERATOR.owner, label, {"camera": "1"})
+    rest.devices.offers(OPERATOR.owner, label, {"camera": "2"})
     return label
 
 
-async def test_somebody_elses_device_is_one_that_never_was(knocking: Knocking, house: House) -> None:
-    house.devices.arrived(STRANGER, "phone", "Pixel")
+async def test_somebody_elses_device_is_one_that_never_was(knocking: Knocking, rest: Rest) -> None:
+    rest.devices.arrived(STRANGER, "phone", "Pixel")
     asked: list[tuple[str, str, Any]] = [
         ("PUT", "", {"label": "mine"}),
         ("DELETE", "", None),
@@ -38,20 +38,20 @@ async def test_a_label_that_can_not_be_is_refused(knocking: Knocking, phone: str
     assert is_error(await knocking.ask("PUT", f"/api/devices/{phone}", {"label": label}), 422, "invalid_request")
 
 
-async def test_a_device_is_shown_looked_at_renamed_and_forgotten(knocking: Knocking, house: House, phone: str) -> None:
+async def test_a_device_is_shown_looked_at_renamed_and_forgotten(knocking: Knocking, rest: Rest, phone: str) -> None:
     shown = (await knocking.get("/api/devices")).json()["devices"]
     assert [(one["label"], one["name"], one["connected"]) for one in shown] == [("phone", "Pixel", True)]
     assert shown[0]["tools"] == ["camera"] and shown[0]["changed"] == ["camera"] and shown[0]["last_seen"]
     assert (await knocking.post("/api/devices/phone/looked")).json() == {"label": "phone", "looked": True}
     assert (await knocking.get("/api/devices")).json()["devices"][0]["changed"] == []
-    house.devices.ended(OPERATOR.owner, phone)
+    rest.devices.ended(OPERATOR.owner, phone)
     assert (await knocking.ask("PUT", "/api/devices/phone", {"label": "old_phone"})).json() == {"label": "old_phone"}
     gone = await knocking.ask("DELETE", "/api/devices/old_phone")
     assert gone.json() == {"revoked": True, "label": "old_phone"}
     assert (await knocking.get("/api/devices")).json() == {"devices": []}
 
 
-async def test_a_label_that_another_device_has_is_refused(knocking: Knocking, house: House, phone: str) -> None:
-    house.devices.arrived(OPERATOR.owner, "tablet", "")
+async def test_a_label_that_another_device_has_is_refused(knocking: Knocking, rest: Rest, phone: str) -> None:
+    rest.devices.arrived(OPERATOR.owner, "tablet", "")
     answer = await knocking.ask("PUT", "/api/devices/tablet", {"label": phone})
     assert is_error(answer, 422, "invalid_request") and "phone" in answer.json()["error"]

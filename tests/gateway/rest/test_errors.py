@@ -1,4 +1,4 @@
-"""Errors of the house as HTTP tells them."""
+"""Errors as HTTP responses of REST."""
 
 from typing import get_args
 

@@ -11,14 +11,14 @@ from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import EVENTS, Streamed
 from handspan.gateway.live import Live
 from handspan.gateway.rest.observe import LiveUpdates
-from tests.gateway.rest.house import House, Knocking, is_error
+from tests.gateway.rest.served import Knocking, Rest, is_error
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
 async def listening(knocking: Knocking, token: str | None = None) -> AsyncIterator[AsyncIterator[str]]:
-    headers = {"authorization": f"Bearer {token or knocking.house.owner_token}"}
+    headers = {"authorization": f"Bearer {token or knocking.rest.owner_token}"}
     async with (
         asyncio.timeout(60),
         knocking.client.stream("GET", f"{knocking.url}/api/live", headers=headers) as answer,
@@ -37,49 +37,49 @@ async def test_changes_made_over_rest_are_heard_by_the_owners_other_fronts(knock
     assert heard == ["id: 1", "event: sessions", f'data: {{"session_id":"{session}","change":"created"}}', ""]
 
 
-async def test_a_switch_is_heard_by_everybody(knocking: Knocking, house: House) -> None:
-    async with listening(knocking, house.stranger_token) as lines:
+async def test_a_switch_is_heard_by_everybody(knocking: Knocking, rest: Rest) -> None:
+    async with listening(knocking, rest.stranger_token) as lines:
         await knocking.post("/api/switches/disable", {"pattern": "spawn"})
         assert [await anext(lines) for _ in range(3)][1:] == ["event: tools", 'data: {"switched":"spawn"}']
 
 
-async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, house: House) -> None:
-    token = await house.doors.auth.issue(OPERATOR.owner, ("chat",), "listener")
+async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, rest: Rest) -> None:
+    token = await rest.parts.auth.issue(OPERATOR.owner, ("chat",), "listener")
     async with listening(knocking, token) as lines:
         listed = (await knocking.get("/api/tokens")).json()["tokens"]
         found = next(one["id"] for one in listed if one["label"] == "listener")
         await knocking.ask("DELETE", f"/api/tokens/{found}")
         assert [line async for line in lines] == []
-    assert len(house.doors.live) == 0
+    assert len(rest.parts.live) == 0
 
 
-async def test_the_end_of_the_gateway_ends_the_stream(knocking: Knocking, house: House) -> None:
+async def test_the_end_of_the_gateway_ends_the_stream(knocking: Knocking, rest: Rest) -> None:
     async with listening(knocking) as lines:
-        await house.doors.drain(0)
+        await rest.parts.drain(0)
         assert [line async for line in lines] == []
     assert is_error(await knocking.get("/api/live"), 429, "too_many_streams")
 
 
-async def test_a_client_that_goes_is_forgotten(knocking: Knocking, house: House) -> None:
+async def test_a_client_that_goes_is_forgotten(knocking: Knocking, rest: Rest) -> None:
     async with listening(knocking):
-        assert len(house.doors.live) == 1
+        assert len(rest.parts.live) == 1
     async with asyncio.timeout(60):
-        while len(house.doors.live):
+        while len(rest.parts.live):
             await asyncio.sleep(0.01)
 
 
-async def test_one_owner_has_so_many_streams_and_no_more(knocking: Knocking, house: House) -> None:
-    house.doors.live._most_of_one_owner = 1
+async def test_one_owner_has_so_many_streams_and_no_more(knocking: Knocking, rest: Rest) -> None:
+    rest.parts.live._most_of_one_owner = 1
     async with listening(knocking):
         assert is_error(await knocking.get("/api/live"), 429, "too_many_streams")
-        async with listening(knocking, house.stranger_token):
+        async with listening(knocking, rest.stranger_token):
             pass
 
 
-async def test_a_head_request_opens_no_stream(knocking: Knocking, house: House) -> None:
+async def test_a_head_request_opens_no_stream(knocking: Knocking, rest: Rest) -> None:
     async with asyncio.timeout(60):
         assert (await knocking.ask("HEAD", "/api/live")).status_code == 200
-    assert len(house.doors.live) == 0
+    assert len(rest.parts.live) == 0
 
 
 class Wire:

@@ -15,7 +15,7 @@ from handspan.gateway.rest.door import RestRouter, operations, router
 from handspan.gateway.rest.openapi import document
 from tests.gateway.entry.entering import scope
 from tests.gateway.house import running
-from tests.gateway.rest.house import House, Knocking, serving, settings
+from tests.gateway.rest.served import Knocking, Rest, serving, settings
 from tests.thoroughness import IS_DEEP, examples
 
 pytestmark = pytest.mark.anyio
@@ -24,10 +24,10 @@ PHASES = "coverage,fuzzing" if IS_DEEP else "coverage"
 """The values at the borders of each parameter in `make test`; any others, too, in `make chaos`."""
 
 
-async def test_every_route_is_in_the_document(knocking: Knocking, house: House) -> None:
+async def test_every_route_is_in_the_document(knocking: Knocking, rest: Rest) -> None:
     answer = await knocking.get("/openapi.json")
     told = {(path, method) for path, methods in answer.json()["paths"].items() for method in methods}
-    mounted = {(path, method.lower()) for path, methods in router(house.doors).table.items() for method in methods}
+    mounted = {(path, method.lower()) for path, methods in router(rest.parts).table.items() for method in methods}
     assert told == mounted and len(told) > 40
 
 
@@ -74,11 +74,11 @@ def test_the_document_names_every_operation_once_and_explains_it() -> None:
 @pytest.mark.flood
 @pytest.mark.timeout(900)
 async def test_schemathesis_finds_no_gap_in_the_contract(tmp_path: Path) -> None:
-    async with serving(House(settings(tmp_path))) as knocking:
-        doors = knocking.house.doors
-        doors.webhook_tries = Tries(1_000_000, 60.0)
-        doors.auth._tries = Tries(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
-        doors.pairing._tries = Tries(1_000_000, 60.0)
+    async with serving(Rest(settings(tmp_path))) as knocking:
+        parts = knocking.rest.parts
+        parts.webhook_tries = Tries(1_000_000, 60.0)
+        parts.auth._tries = Tries(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
+        parts.pairing._tries = Tries(1_000_000, 60.0)
         # What never ends, and what would take its own token away.
         without = ("--exclude-operation-id=live", "--exclude-operation-id=revoke_token")
         told = await run_schemathesis(knocking, tmp_path, *without)
@@ -94,7 +94,7 @@ async def run_schemathesis(knocking: Knocking, folder: Path, *more: str) -> str:
         "schemathesis.cli",
         "run",
         f"{knocking.url}/openapi.json",
-        f"--header=Authorization: Bearer {knocking.house.owner_token}",
+        f"--header=Authorization: Bearer {knocking.rest.owner_token}",
         "--checks=all",
         f"--phases={PHASES}",
         f"--max-examples={examples(4)}",

@@ -17,7 +17,7 @@ from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.prefix import PathPrefix
 from tests.gateway.entry.entering import Answer, scope
-from tests.gateway.rest.house import House, settings
+from tests.gateway.rest.served import Rest, settings
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -25,49 +25,49 @@ PHONE = "192.168.1.20"
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def rest(tmp_path: Path) -> AsyncIterator[Rest]:
     """A gateway without a port: requests come from where a test says."""
-    house = House(settings(tmp_path))
-    await soon(house.open())
-    yield house
-    await soon(house.close())
+    rest = Rest(settings(tmp_path))
+    await soon(rest.open())
+    yield rest
+    await soon(rest.close())
 
 
 @pytest.fixture
-async def below(tmp_path: Path) -> AsyncIterator[House]:
+async def below(tmp_path: Path) -> AsyncIterator[Rest]:
     """The same, below a path."""
-    house = House(settings(tmp_path, gateway={"port": 0, "path_prefix": "/hs"}))
-    await soon(house.open())
-    yield house
-    await soon(house.close())
+    rest = Rest(settings(tmp_path, gateway={"port": 0, "path_prefix": "/hs"}))
+    await soon(rest.open())
+    yield rest
+    await soon(rest.close())
 
 
 @pytest.fixture
-def auth(house: House) -> Auth:
-    return house.doors.auth
+def auth(rest: Rest) -> Auth:
+    return rest.parts.auth
 
 
 @pytest.fixture
-def pairing(house: House) -> Pairing:
-    return house.doors.pairing
+def pairing(rest: Rest) -> Pairing:
+    return rest.parts.pairing
 
 
 @pytest.fixture
-def store(house: House) -> Store:
-    return house.doors.store
+def store(rest: Rest) -> Store:
+    return rest.parts.store
 
 
 @pytest.fixture
-def ask(house: House) -> "Browser":
-    return Browser(house)
+def ask(rest: Rest) -> "Browser":
+    return Browser(rest)
 
 
 class Browser:
     """Asks the routes as they are served."""
 
-    def __init__(self, house: House) -> None:
-        self._prefix = house.settings.gateway.path_prefix
-        self._app: ASGIApp = PathPrefix(house.asgi, self._prefix) if self._prefix else house.asgi
+    def __init__(self, rest: Rest) -> None:
+        self._prefix = rest.settings.gateway.path_prefix
+        self._app: ASGIApp = PathPrefix(rest.asgi, self._prefix) if self._prefix else rest.asgi
 
     async def __call__(self, path: str, body: bytes = b"", *, cut_off: bool = False, **given: Any) -> Answer:
         coming: list[Message] = [{"type": "http.request", "body": body, "more_body": cut_off}]
@@ -124,8 +124,8 @@ class TestPairRoute:
         code = pairing.new_code(OPERATOR).code
         assert (await ask("/pair", b"{", method="POST", x_pairing_code=f" {code} ")).status == 200
 
-    async def test_a_body_that_does_not_come_is_not_waited_for_long(self, house: House) -> None:
-        house.doors.limits = structs.replace(house.doors.limits, seconds=0.01)
+    async def test_a_body_that_does_not_come_is_not_waited_for_long(self, rest: Rest) -> None:
+        rest.parts.limits = structs.replace(rest.parts.limits, seconds=0.01)
         came, answer = [b'{"co', b"de"], Answer()
 
         async def receive() -> Message:
@@ -134,7 +134,7 @@ class TestPairRoute:
             await asyncio.Event().wait()
             raise AssertionError
 
-        await soon(house.asgi(scope("/pair", method="POST"), receive, answer))
+        await soon(rest.asgi(scope("/pair", method="POST"), receive, answer))
         assert (answer.status, answer.headers["connection"]) == (408, "close")
         assert msgspec.json.decode(answer.body)["code"] == "too_slow"
 
@@ -185,8 +185,8 @@ class TestSignInRoute:
         stranger = await ask("/signin", query=f"code={code}")
         assert (stranger.status, "set-cookie" in stranger.headers) == (403, False)
 
-    async def test_with_tls_and_a_prefix_the_cookie_is_for_them(self, below: House) -> None:
-        ask, code = Browser(below), below.doors.pairing.new_link(OPERATOR)
+    async def test_with_tls_and_a_prefix_the_cookie_is_for_them(self, below: Rest) -> None:
+        ask, code = Browser(below), below.parts.pairing.new_link(OPERATOR)
         answered = await ask("/signin", query=f"code={code}", scheme="https")
         assert answered.headers["location"] == "/hs/"
         assert "; Path=/hs; " in answered.headers["set-cookie"] and "; Secure" in answered.headers["set-cookie"]
@@ -236,6 +236,6 @@ class TestHome:
         assert b'href="/openapi.json"' in answered.body
 
     @pytest.mark.parametrize("path", ["/", ""])
-    async def test_below_a_path_it_is_there_with_and_without_the_slash(self, below: House, path: str) -> None:
+    async def test_below_a_path_it_is_there_with_and_without_the_slash(self, below: Rest, path: str) -> None:
         answered = await Browser(below)(path)
         assert answered.status == 200 and b'href="/hs/openapi.json"' in answered.body

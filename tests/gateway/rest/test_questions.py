@@ -8,15 +8,15 @@ import pytest
 from handspan.core.agents import Agent
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question, QuestionAction
-from tests.gateway.rest.house import House, Knocking, is_error, session_of
+from tests.gateway.rest.served import Knocking, Rest, is_error, session_of
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def question(knocking: Knocking, house: House) -> str:
+async def question(knocking: Knocking, rest: Rest) -> str:
     """The id of an open question, as it stands in a path."""
-    await house.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+    await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
     answer = await knocking.post("/api/tools/get_current_time/call", {"agent": "Asking"})
     asked: str = answer.json()["questions"][0]
     return asked.replace("/", "%2F").replace(" ", "%20")
@@ -46,8 +46,8 @@ async def test_the_first_answer_wins(knocking: Knocking, question: str) -> None:
     assert shown["status"] == "approval_denied"
 
 
-async def test_questions_of_one_session(knocking: Knocking, house: House, question: str) -> None:
-    session = await session_of(house)
+async def test_questions_of_one_session(knocking: Knocking, rest: Rest, question: str) -> None:
+    session = await session_of(rest)
     await knocking.post("/api/tools/get_current_time/call", {"agent": "Asking", "session": session})
     assert len((await knocking.get("/api/questions")).json()["questions"]) == 2
     of_session = (await knocking.get(f"/api/questions?session={session}")).json()["questions"]
@@ -70,10 +70,8 @@ async def shown(knocking: Knocking, count: int = 1) -> list[dict[str, Any]]:
     return list(found)
 
 
-async def test_a_question_for_a_value_shows_its_schema_and_takes_only_what_fits(
-    knocking: Knocking, house: House
-) -> None:
-    asking = asyncio.create_task(house.questions.ask(question_of("input", schema=COLOUR)))
+async def test_a_question_for_a_value_shows_its_schema_and_takes_only_what_fits(knocking: Knocking, rest: Rest) -> None:
+    asking = asyncio.create_task(rest.questions.ask(question_of("input", schema=COLOUR)))
     (found,) = await shown(knocking)
     assert (found["kind"], found["call_id"], found["schema"], found["action"]) == ("input", "", COLOUR, None)
     for wrong in ({"value": "green"}, {}, {"value": None}):
@@ -94,9 +92,9 @@ async def test_a_question_for_a_value_shows_its_schema_and_takes_only_what_fits(
     ],
 )
 async def test_a_login_and_a_changed_definition_show_what_to_do(
-    knocking: Knocking, house: House, kind: str, action: QuestionAction, seen: dict[str, Any]
+    knocking: Knocking, rest: Rest, kind: str, action: QuestionAction, seen: dict[str, Any]
 ) -> None:
-    asking = asyncio.create_task(house.questions.ask(question_of(kind, action=action)))
+    asking = asyncio.create_task(rest.questions.ask(question_of(kind, action=action)))
     (found,) = await shown(knocking)
     assert (found["kind"], found["action"], found["schema"]) == (kind, seen, None)
     refused = await knocking.post("/api/questions/q1/answer", {"decision": "allow", "value": 1})

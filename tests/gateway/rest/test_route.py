@@ -10,7 +10,7 @@ import pytest
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.prefix import PathPrefix
 from handspan.gateway.rest.door import modules_for, operations
-from tests.gateway.rest.house import House, Knocking, is_error, serving, session_of, settings
+from tests.gateway.rest.served import Knocking, Rest, is_error, serving, session_of, settings
 
 pytestmark = pytest.mark.anyio
 
@@ -29,21 +29,21 @@ async def test_nothing_but_the_open_routes_answers_without_a_token_or_with_a_wro
         assert is_error(answer, 401, "unauthorized"), one.path
 
 
-async def test_a_device_token_may_only_upload(knocking: Knocking, house: House) -> None:
+async def test_a_device_token_may_only_upload(knocking: Knocking, rest: Rest) -> None:
     allowed = []
     for one in operations():
         if one.right != "open" and one.media_type != "text/event-stream":
-            answer = await knocking.ask(one.method, concrete(one.path), token=house.device_token)
+            answer = await knocking.ask(one.method, concrete(one.path), token=rest.device_token)
             if answer.status_code != 403:
                 allowed.append((one.method, one.path))
     assert allowed == [("POST", "/api/artifacts")]
 
 
-async def test_a_chat_token_may_not_administer(knocking: Knocking, house: House) -> None:
+async def test_a_chat_token_may_not_administer(knocking: Knocking, rest: Rest) -> None:
     refused = []
     for one in operations():
         if one.right != "open" and one.media_type != "text/event-stream":
-            answer = await knocking.ask(one.method, concrete(one.path), token=house.chat_token)
+            answer = await knocking.ask(one.method, concrete(one.path), token=rest.chat_token)
             if answer.status_code == 403:
                 assert is_error(answer, 403, "forbidden")
                 refused.append(one.path)
@@ -104,7 +104,7 @@ async def test_a_body_that_announces_too_much_is_refused_before_it_is_read(knock
     host = knocking.url.removeprefix("http://")
     reader, writer = await asyncio.open_connection(*host.split(":"))
     writer.write(
-        f"POST /api/sessions HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {knocking.house.owner_token}\r\n"
+        f"POST /api/sessions HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {knocking.rest.owner_token}\r\n"
         "Content-Type: application/json\r\nContent-Length: 10000000\r\n\r\n".encode()
     )
     async with asyncio.timeout(60):
@@ -132,7 +132,7 @@ async def test_a_body_that_is_cut_off_changes_nothing(knocking: Knocking) -> Non
     host = knocking.url.removeprefix("http://")
     reader, writer = await asyncio.open_connection(*host.split(":"))
     writer.write(
-        f"POST /api/agents HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {knocking.house.owner_token}\r\n"
+        f"POST /api/agents HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {knocking.rest.owner_token}\r\n"
         'Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"name":"a"}'.encode()
     )
     await writer.drain()
@@ -150,7 +150,7 @@ async def test_a_query_that_is_not_right_is_refused(knocking: Knocking, query: s
 
 
 async def test_a_token_in_the_query_is_no_field_of_it(knocking: Knocking) -> None:
-    answer = await knocking.client.get(f"{knocking.url}/api/sessions?limit=5&token={knocking.house.owner_token}")
+    answer = await knocking.client.get(f"{knocking.url}/api/sessions?limit=5&token={knocking.rest.owner_token}")
     assert answer.status_code == 200
 
 
@@ -173,13 +173,13 @@ async def test_a_name_with_a_slash_is_one_name(knocking: Knocking) -> None:
 
 
 async def test_a_fault_of_ours_is_told_without_its_trace(
-    knocking: Knocking, house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    knocking: Knocking, rest: Rest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(**_: object) -> None:
         raise RuntimeError("secret words")
 
-    assert house.app.store is not None
-    monkeypatch.setattr(house.app.store.conversations, "page", broken)
+    assert rest.app.store is not None
+    monkeypatch.setattr(rest.app.store.conversations, "page", broken)
     answer = await knocking.get("/api/sessions")
     assert is_error(answer, 500, "internal_error")
     assert "secret" not in answer.text and "secret words" in caplog.text
@@ -193,15 +193,15 @@ async def test_answers_are_kept_by_nobody(knocking: Knocking) -> None:
 
 
 async def test_below_a_prefix_everything_is_where_it_should_be(tmp_path: Path) -> None:
-    class Below(House):
+    class Below(Rest):
         async def open(self) -> None:
             await super().open()
             self.asgi = PathPrefix(self.asgi, "/hands")
 
     async with serving(Below(settings(tmp_path, gateway={"port": 0, "path_prefix": "/hands"}))) as below:
         base = below.url if below.url.endswith("/hands") else f"{below.url}/hands"
-        headers = {"authorization": f"Bearer {below.house.owner_token}"}
-        session = await session_of(below.house)
+        headers = {"authorization": f"Bearer {below.rest.owner_token}"}
+        session = await session_of(below.rest)
         answer = await below.client.get(f"{base}/api/sessions/{session}", headers=headers)
         assert answer.json()["session_id"] == session
         document = (await below.client.get(f"{base}/openapi.json", headers=headers)).json()
@@ -210,10 +210,10 @@ async def test_below_a_prefix_everything_is_where_it_should_be(tmp_path: Path) -
         assert called.headers["location"].startswith("/hands/api/calls/")
 
 
-async def test_requests_are_counted(knocking: Knocking, house: House) -> None:
-    before = house.doors.metrics.requests.value("4xx")
+async def test_requests_are_counted(knocking: Knocking, rest: Rest) -> None:
+    before = rest.parts.metrics.requests.value("4xx")
     await knocking.get("/api/sessions/none")
-    assert house.doors.metrics.requests.value("4xx") == before + 1
+    assert rest.parts.metrics.requests.value("4xx") == before + 1
 
 
 def test_the_modules_that_are_loaded_for_a_path_have_its_route() -> None:

@@ -9,7 +9,7 @@ import pytest
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, UserMessage
 from handspan.models.choice import Choice
 from handspan.models.scripted import call
-from tests.gateway.rest.house import STRANGER, Counting, House, Knocking, is_error, session_of
+from tests.gateway.rest.served import STRANGER, Counting, Knocking, Rest, is_error, session_of
 
 pytestmark = pytest.mark.anyio
 
@@ -33,9 +33,9 @@ TALK = (
     ],
 )
 async def test_somebody_elses_session_is_one_that_never_was(
-    knocking: Knocking, house: House, method: str, path: str, body: Any
+    knocking: Knocking, rest: Rest, method: str, path: str, body: Any
 ) -> None:
-    theirs = await session_of(house, STRANGER, TALK)
+    theirs = await session_of(rest, STRANGER, TALK)
     answer = await knocking.ask(method, f"/api/sessions/{theirs}{path}", body)
     never = await knocking.ask(method, f"/api/sessions/{'0' * 24}{path}", body)
     assert is_error(answer, 404, "not_found") and is_error(never, 404, "not_found")
@@ -43,14 +43,14 @@ async def test_somebody_elses_session_is_one_that_never_was(
     assert (await knocking.stranger("GET", f"/api/sessions/{theirs}")).status_code == 200
 
 
-async def test_a_session_is_listed_for_its_owner_alone(knocking: Knocking, house: House) -> None:
-    theirs, mine = await session_of(house, STRANGER), await session_of(house)
+async def test_a_session_is_listed_for_its_owner_alone(knocking: Knocking, rest: Rest) -> None:
+    theirs, mine = await session_of(rest, STRANGER), await session_of(rest)
     listed = [one["session_id"] for one in (await knocking.get("/api/sessions")).json()["sessions"]]
     assert listed == [mine] and theirs not in listed
 
 
-async def test_pages_hold_every_session_once(knocking: Knocking, house: House) -> None:
-    made = {await session_of(house) for _ in range(7)}
+async def test_pages_hold_every_session_once(knocking: Knocking, rest: Rest) -> None:
+    made = {await session_of(rest) for _ in range(7)}
     seen: list[str] = []
     after = ""
     for _ in range(4):
@@ -63,16 +63,16 @@ async def test_pages_hold_every_session_once(knocking: Knocking, house: House) -
     assert after is None
 
 
-async def test_a_session_has_the_fields_that_old_clients_read(knocking: Knocking, house: House) -> None:
-    session = await session_of(house, said=TALK)
+async def test_a_session_has_the_fields_that_old_clients_read(knocking: Knocking, rest: Rest) -> None:
+    session = await session_of(rest, said=TALK)
     shown = (await knocking.get("/api/sessions")).json()["sessions"][0]
     assert shown["session_id"] == session and shown["message_count"] == 4 and shown["persona"] == "General"
     assert datetime.fromisoformat(shown["created_at"]) <= datetime.fromisoformat(shown["last_activity"])
     assert "name" not in shown
 
 
-async def test_messages_are_what_was_said(knocking: Knocking, house: House) -> None:
-    session = await session_of(house, said=TALK)
+async def test_messages_are_what_was_said(knocking: Knocking, rest: Rest) -> None:
+    session = await session_of(rest, said=TALK)
     answer = (await knocking.get(f"/api/sessions/{session}/messages")).json()
     assert [(one["role"], one["content"]) for one in answer["messages"]] == [
         ("user", "What time is it?"),
@@ -81,8 +81,8 @@ async def test_messages_are_what_was_said(knocking: Knocking, house: House) -> N
     assert answer["session_id"] == session and answer["session_persistence"] is True
 
 
-async def test_full_messages_show_calls_and_results(knocking: Knocking, house: House) -> None:
-    session = await session_of(house, said=TALK)
+async def test_full_messages_show_calls_and_results(knocking: Knocking, rest: Rest) -> None:
+    session = await session_of(rest, said=TALK)
     answer = (await knocking.get(f"/api/sessions/{session}/messages?full=true&after=1")).json()["messages"]
     assert [one["seq"] for one in answer] == [2, 3, 4]
     assert answer[0]["calls"] == [{"id": "c1", "name": "get_current_time", "arguments": "{}"}]
@@ -90,8 +90,8 @@ async def test_full_messages_show_calls_and_results(knocking: Knocking, house: H
 
 
 @pytest.mark.parametrize("body", [{}, {"name": ""}, {"name": "  \n"}, {"name": 5}, {"name": None}])
-async def test_a_session_needs_a_name_to_be_renamed(knocking: Knocking, house: House, body: Any) -> None:
-    session = await session_of(house)
+async def test_a_session_needs_a_name_to_be_renamed(knocking: Knocking, rest: Rest, body: Any) -> None:
+    session = await session_of(rest)
     answer = await knocking.ask("PUT", f"/api/sessions/{session}", body)
     assert is_error(answer, 400, "name_required")
     assert answer.json()["error"] == "name is required"
@@ -114,10 +114,10 @@ async def test_a_session_with_an_agent_that_is_not_there_is_not_made(knocking: K
     assert (await knocking.get("/api/sessions")).json()["sessions"] == []
 
 
-async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(knocking: Knocking, house: House) -> None:
-    tool = Counting(house)
+async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(knocking: Knocking, rest: Rest) -> None:
+    tool = Counting(rest)
     tool.may_end.clear()
-    house.script = [call("counting"), "Done."]
+    rest.script = [call("counting"), "Done."]
     turn = asyncio.create_task(knocking.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
     async with asyncio.timeout(60):
         await tool.began.wait()
@@ -138,16 +138,16 @@ async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(knoc
 
 
 async def test_a_session_that_is_not_kept_yet_disturbs_no_list(
-    knocking: Knocking, house: House, monkeypatch: pytest.MonkeyPatch
+    knocking: Knocking, rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, may_answer, choose = asyncio.Event(), asyncio.Event(), house.sessions._choose_model
+    asked, may_answer, choose = asyncio.Event(), asyncio.Event(), rest.sessions._choose_model
 
     async def slowly(name: str) -> Choice:
         asked.set()
         await may_answer.wait()
         return await choose(name)
 
-    monkeypatch.setattr(house.sessions, "_choose_model", slowly)
+    monkeypatch.setattr(rest.sessions, "_choose_model", slowly)
     turn = asyncio.create_task(knocking.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
     async with asyncio.timeout(60):
         await asked.wait()

@@ -7,7 +7,7 @@ import pytest
 from handspan.core.values import JsonObject
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted
-from tests.gateway.rest.house import House, Knocking, is_error, serving, settings
+from tests.gateway.rest.served import Knocking, Rest, is_error, serving, settings
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def test_a_model_of_the_settings_is_told(tmp_path: Path) -> None:
     own: JsonObject = {
         "mine": {"base_url": "http://127.0.0.1:9/v1", "options": {"temperature": 0.5}, "key": "sk-secret"}
     }
-    async with serving(House(settings(tmp_path, model="mine", models=own))) as knocking:
+    async with serving(Rest(settings(tmp_path, model="mine", models=own))) as knocking:
         status = await knocking.get("/api/status")
         assert (status.json()["provider"], status.json()["model"], status.json()["temperature"]) == (
             "openai-chat",
@@ -49,24 +49,24 @@ async def test_which_model_answers_for_whom(knocking: Knocking) -> None:
     assert is_error(await knocking.get("/api/models/which?agent=Nobody"), 404, "not_found")
 
 
-async def test_the_model_that_the_gateway_was_given_is_the_one_that_is_told(knocking: Knocking, house: House) -> None:
+async def test_the_model_that_the_gateway_was_given_is_the_one_that_is_told(knocking: Knocking, rest: Rest) -> None:
 
     async def given() -> Choice:
         return Choice(Scripted([]), "It was given.")
 
-    house.doors.model_choice = given
+    rest.parts.model_choice = given
     told = (await knocking.get("/api/status")).json()
     assert (told["model"], told["provider"], told["why"]) == ("scripted", "scripted", "It was given.")
     assert (await knocking.get("/api/models/which?model=offline")).json()["model"] == "offline"
 
 
 async def test_settings_that_name_a_model_that_is_not_there_are_told(tmp_path: Path) -> None:
-    async with serving(House(settings(tmp_path, model="nothing"))) as knocking:
+    async with serving(Rest(settings(tmp_path, model="nothing"))) as knocking:
         assert is_error(await knocking.get("/api/status"), 409, "settings")
 
 
-async def test_skills_are_listed_with_what_keeps_them_from_being_used(knocking: Knocking, house: House) -> None:
-    folder = house.settings.workspace / ".handspan" / "skills" / "mine"
+async def test_skills_are_listed_with_what_keeps_them_from_being_used(knocking: Knocking, rest: Rest) -> None:
+    folder = rest.settings.workspace / ".handspan" / "skills" / "mine"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: mine\ndescription: Mine.\n---\nDo it.", encoding="utf-8")
     told = {one["name"]: one for one in (await knocking.get("/api/skills")).json()["skills"]}

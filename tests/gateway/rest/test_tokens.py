@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.rest.house import Knocking, is_error
+from tests.gateway.rest.served import Knocking, is_error
 
 pytestmark = pytest.mark.anyio
 
@@ -45,6 +45,6 @@ async def test_a_pairing_code_becomes_a_token(knocking: Knocking) -> None:
     made = await knocking.post("/api/pairing", {"scopes": ["device"]})
     assert made.status_code == 201 and made.json()["scopes"] == ["device"] and made.json()["expires_in"] == 300
     assert made.json()["url"] is None  # nobody else reaches a gateway that listens to this computer alone
-    token = await knocking.house.doors.pairing.pair(made.json()["code"], "phone", "127.0.0.1")
+    token = await knocking.rest.parts.pairing.pair(made.json()["code"], "phone", "127.0.0.1")
     assert (await knocking.post("/api/artifacts", content=b"x", token=token)).status_code == 201
     assert is_error(await knocking.get("/api/sessions", token=token), 403, "forbidden")

@@ -4,7 +4,7 @@ import pytest
 
 from handspan.core.principals import OPERATOR, Origin, Scope
 from handspan.core.values import JsonObject
-from tests.gateway.rest.house import STRANGER, House, Knocking, is_error, register_for, session_of
+from tests.gateway.rest.served import STRANGER, Knocking, Rest, is_error, register_for, session_of
 
 pytestmark = pytest.mark.anyio
 
@@ -13,23 +13,23 @@ async def listed(knocking: Knocking, query: str = "") -> dict[str, JsonObject]:
     return {one["name"]: one for one in (await knocking.get(f"/api/tools{query}")).json()["tools"]}
 
 
-async def test_tools_of_somebody_else_are_not_listed(knocking: Knocking, house: House) -> None:
-    theirs, mine = await session_of(house, STRANGER), await session_of(house)
-    register_for(house, "their_tool", Origin("remote", theirs, "c1"), Scope("session", theirs))
-    register_for(house, "their_phone__tool", Origin("device", "their_phone", "c2"), Scope("owner", STRANGER))
-    register_for(house, "my_tool", Origin("remote", mine, "c3"), Scope("session", mine))
-    register_for(house, "phone__camera", Origin("device", "phone", "c4"), Scope("owner", OPERATOR.owner))
-    register_for(house, "of_nobody", Origin("remote", "unknown", "c5"), Scope("session", "unknown"))
+async def test_tools_of_somebody_else_are_not_listed(knocking: Knocking, rest: Rest) -> None:
+    theirs, mine = await session_of(rest, STRANGER), await session_of(rest)
+    register_for(rest, "their_tool", Origin("remote", theirs, "c1"), Scope("session", theirs))
+    register_for(rest, "their_phone__tool", Origin("device", "their_phone", "c2"), Scope("owner", STRANGER))
+    register_for(rest, "my_tool", Origin("remote", mine, "c3"), Scope("session", mine))
+    register_for(rest, "phone__camera", Origin("device", "phone", "c4"), Scope("owner", OPERATOR.owner))
+    register_for(rest, "of_nobody", Origin("remote", "unknown", "c5"), Scope("session", "unknown"))
     names = set(await listed(knocking))
     assert {"my_tool", "phone__camera", "read_file"} <= names
     assert not names & {"their_tool", "their_phone__tool", "of_nobody"}
     assert is_error(await knocking.get(f"/api/tools?session={theirs}"), 404, "not_found")
-    assert set(await listed(knocking, f"?session={await session_of(house)}")) == names - {"my_tool"}
+    assert set(await listed(knocking, f"?session={await session_of(rest)}")) == names - {"my_tool"}
 
 
-async def test_a_tool_has_the_fields_that_old_clients_read_and_ours(knocking: Knocking, house: House) -> None:
-    mine = await session_of(house)
-    register_for(house, "my_tool", Origin("remote", mine, "c3"), Scope("session", mine))
+async def test_a_tool_has_the_fields_that_old_clients_read_and_ours(knocking: Knocking, rest: Rest) -> None:
+    mine = await session_of(rest)
+    register_for(rest, "my_tool", Origin("remote", mine, "c3"), Scope("session", mine))
     tools = await listed(knocking)
     read = tools["read_file"]
     assert (read["source_type"], read["source"], read["enabled"]) == ("builtin", "builtin", True)
@@ -49,7 +49,7 @@ async def test_a_tool_says_which_agents_can_call_it(knocking: Knocking) -> None:
     assert tools["write_file"]["agents"] == ["General", "Writer"]
 
 
-async def test_a_disabled_tool_is_listed_and_nobody_can_call_it(knocking: Knocking, house: House) -> None:
+async def test_a_disabled_tool_is_listed_and_nobody_can_call_it(knocking: Knocking, rest: Rest) -> None:
     switched = await knocking.post("/api/switches/disable", {"pattern": "read_*"})
     assert switched.json() == {"pattern": "read_*", "changed": True, "tools": ["read_artifact", "read_file"]}
     again = await knocking.post("/api/switches/disable", {"pattern": "read_*"})
@@ -58,10 +58,10 @@ async def test_a_disabled_tool_is_listed_and_nobody_can_call_it(knocking: Knocki
     assert (read["enabled"], read["disabled_by"], read["agents"]) == (False, "read_*", [])
     called = await knocking.post("/api/tools/read_file/call", {"args": {"path": "x"}})
     assert called.json()["code"] == "tool_disabled"
-    assert await house.app.switches.off() == ["read_*"]
+    assert await rest.app.switches.off() == ["read_*"]
     assert (await knocking.get("/api/switches")).json() == {"disabled": ["read_*"], "by_settings": []}
     back = await knocking.post("/api/switches/enable", {"pattern": "read_*"})
-    assert back.json()["changed"] is True and await house.app.switches.off() == []
+    assert back.json()["changed"] is True and await rest.app.switches.off() == []
     assert (await listed(knocking))["read_file"]["enabled"] is True
     assert (await knocking.post("/api/switches/enable", {"pattern": "read_*"})).json()["changed"] is False
 
@@ -84,9 +84,9 @@ async def test_why_gives_every_reason(knocking: Knocking) -> None:
     assert (await knocking.get("/api/tools/read_file/why")).json()["usable"] is True
 
 
-async def test_why_for_a_tool_or_an_agent_that_is_not_there(knocking: Knocking, house: House) -> None:
+async def test_why_for_a_tool_or_an_agent_that_is_not_there(knocking: Knocking, rest: Rest) -> None:
     nothing = (await knocking.get("/api/tools/read_fil/why")).json()
     assert nothing["usable"] is False and "Did you mean 'read_file'" in nothing["reasons"][0]["text"]
     assert is_error(await knocking.get("/api/tools/read_file/why?agent=Nobody"), 404, "not_found")
-    theirs = await session_of(house, STRANGER)
+    theirs = await session_of(rest, STRANGER)
     assert is_error(await knocking.get(f"/api/tools/read_file/why?session={theirs}"), 404, "not_found")

@@ -9,7 +9,7 @@ from handspan import Pending, tool
 from handspan.gateway.entry.tries import Tries
 from handspan.models.model import ModelError
 from handspan.models.scripted import call
-from tests.gateway.rest.house import STRANGER, Counting, House, Knocking, is_error, session_of
+from tests.gateway.rest.served import STRANGER, Counting, Knocking, Rest, is_error, session_of
 
 pytestmark = pytest.mark.anyio
 
@@ -43,8 +43,8 @@ async def test_a_session_id_that_can_not_be_is_refused(knocking: Knocking, sessi
     assert is_error(answer, 422, "invalid_request")
 
 
-async def test_somebody_elses_session_is_not_talked_in(knocking: Knocking, house: House) -> None:
-    theirs = await session_of(house, STRANGER)
+async def test_somebody_elses_session_is_not_talked_in(knocking: Knocking, rest: Rest) -> None:
+    theirs = await session_of(rest, STRANGER)
     answer = await knocking.post("/webhook", {"message": "Hi"}, headers={"x-session-id": theirs})
     assert is_error(answer, 409, "session_owner_mismatch")
     assert (await knocking.stranger("GET", f"/api/sessions/{theirs}")).json()["message_count"] == 0
@@ -60,15 +60,15 @@ async def test_the_persona_is_the_agent(knocking: Knocking) -> None:
     assert is_error(await knocking.post("/webhook", {"message": "Hi", "persona": "Nobody"}), 404, "not_found")
 
 
-async def test_a_model_that_fails_is_told(knocking: Knocking, house: House) -> None:
-    house.script = [ModelError("overloaded", "The model is busy. Try later.")]
+async def test_a_model_that_fails_is_told(knocking: Knocking, rest: Rest) -> None:
+    rest.script = [ModelError("overloaded", "The model is busy. Try later.")]
     answer = await knocking.post("/webhook", {"message": "Hi"}, headers=KEY)
     assert is_error(answer, 500, "model_failed")
     assert answer.json()["error"] == "LLM request failed: The model is busy. Try later."
 
 
-async def test_a_failed_try_may_be_made_again_under_its_key(knocking: Knocking, house: House) -> None:
-    house.script = [ModelError("overloaded", "Busy."), "Hello."]
+async def test_a_failed_try_may_be_made_again_under_its_key(knocking: Knocking, rest: Rest) -> None:
+    rest.script = [ModelError("overloaded", "Busy."), "Hello."]
     session = {**KEY, "x-session-id": "one"}
     assert (await knocking.post("/webhook", {"message": "Hi"}, headers=session)).status_code == 500
     assert (await knocking.post("/webhook", {"message": "Hi"}, headers=session)).json()["response"] == "Hello."
@@ -80,15 +80,15 @@ async def test_the_same_key_and_message_get_the_stored_answer(knocking: Knocking
     assert second == {**first, "status": "duplicate", "idempotent": True}
     other = await knocking.post("/webhook", {"message": "Ho"}, headers=KEY)
     assert is_error(other, 409, "idempotency_conflict")
-    theirs = await knocking.ask("POST", "/webhook", {"message": "Ho"}, headers=KEY, token=knocking.house.stranger_token)
+    theirs = await knocking.ask("POST", "/webhook", {"message": "Ho"}, headers=KEY, token=knocking.rest.stranger_token)
     assert "status" not in theirs.json()
     assert len((await knocking.get("/api/sessions")).json()["sessions"]) == 1
 
 
-async def test_the_same_key_at_once_is_answered_once(knocking: Knocking, house: House) -> None:
-    counting = Counting(house)
+async def test_the_same_key_at_once_is_answered_once(knocking: Knocking, rest: Rest) -> None:
+    counting = Counting(rest)
     counting.may_end.clear()
-    house.script = [call("counting"), "Done."]
+    rest.script = [call("counting"), "Done."]
     asking = [asyncio.create_task(knocking.post("/webhook", {"message": "Hi"}, headers=KEY)) for _ in range(5)]
     async with asyncio.timeout(60):
         await counting.began.wait()
@@ -98,37 +98,37 @@ async def test_the_same_key_at_once_is_answered_once(knocking: Knocking, house: 
     assert sum("status" not in answer for answer in answers) == 1 and counting.runs == 1
 
 
-async def test_who_waits_for_a_try_that_fails_may_try_again(knocking: Knocking, house: House) -> None:
-    counting = Counting(house)
+async def test_who_waits_for_a_try_that_fails_may_try_again(knocking: Knocking, rest: Rest) -> None:
+    counting = Counting(rest)
     counting.may_end.clear()
-    house.script = [call("counting"), ModelError("overloaded", "Busy.")]
+    rest.script = [call("counting"), ModelError("overloaded", "Busy.")]
     first = asyncio.create_task(knocking.post("/webhook", {"message": "Hi"}, headers=KEY))
     async with asyncio.timeout(60):
         await counting.began.wait()
         second = asyncio.create_task(knocking.post("/webhook", {"message": "Hi"}, headers=KEY))
-        while len(house.doors.webhook_tries._tried["127.0.0.1"].at) < 2:
+        while len(rest.parts.webhook_tries._tried["127.0.0.1"].at) < 2:
             await asyncio.sleep(0.01)
         counting.may_end.set()
         assert (await first).status_code == 500
         assert is_error(await second, 503, "try_again")
 
 
-async def test_too_many_messages_of_one_address_have_to_wait(knocking: Knocking, house: House) -> None:
-    house.doors.webhook_tries = Tries(2, 60.0)
+async def test_too_many_messages_of_one_address_have_to_wait(knocking: Knocking, rest: Rest) -> None:
+    rest.parts.webhook_tries = Tries(2, 60.0)
     for _ in range(2):
         assert (await knocking.post("/webhook", {"message": "Hi"})).status_code == 200
     late = await knocking.post("/webhook", {"message": "Hi"})
     assert is_error(late, 429, "rate_limited") and 0 < int(late.headers["retry-after"]) <= 60
 
 
-async def test_a_turn_that_waits_for_a_person_is_pending(knocking: Knocking, house: House) -> None:
+async def test_a_turn_that_waits_for_a_person_is_pending(knocking: Knocking, rest: Rest) -> None:
     @tool
     async def later() -> Any:
         """Answer another day."""
         return Pending()
 
-    house.app.registry.register(later)
-    house.script = [call("later"), "Done."]
+    rest.app.registry.register(later)
+    rest.script = [call("later"), "Done."]
     answer = await knocking.post("/webhook", {"message": "Hi"}, headers={**KEY, "x-session-id": "w"})
     assert (answer.status_code, answer.json()) == (202, {"status": "pending", "session_id": "w"})
     again = await knocking.post("/webhook", {"message": "Hi"}, headers={**KEY, "x-session-id": "w"})

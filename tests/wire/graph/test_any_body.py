@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handspan.wire.graph import reading as graph
-from handspan.wire.graph.reading import BodyError
+from handspan.wire.graph.faults import BodyError
 
 WORDS = st.sampled_from(
     [
@@ -39,7 +39,7 @@ JSON = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(WORDS, inner, max_size=4)),
     max_leaves=12,
 )
-READERS = (graph.read_asked, graph.read_setup, graph.read_stop, graph.read_added, graph.read_state, graph.read_ws)
+READERS = (graph.read_run_request, graph.read_setup, graph.read_stop, graph.read_added, graph.read_state, graph.read_ws)
 
 MEDIA = {"kind": "url", "url": "u", "mime_type": "image/png"}
 PERSON = {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image", "media": MEDIA}]}
@@ -84,11 +84,11 @@ def test_a_body_is_read_or_its_faults_are_told_where_they_are(body: Any, read: A
 @given(nearly_right())
 def test_null_in_a_field_that_nobody_needs_changes_nothing(body: Any) -> None:
     try:
-        read = graph.read_asked(msgspec.json.encode(body))
+        read = graph.read_run_request(msgspec.json.encode(body))
     except BodyError:
         return
     more = {"config": None, "recursion_limit": None, "response_granularity": None, "tools": None, **body}
-    assert graph.read_asked(msgspec.json.encode(more)) == read
+    assert graph.read_run_request(msgspec.json.encode(more)) == read
 
 
 @given(st.binary(max_size=60), st.sampled_from(READERS))

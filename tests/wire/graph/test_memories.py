@@ -2,9 +2,9 @@
 
 import pytest
 
-from handspan.wire.graph.bodies import read_body
+from handspan.wire.graph.faults import BodyError
 from handspan.wire.graph.memories import ForgetBody, ListBody, SearchBody, StoreBody, UpdateBody
-from handspan.wire.graph.reading import BodyError
+from handspan.wire.graph.reading import read_body
 
 
 @pytest.mark.parametrize(

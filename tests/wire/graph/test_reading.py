@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from handspan.wire import strict_json
-from handspan.wire.graph import bodies as graph_bodies
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import GraphMessage, InvokeAnswer, Meta
 from handspan.wire.graph.blocks import (
@@ -17,9 +16,10 @@ from handspan.wire.graph.blocks import (
     TextBlock,
     ToolResultBlock,
 )
-from handspan.wire.graph.faults import MOST_DETAILS, Detail, code_of
-from handspan.wire.graph.reading import BodyError, Fresh, Resume, RunConfig, Stop, read_asked, read_ws
-from handspan.wire.graph.requests import MOST_ENTRIES, AddedMessage
+from handspan.wire.graph.envelope import encode_failure, encode_success
+from handspan.wire.graph.faults import MOST_DETAILS, BodyError, Detail, error_code
+from handspan.wire.graph.reading import read_run_request, read_ws
+from handspan.wire.graph.requests import MOST_ENTRIES, AddedMessage, Fresh, Resume, RunConfig, Stop
 from handspan.wire.json_size import MOST_VALUES
 from handspan.wire.ws_frames import MediaPart
 
@@ -36,14 +36,14 @@ def body(*messages: Any, **more: Any) -> bytes:
     return msgspec.json.encode({"messages": list(messages), **more})
 
 
-def places(data: bytes, read: Any = read_asked) -> dict[str, str]:
+def places(data: bytes, read: Any = read_run_request) -> dict[str, str]:
     """The place of each fault, and its kind."""
     with pytest.raises(BodyError) as refused:
         read(data)
     return {".".join(detail.loc): detail.type for detail in refused.value.details}
 
 
-def words(data: bytes, read: Any = read_asked) -> str:
+def words(data: bytes, read: Any = read_run_request) -> str:
     with pytest.raises(BodyError) as refused:
         read(data)
     return str(refused.value)
@@ -195,7 +195,7 @@ def test_a_long_value_is_told_in_short() -> None:
 def test_a_message_is_taken_whatever_else_it_says_of_itself() -> None:
     beside = {"tools_calls": None, "metadata": None, "timestamp": 1794767188370, "delta": False, "x": 1}
     for message_id in ("0", 7, None):
-        asked = read_asked(body({**HELLO, **beside, "message_id": message_id}, x=1, initial_state={"a": 1}))
+        asked = read_run_request(body({**HELLO, **beside, "message_id": message_id}, x=1, initial_state={"a": 1}))
         assert asked.messages[0].content == [TextBlock("hello")]
         assert (asked.recursion_limit, asked.response_granularity, asked.tools) == (25, "low", None)
 
@@ -203,15 +203,15 @@ def test_a_message_is_taken_whatever_else_it_says_of_itself() -> None:
 def test_null_is_as_good_as_a_missing_field() -> None:
     block = {"type": "image", "media": {"kind": "url", "url": "u", "file_id": None}, "alt_text": None, "bbox": None}
     text = {"type": "text", "text": "hello", "annotations": None}
-    asked = read_asked(
+    asked = read_run_request(
         said(block, text, config=None, recursion_limit=None, response_granularity=None, tools=None, initial_state=None)
     )
-    assert asked.said == [ImageBlock(MediaLocation("url", "u")), TextBlock("hello")]
+    assert asked.user_content == [ImageBlock(MediaLocation("url", "u")), TextBlock("hello")]
     assert (asked.config, asked.recursion_limit, asked.response_granularity) == (RunConfig(), 25, "low")
-    asked = read_asked(said(block, config=None, recursion_limit=7, response_granularity="full", tools=[]))
+    asked = read_run_request(said(block, config=None, recursion_limit=7, response_granularity="full", tools=[]))
     assert (asked.recursion_limit, asked.response_granularity, asked.tools) == (7, "full", [])
     result = {"type": "tool_result", "call_id": "c1", "output": None, "is_error": None, "status": None}
-    assert read_asked(body({"role": "tool", "content": [result]})).results == [ToolResultBlock("c1")]
+    assert read_run_request(body({"role": "tool", "content": [result]})).results == [ToolResultBlock("c1")]
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ def test_null_is_as_good_as_a_missing_field() -> None:
     ],
 )
 def test_a_config_is_read_by_the_keys_that_are_known(config: Any, read: RunConfig) -> None:
-    assert read_asked(body(HELLO, config=config)).config == read
-    assert read_asked(body(HELLO, config=config, recursion_limit=None)).config == read
+    assert read_run_request(body(HELLO, config=config)).config == read
+    assert read_run_request(body(HELLO, config=config, recursion_limit=None)).config == read
 
 
 def test_every_block_of_a_person_is_taken() -> None:
@@ -242,22 +242,25 @@ def test_every_block_of_a_person_is_taken() -> None:
         {"type": "data", "mime_type": "a/b", "data_base64": "aGk="},
         {"type": "data", "mime_type": "a/b", "media": media},
     ]
-    asked = read_asked(said(*blocks, recursion_limit=1))
-    assert len(asked.said) == len(blocks) and asked.results == []
-    assert asked.said[4] == DocumentBlock(text="t")
-    assert asked.said[6] == DataBlock("a/b", "aGk=")
+    asked = read_run_request(said(*blocks, recursion_limit=1))
+    assert len(asked.user_content) == len(blocks) and asked.results == []
+    assert asked.user_content[4] == DocumentBlock(text="t")
+    assert asked.user_content[6] == DataBlock("a/b", "aGk=")
     assert asked.recursion_limit == 1
 
 
 def test_several_messages_of_a_person_are_read_as_one() -> None:
-    assert read_asked(body(HELLO, HELLO, recursion_limit=100)).said == [TextBlock("hello"), TextBlock("hello")]
+    assert read_run_request(body(HELLO, HELLO, recursion_limit=100)).user_content == [
+        TextBlock("hello"),
+        TextBlock("hello"),
+    ]
 
 
 @pytest.mark.parametrize("output", [None, False, 0, "", "text", [], {"a": {"b": [1, 2.5]}}])
 def test_a_result_may_be_any_value(output: Any) -> None:
     block = {"type": "tool_result", "call_id": "c1", "output": output}
-    (result,) = read_asked(body({"role": "tool", "content": [block]})).results
-    assert result == ToolResultBlock("c1", output) and not result.failed
+    (result,) = read_run_request(body({"role": "tool", "content": [block]})).results
+    assert result == ToolResultBlock("c1", output) and not result.is_failure
 
 
 def test_results_come_in_order_from_one_message_or_several() -> None:
@@ -265,31 +268,31 @@ def test_results_come_in_order_from_one_message_or_several() -> None:
     apart = body(*({"role": "tool", "content": [block]} for block in blocks))
     together = body({"role": "tool", "content": blocks})
     for data in (apart, together):
-        assert [result.call_id for result in read_asked(data).results] == ["c0", "c1", "c2", "c3"]
-        assert read_asked(data).said == []
+        assert [result.call_id for result in read_run_request(data).results] == ["c0", "c1", "c2", "c3"]
+        assert read_run_request(data).user_content == []
 
 
 def test_each_result_has_its_place_for_a_refusal() -> None:
     two = {"role": "tool", "content": [*RESULT["content"], *RESULT["content"]]}
-    assert read_asked(body(RESULT, two)).result_places == [
+    assert read_run_request(body(RESULT, two)).result_places == [
         ["body", "messages", "0", "content", "0"],
         ["body", "messages", "1", "content", "0"],
         ["body", "messages", "1", "content", "1"],
     ]
     resume = read_ws(msgspec.json.encode({"invoke_type": "resume", "tool_result": [RESULT]}))
-    assert isinstance(resume, Resume) and resume.asked.result_places == [["body", "tool_result", "0", "content", "0"]]
+    assert isinstance(resume, Resume) and resume.request.result_places == [["body", "tool_result", "0", "content", "0"]]
 
 
 def test_a_result_that_failed_says_so_in_one_of_two_ways() -> None:
-    assert ToolResultBlock("c1", is_error=True).failed
-    assert ToolResultBlock("c1", status="failed").failed
-    assert not ToolResultBlock("c1", status="completed").failed
+    assert ToolResultBlock("c1", is_error=True).is_failure
+    assert ToolResultBlock("c1", status="failed").is_failure
+    assert not ToolResultBlock("c1", status="completed").is_failure
 
 
 def test_a_result_may_bring_parts() -> None:
     part = {"kind": "image", "media_type": "image/png", "data": "aGk="}
     block = {"type": "tool_result", "call_id": "c1", "parts": [part]}
-    assert read_asked(body({"role": "tool", "content": [block]})).results[0].parts == [
+    assert read_run_request(body({"role": "tool", "content": [block]})).results[0].parts == [
         MediaPart("image", "image/png", "aGk=")
     ]
     wrong = {**block, "parts": [{"kind": "smell", "media_type": "a/b"}]}
@@ -335,10 +338,10 @@ def test_a_message_of_the_socket_that_can_not_be_read_is_refused(data: bytes, pl
 
 def test_messages_of_the_socket_are_told_apart() -> None:
     fresh = read_ws(msgspec.json.encode({"invoke_type": "fresh", "messages": [HELLO], "config": {"thread_id": "t"}}))
-    assert isinstance(fresh, Fresh) and fresh.asked.said and fresh.asked.config.thread_id == "t"
+    assert isinstance(fresh, Fresh) and fresh.request.user_content and fresh.request.config.thread_id == "t"
     resume = read_ws(msgspec.json.encode({"invoke_type": "resume", "tool_result": [RESULT], "recursion_limit": 3}))
-    assert isinstance(resume, Resume) and resume.asked.results == [ToolResultBlock("c1", {"a": 1})]
-    assert resume.asked.recursion_limit == 3
+    assert isinstance(resume, Resume) and resume.request.results == [ToolResultBlock("c1", {"a": 1})]
+    assert resume.request.recursion_limit == 3
     assert read_ws('{"invoke_type": "stop"}') == Stop()
 
 
@@ -375,7 +378,7 @@ def test_a_state_brings_messages_or_none() -> None:
 
 
 def test_a_success_has_data_and_metadata() -> None:
-    assert msgspec.json.decode(graph.success("pong", "r1", "2026-11-16T00:00:00Z")) == {
+    assert msgspec.json.decode(encode_success("pong", "r1", "2026-11-16T00:00:00Z")) == {
         "data": "pong",
         "metadata": {"request_id": "r1", "timestamp": "2026-11-16T00:00:00Z", "message": "OK"},
     }
@@ -383,7 +386,7 @@ def test_a_success_has_data_and_metadata() -> None:
 
 def test_a_failure_has_its_error_and_metadata() -> None:
     detail = Detail(["body", "messages", "0"], "Send a message.", "type_error")
-    assert msgspec.json.decode(graph.failure("VALIDATION_ERROR", "No.", [detail], "r1", "now")) == {
+    assert msgspec.json.decode(encode_failure("VALIDATION_ERROR", "No.", [detail], "r1", "now")) == {
         "error": {
             "code": "VALIDATION_ERROR",
             "message": "No.",
@@ -394,7 +397,7 @@ def test_a_failure_has_its_error_and_metadata() -> None:
 
 
 def test_a_status_has_its_code() -> None:
-    assert [code_of(status) for status in (401, 404, 422, 500)] == [
+    assert [error_code(status) for status in (401, 404, 422, 500)] == [
         "AUTHENTICATION_ERROR",
         "RESOURCE_NOT_FOUND",
         "VALIDATION_ERROR",
@@ -405,7 +408,7 @@ def test_a_status_has_its_code() -> None:
 def test_every_field_of_a_message_is_sent() -> None:
     message = GraphMessage(message_id="m1", role="assistant", content=[TextBlock("hi")], timestamp=1.5)
     meta = Meta(is_new_thread=True, thread_id="t", run_id="r", status="completed")
-    sent = msgspec.json.decode(graph.success(InvokeAnswer(messages=[message], meta=meta), "r1", "now"))["data"]
+    sent = msgspec.json.decode(encode_success(InvokeAnswer(messages=[message], meta=meta), "r1", "now"))["data"]
     assert sent == {
         "messages": [
             {
@@ -455,11 +458,11 @@ ANSWERED: dict[str, Any] = RESULT["content"][0]  # type: ignore[assignment]  # i
 def test_more_than_a_request_may_bring_is_refused_and_none_of_it_is_read(
     messages: Any, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for reads in ("judge_asked", "judge_blocks", "read_messages", "InvokeBody", "ResumeBody"):
+    for reads in ("check_request", "check_blocks", "read_messages", "InvokeBody", "ResumeBody"):
         monkeypatch.delattr(graph, reads)
     monkeypatch.setattr(graph, "_BODIES", {})
     for place, data, read in (
-        ("body.messages", body(*messages), graph.read_asked),
+        ("body.messages", body(*messages), graph.read_run_request),
         ("body.messages", body(*messages), graph.read_added),
         ("body.state.context", msgspec.json.encode({"state": {"context": messages}}), graph.read_state),
         ("body.messages", body(*messages, invoke_type="fresh"), graph.read_ws),
@@ -471,20 +474,20 @@ def test_more_than_a_request_may_bring_is_refused_and_none_of_it_is_read(
 
 def test_thousands_of_blocks_are_taken() -> None:
     blocks = [{"type": "text", "text": f"word {number}, and more"} for number in range(MOST_ENTRIES)]
-    assert len(read_asked(said(*blocks)).said) == MOST_ENTRIES
-    assert len(read_asked(body(*[HELLO] * 4000)).said) == 4000
+    assert len(read_run_request(said(*blocks)).user_content) == MOST_ENTRIES
+    assert len(read_run_request(body(*[HELLO] * 4000)).user_content) == 4000
 
 
 @pytest.mark.parametrize(
     "read",
     [
-        graph.read_asked,
+        graph.read_run_request,
         graph.read_setup,
         graph.read_stop,
         graph.read_added,
         graph.read_state,
         graph.read_ws,
-        lambda data: graph_bodies.read_body(data, RunConfig),
+        lambda data: graph.read_body(data, RunConfig),
     ],
 )
 def test_a_body_of_very_many_values_is_refused_by_all_who_read_one(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -498,7 +501,7 @@ def test_a_body_of_very_many_values_is_refused_by_all_who_read_one(read: Any, mo
 def test_a_picture_is_one_value_however_large_it_is() -> None:
     data = "iVBORw0KGgo9" * 700_000
     picture = {"type": "image", "media": {"kind": "data", "data_base64": data, "mime_type": "image/png"}}
-    assert read_asked(said(picture)).said == [
+    assert read_run_request(said(picture)).user_content == [
         ImageBlock(MediaLocation("data", data_base64=data, mime_type="image/png"))
     ]
 

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from handspan.wire.graph import tools as graph_tools
-from handspan.wire.graph.reading import BodyError, OfferedTool, read_asked, read_setup
-from handspan.wire.graph.requests import MOST_ENTRIES
+from handspan.wire.graph.faults import BodyError
+from handspan.wire.graph.reading import read_run_request, read_setup
+from handspan.wire.graph.requests import MOST_ENTRIES, OfferedTool
 
 FEW = {"function": {"name": "echo"}}
 HELLO = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
@@ -118,9 +119,9 @@ def test_a_function_without_a_node_belongs_to_the_node_tools(function: Any) -> N
 
 def test_a_request_may_carry_tools_of_its_own() -> None:
     message = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
-    asked = read_asked(msgspec.json.encode({"messages": [message], "tools": [TOOL]}))
+    asked = read_run_request(msgspec.json.encode({"messages": [message], "tools": [TOOL]}))
     assert asked.tools == [OfferedTool("TOOL", "echo", "Echo", {"type": "object"})]
-    assert read_asked(msgspec.json.encode({"messages": [message], "tools": []})).tools == []
+    assert read_run_request(msgspec.json.encode({"messages": [message], "tools": []})).tools == []
 
 
 def test_more_tools_than_a_request_may_bring_are_refused_and_none_of_them_is_read(
@@ -131,4 +132,4 @@ def test_more_tools_than_a_request_may_bring_are_refused_and_none_of_them_is_rea
     too_many = [FEW] * (MOST_ENTRIES + 1)
     assert places(setup(*too_many)) == {"body.tools": "value_error"}
     with pytest.raises(BodyError, match=r"It has 5,001 tools, and 5,000 is the most: send fewer in one request"):
-        read_asked(msgspec.json.encode({"messages": [HELLO], "tools": too_many}))
+        read_run_request(msgspec.json.encode({"messages": [HELLO], "tools": too_many}))

@@ -17,7 +17,7 @@ from handspan.core.events import (
 )
 from handspan.core.questions import FIRST_KINDS, Question, QuestionKind
 from handspan.core.values import strip_invisible
-from handspan.wire.ws import as_object
+from handspan.wire.ws import arguments_object
 from handspan.wire.ws_frames import (
     AbortedFrame,
     CallNote,
@@ -62,7 +62,7 @@ class ChatFrames:
                 return [ThinkingFrame(text)]
             case CallStarted(id=call_id, name=name, arguments=arguments):
                 self._calls[call_id] = None
-                return [CallNote(call_id, name, as_object(arguments))]
+                return [CallNote(call_id, name, arguments_object(arguments))]
             case CallFinished():
                 return self._finished(happening)
             case Ended():

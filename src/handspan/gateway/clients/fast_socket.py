@@ -8,7 +8,7 @@ from typing import Final
 from websockets.protocol import State
 
 from handspan.gateway.clients.socket import SocketProtocol
-from handspan.wire.fast_frames import Cutter, masked_texts, text_frame
+from handspan.wire.fast_frames import FrameSplitter, split_masked_texts, text_frame
 
 _MOST_HELD_BACK: Final = 64 * 1024
 _OPEN: Final = State.OPEN
@@ -20,7 +20,7 @@ class FastSocketProtocol(SocketProtocol):
     _held_back: list[bytes] | None = None
     """The frames to send while several messages are read; None: each goes out at once."""
     _held_bytes = 0
-    _cutter: Cutter | None = None
+    _splitter: FrameSplitter | None = None
     """There while a frame has come in part, or a message in fragments; most connections never have one."""
     _has_shaken_hands = False
     _is_odd = False
@@ -33,8 +33,8 @@ class FastSocketProtocol(SocketProtocol):
             self._has_shaken_hands = True
             super().data_received(data)
             return
-        if self._cutter is None and self._receiver is not None:
-            messages, read = masked_texts(data, self.config.ws_max_size)
+        if self._splitter is None and self._receiver is not None:
+            messages, read = split_masked_texts(data, self.config.ws_max_size)
             if len(messages) > 1:
                 self._hear_all(messages)
             elif messages:
@@ -47,15 +47,15 @@ class FastSocketProtocol(SocketProtocol):
 
     def _cut(self, data: bytes) -> None:
         """Read what does not begin with a whole message."""
-        if self._cutter is None:
-            self._cutter = Cutter(self.config.ws_max_size if self._receiver is not None else -1, masked=True)
-        for is_message, piece in self._cutter.cut(data):
+        if self._splitter is None:
+            self._splitter = FrameSplitter(self.config.ws_max_size if self._receiver is not None else -1, masked=True)
+        for is_message, piece in self._splitter.split(data):
             if is_message:
                 self._hear(piece)
             else:
                 super().data_received(piece)
-        if self._cutter.is_between_messages:
-            self._cutter = None
+        if self._splitter.is_between_messages:
+            self._splitter = None
 
     def _hear_all(self, messages: list[bytes]) -> None:
         """Read several messages. Their answers go out with one write: each write wakes the other end up."""

@@ -17,7 +17,7 @@ from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
-from handspan.wire.ws import agreed, encode
+from handspan.wire.ws import encode, shared_capabilities
 from handspan.wire.ws_frames import Abort, AnswerFrame, Connect, Regenerate, Say, ServerFrame
 
 GONE: Final = "The client disconnected"
@@ -190,7 +190,7 @@ class Peers:
 
     def meet(self, frame: Connect, who: Principal, token: str, session: str) -> Met:
         """The peer behind a new connection: one that comes back, or a new one. Its link is `up` when it was greeted."""
-        can = agreed(frame.capabilities)
+        can = shared_capabilities(frame.capabilities)
         peer_id = self._tokens.read(frame.resume, who.owner) if frame.resume and "resume" in can else None
         known = None if peer_id is None else self._peers.get(peer_id)
         if known is not None and known.role == frame.role:

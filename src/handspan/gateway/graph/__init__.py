@@ -1,9 +1,10 @@
-"""THE BROWSER'S DOOR: runs whose tools live where the request came from, as `protocol/graph.md` says.
+"""THE BROWSER'S DOOR: runs whose tools are in the client that sends the request, as `protocol/graph.md` says.
 
-Holds:   `door.py`, which opens it, with the table of its routes; `envelope.py`, the form of its answers; `runs.py`,
-         which begins a run, suspends it and goes on with it; `following.py`, what a request hears of it, and
-         `chunks.py`, that as a stream; `shown.py`, conversations in the words of the wire; one file a family of routes.
+Holds:   `door.py` with the table of routes (read it first); `parts.py`, what routes may use; `envelope.py`, the form
+         of requests and answers. `runs.py` begins, suspends and resumes a run; `listener.py` turns its events into
+         messages; `chunks.py` and `lines.py` make a stream of them; `renderer.py` writes messages, `requests.py` reads
+         them; `tool_sets.py` has the clients' tools; `socket.py` is the WebSocket. One file a family of routes.
 Imports: gateway.clients, gateway.entry, gateway.http, gateway.live, gateway.open_answers, gateway.parts, agent,
          engine, sources, registry, wire, core. `wire/graph` has the bodies.
-To add:  a clause in graph.md first; then its body in `wire/graph_*.py`, and a function under its route.
+To add:  a clause in graph.md first; then its body in `wire/graph/`, and a function in the table of `door.py`.
 """

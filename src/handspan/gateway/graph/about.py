@@ -1,4 +1,4 @@
-"""What there is: the agent as a graph, the form of its state, the tools that it may use (graph.md 9.1 to 9.3)."""
+"""The agent as a graph, the schema of its state, and the tools that it may use (graph.md 9.1 to 9.3)."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -11,8 +11,8 @@ from handspan.core.calls import new_call_id
 from handspan.core.principals import Origin, OriginKind
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
-from handspan.gateway.graph.doors import GraphDoors
-from handspan.gateway.graph.following import MODEL, TOOLS
+from handspan.gateway.graph.listener import MODEL, TOOLS
+from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.http.message import AsgiRequest
 from handspan.registry.toolbox import Toolbox
@@ -35,12 +35,12 @@ _EDGES: Final = tuple(
     for source, target in ((_START, MODEL), (MODEL, TOOLS), (TOOLS, MODEL), (MODEL, _END))
 )
 _SOURCES: Final[Mapping[OriginKind, str]] = {"builtin": "local", "plugin": "local", "mcp": "mcp"}
-"""All others run elsewhere."""
+"""Tools of other origins are "remote"."""
 
 
-async def about(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> GraphAnswer:
-    """The agent as a graph: the model, and its tools."""
-    agent = await _agent(doors, client, request)
+async def about(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> GraphAnswer:
+    """The agent as a graph: a node for the model, and one for its tools."""
+    agent = await _agent(parts, client, request)
     info: JsonObject = {
         "node_count": len(_NODES),
         "edge_count": len(_EDGES),
@@ -61,39 +61,39 @@ async def about(doors: GraphDoors, client: GraphClient, request: AsgiRequest) ->
     return GraphAnswer(info, _NODES, _EDGES)
 
 
-async def state_schema(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> JsonObject:
+async def state_schema(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> JsonObject:
     """The JSON Schema of a thread's state."""
     return _state_schema()
 
 
-async def tools(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> ToolsAnswer:
-    """What the agent may use: what the gateway has, and what this client has set up, by its nodes."""
-    agent = await _agent(doors, client, request)
-    offered = await doors.book.of_client(client.id)
-    nodes = _tools(doors, client, agent, offered)
+async def tools(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ToolsAnswer:
+    """The tools that the agent may use, by node: those of the gateway, and those that this client has set up."""
+    agent = await _agent(parts, client, request)
+    offered = await parts.tool_sets.of_client(client.id)
+    nodes = _tools(parts, client, agent, offered)
     listed = [NodeTools(name, len(nodes[name]), nodes[name]) for name in nodes]
     return ToolsAnswer(len(listed), sum(node.tool_count for node in listed), listed)
 
 
-async def _agent(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> Agent:
+async def _agent(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> Agent:
     named = request.query_params.get("agent")
-    return (await doors.agents.find(named, owner=client.who.owner)).agent
+    return (await parts.agents.find(named, owner=client.who.owner)).agent
 
 
 def _tools(
-    doors: GraphDoors, client: GraphClient, agent: Agent, offered: Sequence[GraphTool]
+    parts: GraphParts, client: GraphClient, agent: Agent, offered: Sequence[GraphTool]
 ) -> dict[str, list[ToolShown]]:
-    """The tools by node, exactly as a run would have them: they are lent to a thread that nobody else knows."""
+    """The tools by node, as a run would have them: the client's tools are registered for a thread of their own."""
     thread = new_call_id()
     nodes: dict[str, list[ToolShown]] = {TOOLS: []}
-    with doors.tools.register(offered, agent.nodes, Origin("browser", client.id, thread), thread) as lent:
-        box = doors.registry.toolbox(agent, client.who, thread, in_turn=True)
+    with parts.tools.register(offered, agent.nodes, Origin("browser", client.id, thread), thread) as registered:
+        box = parts.registry.toolbox(agent, client.who, thread, in_turn=True)
         for spec in box.specs():
-            own = lent.get(spec.name)
+            own = registered.get(spec.name)
             if own is None:
-                nodes[TOOLS].append(_shown(spec, spec.name, _source(box, spec)))
+                nodes[TOOLS].append(_render_tool(spec, spec.name, _source(box, spec)))
             else:
-                nodes.setdefault(own.node, []).append(_shown(spec, own.own_name, "remote"))
+                nodes.setdefault(own.node, []).append(_render_tool(spec, own.own_name, "remote"))
     return nodes
 
 
@@ -102,13 +102,13 @@ def _source(box: Toolbox, spec: ToolSpec) -> str:
     return "local" if entry is None else _SOURCES.get(entry.origin.kind, "remote")
 
 
-def _shown(spec: ToolSpec, name: str, source: str) -> ToolShown:
+def _render_tool(spec: ToolSpec, name: str, source: str) -> ToolShown:
     return ToolShown(name, spec.description, source, spec.parameters)
 
 
 @cache
 def _state_schema() -> JsonObject:
-    """With the state itself at the root, where clients look for its fields."""
+    """The schema with the state at its root: clients look for the fields there."""
     schema: JsonObject = msgspec.json.schema(GraphState)
     definitions = schema["$defs"]
     assert isinstance(definitions, dict), "a class that has others in it is defined beside them"

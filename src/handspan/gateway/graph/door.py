@@ -1,4 +1,4 @@
-"""The door for browsers and other clients over HTTP (graph.md). Loaded when its first request comes."""
+"""The door of the graph API, with the table of its routes. The gateway loads it when the first request comes."""
 
 from collections.abc import Awaitable, Callable
 from operator import attrgetter
@@ -10,15 +10,12 @@ from handspan.core.bus import TokenRevoked
 from handspan.core.errors import StoreError
 from handspan.core.values import Json
 from handspan.gateway.entry.auth import Admitted
-from handspan.gateway.graph import about, files, memories, messages, state, threads
-from handspan.gateway.graph.doors import GraphDoors
+from handspan.gateway.graph import about, files, invoke, memories, messages, threads
 from handspan.gateway.graph.envelope import refusal_of, refuse, succeed
-from handspan.gateway.graph.invoke import invoke
+from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient, GraphRuns
-from handspan.gateway.graph.setup import fix, set_up, stop
 from handspan.gateway.graph.socket import GraphSocketDoor
-from handspan.gateway.graph.stream import stream
-from handspan.gateway.graph.toolbook import ToolBook
+from handspan.gateway.graph.tool_sets import ToolSets
 from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
@@ -28,25 +25,23 @@ from handspan.gateway.parts import Door, GatewayParts
 from handspan.sources.graph import GraphTools
 
 REPLAY_SECONDS: Final = 600.0
-"""How long an answer is kept for a request that is sent again (graph.md 5.6)."""
-
-
-GraphWork: TypeAlias = Callable[[GraphDoors, GraphClient, AsgiRequest], Awaitable[Struct | Json | Raw | AsgiResponse]]
-"""What a route does: the data of its answer, or an answer of its own form."""
+"""How long an answer is stored for a client that sends its request again (graph.md 5.6)."""
+GraphWork: TypeAlias = Callable[[GraphParts, GraphClient, AsgiRequest], Awaitable[Struct | Json | Raw | AsgiResponse]]
+"""The function of a route. Returns the data of the answer, or a whole response."""
 _THREAD: Final = "/v1/threads/{thread_id}"
 _FILE: Final = "/v1/files/{file_id}"
 _WORK: Final[dict[str, dict[str, GraphWork]]] = {
-    "/v1/graph/setup": {"POST": set_up},
-    "/v1/graph/invoke": {"POST": invoke},
-    "/v1/graph/stream": {"POST": stream},
-    "/v1/graph/stop": {"POST": stop},
-    "/v1/graph/fix": {"POST": fix},
+    "/v1/graph/setup": {"POST": invoke.set_up},
+    "/v1/graph/invoke": {"POST": invoke.invoke},
+    "/v1/graph/stream": {"POST": invoke.stream},
+    "/v1/graph/stop": {"POST": invoke.stop},
+    "/v1/graph/fix": {"POST": invoke.fix},
     "/v1/graph": {"GET": about.about},
     "/v1/graph:StateSchema": {"GET": about.state_schema},
     "/v1/graph/tools": {"GET": about.tools},
     "/v1/threads": {"GET": threads.threads},
     _THREAD: {"GET": threads.thread, "DELETE": threads.delete_thread},
-    f"{_THREAD}/state": {"GET": state.state, "PUT": state.put_state, "DELETE": state.clear_state},
+    f"{_THREAD}/state": {"GET": threads.state, "PUT": threads.put_state, "DELETE": threads.clear_state},
     f"{_THREAD}/messages": {"GET": messages.messages, "POST": messages.add_messages},
     f"{_THREAD}/messages/{{message_id}}": {"GET": messages.message, "DELETE": messages.delete_message},
     "/v1/store/memories": {"POST": memories.store_memory},
@@ -66,40 +61,40 @@ _WORK: Final[dict[str, dict[str, GraphWork]]] = {
 }
 
 
-def open_door(parts: GatewayParts) -> Door:
-    """What is below `/v1/`, for clients that were let in."""
-    app, store, settings, rules = parts.app, parts.store, parts.app.settings.gateway, parts.offer_rules
+def open_door(gateway: GatewayParts) -> Door:
+    """The door to everything below `/v1/`, for clients that authentication let in."""
+    app, store, settings, rules = gateway.app, gateway.store, gateway.app.settings.gateway, gateway.offer_rules
     tools = GraphTools(app.registry, rules, settings.browser_call)
-    book = ToolBook(store.browser_tools, tools, rules.limits.tools)
-    runs = GraphRuns(store, app.engine, app.artifacts, parts.sessions, tools, book)
-    doors = GraphDoors(
+    tool_sets = ToolSets(store.browser_tools, tools, rules.limits.tools)
+    runs = GraphRuns(store, app.engine, app.artifacts, gateway.sessions, tools, tool_sets)
+    parts = GraphParts(
         store=store,
         registry=app.registry,
         agents=app.agents,
         artifacts=app.artifacts,
-        sessions=parts.sessions,
-        live=parts.live,
+        sessions=gateway.sessions,
+        live=gateway.live,
         runs=runs,
         tools=tools,
-        book=book,
+        tool_sets=tool_sets,
         answers=Replays(REPLAY_SECONDS, conflict=_conflict, forgets=StoreError, size_of=len, most=1000),
         streams=Replays(REPLAY_SECONDS, conflict=_conflict, forgets=StoreError, size_of=attrgetter("size"), most=100),
         upload_bytes=settings.upload_bytes,
-        auth=parts.auth,
+        auth=gateway.auth,
     )
-    socket = GraphSocketDoor(parts.auth, doors, rules.limits.backlog_bytes, lambda: parts.peers.is_open)
-    parts.bus.subscribe(TokenRevoked, lambda event: socket.revoke(event.token))
-    parts.bus.subscribe(TokenRevoked, lambda event: doors.open_streams.revoke(event.token))
-    return Door(_router(doors), connect=socket, close=runs.close)
+    socket = GraphSocketDoor(gateway.auth, parts, rules.limits.backlog_bytes, lambda: gateway.peers.is_open)
+    gateway.bus.subscribe(TokenRevoked, lambda event: socket.revoke(event.token))
+    gateway.bus.subscribe(TokenRevoked, lambda event: parts.open_streams.revoke(event.token))
+    return Door(_router(parts), connect=socket, close=runs.close)
 
 
-def _router(doors: GraphDoors) -> Router:
+def _router(parts: GraphParts) -> Router:
     def refuse_revoked(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
         admitted: Admitted | None = request.scope.get("state", {}).get("admitted")
         try:
             if admitted is not None:
-                doors.auth.refuse_revoked(admitted)
-        except Refusal as refusal:  # graph.md 7.9: whatever came of it
+                parts.auth.refuse_revoked(admitted)
+        except Refusal as refusal:  # graph.md 7.9: it replaces the answer, whatever that is
             return refuse(refusal)
         return response
 
@@ -112,13 +107,13 @@ def _router(doors: GraphDoors) -> Router:
     )
 
     async def read(request: AsgiRequest) -> dict[str, object]:
-        return {"doors": doors, "client": GraphClient.of(request.scope["state"]["admitted"]), "request": request}
+        return {"parts": parts, "client": GraphClient.of(request.scope["state"]["admitted"]), "request": request}
 
     table = {
         path: {method: Endpoint(read, work, _respond) for method, work in methods.items()}
         for path, methods in _WORK.items()
     }
-    # The gateway itself answers GET.
+    # The gateway itself answers GET /ping; this entry refuses other methods.
     return Router({**table, "/ping": {"GET": Endpoint(_read_nothing, _pong, _respond)}}, envelope)
 
 
@@ -131,7 +126,7 @@ async def _read_nothing(request: AsgiRequest) -> dict[str, object]:
 
 
 async def _pong() -> AsgiResponse:
-    """The same to everybody (graph.md 1.4)."""
+    """The same answer for every client (graph.md 1.4)."""
     return AsgiResponse(ANSWERS["/ping"], media_type=JSON)
 
 

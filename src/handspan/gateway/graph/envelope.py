@@ -1,37 +1,82 @@
-"""The envelope of the graph API (graph.md 1): whatever happens, a client gets an answer that it can read."""
+"""Requests and answers of the graph API (graph.md 1): path, query and body are read, answers get their envelope.
 
+A client gets an answer that it can read, whatever happens. `BodyError` names the place that is wrong (graph.md 1.3).
+"""
+
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from msgspec import Struct
+
 from handspan.agent.refusals import GatewayStops, TurnRefused
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, StoreError, ToolError
-from handspan.gateway.http.message import AsgiResponse
+from handspan.gateway.http.bodies import read_whole
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON
-from handspan.wire.graph import reading as graph
-from handspan.wire.graph.faults import BodyError
+from handspan.wire.graph.envelope import encode_success
+from handspan.wire.graph.faults import BodyError, Faults, quote
 
+BODY_BYTES: Final = 10 * 1024 * 1024
+"""The largest body: messages hold images."""
+BODY_SECONDS: Final = 30.0
+MOST_LISTED: Final = 1000
+"""Entries of one list."""
+_WHOLE: Final = re.compile(r"-?[0-9]{1,15}")
 _REFUSED_TURNS: Final = {"SESSION_BUSY": 409, "SESSION_OWNER_MISMATCH": 403}
 _UNFORESEEN: Final = "The gateway failed inside: its log says more. Try again."
 
 
+class Paging(Struct, frozen=True):
+    """Which part of a list."""
+
+    search: str
+    offset: int
+    limit: int
+
+
+def read_paging(request: AsgiRequest) -> Paging:
+    """The part of a list that the query asks for."""
+    faults, query = Faults(), request.query_params
+    offset = _number(query.get("offset", "0"), "offset", 0, 10**15, faults)
+    limit = _number(query.get("limit", "100"), "limit", 1, MOST_LISTED, faults)
+    faults.raise_if_any()
+    return Paging(query.get("search", ""), offset, limit)
+
+
+async def read_body_bytes(request: AsgiRequest) -> bytes:
+    """The whole body. Raises `Refusal` when it is too large or comes too slowly."""
+    return await read_whole(request, BODY_BYTES, BODY_SECONDS)
+
+
+def path_id(request: AsgiRequest, name: str) -> str:
+    """The id in the path under this name. Raises `BodyError` when it is blank."""
+    given: str = request.path_params[name]
+    faults = Faults()
+    if not given.strip():
+        faults.add(("path", name), "It is blank: send the id.")
+    faults.raise_if_any()
+    return given
+
+
 def succeed(data: object) -> AsgiResponse:
-    """A success (graph.md 1.1)."""
+    """The response to a request that succeeded (graph.md 1.1)."""
     request_id, at = new_call_id(), _now()
-    return AsgiResponse(graph.success(data, request_id, at), 200, _headers(request_id, at), JSON)
+    return AsgiResponse(encode_success(data, request_id, at), 200, _headers(request_id, at), JSON)
 
 
 def refuse(refusal: Refusal) -> AsgiResponse:
-    """Anything else (graph.md 1.2)."""
+    """The response to a request that was refused or failed (graph.md 1.2)."""
     request_id, at = new_call_id(), _now()
     headers = {**_headers(request_id, at), **refusal.headers}
     return AsgiResponse(graph_body(refusal, request_id, at), refusal.status, headers, JSON)
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """What went wrong, with the status of graph.md 1.3, and its code where the status has several."""
+    """The refusal for an error: the status of graph.md 1.3, and a code where the status has several."""
     match error:
         case Refusal():
             return error
@@ -61,3 +106,14 @@ def _headers(request_id: str, at: str) -> Mapping[str, str]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat()
+
+
+def _number(text: str, name: str, least: int, most: int, faults: Faults) -> int:
+    place = ("query", name)
+    if not _WHOLE.fullmatch(text):
+        faults.add(place, f"Send a whole number, not {quote(text)}.", "type_error")
+        return least
+    number = int(text)
+    if not least <= number <= most:
+        faults.add(place, f"{number} is out of range: send {least} to {most}, or leave it out.")
+    return number

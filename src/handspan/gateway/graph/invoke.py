@@ -1,31 +1,45 @@
-"""`invoke`: one request, one answer (graph.md 4)."""
+"""The routes that begin, resume and end runs: `setup`, `invoke`, `stream`, `stop`, `fix` (graph.md 3.2, 4, 6, 7)."""
 
 import asyncio
 from typing import Final
 
 import msgspec
 
+from handspan.core.errors import StoreError, ToolError
 from handspan.core.values import Json, JsonObject
-from handspan.gateway.graph.asking import body_of
-from handspan.gateway.graph.doors import GraphDoors
-from handspan.gateway.graph.runs import GraphClient, RunState
-from handspan.gateway.graph.state import state_of
+from handspan.gateway.graph.chunks import ChunkWriter
+from handspan.gateway.graph.envelope import read_body_bytes
+from handspan.gateway.graph.lines import LineReader, StreamLines
+from handspan.gateway.graph.parts import GraphParts
+from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.graph.threads import state_of
 from handspan.gateway.http.idempotency import fingerprint
-from handspan.gateway.http.message import AsgiRequest
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.streams import LINES, Streamed
 from handspan.wire.graph import reading as graph
-from handspan.wire.graph.answers import GraphMessage, InvokeAnswer
-from handspan.wire.graph.requests import Asked
+from handspan.wire.graph.answers import FixAnswer, GraphMessage, GraphState, InvokeAnswer, SetupAnswer, StopAnswer
+from handspan.wire.graph.requests import RunRequest
 
-LONGEST: Final = 280.0
-"""Seconds: clients give up after 300."""
-
-
+ANSWER_SECONDS: Final = 280.0
+"""How long `invoke` waits for its run: clients give up after 300 seconds."""
+_STREAM_HEADERS: Final = {"cache-control": "no-cache, no-transform"}
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-class Collected:
-    """An `Out` that keeps the messages."""
+async def set_up(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> SetupAnswer:
+    """Stores the tools that the client has."""
+    offered = graph.read_setup(await read_body_bytes(request))
+    all_tools = await parts.tool_sets.set_up(client.id, offered)
+    nodes = sorted({tool.node_name for tool in offered})
+    text = f"Added tools to nodes: {nodes}"
+    return SetupAnswer(
+        message=text, registered_tools=len({(tool.node_name, tool.name) for tool in all_tools}), details=text
+    )
+
+
+class CollectedMessages:
+    """A `RunOutput` that collects the messages for one answer."""
 
     streams = False
 
@@ -33,10 +47,10 @@ class Collected:
         self.messages: list[GraphMessage] = []
 
     def begin(self, thread: str, run: str, is_new: bool) -> None:
-        """Nothing to do: the answer says it."""
+        """Nothing to do: the answer names the thread and the run."""
 
     def message(self, message: GraphMessage, data: Json = None, metadata: JsonObject | None = None) -> None:
-        """Keep it."""
+        """Adds the message."""
         self.messages.append(message)
 
     def update(self, data: JsonObject) -> None:
@@ -46,41 +60,108 @@ class Collected:
         """Nothing to do."""
 
 
-async def invoke(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> msgspec.Raw:
-    """What came of it, when the run has ended or waits for the client."""
-    body = await body_of(request)
+async def invoke(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> msgspec.Raw:
+    """The answer of a run, once the run has ended or waits for the client."""
+    body = await read_body_bytes(request)
     key = request.headers.get("idempotency-key", "")[:200]
-    if key:
-        answer = await doors.answers.answer(
-            client.id,
-            key,
-            fingerprint(body),
-            lambda: _begin(doors, client, graph.read_asked(body)),  # a body that can't be read does not use up its key
-        )
-        return msgspec.Raw(answer)
-    asked, out = graph.read_asked(body), Collected()
-    running = asyncio.create_task(doors.runs.run(client, asked, out))
-    return msgspec.Raw(await _answer(doors, client, asked, out, running))
+    if not key:
+        return msgspec.Raw(await _answer(parts, client, graph.read_run_request(body)))
+    answer = await parts.answers.answer(
+        client.id,
+        key,
+        fingerprint(body),
+        lambda: _answer(parts, client, graph.read_run_request(body)),  # in here: a wrong body does not use up its key
+    )
+    return msgspec.Raw(answer)
 
 
-async def _begin(doors: GraphDoors, client: GraphClient, asked: Asked) -> bytes:
-    out = Collected()
-    return await _answer(doors, client, asked, out, asyncio.create_task(doors.runs.run(client, asked, out)))
-
-
-async def _answer(
-    doors: GraphDoors, client: GraphClient, asked: Asked, out: Collected, running: asyncio.Task[RunState]
-) -> bytes:
-    """The answer of a run that has begun. The run goes on if the client goes, or waits too long."""
-    doors.runs.keep(running)
-    await asyncio.wait([running], timeout=LONGEST)
+async def _answer(parts: GraphParts, client: GraphClient, run_request: RunRequest) -> bytes:
+    """Begins a run and returns its answer. The run goes on when the client disconnects or the answer takes too long."""
+    out = CollectedMessages()
+    running = asyncio.create_task(parts.runs.run(client, run_request, out))
+    parts.runs.keep(running)
+    await asyncio.wait([running], timeout=ANSWER_SECONDS)
     if not running.done():
         text = "The run is still at work: look into its thread later (/v1/threads/…/messages), or stop it."
         raise Refusal(504, "GRAPH_TIMEOUT", text)
     meta = running.result().meta
-    if asked.response_granularity == "low":
+    if run_request.response_granularity == "low":
         return _ENCODER.encode(InvokeAnswer(messages=out.messages, meta=meta))
-    state = await state_of(doors, client, meta.thread_id)
-    is_full = asked.response_granularity == "full"
+    state = await state_of(parts, client, meta.thread_id)
+    is_full = run_request.response_granularity == "full"
     answer = InvokeAnswer(messages=out.messages, state=state if is_full else None, context=state.context, meta=meta)
     return _ENCODER.encode(answer)
+
+
+async def stream(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> AsgiResponse:
+    """The events of a run as lines of JSON. An error before the first line is an ordinary answer."""
+    lines = parts.open_streams.open(request.scope["state"]["admitted"].token)
+    body = await read_body_bytes(request)
+    lines.raise_error()
+    key = request.headers.get("idempotency-key", "")[:200]
+    stored = await parts.streams.answer(
+        client.id,
+        key,
+        fingerprint(body),
+        lambda: _begin_stream(parts, client, graph.read_run_request(body), lines, key),
+    )
+    return Streamed(LineReader(stored), LINES, _STREAM_HEADERS, patience=None)
+
+
+async def _begin_stream(
+    parts: GraphParts, client: GraphClient, run_request: RunRequest, lines: StreamLines, key: str
+) -> StreamLines:
+    parts.runs.start(_run_stream(parts, client, run_request, lines, key))
+    await lines.wait_for_first()
+    return lines
+
+
+async def _run_stream(
+    parts: GraphParts, client: GraphClient, run_request: RunRequest, lines: StreamLines, key: str
+) -> None:
+    """Runs the request and writes its chunks, to the last one."""
+    chunks = ChunkWriter(run_request.response_granularity, lines.put, place=lines.place)
+    try:
+        run = await parts.runs.run(client, run_request, chunks)
+        chunks.finish(run, await state_of(parts, client, run.meta.thread_id) if chunks.wants_state else None)
+    except Exception as error:  # any error: the reader gets it, and then the end
+        if chunks.has_begun:
+            chunks.fail(error)
+        else:
+            lines.error = error
+        if isinstance(error, StoreError):
+            parts.streams.forget(client.id, key)  # the same request may then run again (graph.md 5.6)
+    finally:
+        lines.end()
+
+
+async def stop(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StopAnswer:
+    """Ends the run of a thread, at work or suspended."""
+    thread = graph.read_stop(await read_body_bytes(request))
+    was_running = await parts.runs.stop(client, thread)
+    reason = "stopped" if was_running else "not-running"
+    text = "The run was stopped." if was_running else "Nothing runs in this thread."
+    return StopAnswer(message=text, thread_id=thread, running=was_running, reason=reason)
+
+
+async def fix(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FixAnswer:
+    """Closes the open calls of a thread: no client will answer them."""
+    thread = graph.read_stop(await read_body_bytes(request))
+    if parts.sessions.state(thread, client.who.owner) is not None:
+        text = "A run is at work in this thread: stop it, or wait for its end."
+        return FixAnswer(message=text, removed_count=0, state=await _state(parts, client, thread))
+    waiting = await parts.store.ledger.open_calls(owner=client.who.owner, session=thread)  # of every client
+    count = sum(record.tool.answered_by == "request" for record in waiting)
+    closed = count if await parts.runs.stop(client, thread) else 0
+    state = await _state(parts, client, thread)
+    return FixAnswer(message=f"Closed {closed} open calls.", removed_count=closed, state=state)
+
+
+async def _state(parts: GraphParts, client: GraphClient, thread: str) -> GraphState | None:
+    """The state of the thread. None: the owner has no such thread."""
+    try:
+        return await state_of(parts, client, thread)
+    except ToolError as error:
+        if error.code == "file_not_found":
+            return None
+        raise

@@ -1,4 +1,4 @@
-"""The messages of a thread: read, put there, taken away (graph.md 8.3)."""
+"""The messages of a thread: listed, appended, removed (graph.md 8.3)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,21 +6,18 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.artifacts import Artifacts
+from handspan.agent.titles import title_of
 from handspan.core.errors import ToolError
-from handspan.core.messages import AssistantMessage, Part, ResultsMessage, Thinking, UserMessage
-from handspan.core.names import is_outside_name, outside_name
-from handspan.core.records import ThreadEntry
-from handspan.gateway.graph.asking import body_of, id_of, paging_of
-from handspan.gateway.graph.doors import GraphDoors
+from handspan.core.messages import AssistantMessage, Message, ResultsMessage, UserMessage
+from handspan.core.records import SessionRecord, ThreadEntry
+from handspan.gateway.graph.envelope import path_id, read_body_bytes, read_paging
+from handspan.gateway.graph.parts import GraphParts
+from handspan.gateway.graph.renderer import MessageRenderer
+from handspan.gateway.graph.requests import read_added_message
 from handspan.gateway.graph.runs import GraphClient
-from handspan.gateway.graph.saying import message_of
-from handspan.gateway.graph.shown import Shower
-from handspan.gateway.graph.threads import forget_name, refuse_at_work
-from handspan.gateway.graph.toolbook import set_of
+from handspan.gateway.graph.tool_sets import tool_names, tool_set_id
 from handspan.gateway.http.message import AsgiRequest
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.graph import GraphTool
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import DoneAnswer, GraphMessage, MessagesAnswer
 from handspan.wire.graph.blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
@@ -30,114 +27,107 @@ from handspan.wire.graph.requests import AddedMessage
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
 
 
-async def messages(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> MessagesAnswer:
-    """What was said, the first one first."""
-    thread_id, part, owner = id_of(request, "thread_id"), paging_of(request), client.who.owner
-    shower = Shower(thread_id, await own_names(doors, thread_id, owner))
+async def messages(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MessagesAnswer:
+    """The messages of a thread, the oldest first."""
+    thread_id, part, owner = path_id(request, "thread_id"), read_paging(request), client.who.owner
+    renderer = MessageRenderer(thread_id, await called_tool_names(parts, thread_id, owner))
     if not part.search:
-        entries = await doors.store.threads.entries(thread_id, owner=owner, offset=part.offset, limit=part.limit)
-        return MessagesAnswer(list(shown(shower, entries)))
+        entries = await parts.store.threads.entries(thread_id, owner=owner, offset=part.offset, limit=part.limit)
+        return MessagesAnswer(list(render_entries(renderer, entries)))
     wanted = part.search.casefold()
-    entries = await doors.store.threads.entries(thread_id, owner=owner)
-    found = [message for message in shown(shower, entries) if wanted in _words(message).casefold()]
+    entries = await parts.store.threads.entries(thread_id, owner=owner)
+    found = [message for message in render_entries(renderer, entries) if wanted in _message_text(message).casefold()]
     return MessagesAnswer(found[part.offset : part.offset + part.limit])
 
 
-async def message(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> GraphMessage:
+async def message(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> GraphMessage:
     """One message."""
-    return (await _found(doors, client, request))[1]
+    return (await _find_message(parts, client, request))[1]
 
 
-async def add_messages(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
-    """Put messages at the end of a thread; nobody answers them."""
-    thread_id = id_of(request, "thread_id")
-    added = graph.read_added(await body_of(request))
-    await put(doors, client, thread_id, added, ["body", "messages"])
+async def add_messages(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
+    """Appends messages to a thread. The model does not answer them."""
+    thread_id = path_id(request, "thread_id")
+    added = graph.read_added(await read_body_bytes(request))
+    await append_messages(parts, client, thread_id, added, ["body", "messages"])
     return DoneAnswer(message="Messages put successfully")
 
 
-async def delete_message(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
-    """Take a message away, with those that can't stand without it; not while the thread is at work."""
-    await body_of(request)  # graph.md 1.5: nothing in it counts
-    entry, _ = await _found(doors, client, request)
-    thread_id, owner = id_of(request, "thread_id"), client.who.owner
-    refuse_at_work(doors, client, thread_id)
-    known = await doors.store.conversations.get(thread_id, owner=owner)
-    if not await doors.store.threads.remove(thread_id, entry.number, owner=owner):  # gone meanwhile
-        raise _none(thread_id, id_of(request, "message_id"))
-    await forget_name(doors, known, [entry.message])
+async def delete_message(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
+    """Removes a message, with those that depend on it. Refused (409) while a run is at work in the thread."""
+    await read_body_bytes(request)  # graph.md 1.5: the body is ignored
+    entry, _ = await _find_message(parts, client, request)
+    thread_id, owner = path_id(request, "thread_id"), client.who.owner
+    check_not_running(parts, client, thread_id)
+    known = await parts.store.conversations.get(thread_id, owner=owner)
+    if not await parts.store.threads.remove(thread_id, entry.number, owner=owner):  # gone meanwhile
+        raise _missing(thread_id, path_id(request, "message_id"))
+    await forget_title(parts, known, [entry.message])
     return DoneAnswer(message="Message deleted successfully")
 
 
-async def put(
-    doors: GraphDoors, client: GraphClient, thread_id: str, added: Sequence[AddedMessage], place: list[str]
+async def append_messages(
+    parts: GraphParts, client: GraphClient, thread_id: str, added: Sequence[AddedMessage], place: list[str]
 ) -> None:
-    """Let these be part of the thread, all or none. `BodyError` names the place, `Refusal` (409) is for later."""
+    """Appends all messages to the thread, or none.
+
+    Raises `BodyError`, which names the place, and `Refusal` (409) while a run is at work.
+    """
     owner = client.who.owner
-    await doors.store.conversations.get(thread_id, owner=owner)  # before anything of it is read: it may be another's
-    refuse_at_work(doors, client, thread_id)
-    said = [await _said(one, doors.artifacts, owner) for one in added]
+    await parts.store.conversations.get(thread_id, owner=owner)  # first of all: the thread may belong to another owner
+    check_not_running(parts, client, thread_id)
+    added_messages = [await read_added_message(one, parts.artifacts, owner) for one in added]
     try:
-        await doors.store.threads.add(thread_id, said, owner=owner)
+        await parts.store.threads.add(thread_id, added_messages, owner=owner)
     except ToolError as error:
         if error.code != "invalid_arguments":
             raise
         raise BodyError([Detail(place, error.message, "value_error")]) from None
 
 
-def shown(shower: Shower, entries: Iterable[ThreadEntry]) -> Iterable[GraphMessage]:
-    """Entries of a thread in the words of the wire."""
-    return (_shown(shower, entry) for entry in entries)
+def render_entries(renderer: MessageRenderer, entries: Iterable[ThreadEntry]) -> Iterable[GraphMessage]:
+    """Stored entries of a thread as messages of the graph API."""
+    return (_render_entry(renderer, entry) for entry in entries)
 
 
-def _shown(shower: Shower, entry: ThreadEntry) -> GraphMessage:
+def _render_entry(renderer: MessageRenderer, entry: ThreadEntry) -> GraphMessage:
     match entry.message:
-        case UserMessage() as said:
-            return shower.said(entry.number, said, entry.at)
+        case UserMessage() as message:
+            return renderer.user_message(entry.number, message, entry.at)
         case AssistantMessage() as reply:
-            return shower.replied(entry.number, reply, entry.at)
+            return renderer.reply(entry.number, reply, entry.at)
         case ResultsMessage(results=results):
             assert entry.place is not None and entry.call is not None, "an entry of results is one of them"
-            return shower.result(entry.number, entry.place, entry.call, results[entry.place], entry.at)
+            return renderer.result(entry.number, entry.place, entry.call, results[entry.place], entry.at)
 
 
-async def _found(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> tuple[ThreadEntry, GraphMessage]:
-    """The message that the path names; `Refusal` (404) when there is none."""
-    thread_id, message_id = id_of(request, "thread_id"), id_of(request, "message_id")
+async def _find_message(
+    parts: GraphParts, client: GraphClient, request: AsgiRequest
+) -> tuple[ThreadEntry, GraphMessage]:
+    """The message that the path names. Raises `Refusal` (404) when there is none."""
+    thread_id, message_id = path_id(request, "thread_id"), path_id(request, "message_id")
     thread, _, numbers = message_id.rpartition(":")
     known = _NUMBERS.fullmatch(numbers)
     number = int(known[1]) if known is not None and thread == thread_id else 0
-    entries = await doors.store.threads.find(thread_id, number, owner=client.who.owner)
-    shower = Shower(thread_id, await own_names(doors, thread_id, client.who.owner))
-    for entry, one in zip(entries, shown(shower, entries), strict=True):
+    entries = await parts.store.threads.find(thread_id, number, owner=client.who.owner)
+    renderer = MessageRenderer(thread_id, await called_tool_names(parts, thread_id, client.who.owner))
+    for entry, one in zip(entries, render_entries(renderer, entries), strict=True):
         if one.message_id == message_id:
             return entry, one
-    raise _none(thread_id, message_id)
+    raise _missing(thread_id, message_id)
 
 
-def _none(thread_id: str, message_id: str) -> Refusal:
+def _missing(thread_id: str, message_id: str) -> Refusal:
     text = f"There is no message {message_id[:160]!r} in the thread {thread_id!r}: read its messages again."
     return Refusal(404, "RESOURCE_NOT_FOUND", text)
 
 
-async def _said(added: AddedMessage, artifacts: Artifacts, owner: str) -> UserMessage | AssistantMessage:
-    if added.role == "user":
-        return await message_of(added.content, artifacts, owner)
-    parts: list[Part] = []
-    for block in added.content:
-        if type(block) is ReasoningBlock:
-            parts.append(Thinking(block.summary))
-        else:
-            parts += (await message_of([block], artifacts, owner)).parts
-    return AssistantMessage(tuple(parts))
+def _message_text(message: GraphMessage) -> str:
+    """The text of a message in which a search looks."""
+    return "\n".join(_block_text(block) for block in message.content)
 
 
-def _words(message: GraphMessage) -> str:
-    """All that a person could look for in it."""
-    return "\n".join(_words_of(block) for block in message.content)
-
-
-def _words_of(block: Block) -> str:
+def _block_text(block: Block) -> str:
     match block:
         case TextBlock(text=text) | ReasoningBlock(summary=text):
             return text
@@ -149,20 +139,26 @@ def _words_of(block: Block) -> str:
             return ""
 
 
-async def own_names(doors: GraphDoors, thread: str, owner: str) -> Mapping[str, str]:
-    """The names of the tools of clients that were called in this thread; of one name on two, the one called last."""
+async def called_tool_names(parts: GraphParts, thread: str, owner: str) -> Mapping[str, str]:
+    """The clients' names of the tools that were called in this thread. Of two tools with one name the last counts."""
     names: dict[str, str] = {}
-    for facts in await doors.store.threads.tools_called(thread, owner=owner):
+    for facts in await parts.store.threads.tools_called(thread, owner=owner):
         if facts.answered_by == "request" and facts.origin is not None:
-            names |= names_of((await doors.book.of_run(facts.origin.name, None, set_of(facts.origin))).tools)
+            names |= tool_names(
+                (await parts.tool_sets.of_run(facts.origin.name, None, tool_set_id(facts.origin))).tools
+            )
     return names
 
 
-def names_of(tools: Sequence[GraphTool]) -> dict[str, str]:
-    """Own names by every name that a model may know a tool by; its first one counts most (graph.md 3.6)."""
-    names: dict[str, str] = {}
-    prefixed = [(tool, f"{tool.node}__{tool.own_name}") for tool in tools]
-    names |= {outside_name(name, taken=(name,)): tool.own_name for tool, name in prefixed}
-    names |= {name: tool.own_name for tool, name in prefixed if is_outside_name(name)}
-    names |= {tool.spec.name: tool.own_name for tool in tools}
-    return names
+async def forget_title(parts: GraphParts, known: SessionRecord, removed: Iterable[Message]) -> None:
+    """Removes a thread's name that was made from removed messages (graph.md 8.3). The next run makes a new one."""
+    if known.name and known.name == title_of(removed):
+        await parts.store.conversations.rename(known.id, "", owner=known.owner)
+        parts.live.publish(known.owner, "sessions", {"session_id": known.id, "change": "renamed"})
+
+
+def check_not_running(parts: GraphParts, client: GraphClient, thread_id: str) -> None:
+    """Raises `Refusal` (409) while a run is at work in the thread, or waits in the queue for it."""
+    if parts.sessions.state(thread_id, client.who.owner) is not None:
+        text = f"The thread {thread_id!r} is at work: wait for its run to end, or stop it (POST /v1/graph/stop)."
+        raise Refusal(409, "GRAPH_BUSY", text)

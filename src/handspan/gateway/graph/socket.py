@@ -10,37 +10,38 @@ from handspan.core.values import Json
 from handspan.gateway.clients.line import EXTENSION, Socket
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.tokens import AGENTFLOW
-from handspan.gateway.graph.chunks import Chunks
-from handspan.gateway.graph.doors import BODY_BYTES, GraphDoors
+from handspan.gateway.graph.chunks import ChunkWriter
+from handspan.gateway.graph.envelope import BODY_BYTES
+from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient
-from handspan.gateway.graph.state import state_of
+from handspan.gateway.graph.threads import state_of
 from handspan.gateway.http.refusals import Refusal, send_refusal
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.faults import BodyError
-from handspan.wire.graph.requests import Asked, Granularity, Stop
+from handspan.wire.graph.requests import Granularity, RunRequest, Stop
 
 _PAUSE: Final = 0.1
-"""Seconds in which nothing is read after something that made no sense: whoever floods waits."""
+"""Seconds without reading after a wrong message: a client that floods has to wait."""
 
 
 class GraphSocketDoor:
-    """The ASGI callable."""
+    """The ASGI application of the WebSocket."""
 
-    def __init__(self, auth: Auth, doors: GraphDoors, backlog_bytes: int, is_open: Callable[[], bool]) -> None:
+    def __init__(self, auth: Auth, parts: GraphParts, backlog_bytes: int, is_open: Callable[[], bool]) -> None:
         self._auth = auth
-        self._doors = doors
+        self._parts = parts
         self._backlog_bytes = backlog_bytes
         self._is_open = is_open
         self._connections: set[GraphConnection] = set()
 
     def revoke(self, token: str) -> None:
-        """Close what came in with this token."""
+        """Closes the connections that this token opened."""
         for connection in tuple(self._connections):
             if connection.token == token:
                 connection.close(1008, "the token was revoked")
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Let a client in, or say why not."""
+        """Accepts a client, or refuses it."""
         await receive()
         try:
             admitted = await self._auth.admit(scope)
@@ -55,80 +56,80 @@ class GraphSocketDoor:
         socket: Socket = scope["extensions"][EXTENSION]
         socket.backlog_limit = self._backlog_bytes
         socket.let_in(BODY_BYTES)
-        connection = GraphConnection(self._doors, client, admitted.token, socket, self._connections)
+        connection = GraphConnection(self._parts, client, admitted.token, socket, self._connections)
         self._connections.add(connection)
         socket.take(connection)
 
 
 class GraphConnection:
-    """One connection: reads requests, and shows the runs that they begin."""
+    """One connection: reads requests, and sends the chunks of their runs."""
 
     def __init__(
-        self, doors: GraphDoors, client: GraphClient, token: str, socket: Socket, among: "set[GraphConnection]"
+        self, parts: GraphParts, client: GraphClient, token: str, socket: Socket, among: "set[GraphConnection]"
     ) -> None:
-        self._doors = doors
-        self._runs = doors.runs
+        self._parts = parts
+        self._runs = parts.runs
         self._client = client
         self._socket = socket
         self._all = among
         self._running: asyncio.Task[None] | None = None
         self._thread = ""
-        """Of its run, while that is at work or suspended."""
+        """The thread of its run, while that is at work or suspended."""
         self._is_stopped = False
-        """Its run is to be stopped as soon as its thread is known."""
+        """The client wants to stop its run. That is done as soon as the thread is known."""
         self.token = token
 
     def on_message(self, data: bytes) -> None:
-        """One request."""
+        """Takes one request."""
         try:
-            request = graph.read_ws(data)
+            message = graph.read_ws(data)
         except BodyError as error:
             self._refuse(error)
             self._socket.pause(_PAUSE)
             return
-        if isinstance(request, Stop):
+        if isinstance(message, Stop):
             self._stop()
         elif self._running is not None:
             text = "A run is at work on this connection: wait for its end, or use another connection."
-            self._chunks("low").failed(Refusal(409, "GRAPH_BUSY", text))
+            self._chunks("low").fail(Refusal(409, "GRAPH_BUSY", text))
         else:
             suspended, self._thread, self._is_stopped = self._thread, "", False
-            self._running = self._runs.start(self._run(request.asked, suspended))
+            self._running = self._runs.start(self._run(message.request, suspended))
 
     def on_close(self, code: int) -> None:
-        """It is gone; a run goes on, and is in its thread (graph.md 4.7)."""
+        """Forgets the connection. Its run goes on, and ends in its thread (graph.md 4.7)."""
         self._all.discard(self)
 
     def close(self, code: int, reason: str) -> None:
-        """Say goodbye."""
+        """Closes the connection."""
         self._socket.close(code, reason)
 
-    async def _run(self, asked: Asked, suspended: str) -> None:
-        chunks = self._chunks(asked.response_granularity)
+    async def _run(self, run_request: RunRequest, suspended: str) -> None:
+        chunks = self._chunks(run_request.response_granularity)
         meta: Json = None
         try:
-            run = await self._runs.run(self._client, asked, chunks)
-            state = await state_of(self._doors, self._client, run.meta.thread_id) if chunks.wants_state else None
-            chunks.ended(run, state, says_so=False)  # `done` does
+            run = await self._runs.run(self._client, run_request, chunks)
+            state = await state_of(self._parts, self._client, run.meta.thread_id) if chunks.wants_state else None
+            chunks.finish(run, state, always=False)  # `done` ends the answer anyway
             meta = msgspec.to_builtins(run.meta)
             self._thread = run.meta.thread_id if run.meta.status == "interrupted" else ""
-        except Exception as error:  # whatever it was: the client hears of it, and that it is over
-            self._thread = "" if self._thread else suspended  # nothing has begun: it is as it was
-            chunks.failed(error)
+        except Exception as error:  # any error: the client gets it, and then the end
+            self._thread = "" if self._thread else suspended  # nothing has begun: the suspended run still waits
+            chunks.fail(error)
         finally:
             self._running = None
             self._done(meta)
-            if self._is_stopped:  # it may wait now, and nobody was told its thread before
+            if self._is_stopped:  # the run may be suspended now, and its thread was unknown before
                 self._stop()
 
     def _refuse(self, error: BodyError) -> None:
         chunks = self._chunks("low")
-        chunks.failed(Refusal(422, "VALIDATION_ERROR", f"Invalid request: {error}", details=error.details))
+        chunks.fail(Refusal(422, "VALIDATION_ERROR", f"Invalid request: {error}", details=error.details))
         if self._running is None:
             self._done(None)
 
-    def _chunks(self, granularity: Granularity) -> Chunks:
-        return Chunks(granularity, self._socket.send_text, self._began)
+    def _chunks(self, granularity: Granularity) -> ChunkWriter:
+        return ChunkWriter(granularity, self._socket.send_text, self._began)
 
     def _began(self, thread: str) -> None:
         self._thread = thread
@@ -141,5 +142,5 @@ class GraphConnection:
             self._runs.start(self._runs.stop(self._client, self._thread))
 
     def _done(self, meta: Json) -> None:
-        """Always: clients wait for it (graph.md 7.7)."""
+        """Sends `done`, which ends every answer: clients wait for it (graph.md 7.7)."""
         self._socket.send_text(msgspec.json.encode({"event": "updates", "data": {"status": "done", "meta": meta}}))

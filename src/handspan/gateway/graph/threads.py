@@ -1,60 +1,143 @@
-"""Threads: the list, one of them, and its end (graph.md 8.1)."""
+"""Threads of the owner and their states: listed, shown, changed, removed (graph.md 8.1, 8.2)."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Final
 
-from handspan.agent.titles import title_of
-from handspan.core.messages import Message
+from handspan.core.calls import CallRecord
+from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.records import SessionRecord
-from handspan.gateway.graph.asking import body_of, id_of, paging_of
-from handspan.gateway.graph.doors import GraphDoors
+from handspan.gateway.graph.envelope import path_id, read_body_bytes, read_paging
+from handspan.gateway.graph.listener import INTERRUPTED, MODEL, TOOLS
+from handspan.gateway.graph.messages import (
+    append_messages,
+    called_tool_names,
+    check_not_running,
+    forget_title,
+    render_entries,
+)
+from handspan.gateway.graph.parts import GraphParts
+from handspan.gateway.graph.renderer import MessageRenderer, arguments_of
+from handspan.gateway.graph.requests import is_call_of
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.http.message import AsgiRequest
-from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
-from handspan.wire.graph.answers import DoneAnswer, ThreadAnswer, ThreadData, ThreadsAnswer, ThreadShown
+from handspan.wire.graph import reading as graph
+from handspan.wire.graph.answers import (
+    DoneAnswer,
+    ExecutionMeta,
+    GraphState,
+    InterruptData,
+    OpenCall,
+    StateAnswer,
+    ThreadAnswer,
+    ThreadData,
+    ThreadsAnswer,
+    ThreadShown,
+)
+
+_WAITS_FOR_OTHERS: Final = "The run waits for a person or for another client"
 
 
-async def threads(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> ThreadsAnswer:
+async def threads(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ThreadsAnswer:
     """The owner's threads, the last active first."""
-    part, owner = paging_of(request), client.who.owner
-    found = await doors.store.threads.page(owner=owner, search=part.search, offset=part.offset, limit=part.limit)
-    runs = {turn.session_id: turn.turn_id for turn in doors.sessions.running(owner)}
-    return ThreadsAnswer([_shown(one, runs.get(one.id)) for one in found])
+    part, owner = read_paging(request), client.who.owner
+    found = await parts.store.threads.page(owner=owner, search=part.search, offset=part.offset, limit=part.limit)
+    runs = {turn.session_id: turn.turn_id for turn in parts.sessions.running(owner)}
+    return ThreadsAnswer([_render_thread(one, runs.get(one.id)) for one in found])
 
 
-async def thread(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> ThreadAnswer:
+async def thread(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ThreadAnswer:
     """One thread, without its messages."""
-    thread_id, owner = id_of(request, "thread_id"), client.who.owner
-    found = await doors.store.conversations.get(thread_id, owner=owner)
-    turn = doors.sessions.state(thread_id, owner)
-    return ThreadAnswer(ThreadData(_shown(found, None if turn is None else turn.turn_id)))
+    thread_id, owner = path_id(request, "thread_id"), client.who.owner
+    found = await parts.store.conversations.get(thread_id, owner=owner)
+    turn = parts.sessions.state(thread_id, owner)
+    return ThreadAnswer(ThreadData(_render_thread(found, None if turn is None else turn.turn_id)))
 
 
-async def delete_thread(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
-    """Remove a thread with all that belongs to it; not while it is at work."""
-    thread_id = id_of(request, "thread_id")
-    await body_of(request)  # graph.md 1.5: nothing in it counts
-    refuse_at_work(doors, client, thread_id)
-    await doors.store.conversations.delete(thread_id, owner=client.who.owner)
-    doors.live.publish(client.who.owner, "sessions", {"session_id": thread_id, "change": "deleted"})
+async def delete_thread(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
+    """Removes a thread with everything that belongs to it. Refused (409) while a run is at work in it."""
+    thread_id = path_id(request, "thread_id")
+    await read_body_bytes(request)  # graph.md 1.5: the body is ignored
+    check_not_running(parts, client, thread_id)
+    await parts.store.conversations.delete(thread_id, owner=client.who.owner)
+    parts.live.publish(client.who.owner, "sessions", {"session_id": thread_id, "change": "deleted"})
     return DoneAnswer(message="Thread deleted successfully")
 
 
-async def forget_name(doors: GraphDoors, known: SessionRecord, removed: Iterable[Message]) -> None:
-    """Take back a name that was made of words which are gone now (graph.md 8.3); the next run makes another."""
-    if known.name and known.name == title_of(removed):
-        await doors.store.conversations.rename(known.id, "", owner=known.owner)
-        doors.live.publish(known.owner, "sessions", {"session_id": known.id, "change": "renamed"})
+async def state(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StateAnswer:
+    """The state of a thread. A page that was reloaded finds its open calls here."""
+    return StateAnswer(await state_of(parts, client, path_id(request, "thread_id")))
 
 
-def refuse_at_work(doors: GraphDoors, client: GraphClient, thread_id: str) -> None:
-    """`Refusal` (409) while a run of this gateway is at work in the thread, or stands in line for it."""
-    if doors.sessions.state(thread_id, client.who.owner) is not None:
-        text = f"The thread {thread_id!r} is at work: wait for its run to end, or stop it (POST /v1/graph/stop)."
-        raise Refusal(409, "GRAPH_BUSY", text)
+async def put_state(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StateAnswer:
+    """Appends the messages of the state that the client sends. Returns the new state."""
+    thread_id = path_id(request, "thread_id")
+    added = graph.read_state(await read_body_bytes(request))
+    await append_messages(parts, client, thread_id, added, ["body", "state", "context"])
+    return StateAnswer(await state_of(parts, client, thread_id))
 
 
-def _shown(one: SessionRecord, run_id: str | None) -> ThreadShown:
+async def clear_state(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
+    """Removes all messages and gives up a suspended run. Refused (409) while a run is at work."""
+    thread_id, owner = path_id(request, "thread_id"), client.who.owner
+    await read_body_bytes(request)  # graph.md 1.5: the body is ignored
+    check_not_running(parts, client, thread_id)
+    known = await parts.store.conversations.get(thread_id, owner=owner)
+    if known.state == "waiting":
+        await parts.sessions.get(thread_id, owner).give_up(client.who).end()
+    before = await parts.store.conversations.load(thread_id, owner=owner)
+    await parts.store.threads.clear(thread_id, owner=owner)
+    await forget_title(parts, known, before)
+    return DoneAnswer(message="State cleared successfully")
+
+
+async def state_of(parts: GraphParts, client: GraphClient, thread_id: str) -> GraphState:
+    """The messages of a thread, and whether its run is at work, waits or has ended."""
+    owner = client.who.owner
+    known = await parts.store.conversations.get(thread_id, owner=owner)
+    names = await called_tool_names(parts, thread_id, owner)
+    entries = await parts.store.threads.entries(thread_id, owner=owner)
+    step = _rounds([entry.message for entry in entries if not entry.place])
+    context = list(render_entries(MessageRenderer(thread_id, names), entries))
+    if known.state == "running" or parts.sessions.state(thread_id, owner) is not None:
+        meta = ExecutionMeta(current_node=MODEL, step=step, status="running", thread_id=thread_id)
+    elif known.state == "waiting":
+        records = await parts.store.ledger.open_calls(owner=owner, session=thread_id)
+        mine = [one for one in records if one.state == "pending" and is_call_of(one, client.id)]
+        calls = [_open_call(one, names.get(one.name, one.name)) for one in mine]
+        meta = _interrupted(thread_id, step, calls)
+    else:
+        meta = ExecutionMeta(current_node=MODEL, step=step, status="completed", thread_id=thread_id)
+    return GraphState(context=context, execution_meta=meta)
+
+
+def _interrupted(thread_id: str, step: int, calls: Sequence[OpenCall]) -> ExecutionMeta:
+    return ExecutionMeta(
+        current_node=TOOLS,
+        step=step,
+        status="interrupted_after",
+        interrupted_node=TOOLS,
+        interrupt_reason=INTERRUPTED if calls else _WAITS_FOR_OTHERS,
+        interrupt_data=InterruptData(calls),
+        thread_id=thread_id,
+    )
+
+
+def _open_call(record: CallRecord, name: str) -> OpenCall:
+    return OpenCall(record.id, name, arguments_of(record), record.expires_at or 0.0)
+
+
+def _rounds(messages: Sequence[Message]) -> int:
+    """How many replies the model has given since the person's last message."""
+    count = 0
+    for message in reversed(messages):
+        if type(message) is UserMessage:
+            break
+        count += type(message) is AssistantMessage
+    return count
+
+
+def _render_thread(one: SessionRecord, run_id: str | None) -> ThreadShown:
     return ThreadShown(
         thread_id=one.id,
         thread_name=one.name or None,

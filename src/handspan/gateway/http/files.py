@@ -13,7 +13,7 @@ from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import Streamed
-from handspan.wire.multipart import Began, Data, Happening, Multipart, PartEnd
+from handspan.wire.multipart import Multipart, PartBegin, PartData, PartEnd, PartEvent
 
 BINARY: Final = "application/octet-stream"
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
@@ -79,7 +79,7 @@ class NoFile(WireError):
 class UploadedFile:
     """The file in a form, as it comes. What is wrong with the form, also behind the file, is raised meanwhile."""
 
-    def __init__(self, form: AsyncIterator[Happening], began: Began, most: int) -> None:
+    def __init__(self, form: AsyncIterator[PartEvent], began: PartBegin, most: int) -> None:
         self.name = file_name(began.file_name or "")[-_LONGEST_NAME:]
         self.media_type = media_type_of(began.media_type)
         self._field = began.name
@@ -92,14 +92,14 @@ class UploadedFile:
         async for happening in self._form:
             if isinstance(happening, PartEnd):
                 break
-            assert isinstance(happening, Data), "a part begins when the one before it has ended"
+            assert isinstance(happening, PartData), "a part begins when the one before it has ended"
             size += len(happening.data)
             if size > self._most:
                 text = f"The file has more than {self._most} bytes, which are the limit here"
                 raise Refusal(413, "too_large", f"{text} (setting gateway.upload_bytes).")
             yield happening.data
         async for happening in self._form:
-            if isinstance(happening, Began) and happening.name == self._field:
+            if isinstance(happening, PartBegin) and happening.name == self._field:
                 raise WireError(f"There are two files: send one form for each, with one {self._field!r}.")
 
 
@@ -107,12 +107,12 @@ async def uploaded_file(request: AsgiRequest, field: str, most: int, seconds: fl
     """The file of a form; raises `NoFile`, `WireError` for what is no such form, `Refusal` when it is too much."""
     form = _form(request, most + _AROUND_IT, seconds)
     async for happening in form:
-        if isinstance(happening, Began) and happening.name == field:
+        if isinstance(happening, PartBegin) and happening.name == field:
             return UploadedFile(form, happening, most)
     raise NoFile(f"There is no file in the form: send it under the name {field!r}.")
 
 
-async def _form(request: AsgiRequest, most: int, seconds: float) -> AsyncIterator[Happening]:
+async def _form(request: AsgiRequest, most: int, seconds: float) -> AsyncIterator[PartEvent]:
     form = Multipart(request.headers.get("content-type", ""))
     async for piece in pieces(request, most, seconds):
         for happening in form.feed(piece):

@@ -85,10 +85,10 @@ def is_graph(scope: Scope) -> bool:
 
 def graph_body(refusal: Refusal, request_id: str, at: str) -> bytes:
     """The JSON form of errors in the graph API."""
-    from handspan.wire.graph.faults import code_of  # noqa: PLC0415 - as above
-    from handspan.wire.graph.reading import failure  # noqa: PLC0415 - the start needs none of it
+    from handspan.wire.graph.envelope import encode_failure  # noqa: PLC0415 - the start needs none of it
+    from handspan.wire.graph.faults import error_code  # noqa: PLC0415 - as above
 
-    return failure(code_of(refusal.status, refusal.code), refusal.message, refusal.details, request_id, at)
+    return encode_failure(error_code(refusal.status, refusal.code), refusal.message, refusal.details, request_id, at)
 
 
 async def send_whole(

@@ -1,10 +1,12 @@
 """THE REST DOOR: what programs and the page read and change, as JSON.
 
-Holds:   `door.py`, which opens it, with the table of its modules; `route.py`, how a route is declared; one file a
-         family of routes; `errors.py`, its envelope for refusals. The types are in `wire/rest/`.
+Holds:   `door.py` with the table of modules (read it first); `route.py`, how a route is declared; `parts.py`, what
+         routes may use; `errors.py`, the form of refusals; `openapi.py`, the document. One file a family of routes:
+         `calling.py` runs a tool (`call_events.py`: its stream), `calls.py` has the journal, `pairing.py` gives access,
+         `observe.py` has live updates and metrics. The types are in `wire/rest/`.
 Imports: gateway.app, gateway.clients, gateway.entry, gateway.http, gateway.listening, gateway.live, gateway.metrics,
          gateway.open_answers, gateway.parts, gateway.sessions, agent, engine, skills, registry, tools, models, wire,
-         config, core. `Doors` names what the routes need of them.
+         config, core.
 To add:  a function with typed `query`, `body` and answer under `family.get(…)` or its like; decoding, refusals and the
          OpenAPI document follow from that. A new family: its file, and its lines in the tables of `door.py`.
 """

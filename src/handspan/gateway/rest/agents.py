@@ -1,4 +1,4 @@
-"""Agents: made, changed, cloned, deleted; and the checkboxes of their tools (SPEC A1)."""
+"""Agents: listed, created, changed, cloned, deleted; and the selection of their tools (SPEC A1)."""
 
 from typing import Final
 
@@ -13,6 +13,7 @@ from handspan.registry.entry import Entry
 from handspan.wire.rest.agents import (
     AgentChange,
     AgentList,
+    AgentTools,
     Checkbox,
     CloneName,
     DeletedAgent,
@@ -20,7 +21,6 @@ from handspan.wire.rest.agents import (
     NewAgent,
     ShownAgent,
     Ticks,
-    ToolSelection,
 )
 
 family: Final = Family("agents")
@@ -29,29 +29,29 @@ family: Final = Family("agents")
 @family.get("/api/agents")
 async def agents(visit: Visit) -> AgentList:
     """The caller's agents, the built-in one first."""
-    known = await visit.doors.app.agents.all(owner=visit.owner)
-    return AgentList([_shown(visit, one) for one in known], visit.doors.app.settings.default_agent)
+    known = await visit.parts.app.agents.all(owner=visit.owner)
+    return AgentList([_render_agent(visit, one) for one in known], visit.parts.app.settings.default_agent)
 
 
 @family.post("/api/agents", status=201, also_refuses=(409,), size="large")
 async def create_agent(visit: Visit, body: NewAgent) -> ShownAgent:
-    """Make an agent; its name has to be free."""
-    await _refuse_taken(visit, body.name)
+    """Create an agent. Its name has to be free."""
+    await _check_name_is_free(visit, body.name)
     given = structs.asdict(body) | {"max_tool_iterations": body.max_tool_iterations or None}
-    await visit.doors.app.agents.create(Agent(**given), owner=visit.owner)
-    return await _told(visit, body.name)
+    await visit.parts.app.agents.create(Agent(**given), owner=visit.owner)
+    return await _publish_changed(visit, body.name)
 
 
 @family.get("/api/agents/{name}")
 async def agent(visit: Visit, name: str) -> ShownAgent:
     """One agent."""
-    return _shown(visit, await _find(visit, name))
+    return _render_agent(visit, await _find_known(visit, name))
 
 
 @family.patch("/api/agents/{name}", also_refuses=(409,), size="large")
 async def edit_agent(visit: Visit, name: str, body: AgentChange) -> ShownAgent:
-    """Change an agent: only what is named. With another name its sessions follow."""
-    known = (await _find(visit, name)).agent
+    """Change the fields that the body names. With a new name, its sessions follow."""
+    known = (await _find_known(visit, name)).agent
     given = {field: value for field, value in structs.asdict(body).items() if value is not UNSET}
     if given.get("max_tool_iterations") == 0:
         given["max_tool_iterations"] = None
@@ -59,92 +59,92 @@ async def edit_agent(visit: Visit, name: str, body: AgentChange) -> ShownAgent:
     if changed.name != name:
         if name == GENERAL.name:
             raise Refusal(409, "settings", f"The agent {name!r} is built in and keeps its name: clone it instead.")
-        await _refuse_taken(visit, changed.name)
-    await visit.doors.app.agents.edit(name, changed, owner=visit.owner)
-    return await _told(visit, changed.name)
+        await _check_name_is_free(visit, changed.name)
+    await visit.parts.app.agents.edit(name, changed, owner=visit.owner)
+    return await _publish_changed(visit, changed.name)
 
 
 @family.delete("/api/agents/{name}", also_refuses=(409,))
 async def delete_agent(visit: Visit, name: str) -> DeletedAgent:
-    """Remove an agent; its sessions go on with the built-in one."""
-    await _find(visit, name)
+    """Remove an agent. Its sessions go on with the built-in one."""
+    await _find_known(visit, name)
     if name == GENERAL.name:
         raise Refusal(409, "settings", f"The agent {name!r} is built in and can't be removed.")
-    moved = await visit.doors.app.agents.delete(name, owner=visit.owner)
-    visit.tell("agents", name=name, change="deleted")
+    moved = await visit.parts.app.agents.delete(name, owner=visit.owner)
+    visit.publish("agents", name=name, change="deleted")
     return DeletedAgent(True, name, moved)
 
 
 @family.post("/api/agents/{name}/clone", status=201, also_refuses=(409,))
 async def clone_agent(visit: Visit, name: str, body: CloneName) -> ShownAgent:
-    """The same agent once more, under another name."""
-    await _find(visit, name)
-    await _refuse_taken(visit, body.name)
-    await visit.doors.app.agents.clone(name, body.name, owner=visit.owner)
-    return await _told(visit, body.name)
+    """Copy an agent under another name."""
+    await _find_known(visit, name)
+    await _check_name_is_free(visit, body.name)
+    await visit.parts.app.agents.clone(name, body.name, owner=visit.owner)
+    return await _publish_changed(visit, body.name)
 
 
 @family.get("/api/agents/{name}/tools")
-async def selection(visit: Visit, name: str) -> ToolSelection:
-    """A checkbox for every tool that is here now."""
-    return _selection(visit, (await _find(visit, name)).agent)
+async def selection(visit: Visit, name: str) -> AgentTools:
+    """Every tool that is available now, selected or not."""
+    return _selection(visit, (await _find_known(visit, name)).agent)
 
 
 @family.patch("/api/agents/{name}/tools", also_refuses=(409,))
-async def select(visit: Visit, name: str, body: Ticks) -> ToolSelection:
-    """Tick and untick tools; the others stay as they are."""
-    chosen = (await _find(visit, name)).agent
+async def select(visit: Visit, name: str, body: Ticks) -> AgentTools:
+    """Select and deselect tools. The others stay as they are."""
+    chosen = (await _find_known(visit, name)).agent
     if both := set(body.on) & set(body.off):
         raise Refusal(409, "conflict", f"{min(both)!r} can't be both ticked and unticked. Name it once.")
     for tool in body.off:
         chosen = unticked(chosen, tool)
     for tool in body.on:
         chosen = ticked(chosen, tool)
-    await visit.doors.app.agents.edit(name, chosen, owner=visit.owner)
-    visit.tell("agents", name=name, change="changed")
+    await visit.parts.app.agents.edit(name, chosen, owner=visit.owner)
+    visit.publish("agents", name=name, change="changed")
     return _selection(visit, chosen)
 
 
-async def agent_called(visit: Visit, name: str) -> Agent:
-    """The caller's agent of this name, or the default one; 404 when there is none."""
-    return (await _find(visit, name)).agent
+async def find_agent(visit: Visit, name: str) -> Agent:
+    """The caller's agent of this name; with no name the default one. Raises `Refusal` (404) when there is none."""
+    return (await _find_known(visit, name)).agent
 
 
-async def _find(visit: Visit, name: str) -> KnownAgent:
+async def _find_known(visit: Visit, name: str) -> KnownAgent:
     try:
-        return await visit.doors.app.agents.find(name or None, owner=visit.owner)
+        return await visit.parts.app.agents.find(name or None, owner=visit.owner)
     except ConfigError as error:
-        if not name:  # the settings name one that is not there
+        if not name:  # the settings name an agent that does not exist
             raise
         raise Refusal(404, "not_found", str(error)) from None
 
 
-async def _refuse_taken(visit: Visit, name: str) -> None:
-    taken = [one.agent.name for one in await visit.doors.app.agents.all(owner=visit.owner)]
+async def _check_name_is_free(visit: Visit, name: str) -> None:
+    taken = [one.agent.name for one in await visit.parts.app.agents.all(owner=visit.owner)]
     if name in taken:
         raise Refusal(409, "taken", f"There is an agent {name!r} already: choose another name.")
 
 
-async def _told(visit: Visit, name: str) -> ShownAgent:
-    visit.tell("agents", name=name, change="changed")
-    return _shown(visit, await _find(visit, name))
+async def _publish_changed(visit: Visit, name: str) -> ShownAgent:
+    visit.publish("agents", name=name, change="changed")
+    return _render_agent(visit, await _find_known(visit, name))
 
 
-def _shown(visit: Visit, known: KnownAgent) -> ShownAgent:
+def _render_agent(visit: Visit, known: KnownAgent) -> ShownAgent:
     given = structs.asdict(known.agent)
     kept: KeptWhere = (
         "settings" if known.is_of_settings else "built_in" if known.agent.name == GENERAL.name else "store"
     )
-    count = len(visit.doors.app.registry.toolbox(known.agent, visit.who).specs())
+    count = len(visit.parts.app.registry.toolbox(known.agent, visit.who).specs())
     return ShownAgent(**given, kept=kept, tool_count=count)
 
 
-def _selection(visit: Visit, chosen: Agent) -> ToolSelection:
-    registry = visit.doors.app.registry
+def _selection(visit: Visit, chosen: Agent) -> AgentTools:
+    registry = visit.parts.app.registry
     scopes = (("global", ""), ("owner", visit.owner))
     seen = [entry for entry in registry if (entry.scope.kind, entry.scope.id) in scopes]
     seen.sort(key=lambda entry: entry.spec.name)
-    return ToolSelection(chosen.name, [_checkbox(visit, chosen, entry) for entry in seen])
+    return AgentTools(chosen.name, [_checkbox(visit, chosen, entry) for entry in seen])
 
 
 def _checkbox(visit: Visit, chosen: Agent, entry: Entry) -> Checkbox:
@@ -156,5 +156,5 @@ def _checkbox(visit: Visit, chosen: Agent, entry: Entry) -> Checkbox:
         selected=selects(chosen, spec.name),
         asks=mode_asks(chosen.mode, spec.annotations),
         refused=mode_refuses(chosen.mode, spec.annotations),
-        disabled_by=visit.doors.app.registry.disabled_by(entry),
+        disabled_by=visit.parts.app.registry.disabled_by(entry),
     )

@@ -1,4 +1,4 @@
-"""Artifacts: images, sounds and files, uploaded and read by range (SPEC X3, X4; ws.md 5.10)."""
+"""Artifacts: images, sounds and files. Uploaded, and read by range (SPEC X3, X4; ws.md 5.10)."""
 
 from typing import Final
 
@@ -14,8 +14,8 @@ family: Final = Family("artifacts")
 
 @family.post("/api/artifacts", "device", status=201, takes=BINARY, size="upload", also_refuses=(404,))
 async def upload(visit: Visit, query: UploadQuery) -> ShownArtifact:
-    """Keep the body of this request; `Content-Type` says what it is."""
-    request, artifacts, limits = visit.request, visit.doors.artifacts, visit.doors.limits
+    """Store the body of this request as an artifact. `Content-Type` is its media type."""
+    request, artifacts, limits = visit.request, visit.parts.artifacts, visit.parts.limits
     await _check_session(visit, query.session)
     ref = await artifacts.receive(
         pieces(request, limits.of("upload"), limits.seconds),
@@ -27,7 +27,7 @@ async def upload(visit: Visit, query: UploadQuery) -> ShownArtifact:
     try:
         await _check_session(visit, query.session)
     except ToolError as error:
-        if error.code == "file_not_found":  # deleted while this came: what belongs to it goes with it (SPEC S6)
+        if error.code == "file_not_found":  # deleted during the upload: its artifacts go too (SPEC S6)
             await artifacts.forget_session(query.session, owner=visit.owner)
         raise
     return ShownArtifact(ref.id, ref.size, ref.media_type, ref.name)
@@ -35,11 +35,11 @@ async def upload(visit: Visit, query: UploadQuery) -> ShownArtifact:
 
 @family.get("/api/artifacts/{artifact_id}", media_type=BINARY, also={206: AsgiResponse}, also_refuses=(416,))
 async def read(visit: Visit, artifact_id: str) -> AsgiResponse:
-    """The artifact, or the part of it that `Range` names."""
-    ref = await visit.doors.artifacts.get(artifact_id, owner=visit.owner)
-    return download(visit.request, visit.doors.artifacts, ref, visit.owner)
+    """The artifact, or the part that `Range` names."""
+    ref = await visit.parts.artifacts.get(artifact_id, owner=visit.owner)
+    return download(visit.request, visit.parts.artifacts, ref, visit.owner)
 
 
 async def _check_session(visit: Visit, session: str) -> None:
     if session:
-        await visit.doors.store.conversations.get(session, owner=visit.owner)
+        await visit.parts.store.conversations.get(session, owner=visit.owner)

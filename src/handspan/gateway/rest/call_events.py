@@ -1,4 +1,4 @@
-"""What a program sees of a call: its result (SPEC X1), and events while it runs, named in `event` (SPEC X5)."""
+"""The result of a call as REST shows it (SPEC X1), and the stream of its events (SPEC X5)."""
 
 import asyncio
 from collections import deque
@@ -26,24 +26,24 @@ _BACKLOG: Final = 1024 * 1024
 """Bytes of progress that wait for a client to read."""
 
 
-def as_envelope(result: ToolResult) -> CallEnvelope:
-    """The result as everybody sees it."""
+def render_result(result: ToolResult) -> CallEnvelope:
+    """The result in the form that every client sees."""
     if isinstance(result, Failure):
         return FailedCall(result.error_type, result.code, result.message)
     attachments = envelope(result).get("attachments", [])
     return SucceededCall(result.value, attachments if isinstance(attachments, list) else [])  # type: ignore[arg-type] # `envelope` makes objects of them
 
 
-Last: TypeAlias = Callable[[], Awaitable[CallEnded | CallWaits]]
-"""How it ended, asked when the call is at work no more."""
+LastEvent: TypeAlias = Callable[[], Awaitable[CallEnded | CallWaits]]
+"""Makes the last event, once the call has ended or waits."""
 
 
 class CallStream:
-    """The events of one call for one client. Whoever puts some in never waits: what is too much is dropped."""
+    """The events of one call for one client. `put` never waits: progress is dropped when the client reads slowly."""
 
-    def __init__(self, kind: StreamKind, token: str, last: Last, heartbeat: float = _HEARTBEAT) -> None:
+    def __init__(self, kind: StreamKind, token: str, last: LastEvent, heartbeat: float = _HEARTBEAT) -> None:
         self.token = token
-        """The hash of the token that the client came with."""
+        """The hash of the client's token."""
         self._kind = kind
         self._last = last
         self._heartbeat = heartbeat
@@ -55,15 +55,15 @@ class CallStream:
         self._changed = asyncio.Event()
 
     def report(self, value: Json) -> None:
-        """The tool reports."""
+        """Adds progress of the tool."""
         self.put(CallReported(value))
 
     def ask(self, question_id: str) -> None:
-        """A person is asked."""
+        """Adds the id of a question to a person."""
         self.put(CallAsks(question_id))
 
     def put(self, event: CallBegan | CallReported | CallAsks) -> None:
-        """One more. Progress is dropped while too much of it waits."""
+        """Adds an event. Progress is dropped while too many bytes wait."""
         if self.is_over:
             return
         piece = self._piece(event)
@@ -76,19 +76,19 @@ class CallStream:
         self._add(piece)
 
     def done(self) -> None:
-        """The call is at work no more: its end comes after what still waits."""
+        """Says that the call is over. The last event follows those that wait."""
         self._is_done = True
         self._changed.set()
 
     async def next(self) -> bytes | None:
-        """The next event, or a sign of life; None after the last one."""
+        """The next event, or a heartbeat. None after the last event."""
         while not self.is_over:
             if self._waiting:
                 piece = self._waiting.popleft()
                 self._size -= len(piece)
                 return piece
             if self._is_done:
-                return await self._end()
+                return await self._last_piece()
             self._changed.clear()
             try:
                 async with asyncio.timeout(self._heartbeat):
@@ -99,12 +99,12 @@ class CallStream:
         return None
 
     def end(self) -> None:
-        """Nobody listens any more, or nobody may."""
+        """Ends the stream: the client is gone, or its token was revoked."""
         self.is_over = True
         self._waiting.clear()
         self._changed.set()
 
-    async def _end(self) -> bytes:
+    async def _last_piece(self) -> bytes:
         self.is_over = True
         missed = self._piece(CallMissed(self._missed)) if self._missed else b""
         return missed + self._piece(await self._last())

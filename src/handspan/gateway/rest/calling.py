@@ -1,4 +1,4 @@
-"""One tool, called by a program: the same engine, the same policy, the envelope as the answer."""
+"""A program calls one tool: same engine and policy as for a model, the result's envelope as the answer."""
 
 import asyncio
 from typing import Final, TypeAlias
@@ -16,8 +16,8 @@ from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import Streamed, StreamKind, wanted_stream
-from handspan.gateway.rest.agents import agent_called
-from handspan.gateway.rest.call_events import CallStream, as_envelope
+from handspan.gateway.rest.agents import find_agent
+from handspan.gateway.rest.call_events import CallStream, render_result
 from handspan.gateway.rest.route import Family, Reply, Visit
 from handspan.wire.rest.calls import (
     CallBegan,
@@ -32,7 +32,7 @@ from handspan.wire.rest.calls import (
 
 family: Final = Family("tools")
 _MOMENT: Final = 0.25
-"""Seconds that a question may take which a rule answers, and nobody is asked."""
+"""Seconds to wait after a question: a rule may answer it without a person."""
 
 _Asked: TypeAlias = tuple[str, dict[str, Json], str, str]
 """Tool, arguments, agent and session."""
@@ -51,35 +51,35 @@ async def call_tool(
 
     With `Accept: text/event-stream` or `application/x-ndjson` the answer is a stream: `began`, then `progress` and
     `question` as they come, and at the end `result` or `pending`. It waits as long as the call takes, for a person
-    too. Who goes away before does not stop the call.
+    too. The call goes on when the client disconnects.
     """
-    agent, doors = await agent_called(visit, body.agent), visit.doors
+    agent, parts = await find_agent(visit, body.agent), visit.parts
     if body.session:
-        await doors.store.conversations.get(body.session, owner=visit.owner)
+        await parts.store.conversations.get(body.session, owner=visit.owner)
     found: RunningCall | CallRecord | None = None
     call_id, key = new_call_id(), headers.idempotency_key
     if key:
-        call_id = await doors.store.idempotency.call_id(visit.owner, key)
+        call_id = await parts.store.idempotency.call_id(visit.owner, key)
         found = await _same_call(visit, call_id, key, (name, body.args, agent.name, body.session))
     if found is None:
-        if not doors.at_work.is_open:
+        if not parts.at_work.is_open:
             raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
         found = RunningCall(call_id, visit.owner)
-        box = doors.app.registry.toolbox(agent, visit.who, body.session)
+        box = parts.app.registry.toolbox(agent, visit.who, body.session)
         caller = Caller(visit.who, agent, box, body.session, found.report, found.ask)
-        found.task = asyncio.create_task(doors.app.engine.call(ToolCall(name, body.args, call_id), caller))
-        doors.at_work.add(found)
+        found.task = asyncio.create_task(parts.app.engine.call(ToolCall(name, body.args, call_id), caller))
+        parts.at_work.add(found)
     kind = wanted_stream(visit.request.headers.get("accept", ""))
     if kind is not None:
         return _stream(visit, found, kind)
-    return await _answer(visit, found) if isinstance(found, RunningCall) else _stored(visit, found, [])
+    return await _answer(visit, found) if isinstance(found, RunningCall) else _stored_reply(visit, found, [])
 
 
 async def _same_call(visit: Visit, call_id: str, key: str, asked: _Asked) -> RunningCall | CallRecord | None:
-    """The call of this key, at work or over; None when there is none yet, and it may begin."""
-    known, wanted = visit.doors.asked_calls, fingerprint(list(asked))
-    record = await visit.doors.store.ledger.find(call_id)
-    running = visit.doors.at_work.find(call_id)
+    """The call that this key began, at work or over. None: there is none yet, and it may begin."""
+    known, wanted = visit.parts.asked_calls, fingerprint(list(asked))
+    record = await visit.parts.store.ledger.find(call_id)
+    running = visit.parts.at_work.find(call_id)
     before = known.find(call_id)
     if (before is not None and before != wanted) or (
         before is None and record is not None and asked != (record.name, record.arguments, record.agent, record.session)
@@ -95,37 +95,37 @@ async def _same_call(visit: Visit, call_id: str, key: str, asked: _Asked) -> Run
 
 
 async def _answer(visit: Visit, running: RunningCall) -> Reply:
-    """The result, if it comes while the request can wait; a person is not waited for."""
+    """The result, if it comes while the request waits. The request does not wait for a person."""
     task = running.task
-    await first_of(task, running.asked, seconds=visit.doors.patience)
+    await first_of(task, running.asked, seconds=visit.parts.patience)
     if not task.done() and running.asked.done():
         await first_of(task, seconds=_MOMENT)
     if task.cancelled():
         raise Refusal(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
-    record = await visit.doors.store.ledger.find(running.id)
-    if record is not None:  # what is kept is what counts: another process may have had this id first
-        return _stored(visit, record, running.questions)
+    record = await visit.parts.store.ledger.find(running.id)
+    if record is not None:  # the ledger decides: another process may have used this id first
+        return _stored_reply(visit, record, running.questions)
     outcome = task.result() if task.done() else Pending()
     if isinstance(outcome, Pending):
-        return _pending(visit, running.id, running.questions)
-    return _enveloped(visit, running.id, outcome)
+        return _pending_reply(visit, running.id, running.questions)
+    return _result_reply(visit, running.id, outcome)
 
 
-def _stored(visit: Visit, record: CallRecord, questions: list[str]) -> Reply:
+def _stored_reply(visit: Visit, record: CallRecord, questions: list[str]) -> Reply:
     if isinstance(record.result, UnsetType):
-        return _pending(visit, record.id, questions)
-    return _enveloped(visit, record.id, record.result)
+        return _pending_reply(visit, record.id, questions)
+    return _result_reply(visit, record.id, record.result)
 
 
-def _enveloped(visit: Visit, call_id: str, result: ToolResult) -> Reply:
-    return Reply(encode_envelope(result), headers=_where(visit, call_id))
+def _result_reply(visit: Visit, call_id: str, result: ToolResult) -> Reply:
+    return Reply(encode_envelope(result), headers=_location(visit, call_id))
 
 
-def _pending(visit: Visit, call_id: str, questions: list[str]) -> Reply:
-    return Reply(PendingCall("pending", call_id, questions), 202, _where(visit, call_id))
+def _pending_reply(visit: Visit, call_id: str, questions: list[str]) -> Reply:
+    return Reply(PendingCall("pending", call_id, questions), 202, _location(visit, call_id))
 
 
-def _where(visit: Visit, call_id: str) -> dict[str, str]:
+def _location(visit: Visit, call_id: str) -> dict[str, str]:
     return {"location": f"{visit.request.scope.get('root_path', '')}/api/calls/{call_id}"}
 
 
@@ -133,11 +133,11 @@ def _where(visit: Visit, call_id: str) -> dict[str, str]:
 
 
 def _stream(visit: Visit, found: RunningCall | CallRecord, kind: StreamKind) -> Streamed:
-    """What happens in the call from now on, and its end."""
+    """A stream of the call's events from now on, and its end."""
     assert visit.admitted is not None
 
     async def last() -> CallEnded | CallWaits:
-        return await _end_of(visit, found)
+        return await _last_event(visit, found)
 
     stream = CallStream(kind, visit.admitted.token, last)
     stream.put(CallBegan(found.id))
@@ -145,18 +145,18 @@ def _stream(visit: Visit, found: RunningCall | CallRecord, kind: StreamKind) -> 
         found.watch(stream)
     else:
         stream.done()
-    return Streamed(stream, kind, {**PRIVATE, **_where(visit, found.id)})
+    return Streamed(stream, kind, {**PRIVATE, **_location(visit, found.id)})
 
 
-async def _end_of(visit: Visit, found: RunningCall | CallRecord) -> CallEnded | CallWaits:
+async def _last_event(visit: Visit, found: RunningCall | CallRecord) -> CallEnded | CallWaits:
     try:
-        record = await visit.doors.store.ledger.find(found.id)
-    except StoreError:  # the answer has begun: it can't be refused any more
+        record = await visit.parts.store.ledger.find(found.id)
+    except StoreError:  # the response has begun: its status can't change any more
         record = None
     if record is not None and not isinstance(record.result, UnsetType):
-        return CallEnded(as_envelope(record.result))
+        return CallEnded(render_result(record.result))
     if isinstance(found, RunningCall) and record is None and not found.task.cancelled():
         outcome = found.task.result()
         if not isinstance(outcome, Pending):
-            return CallEnded(as_envelope(outcome))
+            return CallEnded(render_result(outcome))
     return CallWaits(found.id, found.questions if isinstance(found, RunningCall) else [])

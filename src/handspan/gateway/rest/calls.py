@@ -1,4 +1,4 @@
-"""The journal: every call of the caller, with its result and what was heard of it later (SPEC E8)."""
+"""The journal of calls (SPEC E8), and the tokens that the model's replies used (SPEC M6)."""
 
 import asyncio
 from datetime import datetime
@@ -12,7 +12,7 @@ from handspan.core.values import Json
 from handspan.gateway.http.calls import first_of
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
-from handspan.gateway.rest.call_events import as_envelope
+from handspan.gateway.rest.call_events import render_result
 from handspan.gateway.rest.route import Family, Visit
 from handspan.wire.rest.calls import (
     CallEnvelope,
@@ -23,17 +23,18 @@ from handspan.wire.rest.calls import (
     ShownNote,
     WaitQuery,
 )
+from handspan.wire.rest.status import UsageList, UsageQuery
 
 family: Final = Family("calls")
 
 _MOMENT: Final = 0.25
-"""Seconds that a call may take from its request to the ledger."""
+"""Seconds until a call that has begun is in the ledger."""
 
 
 @family.get("/api/calls")
 async def calls(visit: Visit, query: CallQuery) -> CallPage:
-    """The caller's calls, the last one first."""
-    found, after = await visit.doors.store.ledger.page(
+    """The caller's calls, the newest first."""
+    found, after = await visit.parts.store.ledger.page(
         owner=visit.owner,
         session=query.session or None,
         tool=query.tool or None,
@@ -43,28 +44,37 @@ async def calls(visit: Visit, query: CallQuery) -> CallPage:
         limit=query.limit,
         after=query.after or None,
     )
-    return CallPage([_listed(record) for record in found], after)
+    return CallPage([_render_listed(record) for record in found], after)
 
 
 @family.get("/api/calls/{call_id}")
 async def call(visit: Visit, call_id: str, query: WaitQuery) -> ShownCallRecord:
-    """One call; with `wait` its result, if that comes in time."""
-    ledger, running = visit.doors.store.ledger, visit.doors.at_work.find(call_id)
+    """One call. With `wait`, the answer waits so many seconds for the call's result."""
+    ledger, running = visit.parts.store.ledger, visit.parts.at_work.find(call_id)
     if running is not None and running.owner == visit.owner and await ledger.find(call_id) is None:
-        await first_of(running.task, seconds=query.wait or _MOMENT)  # the ledger will know it, but does not yet
+        await first_of(running.task, seconds=query.wait or _MOMENT)  # the call has begun, and is not in the ledger yet
     record = await ledger.get(call_id, owner=visit.owner)
     if query.wait and record.state != "done":
         await _wait(visit, call_id, query.wait)
         record = await ledger.get(call_id, owner=visit.owner)
-    return await _shown(visit, record)
+    return await _render_record(visit, record)
+
+
+@family.get("/api/usage", tag="usage")
+async def usage(visit: Visit, query: UsageQuery) -> UsageList:
+    """The tokens that replies to the caller used, summed by session, model or day."""
+    sums = await visit.parts.store.usage.sums(
+        query.by, owner=visit.owner, session=query.session or None, since=query.since
+    )
+    return UsageList(query.by, list(sums))
 
 
 async def _wait(visit: Visit, call_id: str, seconds: float) -> None:
-    running = visit.doors.at_work.find(call_id)
+    running = visit.parts.at_work.find(call_id)
     if running is not None:
         await first_of(running.task, seconds=seconds)
         return
-    waiting = asyncio.ensure_future(visit.doors.app.engine.result(call_id))
+    waiting = asyncio.ensure_future(visit.parts.app.engine.result(call_id))
     try:
         await first_of(waiting, seconds=seconds)
     finally:
@@ -91,7 +101,7 @@ def _status(record: CallRecord) -> str:
     return record.result.code if isinstance(record.result, Failure) else "success"
 
 
-def _listed(record: CallRecord) -> ListedCall:
+def _render_listed(record: CallRecord) -> ListedCall:
     return ListedCall(
         record.id,
         record.name,
@@ -106,9 +116,9 @@ def _listed(record: CallRecord) -> ListedCall:
     )
 
 
-async def _shown(visit: Visit, record: CallRecord) -> ShownCallRecord:
-    listed = structs.asdict(_listed(record))
-    notes = await visit.doors.store.ledger.notes(record.id, owner=visit.owner)
+async def _render_record(visit: Visit, record: CallRecord) -> ShownCallRecord:
+    listed = structs.asdict(_render_listed(record))
+    notes = await visit.parts.store.ledger.notes(record.id, owner=visit.owner)
     return ShownCallRecord(
         **listed,
         arguments=_arguments(record),
@@ -120,7 +130,7 @@ async def _shown(visit: Visit, record: CallRecord) -> ShownCallRecord:
 
 
 def _envelope(result: ToolResult | UnsetType) -> CallEnvelope | None:
-    return None if isinstance(result, UnsetType) else as_envelope(result)
+    return None if isinstance(result, UnsetType) else render_result(result)
 
 
 def _arguments(record: CallRecord) -> Json:

@@ -1,4 +1,4 @@
-"""Devices of the caller: who is there, what they are called, and goodbye (SPEC W10)."""
+"""Devices of the caller: listed, renamed, forgotten (SPEC W10)."""
 
 from typing import Final
 
@@ -13,37 +13,37 @@ family: Final = Family("devices")
 
 @family.get("/api/devices")
 async def devices(visit: Visit) -> DeviceList:
-    """The caller's devices, those that are away too."""
-    return DeviceList([_shown(device) for device in await visit.doors.devices.all(visit.owner)])
+    """The caller's devices, connected or not."""
+    return DeviceList([_render_device(device) for device in await visit.parts.devices.all(visit.owner)])
 
 
 @family.put("/api/devices/{label}", also_refuses=(409,))
 async def rename_device(visit: Visit, label: str, body: NewLabel) -> Relabelled:
-    """Give a device another label: its tools are called by that from now on."""
-    if not await visit.doors.devices.rename(label, body.label, visit.owner):
+    """Give a device another label. Its tools have that prefix from now on."""
+    if not await visit.parts.devices.rename(label, body.label, visit.owner):
         raise not_found("device", label)
-    visit.tell("devices", label=body.label, change="renamed")
+    visit.publish("devices", label=body.label, change="renamed")
     return Relabelled(body.label)
 
 
 @family.delete("/api/devices/{label}")
 async def forget_device(visit: Visit, label: str) -> ForgottenDevice:
-    """Let a device in no more: its token is revoked, its connection closes, its tools go."""
-    if not await visit.doors.forget_device(label, visit.owner):
+    """Forget a device: its token is revoked, its connection closes, its tools go."""
+    if not await visit.parts.forget_device(label, visit.owner):
         raise not_found("device", label)
-    visit.tell("devices", label=label, change="revoked")
+    visit.publish("devices", label=label, change="revoked")
     return ForgottenDevice(True, label)
 
 
 @family.post("/api/devices/{label}/looked")
 async def looked(visit: Visit, label: str) -> Looked:
-    """Say that a person has seen which tools changed (SPEC T5)."""
-    if not await visit.doors.devices.looked(label, visit.owner):
+    """Confirm that a person has seen which tools changed (SPEC T5)."""
+    if not await visit.parts.devices.looked(label, visit.owner):
         raise not_found("device", label)
-    visit.tell("devices", label=label, change="looked")
+    visit.publish("devices", label=label, change="looked")
     return Looked(label)
 
 
-def _shown(device: DeviceInfo) -> ShownDevice:
+def _render_device(device: DeviceInfo) -> ShownDevice:
     seen = None if device.last_seen is None else moment(device.last_seen)
     return ShownDevice(device.id, device.label, device.name, device.connected, seen, device.tools, device.changed)

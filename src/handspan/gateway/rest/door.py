@@ -1,4 +1,4 @@
-"""The door for HTTP: REST, pairing, signing in, the page; all its routes. Loaded when the first request comes."""
+"""The REST door and the table of its modules. The gateway loads it when the first request comes."""
 
 import importlib
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,8 @@ from handspan.core.bus import TokenRevoked
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.routing import Endpoint, Envelope, Router, Table
 from handspan.gateway.parts import Door, GatewayParts
-from handspan.gateway.rest.doors import BodyLimits, Doors
 from handspan.gateway.rest.errors import as_response, refusal_of
+from handspan.gateway.rest.parts import BodyLimits, RestParts
 from handspan.gateway.rest.route import Family, Operation
 
 _MODULES: Final = (
@@ -25,15 +25,12 @@ _MODULES: Final = (
     "agents",
     "calls",
     "questions",
-    "rules",
     "skills",
     "devices",
     "artifacts",
-    "usage",
-    "tokens",
     "observe",
 )
-"""Every module of this room that has a `family`."""
+"""Every module of this folder that has a `family` of routes."""
 _MODULES_BELOW: Final = {
     "agents": ("agents",),
     "artifacts": ("artifacts",),
@@ -41,53 +38,53 @@ _MODULES_BELOW: Final = {
     "devices": ("devices",),
     "models": ("status",),
     "questions": ("questions",),
-    "rules": ("rules",),
+    "rules": ("questions",),
     "sessions": ("sessions", "skills"),
     "skills": ("skills",),
     "sources": ("status",),
     "status": ("status",),
     "switches": ("tools",),
-    "tokens": ("tokens",),
+    "tokens": ("pairing",),
     "tools": ("tools", "calling"),
-    "usage": ("usage",),
+    "usage": ("calls",),
 }
-"""The modules with the routes below `/api/NAME`, loaded with the first such request: a command needs two or three."""
+"""The modules with the routes below `/api/NAME`. The first such request loads them: a command needs two or three."""
 
 
 def operations(modules: Sequence[str] = _MODULES) -> Iterator[Operation]:
-    """Every operation that these modules declare."""
+    """The operations that these modules declare."""
     for name in modules:
         family: Family = importlib.import_module(f"handspan.gateway.rest.{name}").family
         yield from family.operations
 
 
-def open_door(parts: GatewayParts) -> Door:
-    """REST, for HTTP requests that were let in."""
-    limits = parts.app.settings.gateway
-    doors = Doors(
-        app=parts.app,
-        artifacts=parts.app.artifacts,
-        auth=parts.auth,
-        sessions=parts.sessions,
-        questions=parts.questions,
-        devices=parts.devices,
-        forget_device=partial(forget_device, parts),
-        pairing=parts.pairing,
-        live=parts.live,
-        metrics=parts.metrics,
-        model_choice=parts.model_choice,
-        choice_at_once=parts.choice_at_once,
+def open_door(gateway: GatewayParts) -> Door:
+    """The door for REST requests that authentication let in."""
+    limits = gateway.app.settings.gateway
+    parts = RestParts(
+        app=gateway.app,
+        artifacts=gateway.app.artifacts,
+        auth=gateway.auth,
+        sessions=gateway.sessions,
+        questions=gateway.questions,
+        devices=gateway.devices,
+        forget_device=partial(forget_device, gateway),
+        pairing=gateway.pairing,
+        live=gateway.live,
+        metrics=gateway.metrics,
+        model_choice=gateway.model_choice,
+        choice_at_once=gateway.choice_at_once,
         limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
     )
-    parts.bus.subscribe(TokenRevoked, lambda event: doors.at_work.drop(event.token))
-    return Door(router(doors), drain=doors.drain)
+    gateway.bus.subscribe(TokenRevoked, lambda event: parts.at_work.drop(event.token))
+    return Door(router(parts), drain=parts.drain)
 
 
-def router(doors: Doors) -> "RestRouter":
-    """The application of REST."""
+def router(parts: RestParts) -> "RestRouter":
+    """The ASGI application of REST."""
 
     def count(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
-        doors.metrics.requests.add(f"{response.status // 100}xx")
+        parts.metrics.requests.add(f"{response.status // 100}xx")
         return response
 
     envelope = Envelope(
@@ -97,14 +94,14 @@ def router(doors: Doors) -> "RestRouter":
         no_method="This address does not know this method. The header Allow lists those it knows.",
         complete=count,
     )
-    return RestRouter(doors, envelope)
+    return RestRouter(parts, envelope)
 
 
 class RestRouter:
-    """Routes a request, and loads the modules of its route when the first such request comes."""
+    """Routes requests. Loads the modules of a route when the first request for it comes."""
 
-    def __init__(self, doors: Doors, envelope: Envelope) -> None:
-        self._doors = doors
+    def __init__(self, parts: RestParts, envelope: Envelope) -> None:
+        self._parts = parts
         self._envelope = envelope
         self._routers: dict[tuple[str, ...], Router] = {}
 
@@ -116,31 +113,31 @@ class RestRouter:
 
     @property
     def table(self) -> Table:
-        """Every route, of all modules."""
+        """Every route of every module."""
         return self._load(_MODULES).table
 
     def _load(self, modules: tuple[str, ...]) -> Router:
         table: dict[str, dict[str, Endpoint]] = {}
         for operation in operations(modules):
-            table.setdefault(operation.path, {})[operation.method] = operation.endpoint(self._doors)
+            table.setdefault(operation.path, {})[operation.method] = operation.endpoint(self._parts)
         router = self._routers[modules] = Router(table, self._envelope)
         return router
 
 
 def modules_for(path: str) -> tuple[str, ...]:
-    """The modules that may have a route for this path."""
+    """The names of the modules that may have a route for this path."""
     parts = path.split("/", 3)
     return _MODULES_BELOW.get(parts[2], _MODULES) if len(parts) > 2 and parts[1] == "api" else _MODULES
 
 
-async def forget_device(parts: GatewayParts, label: str, owner: str) -> bool:
-    """Forget a device, close its connection and revoke its token; False when the owner has no such device.
+async def forget_device(gateway: GatewayParts, label: str, owner: str) -> bool:
+    """Forgets a device, closes its connection and revokes its token. Returns False when the owner has no such device.
 
-    The operator's own token stays.
+    An admin token is not revoked: the operator would lose access.
     """
-    for peer in parts.peers:
+    for peer in gateway.peers:
         if (peer.role, peer.label, peer.who.owner) == ("device", label, owner):
             if "admin" not in peer.who.scopes:
-                await parts.auth.revoke(peer.token, owner)
-            parts.peers.dismiss(peer)
-    return await parts.devices.forget(label, owner)
+                await gateway.auth.revoke(peer.token, owner)
+            gateway.peers.dismiss(peer)
+    return await gateway.devices.forget(label, owner)

@@ -1,4 +1,4 @@
-"""REST's envelope for refusals: {"error": what is wrong and what to do, "code": a word for programs}."""
+"""Refusals of REST: {"error": what is wrong and what to do, "code": a word for programs}."""
 
 from typing import Final
 
@@ -10,9 +10,9 @@ from handspan.core.values import encode
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE
-from handspan.wire.rest.common import ErrorBody
+from handspan.wire.rest.fields import ErrorBody
 
-# What a code of the engine's table is in HTTP, where it stands for a request and not for a call's result.
+# Status and code for an error of the engine, where it refuses a request and is not a call's result.
 _STATUSES: Final[dict[ErrorCode, tuple[int, str]]] = {
     "file_not_found": (404, "not_found"),
     "tool_not_found": (404, "not_found"),
@@ -34,13 +34,19 @@ _REFUSED_TURNS: Final[dict[RefusalCode, int]] = {
 
 
 def not_found(kind: str, name: str) -> Refusal:
-    """There is none, or it is somebody else's: the same words for both."""
-    shown = name if len(name) <= 60 else f"{name[:60]}…"
-    return Refusal(404, "not_found", f"There is no {kind} {shown!r}: it was never made, is not yours, or is gone.")
+    """A refusal for a thing that does not exist or has another owner. Both get the same words."""
+    return Refusal(
+        404, "not_found", f"There is no {kind} {shorten(name)!r}: it was never made, is not yours, or is gone."
+    )
+
+
+def shorten(name: str) -> str:
+    """The name, or its first 60 characters: an id in a path may be very long."""
+    return name if len(name) <= 60 else f"{name[:60]}…"
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """What a request gets for an error of ours; for any other, a constant sentence."""
+    """The refusal for an error. Unexpected errors get a fixed sentence: their details stay in the log."""
     match error:
         case Refusal():
             return error
@@ -59,7 +65,7 @@ def refusal_of(error: Exception) -> Refusal:
 
 
 def as_response(refusal: Refusal) -> AsgiResponse:
-    """The refusal as it goes out."""
+    """The refusal as an HTTP response."""
     wait = UNSET if refusal.retry_after is None else refusal.retry_after
     content = encode(ErrorBody(refusal.message, refusal.code, wait))
     return AsgiResponse(content, refusal.status, {**PRIVATE, **refusal.headers}, JSON)

@@ -1,4 +1,4 @@
-"""What is going on: live updates, metrics, and the contract itself."""
+"""Live updates, metrics, and the OpenAPI document."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _HEARTBEAT: Final = 15.0
 
 
 class LiveUpdates:
-    """A stream of updates as server-sent events, numbered, with a sign of life where nothing happens."""
+    """Live updates as numbered server-sent events, with a heartbeat when nothing happens."""
 
     def __init__(self, stream: Stream, heartbeat: float = _HEARTBEAT) -> None:
         self._stream = stream
@@ -24,7 +24,7 @@ class LiveUpdates:
         self._number = 0
 
     async def next(self) -> bytes | None:
-        """The next event: `ready` first, then what happens."""
+        """The next event: `ready` first, then updates and heartbeats. None after the last one."""
         if not self._is_ready:
             self._is_ready = True
             return piece_of(EVENTS, "ready", b"{}")
@@ -35,19 +35,19 @@ class LiveUpdates:
         return b"id: %d\n" % self._number + piece_of(EVENTS, update.topic, update.encoded)
 
     def end(self) -> None:
-        """Nobody listens any more."""
+        """Ends the stream: the client is gone."""
         self._stream.end()
 
 
 @family.get("/api/live", media_type=EVENTS)
 async def live(visit: Visit) -> AsgiResponse:
-    """Live updates of lists, as server-sent events: the event is the list, the data says what changed.
+    """Live updates as server-sent events: the event names a list, the data says what changed.
 
-    After a reconnect read the lists anew: what happened meanwhile is not told again.
+    Read the lists again after a reconnect: missed updates are not sent again.
     """
     assert visit.admitted is not None
     try:
-        stream = visit.doors.live.subscribe(visit.owner, visit.admitted.token)
+        stream = visit.parts.live.subscribe(visit.owner, visit.admitted.token)
     except TooManyListeners as error:
         raise Refusal(429, "too_many_streams", str(error)) from None
     return Streamed(LiveUpdates(stream), EVENTS, PRIVATE)
@@ -55,15 +55,15 @@ async def live(visit: Visit) -> AsgiResponse:
 
 @family.get("/metrics", media_type="text/plain")
 async def metrics(visit: Visit) -> AsgiResponse:
-    """Figures for Prometheus."""
-    text = await visit.doors.metrics.text()
+    """Metrics for Prometheus."""
+    text = await visit.parts.metrics.text()
     return AsgiResponse(text, headers={**PRIVATE, "content-type": CONTENT_TYPE})
 
 
 @family.get("/openapi.json")
 async def contract(visit: Visit) -> AsgiResponse:
-    """This document."""
-    # Loaded and made when somebody first asks: start-up counts.
+    """The OpenAPI document."""
+    # Imported with the first request: the gateway starts faster without it.
     from handspan.gateway.rest.door import operations  # noqa: PLC0415 - it lists this very module
     from handspan.gateway.rest.openapi import encoded_document  # noqa: PLC0415 - see above
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of what the routes declare: nothing is written twice."""
+"""The OpenAPI document, generated from the declarations of the routes."""
 
 import inspect
 import re
@@ -14,19 +14,19 @@ from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.routing import JSON
 from handspan.gateway.http.streams import STREAM_KINDS
 from handspan.gateway.rest.route import Operation
-from handspan.wire.rest.common import ErrorBody
+from handspan.wire.rest.fields import ErrorBody
 
 _REF: Final = "#/components/schemas/{name}"
 _MEANINGS: Final = {
     200: "It is done.",
     201: "It was made.",
     202: "It goes on; the result comes later.",
-    206: "The part that was asked for.",
+    206: "The part that `Range` names.",
     303: "Go on there.",
     400: "The body can't be read.",
     401: "There is no valid token.",
     403: "The token lacks a scope, or the request came from a place that is not known.",
-    404: "There is no such thing, or it is somebody else's.",
+    404: "There is no such thing, or it has another owner.",
     408: "The body came too slowly.",
     409: "It can't be done as things are now.",
     413: "The body is too large.",
@@ -46,7 +46,7 @@ def encoded_document(operations: tuple[Operation, ...], prefix: str = "") -> byt
 
 
 def document(operations: Sequence[Operation], prefix: str = "") -> JsonObject:
-    """OpenAPI 3.1 for these operations, below this path."""
+    """The OpenAPI 3.1 document of these operations, below this path."""
     types = _types(operations)
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     schema_of = dict(zip(map(repr, types), schemas, strict=True))
@@ -112,22 +112,24 @@ def _parameters(operation: Operation, components: dict[str, Any]) -> list[Any]:
 
 
 def _parameter(name: str, place: str, schema: dict[str, Any], required: bool) -> JsonObject:
-    shown = "-".join(word.capitalize() for word in name.split("-")) if place == "header" else name
+    listed_name = "-".join(word.capitalize() for word in name.split("-")) if place == "header" else name
     plain = {key: value for key, value in schema.items() if key != "description"}
-    parameter: JsonObject = {"name": shown, "in": place, "required": required, "schema": plain}
+    parameter: JsonObject = {"name": listed_name, "in": place, "required": required, "schema": plain}
     if "description" in schema:
         parameter["description"] = schema["description"]
     return parameter
 
 
 def _responses(operation: Operation, schema_of: dict[str, Any]) -> JsonObject:
-    """What comes back, by status; one that leads elsewhere has no content."""
+    """The responses by status. A redirect has no content."""
     content: dict[int, JsonObject] = {
         status: {} if 300 <= status < 400 else {operation.media_type: {"schema": _schema(operation, answer, schema_of)}}
         for status, answer in {operation.status: operation.form.answer, **operation.also}.items()
     }
     if operation.streams is not None:
-        event = {"schema": schema_of[repr(operation.streams)]}  # of one event: OpenAPI has no words for many of them
+        event = {
+            "schema": schema_of[repr(operation.streams)]
+        }  # the schema of one event: OpenAPI can't describe a stream of them
         content[operation.status] |= dict.fromkeys(STREAM_KINDS, event)
     for status in operation.refuses:
         content.setdefault(status, {})[JSON] = {"schema": schema_of[repr(ErrorBody)]}

@@ -1,19 +1,40 @@
-"""How somebody new comes in: `/pair`, `/signin` and the page at `/`. Those are open, and answer everybody the same."""
+"""How a client gets access: pairing codes, sign-in links, tokens (SPEC S5); and the page at `/`.
+
+`/`, `/pair` and `/signin` are open: they answer every caller the same.
+"""
 
 import html
 from typing import Final
 
 from handspan.core.errors import StoreError
+from handspan.core.records import Token
 from handspan.gateway.entry.pairing import LINK_SECONDS, sign_in_url
 from handspan.gateway.entry.places import address_of
-from handspan.gateway.entry.tokens import page_cookie
+from handspan.gateway.entry.tokens import hash_of, page_cookie
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.http.routing import PRIVATE
+from handspan.gateway.http.routing import PRIVATE, moment
+from handspan.gateway.listening import url_for_others
+from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import HTML, Family, Visit
-from handspan.wire.rest.tokens import PairBody, Paired, PairHeaders, SignInLink, SignInQuery
+from handspan.wire.rest.tokens import (
+    MadeCode,
+    MadeToken,
+    NewCode,
+    NewToken,
+    PairBody,
+    Paired,
+    PairHeaders,
+    RevokedToken,
+    ShownToken,
+    SignInLink,
+    SignInQuery,
+    TokenList,
+)
 
 family: Final = Family("pairing")
+_ID_LENGTH: Final = 16
+"""Characters of a token's hash that make its id: enough to tell the owner's tokens apart."""
 
 _PAGE: Final = """<!doctype html>
 <html lang="en">
@@ -43,40 +64,40 @@ _NOT_YET: Final = _PAGE.format(title="Not yet", text="A sign-in link is opened b
 
 @family.get("/", "open", media_type=HTML)
 async def home(visit: Visit) -> AsgiResponse:
-    """What a person sees who opens the address of the gateway."""
-    return _html(_HOME.replace("{prefix}", html.escape(visit.doors.auth.prefix)))
+    """The page at the address of the gateway."""
+    return _html(_HOME.replace("{prefix}", html.escape(visit.parts.auth.prefix)))
 
 
 @family.post("/pair", "open", lenient=True, size="tiny", also_refuses=(403, 429, 503))
 async def pair(visit: Visit, headers: PairHeaders, body: PairBody) -> Paired:
-    """A token for a pairing code, which stands in the header or in the body.
+    """A token for a pairing code, which is in the header or in the body.
 
-    What the body has beside it is passed over. Ten tries a minute from one address; the eleventh is told to wait.
+    Other fields of the body are ignored. One address has ten tries a minute; then it has to wait.
     """
-    doors, scope = visit.doors, visit.request.scope
+    parts, scope = visit.parts, visit.request.scope
     try:
-        token = await doors.pairing.pair(headers.x_pairing_code.strip() or body.code, body.label, address_of(scope))
+        token = await parts.pairing.pair(headers.x_pairing_code.strip() or body.code, body.label, address_of(scope))
     except StoreError:
-        text = "The token can't be kept at the moment: ask for a new code."
+        text = "The token can't be stored at the moment: ask for a new code."
         raise Refusal(503, "unavailable", text, 5) from None
-    doors.auth.forgive(scope)
+    parts.auth.forgive(scope)
     return Paired(token, "Paired: send this token as 'Authorization: Bearer TOKEN'. It is not shown again.")
 
 
 @family.get("/pair", "open", media_type=HTML)
 async def pair_page(visit: Visit) -> AsgiResponse:
-    """What a browser shows that was led here by a QR code."""
+    """The page that a browser shows after scanning a QR code."""
     return _html(_PAIR)
 
 
 @family.get("/signin", "open", status=303, media_type=HTML, also={403: AsgiResponse, 503: AsgiResponse})
 async def sign_in(visit: Visit, query: SignInQuery) -> AsgiResponse:
-    """The cookie for whoever has the link, and the way to the page."""
-    request, auth = visit.request, visit.doors.auth
-    if request.method == "HEAD" or "sec-purpose" in request.headers:  # nobody has clicked yet
+    """The cookie for the browser that has the link, and a redirect to the page."""
+    request, auth = visit.request, visit.parts.auth
+    if request.method == "HEAD" or "sec-purpose" in request.headers:  # a preview: the person has not clicked yet
         return _html(_NOT_YET, 503)
     try:
-        token = await visit.doors.pairing.sign_in(query.code)
+        token = await visit.parts.pairing.sign_in(query.code)
     except StoreError:
         return _html(_TOO_LATE, 503)
     if token is None and not await _is_signed_in(visit):
@@ -90,16 +111,51 @@ async def sign_in(visit: Visit, query: SignInQuery) -> AsgiResponse:
 
 @family.post("/api/signin", "admin", status=201)
 async def create_link(visit: Visit) -> SignInLink:
-    """A new sign-in link for whoever asks."""
+    """A new sign-in link for the caller."""
     request = visit.request
-    base = f"{request.scope['scheme']}://{request.headers['host']}{visit.doors.auth.prefix}"
-    return SignInLink(sign_in_url(base, visit.doors.pairing.new_link(visit.who)), LINK_SECONDS)
+    base = f"{request.scope['scheme']}://{request.headers['host']}{visit.parts.auth.prefix}"
+    return SignInLink(sign_in_url(base, visit.parts.pairing.new_link(visit.who)), LINK_SECONDS)
+
+
+@family.get("/api/tokens", "admin", tag="tokens")
+async def tokens(visit: Visit) -> TokenList:
+    """The caller's tokens, revoked ones too."""
+    found = await visit.parts.store.tokens.all(owner=visit.owner)
+    return TokenList([_render_token(visit, token) for token in found])
+
+
+@family.post("/api/tokens", "admin", status=201, tag="tokens")
+async def create_token(visit: Visit, body: NewToken) -> MadeToken:
+    """A new token of the caller, for a program or a device."""
+    scopes = tuple(dict.fromkeys(body.scopes))
+    token = await visit.parts.auth.issue(visit.owner, scopes, body.label)
+    visit.publish("tokens", change="created")
+    return MadeToken(token, hash_of(token)[:_ID_LENGTH], scopes, body.label)
+
+
+@family.delete("/api/tokens/{token_id}", "admin", tag="tokens")
+async def revoke_token(visit: Visit, token_id: str) -> RevokedToken:
+    """Revoke a token. Connections that it opened close at once."""
+    known = {token.hash[:_ID_LENGTH]: token.hash for token in await visit.parts.store.tokens.all(owner=visit.owner)}
+    if token_id not in known or not await visit.parts.auth.revoke(known[token_id], visit.owner):
+        raise not_found("token", token_id)
+    visit.publish("tokens", change="revoked", id=token_id)
+    return RevokedToken(True, token_id)
+
+
+@family.post("/api/pairing", "admin", status=201, tag="tokens")
+async def create_code(visit: Visit, body: NewCode) -> MadeCode:
+    """A pairing code for one device (`POST /pair`). It works once, and for a short time."""
+    made = visit.parts.pairing.new_code(visit.who, tuple(dict.fromkeys(body.scopes)))
+    settings = visit.parts.app.settings.gateway
+    _, port = visit.request.scope.get("server") or ("", None)
+    return MadeCode(made.code, made.scopes, made.expires_in, url_for_others(settings, port or settings.port))
 
 
 async def _is_signed_in(visit: Visit) -> bool:
-    """Whether the link was opened a second time, in the browser that it has signed in."""
+    """Whether this browser is signed in already: the person opens the link a second time."""
     try:
-        return (await visit.doors.auth.identify(visit.request.scope)).via == "cookie"
+        return (await visit.parts.auth.identify(visit.request.scope)).via == "cookie"
     except Refusal:
         return False
 
@@ -107,3 +163,16 @@ async def _is_signed_in(visit: Visit) -> bool:
 def _html(text: str, status: int = 200) -> AsgiResponse:
     headers = {**PRIVATE, "content-security-policy": "default-src 'none'"}
     return AsgiResponse(text, status, headers, HTML)
+
+
+def _render_token(visit: Visit, token: Token) -> ShownToken:
+    assert visit.admitted is not None
+    return ShownToken(
+        token.hash[:_ID_LENGTH],
+        token.label,
+        token.scopes,
+        moment(token.created),
+        None if token.last_seen is None else moment(token.last_seen),
+        None if token.revoked is None else moment(token.revoked),
+        token.hash == visit.admitted.token,
+    )

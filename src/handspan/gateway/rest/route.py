@@ -4,8 +4,8 @@
     async def rename(visit: Visit, session_id: str, body: NewName) -> Renamed:
         \"\"\"Give a session another name.\"\"\"
 
-Parameters: `visit`, the names in the path as `str`, and `query`, `headers`, `body` as Structs. What a Struct says about
-its fields is what is decoded, what is refused with 422, and what the OpenAPI document shows.
+Parameters: `visit`, the names in the path as `str`, and `query`, `headers`, `body` as Structs. The Structs decide what
+is decoded, what is refused with 422, and what the OpenAPI document shows.
 """
 
 import contextlib
@@ -28,12 +28,12 @@ from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE, Endpoint
 from handspan.gateway.live import Topic
-from handspan.gateway.rest.doors import BodySize, Doors
+from handspan.gateway.rest.parts import BodySize, RestParts
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
 W = TypeVar("W", bound=Work)
 Right: TypeAlias = Literal["open", "chat", "device", "admin"]
-"""Whom a route is for. `device`: tokens of devices too. `admin` tokens may do everything."""
+"""The scope that a route needs. `device`: `chat` is enough too. `admin` tokens may do everything."""
 
 _SCOPES: Final[dict[Right, tuple[TokenScope, ...]]] = {
     "open": (),
@@ -42,35 +42,35 @@ _SCOPES: Final[dict[Right, tuple[TokenScope, ...]]] = {
     "admin": ("admin",),
 }
 HTML: Final = "text/html"
-_PASSED_OVER: Final = "token"
-"""In any query: where old clients put it."""
+_IGNORED: Final = "token"
+"""A field that every query may have: old clients put their token there."""
 _MOST_FIELDS: Final = 50
 
 
 class Visit(Struct, frozen=True):
-    """One request: who comes, and what the house has."""
+    """One request: the caller, and the parts of the gateway that it may use."""
 
-    doors: Doors
+    parts: RestParts
     request: AsgiRequest
     admitted: Admitted | None
-    """None only where a route is open."""
+    """None: the route is open."""
 
     @property
     def who(self) -> Principal:
-        assert self.admitted is not None  # looked at before the route's function is called
+        assert self.admitted is not None  # `Operation` has checked it
         return self.admitted.who
 
     @property
     def owner(self) -> str:
         return self.who.owner
 
-    def tell(self, topic: Topic, **data: str) -> None:
-        """Let the owner's other fronts know that a list changed."""
-        self.doors.live.publish(self.owner, topic, dict(data))
+    def publish(self, topic: Topic, **data: str) -> None:
+        """Publishes to the owner's other clients that a list changed."""
+        self.parts.live.publish(self.owner, topic, dict(data))
 
 
 class Reply(Struct, frozen=True):
-    """An answer that is not simply 200 with a Struct: raw bytes of JSON, another status, headers."""
+    """An answer with another status than the declared one, with headers, or with JSON that is encoded already."""
 
     content: Struct | bytes
     status: int = 200
@@ -78,7 +78,7 @@ class Reply(Struct, frozen=True):
 
 
 class Form(Struct, frozen=True):
-    """What the types of a route's function say."""
+    """The types of a route's parameters and answer."""
 
     path: tuple[str, ...]
     query: type[Struct] | None
@@ -115,32 +115,32 @@ class Operation:
         self.right: Right = right
         self.status = status
         self.also = also or {}
-        """Other statuses that are no refusals, with the type of their answer."""
+        """Other statuses of success, with the type of their answer."""
         self.also_refuses = also_refuses
         self.media_type = media_type
         self.takes = takes
-        """The media type of the body; other than JSON, the function reads it itself."""
+        """The media type of the body. The function itself reads a body that is not JSON."""
         self.size: BodySize = size
         self.lenient = lenient
-        """What in the body does not fit is passed over, and so is its kind: clients of others send what they like."""
+        """Fields that do not fit are ignored, and so is the media type: foreign clients send what they like."""
         self.streams = streams
-        """What one event is where the answer may also be a stream, for who asks for that by `Accept`."""
+        """The type of an event, where a client may ask for a stream with `Accept`."""
         self.invalid = invalid
-        """What a body that does not fit is told, where old clients know it in these words: status, code, sentence."""
+        """Status, code and message for a wrong body, where old clients expect their own."""
 
     @functools.cached_property
     def form(self) -> Form:
-        """Read from the signature when it is first needed: most routes are not used in most processes."""
+        """The types, read from the signature at first use: most processes use few routes."""
         hints = get_type_hints(self.work, include_extras=True)
         names = [name for name in inspect.signature(self.work).parameters if name != "visit"]
         structs = {name: hints[name] for name in names if name in ("query", "headers", "body")}
         path = tuple(name for name in names if name not in structs)
-        answer = _plain(hints["return"])
+        answer = _answer_type(hints["return"])
         return Form(path, structs.get("query"), structs.get("headers"), structs.get("body"), answer)
 
     @property
     def refuses(self) -> tuple[int, ...]:
-        """Every status of a refusal that a well-meaning client may see."""
+        """The statuses of refusals that a correct client may get."""
         form = self.form
         found = set(self.also_refuses)
         found |= {401, 403, 429} if self.right != "open" else set()
@@ -150,11 +150,11 @@ class Operation:
         found |= {400, 408, 413} if form.body or self.takes != JSON else set()
         return tuple(sorted(found))
 
-    def endpoint(self, doors: Doors) -> Endpoint:
-        """This operation as a line of the kit's table."""
+    def endpoint(self, parts: RestParts) -> Endpoint:
+        """This operation as an entry of a router's table."""
 
         async def read(request: AsgiRequest) -> dict[str, object]:
-            return await self._arguments(Visit(doors, request, self._admitted(request)))
+            return await self._arguments(Visit(parts, request, self._admitted(request)))
 
         return Endpoint(read, self.work, self._response)
 
@@ -175,23 +175,23 @@ class Operation:
         for name in form.path:
             arguments[name] = request.path_params[name]
         if form.query is not None:
-            arguments["query"] = _decoded(_query(request), form.query, "query", strict=False)
+            arguments["query"] = _decode(_query(request), form.query, "query", strict=False)
         if form.headers is not None:
             wanted = {each.encode_name for each in msgspec.structs.fields(form.headers)}
             sent = {name: value for name, value in request.headers.items() if name in wanted}
-            arguments["headers"] = _decoded(sent, form.headers, "headers", strict=False)
+            arguments["headers"] = _decode(sent, form.headers, "headers", strict=False)
         if form.body is not None:
-            limits = visit.doors.limits
+            limits = visit.parts.limits
             within = (limits.of(self.size), limits.seconds)
             if self.lenient:
-                arguments["body"] = _what_fits(await read_leniently(request, *within), form.body)
+                arguments["body"] = _decode_leniently(await read_leniently(request, *within), form.body)
             else:
                 arguments["body"] = self._body(await read_json(request, *within), form.body)
         return arguments
 
     def _body(self, value: Json, form: type[Struct]) -> Struct:
         try:
-            return _decoded(value, form, "body")
+            return _decode(value, form, "body")
         except Refusal:
             if self.invalid is None:
                 raise
@@ -206,7 +206,7 @@ class Operation:
 
 
 class Family:
-    """Routes that belong together."""
+    """Routes of one subject, declared in one module."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
@@ -229,14 +229,14 @@ class Family:
 
     def _declare(self, method: str, path: str, right: Right, more: dict[str, Any]) -> Callable[[W], W]:
         def declare(work: W) -> W:
-            self.operations.append(Operation(method, path, work, self.tag, right, **more))
+            self.operations.append(Operation(method, path, work, **{"tag": self.tag, "right": right, **more}))
             return work
 
         return declare
 
 
-def _plain(answer: Any) -> Any:
-    """What a function may return beside `Reply`, which can hold what is declared in `also`, and beside a stream."""
+def _answer_type(answer: Any) -> Any:
+    """The declared type of the answer, without `Reply` and `AsgiResponse`."""
     if Reply not in get_args(answer):
         return answer
     return functools.reduce(operator.or_, (one for one in get_args(answer) if one not in (Reply, AsgiResponse)))
@@ -250,14 +250,14 @@ def _query(request: AsgiRequest) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
-            raise Refusal(422, "invalid_request", f"The query names {name[:60]!r} twice. Say it once.")
-        if name != _PASSED_OVER:
+            raise Refusal(422, "invalid_request", f"The query names {name[:60]!r} twice. Send it once.")
+        if name != _IGNORED:
             found[name] = value
     return found
 
 
 def _with_whole_numbers(value: object, form: type[Struct]) -> object:
-    """The same with 20 for 20.0 where a whole number is wanted: to JSON they are one number."""
+    """The value with 20 in place of 20.0 where a field wants an integer: JSON makes no difference."""
     if not isinstance(value, dict) or float not in map(type, value.values()):
         return value
     wanted = {each.encode_name for each in msgspec.structs.fields(form) if _takes_whole_numbers(each.type)}
@@ -271,8 +271,8 @@ def _takes_whole_numbers(hint: Any) -> bool:
     return hint is int or any(map(_takes_whole_numbers, get_args(hint)))
 
 
-def _what_fits(value: Json, form: type[Struct]) -> Struct:
-    """The fields that are as the form wants them; the others are as if nobody had sent them."""
+def _decode_leniently(value: Json, form: type[Struct]) -> Struct:
+    """The form with the fields that fit. Other fields are ignored."""
     given = value if isinstance(value, dict) else {}
     found = {}
     for each in msgspec.structs.fields(form):
@@ -281,7 +281,7 @@ def _what_fits(value: Json, form: type[Struct]) -> Struct:
     return form(**found)
 
 
-def _decoded(value: object, form: type[Struct], where: str, *, strict: bool = True) -> Struct:
+def _decode(value: object, form: type[Struct], where: str, *, strict: bool = True) -> Struct:
     try:
         return msgspec.convert(_with_whole_numbers(value, form), form, strict=strict)
     except msgspec.ValidationError as error:

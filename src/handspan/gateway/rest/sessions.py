@@ -1,11 +1,11 @@
-"""Sessions: the conversations of the caller, in the words of ClawSeed's clients (origins.md 1.9)."""
+"""Sessions: the conversations of the caller, in the form that ClawSeed's clients know (origins.md 1.9)."""
 
 from typing import Final
 
 from handspan.core.messages import AssistantMessage, Media, Message, ResultsMessage, Text, UserMessage
 from handspan.core.records import SessionRecord
 from handspan.gateway.http.routing import moment
-from handspan.gateway.rest.agents import agent_called
+from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.route import Family, Visit
 from handspan.wire.rest.sessions import (
     AbortStatus,
@@ -31,56 +31,56 @@ family: Final = Family("sessions")
 @family.get("/api/sessions")
 async def sessions(visit: Visit, query: SessionQuery) -> SessionList:
     """The caller's sessions, the last active first."""
-    found = await visit.doors.store.conversations.page(owner=visit.owner, limit=query.limit, after=query.after or None)
-    return SessionList([_shown(one) for one in found.sessions], found.next)
+    found = await visit.parts.store.conversations.page(owner=visit.owner, limit=query.limit, after=query.after or None)
+    return SessionList([_render_session(one) for one in found.sessions], found.next)
 
 
 @family.post("/api/sessions", status=201, also_refuses=(404,))
 async def create_session(visit: Visit, body: NewSession) -> ShownSession:
     """Begin a session."""
-    agent = await agent_called(visit, body.persona)
-    made = await visit.doors.store.conversations.create(owner=visit.owner, agent=agent.name, name=body.name)
-    visit.tell("sessions", session_id=made.id, change="created")
-    return _shown(made)
+    agent = await find_agent(visit, body.persona)
+    made = await visit.parts.store.conversations.create(owner=visit.owner, agent=agent.name, name=body.name)
+    visit.publish("sessions", session_id=made.id, change="created")
+    return _render_session(made)
 
 
 @family.get("/api/sessions/running")
 async def running(visit: Visit) -> RunningList:
     """Sessions whose turn runs now."""
-    shown = []
-    for turn in visit.doors.sessions.running(visit.owner):
-        one = await visit.doors.store.conversations.find(turn.session_id, owner=visit.owner)
-        if one is None:  # its first turn has not come to the point where it is kept
+    running_sessions = []
+    for turn in visit.parts.sessions.running(visit.owner):
+        one = await visit.parts.store.conversations.find(turn.session_id, owner=visit.owner)
+        if one is None:  # its first turn is not stored yet
             continue
         times = (moment(one.created), moment(one.active), one.length)
-        shown.append(RunningSession(one.id, *times, turn.turn_id, moment(turn.wanted_at)))
-    return RunningList(shown)
+        running_sessions.append(RunningSession(one.id, *times, turn.turn_id, moment(turn.wanted_at)))
+    return RunningList(running_sessions)
 
 
 @family.get("/api/sessions/{session_id}")
 async def session(visit: Visit, session_id: str) -> ShownSession:
     """One session, without its messages."""
-    return _shown(await _find(visit, session_id))
+    return _render_session(await _find(visit, session_id))
 
 
 @family.get("/api/sessions/{session_id}/messages")
 async def messages(visit: Visit, session_id: str, query: MessagesQuery) -> MessageList:
-    """What was said; with `full` also what was called and what came of it."""
-    found = await visit.doors.store.conversations.load(session_id, owner=visit.owner, after=query.after)
-    shown = [
+    """The messages of a session; with `full` also calls and their results."""
+    found = await visit.parts.store.conversations.load(session_id, owner=visit.owner, after=query.after)
+    listed = [
         each
         for seq, message in enumerate(found, query.after + 1)
-        for each in _messages(seq, message)
+        for each in _render_message(seq, message)
         if query.full or (each.role != "tool" and each.content)
     ]
-    return MessageList(session_id, shown)
+    return MessageList(session_id, listed)
 
 
 @family.get("/api/sessions/{session_id}/state")
 async def state(visit: Visit, session_id: str) -> ShownState:
-    """Whether a turn runs."""
+    """Whether a turn of the session runs or waits."""
     found = await _find(visit, session_id)
-    turn = visit.doors.sessions.state(session_id, visit.owner)
+    turn = visit.parts.sessions.state(session_id, visit.owner)
     if turn is None:
         return ShownState(session_id, found.state)
     return ShownState(session_id, "running", turn.turn_id, moment(turn.wanted_at))
@@ -89,37 +89,37 @@ async def state(visit: Visit, session_id: str) -> ShownState:
 @family.put("/api/sessions/{session_id}", invalid=(400, "name_required", "name is required"))
 async def rename(visit: Visit, session_id: str, body: NewName) -> Renamed:
     """Give a session another name."""
-    await visit.doors.store.conversations.rename(session_id, body.name, owner=visit.owner)
-    visit.tell("sessions", session_id=session_id, change="renamed")
+    await visit.parts.store.conversations.rename(session_id, body.name, owner=visit.owner)
+    visit.publish("sessions", session_id=session_id, change="renamed")
     return Renamed(session_id, body.name)
 
 
 @family.delete("/api/sessions/{session_id}", also_refuses=(409,))
 async def delete(visit: Visit, session_id: str) -> DeletedSession:
-    """Remove a session with all that belongs to it; not while its turn runs."""
-    await visit.doors.store.conversations.delete(session_id, owner=visit.owner)
-    visit.tell("sessions", session_id=session_id, change="deleted")
+    """Remove a session with everything that belongs to it. Refused (409) while its turn runs."""
+    await visit.parts.store.conversations.delete(session_id, owner=visit.owner)
+    visit.publish("sessions", session_id=session_id, change="deleted")
     return DeletedSession(True, session_id)
 
 
 @family.post("/api/sessions/{session_id}/abort")
 async def abort(visit: Visit, session_id: str) -> AbortStatus:
-    """Stop the turn, if one runs. What arrived is kept."""
+    """Stop the turn, if one runs. The text that has arrived stays."""
     await _find(visit, session_id)
-    stopped = visit.doors.sessions.abort(session_id, visit.owner)
+    stopped = visit.parts.sessions.abort(session_id, visit.owner)
     return AbortStatus("aborted" if stopped else "no_active_response")
 
 
 async def _find(visit: Visit, session_id: str) -> SessionRecord:
-    return await visit.doors.store.conversations.get(session_id, owner=visit.owner)
+    return await visit.parts.store.conversations.get(session_id, owner=visit.owner)
 
 
-def _shown(one: SessionRecord) -> ShownSession:
+def _render_session(one: SessionRecord) -> ShownSession:
     created, active = moment(one.created), moment(one.active)
     return ShownSession(one.id, created, active, one.length, one.state, one.name, one.agent)
 
 
-def _messages(seq: int, message: Message) -> list[ShownMessage]:
+def _render_message(seq: int, message: Message) -> list[ShownMessage]:
     match message:
         case UserMessage(parts=parts):
             text = "\n".join(part.text for part in parts if isinstance(part, Text))

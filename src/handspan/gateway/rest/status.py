@@ -1,4 +1,4 @@
-"""Is it there, and what is it: `/health`, `/ping`, `/api/status`, models, skills."""
+"""The state of the gateway: `/health`, `/ping`, `/api/status`, its models and its sources of tools."""
 
 import asyncio
 import os
@@ -20,8 +20,8 @@ from handspan.tools.memory import MemoryRead
 from handspan.wire.rest.status import ChosenModel, MemoryStatus, Models, SourceList, Status, WhichModel
 
 family: Final = Family("status")
-_USUAL_TEMPERATURE: Final = 1.0
-"""What model APIs use where nobody says anything."""
+_DEFAULT_TEMPERATURE: Final = 1.0
+"""The default of model APIs."""
 
 
 @family.get("/health", "open")
@@ -32,15 +32,15 @@ async def health(visit: Visit) -> Health:
 
 @family.get("/ping", "open")
 async def ping(visit: Visit) -> Pong:
-    """Whether the gateway answers, in fewer words."""
+    """Whether the gateway answers, in a shorter form."""
     return Pong()
 
 
 @family.get("/api/status")
 async def status(visit: Visit) -> Status:
-    """Which model is used, and what this gateway has."""
-    app = visit.doors.app
-    chosen = await _which(visit, "")
+    """The model in use, and what this gateway has."""
+    app = visit.parts.app
+    chosen = await _choose(visit, "")
     agent = (await app.agents.find(owner=visit.owner)).agent
     _, port = visit.request.scope.get("server") or ("", None)
     return Status(
@@ -55,31 +55,31 @@ async def status(visit: Visit) -> Status:
         sandbox=(await app.sandbox.ready()).active,
         tools=len(app.registry.toolbox(agent, visit.who).specs()),
         agent=agent.name,
-        sources={source.name: _shown_state(visit, source.state) for source in app.sources},
+        sources={source.name: _visible_state(visit, source.state) for source in app.sources},
     )
 
 
 @family.get("/api/models")
 async def models(visit: Visit) -> Models:
-    """The models of the settings, and the one that is used where none is named."""
-    return Models(list(visit.doors.app.settings.models), await _which(visit, ""))
+    """The models of the settings, and the default one."""
+    return Models(list(visit.parts.app.settings.models), await _choose(visit, ""))
 
 
 @family.get("/api/models/which", also_refuses=(404,))
 async def which_model(visit: Visit, query: WhichModel) -> ChosenModel:
     """Which model answers, and why."""
     if query.model:
-        return await _which(visit, query.model, at_once=query.at_once)
-    agents = visit.doors.app.agents
+        return await _choose(visit, query.model, at_once=query.at_once)
+    agents = visit.parts.app.agents
     known = {one.agent.name: one.agent for one in await agents.all(owner=visit.owner)}
     if query.agent and query.agent not in known:
         raise Refusal(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
-    return await _which(visit, known[query.agent].model if query.agent else "", at_once=query.at_once)
+    return await _choose(visit, known[query.agent].model if query.agent else "", at_once=query.at_once)
 
 
-async def _which(visit: Visit, named: str, *, at_once: bool = False) -> ChosenModel:
-    """Made to be looked at: it opens no connection, so there is nothing to close."""
-    app, given, known = visit.doors.app, visit.doors.model_choice, visit.doors.choice_at_once
+async def _choose(visit: Visit, named: str, *, at_once: bool = False) -> ChosenModel:
+    """The model of this name, or the default one. It opens no connection, so nothing has to be closed."""
+    app, given, known = visit.parts.app, visit.parts.model_choice, visit.parts.choice_at_once
     try:
         if not named and at_once and known is not None:
             chosen = known()
@@ -99,24 +99,24 @@ async def _which(visit: Visit, named: str, *, at_once: bool = False) -> ChosenMo
 
 @family.get("/api/sources")
 async def sources(visit: Visit) -> SourceList:
-    """What supplies tools, and what of it can't be used."""
-    return SourceList({source.name: _shown_state(visit, source.state) for source in visit.doors.app.sources})
+    """The sources of tools, and which of them can't be used."""
+    return SourceList({source.name: _visible_state(visit, source.state) for source in visit.parts.app.sources})
 
 
-def _shown_state(visit: Visit, state: SourceState) -> SourceState:
+def _visible_state(visit: Visit, state: SourceState) -> SourceState:
     return state if may(visit.who, ADMIN) else state.without_details()
 
 
 def _temperature(settings: Settings) -> float:
     found = settings.models.get(settings.model or next(iter(settings.models), ""))
-    said = found.options.get("temperature") if found else None
-    return float(said) if isinstance(said, (int, float)) else _USUAL_TEMPERATURE
+    given = found.options.get("temperature") if found else None
+    return float(given) if isinstance(given, (int, float)) else _DEFAULT_TEMPERATURE
 
 
 def _paragraphs(visit: Visit) -> int:
-    app = visit.doors.app
+    app = visit.parts.app
     who = Principal(visit.owner)
-    ctx = ToolContext("", who, "", None, no_progress, visit.doors.artifacts, app.settings.workspace)
+    ctx = ToolContext("", who, "", None, no_progress, visit.parts.artifacts, app.settings.workspace)
     content = MemoryRead(app.settings.state / "memory").run({}, ctx)["content"]
     assert isinstance(content, str)
     return sum(1 for part in content.split("\n\n") if part.strip())

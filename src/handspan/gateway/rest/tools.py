@@ -1,4 +1,4 @@
-"""The tools: what there is, who can call it, why somebody can't, and the switches (SPEC R1, R4, R8, R9)."""
+"""Tools: the list, the agents that can call each, the reasons why, and the switches (SPEC R1, R4, R8, R9)."""
 
 from typing import Final, TypeAlias
 
@@ -6,7 +6,7 @@ from handspan.core.agents import Agent
 from handspan.core.errors import ToolError
 from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.live import EVERYBODY
-from handspan.gateway.rest.agents import agent_called
+from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
 from handspan.registry.entry import Entry
@@ -34,21 +34,21 @@ _Boxes: TypeAlias = list[tuple[Agent, Toolbox]]
 
 @family.get("/api/tools", also_refuses=(404,))
 async def tools(visit: Visit, query: ToolQuery) -> ToolList:
-    """Every tool that the caller's sessions could have, those that are switched off too."""
-    seen = await _seen(visit, query.session)
-    agents = [one.agent for one in await visit.doors.app.agents.all(owner=visit.owner)]
-    boxes = [(agent, visit.doors.app.registry.toolbox(agent, visit.who)) for agent in agents]
+    """Every tool that the caller's sessions can have, switched off or not."""
+    seen = await _visible_entries(visit, query.session)
+    agents = [one.agent for one in await visit.parts.app.agents.all(owner=visit.owner)]
+    boxes = [(agent, visit.parts.app.registry.toolbox(agent, visit.who)) for agent in agents]
     seen.sort(key=lambda entry: (entry.spec.name, entry.scope.kind, entry.scope.id))
-    return ToolList([_shown(visit, entry, boxes) for entry in seen])
+    return ToolList([_render_tool(visit, entry, boxes) for entry in seen])
 
 
 @family.get("/api/tools/{name}/why")
 async def why(visit: Visit, name: str, query: WhyQuery) -> Why:
     """Why this agent can use this tool, or can't."""
     if query.session:
-        await visit.doors.store.conversations.get(query.session, owner=visit.owner)
-    agent = await agent_called(visit, query.agent)
-    app = visit.doors.app
+        await visit.parts.store.conversations.get(query.session, owner=visit.owner)
+    agent = await find_agent(visit, query.agent)
+    app = visit.parts.app
     box = app.registry.toolbox(agent, visit.who, query.session)
     reasons = app.explain(box, name, for_operator=may(visit.who, ADMIN))
     shown = [ShownReason(reason.ok, reason.text) for reason in reasons]
@@ -57,41 +57,41 @@ async def why(visit: Visit, name: str, query: WhyQuery) -> Why:
 
 @family.get("/api/switches")
 async def switches(visit: Visit) -> SwitchList:
-    """What is switched off for everybody."""
-    app = visit.doors.app
+    """The tools that are switched off for all owners."""
+    app = visit.parts.app
     return SwitchList(list(await app.switches.off()), list(app.settings.tools.disabled))
 
 
 @family.post("/api/switches/disable", "admin")
 async def disable(visit: Visit, body: Pattern) -> Switched:
-    """Switch a tool off for everybody: by name, glob, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
-    app = visit.doors.app
+    """Switch tools off for all owners: by name, glob, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
+    app = visit.parts.app
     changed = await app.switches.switch_off(body.pattern)
     app.registry.disable(body.pattern)
-    return _switched(visit, body.pattern, changed)
+    return _switch_answer(visit, body.pattern, changed)
 
 
 @family.post("/api/switches/enable", "admin")
 async def enable(visit: Visit, body: Pattern) -> Switched:
-    """Take back a `disable` of exactly this pattern. What the settings switch off stays off."""
-    app = visit.doors.app
+    """Undo a `disable` of exactly this pattern. Tools that the settings switch off stay off."""
+    app = visit.parts.app
     changed = await app.switches.switch_on(body.pattern)
     if body.pattern not in app.settings.tools.disabled:
         changed = app.registry.enable(body.pattern) or changed
-    return _switched(visit, body.pattern, changed)
+    return _switch_answer(visit, body.pattern, changed)
 
 
-def _switched(visit: Visit, pattern: str, changed: bool) -> Switched:
+def _switch_answer(visit: Visit, pattern: str, changed: bool) -> Switched:
     if changed:
-        visit.doors.live.publish(EVERYBODY, "tools", {"switched": pattern})
-    registry = visit.doors.app.registry
+        visit.parts.live.publish(EVERYBODY, "tools", {"switched": pattern})
+    registry = visit.parts.app.registry
     named = {entry.spec.name for entry in registry if entry.scope.kind == "global" and is_named_by(pattern, entry)}
     return Switched(pattern, changed, sorted(named))
 
 
-async def _seen(visit: Visit, session: str) -> list[Entry]:
-    """What is everybody's, the owner's, or of a session that is the owner's: nothing of anybody else's."""
-    entries = list(visit.doors.app.registry)
+async def _visible_entries(visit: Visit, session: str) -> list[Entry]:
+    """The tools that all owners share, those of the owner, and those of the owner's sessions."""
+    entries = list(visit.parts.app.registry)
     wanted = {session} if session else {entry.scope.id for entry in entries if entry.scope.kind == "session"}
     own = {one for one in wanted if await _is_own(visit, one)}
     if session and not own:
@@ -102,7 +102,7 @@ async def _seen(visit: Visit, session: str) -> list[Entry]:
 
 async def _is_own(visit: Visit, session: str) -> bool:
     try:
-        await visit.doors.store.conversations.get(session, owner=visit.owner)
+        await visit.parts.store.conversations.get(session, owner=visit.owner)
     except ToolError as error:
         if error.code == "file_not_found":
             return False
@@ -111,16 +111,16 @@ async def _is_own(visit: Visit, session: str) -> bool:
 
 
 def _callers(visit: Visit, boxes: _Boxes, entry: Entry) -> list[str]:
-    """The agents that can call it, in its session if it has one; a nearer tool of its name hides it."""
-    name, registry = entry.spec.name, visit.doors.app.registry
+    """The agents that can call the tool, in its session if it has one. A tool of a narrower scope hides it."""
+    name, registry = entry.spec.name, visit.parts.app.registry
     if entry.scope.kind == "session":
         boxes = [(agent, registry.toolbox(agent, visit.who, entry.scope.id)) for agent, _ in boxes]
     return [agent.name for agent, box in boxes if box.find(name) is entry]
 
 
-def _shown(visit: Visit, entry: Entry, boxes: _Boxes) -> ShownTool:
+def _render_tool(visit: Visit, entry: Entry, boxes: _Boxes) -> ShownTool:
     spec, origin = entry.spec, entry.origin
-    disabled_by = visit.doors.app.registry.disabled_by(entry)
+    disabled_by = visit.parts.app.registry.disabled_by(entry)
     return ShownTool(
         name=spec.name,
         description=spec.description,

@@ -1,4 +1,4 @@
-"""`POST /webhook`: one message in, the agent's answer out (origins.md 1.9)."""
+"""`POST /webhook`: a message to an agent, and its answer (origins.md 1.9)."""
 
 import math
 from typing import Final
@@ -9,7 +9,7 @@ from handspan.core.messages import AssistantMessage, Text, UserMessage
 from handspan.gateway.entry.places import address_of
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.rest.agents import agent_called
+from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.route import Family, Reply, Visit
 from handspan.wire.rest.sessions import WaitingAnswer, WebhookAnswer, WebhookBody, WebhookHeaders
 
@@ -18,7 +18,7 @@ family: Final = Family("webhook")
 
 @family.post("/webhook", also={202: WaitingAnswer}, also_refuses=(404, 409, 429, 500, 503))
 async def webhook(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
-    """Say something to an agent and wait for its answer. The same idempotency key and body: the stored answer."""
+    """Send a message to an agent and wait for its answer. The same key and body again: the stored answer."""
     _check_tries(visit)
     is_first = False
 
@@ -29,19 +29,19 @@ async def webhook(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> W
 
     asked = fingerprint([body.message, body.persona, headers.x_persona, headers.x_session_id])
     try:
-        answered = await visit.doors.webhook_answers.answer(visit.owner, headers.x_idempotency_key, asked, answer)
-    except Exception as error:  # whatever ended the first request under this key: its own caller has heard it
+        answered = await visit.parts.webhook_answers.answer(visit.owner, headers.x_idempotency_key, asked, answer)
+    except Exception as error:  # the first request with this key failed: its own caller has got the error
         if is_first or (isinstance(error, Refusal) and error.code == "idempotency_conflict"):
             raise
         raise Refusal(503, "try_again", "The first request under this key failed. Try again.") from None
     if isinstance(answered, WebhookAnswer):
         return answered if is_first else structs.replace(answered, status="duplicate", idempotent=True)
-    assert isinstance(answered, Reply), "nothing else is kept there"
+    assert isinstance(answered, Reply), "nothing else is stored there"
     return answered
 
 
 def _check_tries(visit: Visit) -> None:
-    tries, address = visit.doors.webhook_tries, address_of(visit.request.scope)
+    tries, address = visit.parts.webhook_tries, address_of(visit.request.scope)
     if wait := tries.wait(address):
         text = f"Too many messages came from this address: wait {math.ceil(wait)} s."
         raise Refusal(429, "rate_limited", text, wait)
@@ -49,10 +49,10 @@ def _check_tries(visit: Visit) -> None:
 
 
 async def _answer(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
-    sessions, who = visit.doors.sessions, visit.who
+    sessions, who = visit.parts.sessions, visit.who
     persona = body.persona or headers.x_persona
     if persona:
-        await agent_called(visit, persona)
+        await find_agent(visit, persona)
     bound = await sessions.bind(headers.x_session_id or None, who, agent=persona)
     session_id = bound.session_id
     session = sessions.get(session_id, who.owner)
@@ -69,8 +69,8 @@ async def _answer(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> W
 
 
 async def _model(visit: Visit, session_id: str) -> str:
-    """The model that spoke last."""
-    kept = visit.doors.store.conversations
-    length = (await kept.get(session_id, owner=visit.owner)).length
-    last = await kept.load(session_id, owner=visit.owner, after=max(0, length - 1))
+    """The model of the last reply."""
+    conversations = visit.parts.store.conversations
+    length = (await conversations.get(session_id, owner=visit.owner)).length
+    last = await conversations.load(session_id, owner=visit.owner, after=max(0, length - 1))
     return last[-1].model if last and isinstance(last[-1], AssistantMessage) else ""

@@ -22,7 +22,7 @@ from handspan.registry.registry import Registry
 from handspan.sources.offers import OfferedSchema, OfferRules, SchemaCache, annotations_of
 from handspan.sources.ws.calls import RemoteCall, RemoteCalls
 from handspan.sources.ws.outcome import read_outcome
-from handspan.wire.ws import name_of, read_offer
+from handspan.wire.ws import offered_name, read_offer
 from handspan.wire.ws_frames import Offer, RejectedTool, ResultFrame, ToolsRegistered
 
 
@@ -105,7 +105,7 @@ class RemoteTools:
             try:
                 self._register(read_offer(one))
             except HandspanError as error:
-                rejected.append(RejectedTool(strip_invisible(name_of(one))[:128], str(error)))
+                rejected.append(RejectedTool(strip_invisible(offered_name(one))[:128], str(error)))
         return ToolsRegistered(len(offered), len(self._tools), rejected)
 
     def resume_calls(self) -> None:

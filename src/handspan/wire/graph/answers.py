@@ -1,6 +1,6 @@
-"""What the graph API answers (`protocol/graph.md`), one class for each object, by the names of its fields.
+"""The answers of the graph API (`protocol/graph.md`), one class for each object.
 
-All fields are always there: clients read them without asking whether they are.
+Every field is always sent: clients read fields without a check.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class GraphMessage(Struct, frozen=True, kw_only=True):
     role: Role
     content: Sequence[Block]
     delta: bool = False
-    """More of a message that is still being said; the whole one follows under the same id."""
+    """A piece of a message. The whole message follows under the same id."""
     tools_calls: list[CallShown] | None = None
     reasoning: str | None = None
     timestamp: float
@@ -64,7 +64,7 @@ class GraphMessage(Struct, frozen=True, kw_only=True):
 
 
 class Meta(Struct, frozen=True, kw_only=True):
-    """Which thread and run an answer belongs to, and how the run stands (graph.md 4.4)."""
+    """The thread and the run of an answer, and the state of the run (graph.md 4.4)."""
 
     is_new_thread: bool
     thread_id: str
@@ -86,13 +86,13 @@ class OpenCall(Struct, frozen=True):
 
 
 class InterruptData(Struct, frozen=True):
-    """What a suspended run waits for."""
+    """The calls that a suspended run waits for."""
 
     open_calls: Sequence[OpenCall]
 
 
 class ExecutionMeta(Struct, frozen=True, kw_only=True):
-    """How the run of a thread stands (graph.md 8.2)."""
+    """The state of a thread's run (graph.md 8.2)."""
 
     current_node: str
     step: int
@@ -106,7 +106,7 @@ class ExecutionMeta(Struct, frozen=True, kw_only=True):
 
 
 class GraphState(Struct, frozen=True, kw_only=True):
-    """The conversation of a thread, and how its run stands (graph.md 8.2)."""
+    """The conversation of a thread, and the state of its run (graph.md 8.2)."""
 
     context: Sequence[GraphMessage]
     context_summary: str | None = None
@@ -114,7 +114,7 @@ class GraphState(Struct, frozen=True, kw_only=True):
 
 
 class InvokeAnswer(Struct, frozen=True, kw_only=True):
-    """What came of a request (graph.md 4.4)."""
+    """The answer to a run request (graph.md 4.4)."""
 
     messages: Sequence[GraphMessage]
     state: GraphState | None = None
@@ -139,7 +139,7 @@ class GraphChunk(Struct, frozen=True, kw_only=True):
 
 
 class SetupAnswer(Struct, frozen=True, kw_only=True):
-    """What was set up (graph.md 3.2)."""
+    """The answer to `setup` (graph.md 3.2)."""
 
     success: Literal[True] = True
     message: str
@@ -149,7 +149,7 @@ class SetupAnswer(Struct, frozen=True, kw_only=True):
 
 
 class StopAnswer(Struct, frozen=True, kw_only=True):
-    """What was stopped (graph.md 6.1)."""
+    """The answer to `stop` (graph.md 6.1)."""
 
     success: bool = True
     message: str
@@ -160,7 +160,7 @@ class StopAnswer(Struct, frozen=True, kw_only=True):
 
 
 class FixAnswer(Struct, frozen=True, kw_only=True):
-    """What was closed (graph.md 6.2)."""
+    """The answer to `fix` (graph.md 6.2)."""
 
     success: bool = True
     message: str
@@ -180,13 +180,13 @@ class ThreadShown(Struct, frozen=True, kw_only=True):
 
 
 class ThreadsAnswer(Struct, frozen=True):
-    """The threads of the owner, newest first."""
+    """The threads of the owner, the newest first."""
 
     threads: Sequence[ThreadShown]
 
 
 class ThreadData(Struct, frozen=True):
-    """What is known of one thread."""
+    """The data of one thread."""
 
     thread: ThreadShown
 
@@ -210,7 +210,7 @@ class MessagesAnswer(Struct, frozen=True):
 
 
 class DoneAnswer(Struct, frozen=True, kw_only=True):
-    """It is done (graph.md 8.1)."""
+    """The answer to a change of a thread (graph.md 8.1)."""
 
     success: Literal[True] = True
     message: str
@@ -225,7 +225,7 @@ class NodeShown(Struct, frozen=True):
 
 
 class EdgeShown(Struct, frozen=True):
-    """From which node to which."""
+    """An edge of the graph, from one node to another."""
 
     id: str
     source: str
@@ -258,7 +258,7 @@ class NodeTools(Struct, frozen=True):
 
 
 class ToolsAnswer(Struct, frozen=True):
-    """What the agent may use (graph.md 9.3)."""
+    """The tools that the agent may use (graph.md 9.3)."""
 
     node_count: int
     tool_count: int

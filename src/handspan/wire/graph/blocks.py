@@ -1,4 +1,4 @@
-"""The blocks of `protocol/graph.md` 2.3: what the content of a message is made of, one class each."""
+"""The blocks that make the content of a message (`protocol/graph.md` 2.3), one class each."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -9,26 +9,26 @@ from handspan.wire.ws_frames import MediaPart
 
 
 class MediaLocation(Struct, frozen=True, omit_defaults=True):
-    """Where the bytes of a medium are: at an address, in a file that was uploaded, or here."""
+    """Where the bytes of a medium are: at a URL, in an uploaded file, or in this object."""
 
     kind: Literal["url", "file_id", "data"]
     url: str | None = None
     file_id: str | None = None
-    """Of an upload (graph.md 9.4)."""
+    """The id of an upload (graph.md 9.4)."""
     data_base64: str | None = None
     mime_type: str | None = None
     filename: str | None = None
 
 
 class TextBlock(Struct, frozen=True, tag_field="type", tag="text"):
-    """Words."""
+    """Text."""
 
     text: str
     annotations: list[Json] = []
 
 
 class ImageBlock(Struct, frozen=True, tag_field="type", tag="image", omit_defaults=True):
-    """A picture."""
+    """An image."""
 
     media: MediaLocation
     alt_text: str | None = None
@@ -42,7 +42,7 @@ class AudioBlock(Struct, frozen=True, tag_field="type", tag="audio", omit_defaul
 
 
 class VideoBlock(Struct, frozen=True, tag_field="type", tag="video", omit_defaults=True):
-    """A film."""
+    """A video."""
 
     media: MediaLocation
 
@@ -55,7 +55,7 @@ class DocumentBlock(Struct, frozen=True, tag_field="type", tag="document", omit_
 
 
 class DataBlock(Struct, frozen=True, tag_field="type", tag="data", omit_defaults=True):
-    """Bytes of any other kind."""
+    """Bytes of another media type."""
 
     mime_type: str
     data_base64: str | None = None
@@ -63,7 +63,7 @@ class DataBlock(Struct, frozen=True, tag_field="type", tag="data", omit_defaults
 
 
 class ToolCallBlock(Struct, frozen=True, tag_field="type", tag="tool_call"):
-    """A call, as the model made it."""
+    """A call of the model."""
 
     id: str
     name: str
@@ -81,23 +81,23 @@ class RemoteToolCallBlock(Struct, frozen=True, tag_field="type", tag="remote_too
 
 
 class ToolResultBlock(Struct, frozen=True, tag_field="type", tag="tool_result"):
-    """The answer to a call (graph.md 5.1)."""
+    """The result of a call (graph.md 5.1)."""
 
     call_id: str
     output: Json = None
     is_error: bool = False
     status: str | None = None
     parts: list[MediaPart] = []
-    """Images, sounds and files that come with it."""
+    """Images, sounds and files of the result."""
 
     @property
-    def failed(self) -> bool:
-        """Whether it says that the call did not succeed."""
+    def is_failure(self) -> bool:
+        """Whether the call failed."""
         return self.is_error or self.status == "failed"
 
 
 class ReasoningBlock(Struct, frozen=True, tag_field="type", tag="reasoning"):
-    """What a model thought."""
+    """A summary of the model's thinking."""
 
     summary: str
 
@@ -111,7 +111,7 @@ class AnnotationBlock(Struct, frozen=True, tag_field="type", tag="annotation", o
 
 
 class ErrorBlock(Struct, frozen=True, tag_field="type", tag="error", omit_defaults=True):
-    """What went wrong."""
+    """An error."""
 
     message: str
     code: str | None = None
@@ -133,7 +133,7 @@ Block: TypeAlias = (
 )
 
 PersonBlock: TypeAlias = TextBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock | DataBlock
-"""What a person's message may hold (graph.md 2.4)."""
+"""The blocks that a person's message may hold (graph.md 2.4)."""
 
 PERSON_BLOCKS: Final = (TextBlock, ImageBlock, AudioBlock, VideoBlock, DocumentBlock, DataBlock)
 CALL_BLOCKS: Final = (ToolCallBlock, RemoteToolCallBlock)

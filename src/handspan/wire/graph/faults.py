@@ -1,4 +1,4 @@
-"""What is wrong with a body, place by place (`protocol/graph.md` 1.2)."""
+"""Collects what is wrong with a body, place by place (`protocol/graph.md` 1.2)."""
 
 import re
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ Place: TypeAlias = tuple[str, ...]
 Kind = TypeVar("Kind", bound=Struct)
 
 MOST_DETAILS: Final = 50
-"""A body can be wrong in a million places; nobody reads more."""
-_LONGEST: Final = 200
-_SHOWN: Final = 60
+"""An answer names no more places: a body can be wrong in a million."""
+_LONGEST_MESSAGE: Final = 200
+_LONGEST_QUOTE: Final = 60
 
 _BY_STATUS: Final[dict[int, str]] = {
     401: "AUTHENTICATION_ERROR",
@@ -43,15 +43,15 @@ _CODES: Final = frozenset(_BY_STATUS.values()) | {
 }
 
 
-def code_of(status: int, own: str = "") -> str:
-    """The error's own code where it is one of graph.md 1.3; else the code of its status."""
+def error_code(status: int, own: str = "") -> str:
+    """The error's own code, if graph.md 1.3 has it. Else the code of its status."""
     if own in _CODES:
         return own
     return _BY_STATUS.get(status, "VALIDATION_ERROR" if status < 500 else "GRAPH_ERROR")
 
 
 class Detail(Struct, frozen=True):
-    """One thing that is wrong."""
+    """One wrong place of a body."""
 
     loc: list[str]
     """Where: `["body", "messages", "0", "content"]`."""
@@ -62,7 +62,7 @@ class Detail(Struct, frozen=True):
 
 
 class BodyError(WireError):
-    """A body can't be taken; `details` names each place (422, VALIDATION_ERROR)."""
+    """A body is wrong. `details` names each place (422, VALIDATION_ERROR)."""
 
     def __init__(self, details: list[Detail]) -> None:
         first = details[0]
@@ -72,42 +72,42 @@ class BodyError(WireError):
 
 
 class Faults:
-    """A list of faults that is written while a body is read."""
+    """The faults that are found while a body is read."""
 
     def __init__(self) -> None:
         self.details: list[Detail] = []
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no use in looking for more."""
+        """Whether the list is full: reading may stop."""
         return len(self.details) >= MOST_DETAILS
 
     def add(self, place: Place, msg: str, kind: FaultType = "value_error") -> None:
-        """Write one down."""
+        """Adds a fault."""
         self.details.append(Detail(list(place), msg, kind))
 
-    def refuse(self) -> None:
-        """Raise what was written down; nothing happens when that is nothing."""
+    def raise_if_any(self) -> None:
+        """Raises `BodyError` with all faults, if there are any."""
         if self.details:
             raise BodyError(self.details)
 
     def read(self, value: Json, kind: type[Kind], place: Place) -> Kind | None:
-        """The value as this type, where null in a field is as good as no field; None after writing down the fault."""
+        """The value as this type. None: it does not fit, and its faults were added. Null counts as a missing field."""
         if not isinstance(value, dict):
-            self.add(place, f"Send an object, not {kind_of(value)}.", "type_error")
+            self.add(place, f"Send an object, not {kind_name(value)}.", "type_error")
             return None
         try:
-            return msgspec.convert(_without_nulls(value), kind)
+            return msgspec.convert(_drop_nulls(value), kind)
         except msgspec.ValidationError as error:
-            self.details += _field_by_field(value, kind, place) or [detail_of(error, place)]
+            self.details += _field_by_field(value, kind, place) or [to_detail(error, place)]
             return None
 
     def read_list(self, value: Json, place: Place, example: str) -> Iterator[tuple[Place, Json]]:
-        """The entries of a list with their places, while there is use in it; what is no list is written down."""
+        """The entries of a list with their places, until the faults are full. A value that is no list is a fault."""
         if value is None:
             self.add(place, f"It is missing: send a list such as {example}.", "missing")
         elif not isinstance(value, list):
-            self.add(place, f"Send a list such as {example}, not {kind_of(value)}.", "type_error")
+            self.add(place, f"Send a list such as {example}, not {kind_name(value)}.", "type_error")
         else:
             for index, entry in enumerate(value):
                 if self.is_full:
@@ -115,34 +115,34 @@ class Faults:
                 yield (*place, str(index)), entry
 
 
-def detail_of(error: msgspec.ValidationError, place: Place) -> Detail:
-    """What msgspec says, with the place in our form."""
-    said, _, path = str(error).partition(" - at `$")
-    said = said[:_LONGEST]  # it quotes what was sent, however long that is
+def to_detail(error: msgspec.ValidationError, place: Place) -> Detail:
+    """An error of msgspec as a detail, with its place."""
+    message, _, path = str(error).partition(" - at `$")
+    message = message[:_LONGEST_MESSAGE]  # it quotes the value, however long that is
     loc = [*place, *re.findall(r"[^.\[\]`]+", path)]
-    if missing := re.search(r"missing required field `([^`]+)`", said):
+    if missing := re.search(r"missing required field `([^`]+)`", message):
         return Detail([*loc, missing[1]], "It is missing.", "missing")
-    if "matching regex" in said:  # the one pattern there is: not blank
+    if "matching regex" in message:  # all patterns mean: not blank
         return Detail(loc, "It is blank: send some text.", "value_error")
-    kind = "type_error" if re.match(r"Expected `[^`]+`, got ", said) else "value_error"
-    return Detail(loc, f"{re.sub(r'`([^`]+)`', _in_words, said)}.", kind)
+    kind = "type_error" if re.match(r"Expected `[^`]+`, got ", message) else "value_error"
+    return Detail(loc, f"{re.sub(r'`([^`]+)`', _in_words, message)}.", kind)
 
 
-def kind_of(value: Json) -> str:
-    """What kind of JSON value it is, for a sentence."""
+def kind_name(value: Json) -> str:
+    """The kind of a JSON value, for a sentence: "a list"."""
     return _KINDS[type(value)]
 
 
-def shown(value: Any) -> str:
-    """The value, short enough to be told; of one that holds others only that it does."""
+def quote(value: Any) -> str:
+    """The value, shortened for a message. Objects and lists are "{…}" and "[…]"."""
     if isinstance(value, dict | list):
         return "{…}" if isinstance(value, dict) else "[…]"
-    text = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    text = repr(value[: _LONGEST_QUOTE + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
 
 
 def _field_by_field(value: dict[str, Json], kind: type[Struct], place: Place) -> list[Detail]:
-    """All that is wrong, where msgspec stops at the first."""
+    """Every wrong field. msgspec itself stops at the first."""
     found = []
     for field in msgspec.structs.fields(kind):
         here = (*place, field.encode_name)
@@ -151,7 +151,7 @@ def _field_by_field(value: dict[str, Json], kind: type[Struct], place: Place) ->
             try:
                 msgspec.convert(item, field.type)
             except msgspec.ValidationError as error:
-                found.append(detail_of(error, here))
+                found.append(to_detail(error, here))
         elif field.required:
             found.append(Detail(list(here), "It is missing.", "missing"))
     return found
@@ -161,7 +161,7 @@ def _in_words(quoted: re.Match[str]) -> str:
     return " or ".join(_WORDS.get(word, word) for word in quoted[1].split(" | "))
 
 
-def _without_nulls(value: dict[str, Json]) -> dict[str, Json]:
+def _drop_nulls(value: dict[str, Json]) -> dict[str, Json]:
     return {key: item for key, item in value.items() if item is not None}
 
 

@@ -1,10 +1,10 @@
-"""Files of an owner (`protocol/graph.md` 9.4), as they are shown."""
+"""Answers about files of an owner (`protocol/graph.md` 9.4)."""
 
 from msgspec import Struct
 
 
 class UploadAnswer(Struct, frozen=True, kw_only=True):
-    """What was uploaded."""
+    """The file that was uploaded."""
 
     file_id: str
     mime_type: str
@@ -12,13 +12,13 @@ class UploadAnswer(Struct, frozen=True, kw_only=True):
     filename: str
     extracted_text: str | None = None
     url: str
-    """Where it can be had, below the address of the gateway."""
+    """The path of the file, below the address of the gateway."""
     direct_url: str | None = None
     direct_url_expires_at: float | None = None
 
 
 class FileAnswer(Struct, frozen=True, kw_only=True):
-    """What is known of a file."""
+    """The type, size and name of a file."""
 
     file_id: str
     mime_type: str
@@ -30,7 +30,7 @@ class FileAnswer(Struct, frozen=True, kw_only=True):
 
 
 class FileUrlAnswer(Struct, frozen=True, kw_only=True):
-    """Where a file can be had."""
+    """The address of a file."""
 
     file_id: str
     url: str
@@ -39,10 +39,10 @@ class FileUrlAnswer(Struct, frozen=True, kw_only=True):
 
 
 class MultimodalAnswer(Struct, frozen=True, kw_only=True):
-    """How large a file may be, and where files are kept."""
+    """The largest size of a file, and the kind of storage."""
 
     media_storage_type: str = "local"
     media_storage_path: str = ""
-    """Not told."""
+    """Always empty: clients do not see the path."""
     media_max_size_mb: float
     document_handling: str = "pass_raw"

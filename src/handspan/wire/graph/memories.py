@@ -1,6 +1,6 @@
-"""Memories of an owner (`protocol/graph.md` 9.5), as they are asked for and shown.
+"""Requests and answers about memories of an owner (`protocol/graph.md` 9.5).
 
-Bodies are read by `graph_bodies.read_body`; `config` and `options`, which clients send everywhere, are ignored.
+`reading.read_body` reads the bodies. `config` and `options`, which clients send everywhere, are ignored.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from handspan.core.values import JsonObject
 MemoryType: TypeAlias = Literal["episodic", "semantic", "procedural", "entity", "relationship", "custom", "declarative"]
 Words: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100_000, pattern=r"\S")]
 Query: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"\S")]
-"""Short: every word of it is looked for in every memory."""
+"""Short: a search compares each word with every memory."""
 
 
 class StoreBody(Struct, frozen=True):
-    """A memory to keep."""
+    """A memory to store."""
 
     content: Words
     memory_type: MemoryType = "episodic"
@@ -26,7 +26,7 @@ class StoreBody(Struct, frozen=True):
 
 
 class SearchBody(Struct, frozen=True):
-    """What to look for."""
+    """What to search for."""
 
     query: Query
     memory_type: MemoryType | None = None
@@ -34,25 +34,25 @@ class SearchBody(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=100)] = 10
     score_threshold: float | None = None
     filters: JsonObject | None = None
-    """Fields that the metadata has to have, with these values."""
+    """Fields and values that the metadata must have."""
 
 
 class ListBody(Struct, frozen=True):
-    """How many to show."""
+    """How many memories to list."""
 
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
 class UpdateBody(Struct, frozen=True):
-    """What a memory says from now on."""
+    """The new content of a memory."""
 
     content: Words
     metadata: JsonObject | None = None
-    """Null leaves it as it is."""
+    """Null: it stays as it is."""
 
 
 class ForgetBody(Struct, frozen=True):
-    """Which memories to remove: those that fit all that is said here."""
+    """The memories to remove: those that match every field."""
 
     memory_type: MemoryType | None = None
     category: str | None = None
@@ -60,12 +60,12 @@ class ForgetBody(Struct, frozen=True):
 
 
 class MemoryShown(Struct, frozen=True, kw_only=True):
-    """One memory."""
+    """A memory, as clients see it."""
 
     id: str
     content: str
     score: float = 0.0
-    """How well it fits what was looked for, 0 to 1."""
+    """How well it matches the search, from 0 to 1."""
     memory_type: MemoryType
     metadata: JsonObject
     """With its `category`."""
@@ -77,31 +77,31 @@ class MemoryShown(Struct, frozen=True, kw_only=True):
 
 
 class StoredAnswer(Struct, frozen=True):
-    """It is kept, under this id."""
+    """The id of the stored memory."""
 
     memory_id: str
 
 
 class FoundAnswer(Struct, frozen=True):
-    """What was found, the best first."""
+    """The memories that were found, the best first."""
 
     results: Sequence[MemoryShown]
 
 
 class MemoryAnswer(Struct, frozen=True):
-    """The one that was asked for."""
+    """One memory."""
 
     memory: MemoryShown
 
 
 class MemoriesAnswer(Struct, frozen=True):
-    """What is kept, the newest first."""
+    """Memories, the newest first."""
 
     memories: Sequence[MemoryShown]
 
 
 class ChangedAnswer(Struct, frozen=True):
-    """It is changed, or removed."""
+    """The answer to a change or removal."""
 
     success: Literal[True] = True
     data: JsonObject | None = None

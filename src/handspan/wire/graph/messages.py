@@ -1,4 +1,4 @@
-"""The messages of a request (`protocol/graph.md` 2 and 4.1): read where the fast way gave up, and judged."""
+"""Reads and checks the messages of a request (`protocol/graph.md` 2 and 4.1)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar, get_args
@@ -19,10 +19,10 @@ from handspan.wire.graph.blocks import (
     ToolResultBlock,
     VideoBlock,
 )
-from handspan.wire.graph.faults import BodyError, Detail, Faults, Place, shown
-from handspan.wire.graph.requests import MOST_ENTRIES, AddedMessage, AskedMessage
+from handspan.wire.graph.faults import BodyError, Detail, Faults, Place, quote
+from handspan.wire.graph.requests import MOST_ENTRIES, AddedMessage, RequestMessage
 
-AnyMessage = TypeVar("AnyMessage", AskedMessage, AddedMessage)
+AnyMessage = TypeVar("AnyMessage", RequestMessage, AddedMessage)
 
 EXAMPLE: Final = '[{"role": "user", "content": [{"type": "text", "text": "hello"}]}]'
 _CONTENT: Final = '[{"type": "text", "text": "hello"}]'
@@ -33,45 +33,45 @@ _ALLOWED: Final[Mapping[str, frozenset[type]]] = {
     "tool": frozenset((ToolResultBlock,)),
     "assistant": frozenset((*PERSON_BLOCKS, ReasoningBlock)),
 }
-_NOT_HERE: Final = (
+_WRONG_ROLE: Final = (
     "Messages of the role {role!r} are not taken here: the agent has its own instructions and the thread its own "
     "memory. Send messages of 'user', or results as 'tool'."
 )
 
 
-def refuse_many(value: Json, place: Place) -> None:
-    """`BodyError` for more messages, blocks or parts than one request may bring; for before any of them is read."""
+def check_counts(value: Json, place: Place) -> None:
+    """Raises `BodyError` for too many messages, blocks or parts in one request. Call it before reading them."""
     messages = value if isinstance(value, list) else []
-    _refuse_more("messages", len(messages), place)
+    _check_count("messages", len(messages), place)
     contents = [_list_in(message, "content") for message in messages]
-    _refuse_more("blocks", sum(map(len, contents)), place)
-    _refuse_more("parts", sum([len(_list_in(block, "parts")) for content in contents for block in content]), place)
+    _check_count("blocks", sum(map(len, contents)), place)
+    _check_count("parts", sum([len(_list_in(block, "parts")) for content in contents for block in content]), place)
 
 
 def read_messages(value: Json, place: Place, faults: Faults, kind: type[AnyMessage]) -> list[AnyMessage]:
-    """The messages of a list; what can't be taken is written down, each by itself."""
+    """The messages of a list. Each wrong message adds its own faults."""
     if value == []:
         faults.add(place, f"Send at least one message, as in {EXAMPLE}.")
     read = [_read_message(entry, here, faults, kind) for here, entry in faults.read_list(value, place, EXAMPLE)]
     return [message for message in read if message is not None]
 
 
-def judge_asked(messages: Sequence[AskedMessage], place: Place, faults: Faults) -> None:
-    """Write down what may not be asked: a mixture, a call from outside, a tool's message without a result."""
+def check_request(messages: Sequence[RequestMessage], place: Place, faults: Faults) -> None:
+    """Adds faults for messages that can't be requested: mixed roles, blocks of the wrong kind, no content."""
     roles = {message.role for message in messages}
     if len(roles) > 1:
         faults.add(place, "Send messages of a person or results of tools, not both in one request.")
-    judge_blocks(messages, place, faults)
-    if roles == {"user"} and not faults.details and not any(_says_something(message) for message in messages):
+    check_blocks(messages, place, faults)
+    if roles == {"user"} and not faults.details and not any(_has_content(message) for message in messages):
         faults.add((*place, str(len(messages) - 1), "content"), "There is nothing to answer: send some text.")
 
 
-def judge_blocks(messages: Sequence[AskedMessage | AddedMessage], place: Place, faults: Faults) -> None:
-    """Write down which blocks may not stand in a message of their role, or lack what they are about."""
+def check_blocks(messages: Sequence[RequestMessage | AddedMessage], place: Place, faults: Faults) -> None:
+    """Adds faults for blocks that do not belong to the role of their message, or that lack their data."""
     for index, message in enumerate(messages):
         if faults.is_full:
             return
-        _judge_message(message, (*place, str(index), "content"), faults)
+        _check_message(message, (*place, str(index), "content"), faults)
 
 
 def _list_in(entry: Json, key: str) -> Sequence[Json]:
@@ -79,15 +79,15 @@ def _list_in(entry: Json, key: str) -> Sequence[Json]:
     return found if isinstance(found, list) else ()
 
 
-def _refuse_more(what: str, count: int, place: Place) -> None:
+def _check_count(what: str, count: int, place: Place) -> None:
     if count > MOST_ENTRIES:
         text = f"It has {count:,} {what}, and {MOST_ENTRIES:,} is the most: send fewer in one request."
         raise BodyError([Detail(list(place), text, "value_error")])
 
 
-def _judge_message(message: AskedMessage | AddedMessage, place: Place, faults: Faults) -> None:
+def _check_message(message: RequestMessage | AddedMessage, place: Place, faults: Faults) -> None:
     if not message.content:
-        faults.add(place, f"It is empty: send at least one block, as in {_needed(message.role)}.")
+        faults.add(place, f"It is empty: send at least one block, as in {_example(message.role)}.")
     allowed = _ALLOWED[message.role]
     for number, block in enumerate(message.content):
         kind = type(block)
@@ -96,9 +96,9 @@ def _judge_message(message: AskedMessage | AddedMessage, place: Place, faults: F
         if faults.is_full:
             return
         if kind not in allowed:
-            faults.add((*place, str(number)), _why_not(message.role, block))
+            faults.add((*place, str(number)), _reason(message.role, block))
         else:
-            _judge_media(block, (*place, str(number)), faults)
+            _check_media(block, (*place, str(number)), faults)
 
 
 def _read_message(entry: Json, place: Place, faults: Faults, kind: type[AnyMessage]) -> AnyMessage | None:
@@ -112,7 +112,7 @@ def _read_message(entry: Json, place: Place, faults: Faults, kind: type[AnyMessa
 
 
 def _read_content(value: Json, place: Place, faults: Faults, role: str) -> list[Block]:
-    read = [_read_block(entry, here, faults) for here, entry in faults.read_list(value, place, _needed(role))]
+    read = [_read_block(entry, here, faults) for here, entry in faults.read_list(value, place, _example(role))]
     return [block for block in read if block is not None]
 
 
@@ -123,9 +123,9 @@ def _read_role(role: Json, place: Place, faults: Faults, kind: type[AnyMessage])
     if role is None:
         faults.add(place, f"It is missing: send one of {', '.join(map(repr, known))}.", "missing")
     elif role in ("system", "assistant", "tool", "user"):
-        faults.add(place, _NOT_HERE.format(role=role))
+        faults.add(place, _WRONG_ROLE.format(role=role))
     else:
-        faults.add(place, f"There is no role {shown(role)}: send one of {', '.join(map(repr, known))}.")
+        faults.add(place, f"There is no role {quote(role)}: send one of {', '.join(map(repr, known))}.")
     return ""
 
 
@@ -140,18 +140,18 @@ def _read_block(entry: Json, place: Place, faults: Faults) -> Block | None:
     elif name is None:
         faults.add((*place, "type"), f"It is missing: send one of {', '.join(_BLOCKS)}.", "missing")
     else:
-        faults.add((*place, "type"), f"There is no block {shown(name)}: send one of {', '.join(_BLOCKS)}.")
+        faults.add((*place, "type"), f"There is no block {quote(name)}: send one of {', '.join(_BLOCKS)}.")
     return None
 
 
-def _needed(role: str) -> str:
+def _example(role: str) -> str:
     return '[{"type": "tool_result", "call_id": "…", "output": …}]' if role == "tool" else _CONTENT
 
 
-def _why_not(role: str, block: Block) -> str:
+def _reason(role: str, block: Block) -> str:
     name = _tag(block)
     if role == "tool":
-        return f"A {name!r} block does not answer a call: send 'tool_result' blocks, {_needed(role)}."
+        return f"A {name!r} block does not answer a call: send 'tool_result' blocks, {_example(role)}."
     if isinstance(block, ToolCallBlock | RemoteToolCallBlock):
         return f"A {name!r} block is not taken from outside: only the model calls tools. Leave it out."
     if isinstance(block, ToolResultBlock):
@@ -159,16 +159,16 @@ def _why_not(role: str, block: Block) -> str:
     return f"A {name!r} block is not part of what a person says. Leave it out."
 
 
-def _says_something(message: AskedMessage) -> bool:
+def _has_content(message: RequestMessage) -> bool:
     return any(type(block) is not TextBlock or block.text.strip() for block in message.content)
 
 
-def _judge_media(block: Block, place: Place, faults: Faults) -> None:
+def _check_media(block: Block, place: Place, faults: Faults) -> None:
     match block:
         case ImageBlock(media=media) | AudioBlock(media=media) | VideoBlock(media=media):
-            _judge_medium(media, (*place, "media"), faults)
+            _check_location(media, (*place, "media"), faults)
         case DocumentBlock(media=MediaLocation() as media) | DataBlock(media=MediaLocation() as media):
-            _judge_medium(media, (*place, "media"), faults)
+            _check_location(media, (*place, "media"), faults)
         case DocumentBlock(text=None):
             faults.add((*place, "media"), "A document has a 'media' or a 'text': send one of them.", "missing")
         case DataBlock(data_base64=None):
@@ -177,7 +177,7 @@ def _judge_media(block: Block, place: Place, faults: Faults) -> None:
             return
 
 
-def _judge_medium(media: MediaLocation, place: Place, faults: Faults) -> None:
+def _check_location(media: MediaLocation, place: Place, faults: Faults) -> None:
     field = "data_base64" if media.kind == "data" else media.kind
     if not getattr(media, field):
         faults.add((*place, field), f"A medium of the kind {media.kind!r} needs {field!r}: send it.", "missing")

@@ -1,122 +1,100 @@
-"""Bodies of the graph API (`protocol/graph.md`) to values and back. No sockets, no clock.
+"""Reads the bodies of the graph API (`protocol/graph.md`). No sockets, no clock.
 
-Nearly every body is read in one go. One that can't be is read once more, piece by piece: then null is as good as a
-missing field, and what is wrong comes out as a `BodyError` that names each place.
+Nearly every body is decoded in one step. A body that fails is read again, field by field: then null counts as a
+missing field, and a `BodyError` names each place that is wrong.
 """
 
 from typing import Final, get_args
 
 import msgspec
-from msgspec import Struct
 
+from handspan.core.errors import WireError
 from handspan.core.values import Json, JsonObject
-from handspan.wire.graph.bodies import BODY, read_object
-from handspan.wire.graph.faults import BodyError, Detail, Faults, Place, kind_of, shown
-from handspan.wire.graph.messages import judge_asked, judge_blocks, read_messages, refuse_many
+from handspan.wire import strict_json
+from handspan.wire.graph.faults import BodyError, Detail, Faults, Kind, Place, kind_name, quote
+from handspan.wire.graph.messages import check_blocks, check_counts, check_request, read_messages
 from handspan.wire.graph.requests import (
     MOST_ROUNDS,
     AddedMessage,
-    Asked,
-    AskedMessage,
     Fresh,
     Granularity,
     InvokeBody,
     OfferedTool,
+    RequestMessage,
     Resume,
     ResumeBody,
     RunConfig,
+    RunRequest,
     Stop,
 )
 from handspan.wire.graph.tools import read_tools
+from handspan.wire.json_size import MOST_VALUES, TooManyValues
 
-__all__ = [
-    "Asked",
-    "AskedMessage",
-    "BodyError",
-    "Detail",
-    "Fresh",
-    "OfferedTool",
-    "Resume",
-    "RunConfig",
-    "Stop",
-    "failure",
-    "read_added",
-    "read_asked",
-    "read_setup",
-    "read_state",
-    "read_stop",
-    "read_ws",
-    "success",
-]
+BODY: Final[Place] = ("body",)
 
 
-class Metadata(Struct, frozen=True):
-    """Which request it answers, and when."""
-
-    request_id: str
-    timestamp: str
-    """ISO 8601 in UTC."""
-    message: str = "OK"
-
-
-class SuccessBody(Struct, frozen=True):
-    """A request that was done (graph.md 1.1)."""
-
-    data: Json
-    metadata: Metadata
+def read_object(body: bytes | str) -> JsonObject:
+    """The object that a body holds. Raises `BodyError` when the body is not an object."""
+    try:
+        value = strict_json.parse(body, max_values=MOST_VALUES)
+    except TooManyValues as error:
+        raise BodyError([Detail(list(BODY), str(error), "value_error")]) from None
+    except WireError as error:
+        raise BodyError([Detail(list(BODY), str(error), "json_invalid")]) from None
+    if not isinstance(value, dict):
+        raise BodyError([Detail(list(BODY), f"Send an object, not {kind_name(value)}.", "type_error")])
+    return value
 
 
-class ErrorBody(Struct, frozen=True):
-    """What is wrong."""
-
-    code: str
-    message: str
-    details: list[Detail]
-
-
-class FailureBody(Struct, frozen=True):
-    """A request that was not done (graph.md 1.2)."""
-
-    error: ErrorBody
-    metadata: Metadata
+def read_body(body: bytes, kind: type[Kind]) -> Kind:
+    """The body as this type. An empty body is an empty object. Raises `BodyError`, which names each wrong place."""
+    value = read_object(body) if body.strip() not in (b"", b"null") else {}
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        faults = Faults()
+        read = faults.read(value, kind, BODY)
+        faults.raise_if_any()
+        assert read is not None, "a body that can't be read has a fault"
+        return read
 
 
-def read_asked(body: bytes) -> Asked:
-    """The body of `invoke` and `stream`; `BodyError` names what is wrong."""
-    return _asked(read_object(body), "messages")
+def read_run_request(body: bytes) -> RunRequest:
+    """The body of `invoke` and `stream`. Raises `BodyError`."""
+    return _read_request(read_object(body), "messages")
 
 
 def read_setup(body: bytes) -> list[OfferedTool]:
-    """The tools that `setup` brings, in order; `BodyError` names each one that can't be taken."""
+    """The tools of `setup`, in order. Raises `BodyError`, which names each wrong tool."""
     faults = Faults()
     tools = read_tools(read_object(body).get("tools"), (*BODY, "tools"), faults)
-    faults.refuse()
+    faults.raise_if_any()
     return tools
 
 
 def read_stop(body: bytes) -> str:
-    """The thread that `stop` and `fix` are about."""
+    """The thread id in the body of `stop` and `fix`."""
     faults = Faults()
-    thread_id = _text_of(read_object(body).get("thread_id"), (*BODY, "thread_id"), faults)
+    thread_id = _read_text(read_object(body).get("thread_id"), (*BODY, "thread_id"), faults)
     if not thread_id and not faults.details:
         faults.add((*BODY, "thread_id"), "It is missing: send the id of the thread.", "missing")
-    faults.refuse()
+    faults.raise_if_any()
     return thread_id
 
 
 def read_added(body: bytes) -> list[AddedMessage]:
-    """The messages that are put into a thread (graph.md 8.3)."""
-    return _added(read_object(body).get("messages"), (*BODY, "messages"))
+    """The messages to append to a thread (graph.md 8.3)."""
+    return _read_messages(read_object(body).get("messages"), (*BODY, "messages"))
 
 
 def read_state(body: bytes) -> list[AddedMessage]:
-    """The messages of a state that is put to a thread (graph.md 8.2); none when it has none."""
+    """The messages to append from a state (graph.md 8.2). Empty: the state has none."""
     state = read_object(body).get("state")
     place = (*BODY, "state")
     if not isinstance(state, dict):
-        raise BodyError([Detail(list(place), f"Send an object with 'context', not {kind_of(state)}.", "type_error")])
+        raise BodyError([Detail(list(place), f"Send an object with 'context', not {kind_name(state)}.", "type_error")])
     context = state.get("context")
-    return _added(context, (*place, "context")) if context not in (None, []) else []
+    return _read_messages(context, (*place, "context")) if context not in (None, []) else []
 
 
 def read_ws(data: bytes | str) -> Fresh | Resume | Stop:
@@ -124,109 +102,99 @@ def read_ws(data: bytes | str) -> Fresh | Resume | Stop:
     value = read_object(data)
     match value.get("invoke_type"):
         case "fresh":
-            return Fresh(_asked(value, "messages"))
+            return Fresh(_read_request(value, "messages"))
         case "resume":
-            return Resume(_asked(value, "tool_result"))
+            return Resume(_read_request(value, "tool_result"))
         case "stop":
             return Stop()
         case other:
-            said = "It is missing" if other is None else f"There is no {shown(other)}"
+            problem = "It is missing" if other is None else f"There is no {quote(other)}"
             kind = "missing" if other is None else "value_error"
             place = [*BODY, "invoke_type"]
-            raise BodyError([Detail(place, f"{said}: send 'fresh', 'resume' or 'stop'.", kind)])
+            raise BodyError([Detail(place, f"{problem}: send 'fresh', 'resume' or 'stop'.", kind)])
 
 
-def success(data: object, request_id: str, at: str) -> bytes:
-    """The answer to a request that was done (graph.md 1.1); `data` is anything that becomes JSON."""
-    return _ENCODER.encode(SuccessBody(data, Metadata(request_id, at)))  # type: ignore[arg-type]  # see above
-
-
-def failure(code: str, message: str, details: list[Detail], request_id: str, at: str) -> bytes:
-    """The answer to one that was not (graph.md 1.2)."""
-    return _ENCODER.encode(FailureBody(ErrorBody(code, message, details), Metadata(request_id, at, message)))
-
-
-def _asked(value: JsonObject, key: str) -> Asked:
-    """A request whose messages stand under this key."""
-    refuse_many(value.get(key), (*BODY, key))
+def _read_request(value: JsonObject, key: str) -> RunRequest:
+    """A run request whose messages are under this key."""
+    check_counts(value.get(key), (*BODY, key))
     faults = Faults()
     try:
         body: InvokeBody | ResumeBody = msgspec.convert(value, _BODIES[key])
     except msgspec.ValidationError:
-        return _asked_slowly(value, key, faults)
+        return _read_request_slowly(value, key, faults)
     messages = body.messages if isinstance(body, InvokeBody) else body.tool_result
-    judge_asked(messages, (*BODY, key), faults)
+    check_request(messages, (*BODY, key), faults)
     tools = None if body.tools is None else read_tools(value["tools"], (*BODY, "tools"), faults)
-    config = _NO_CONFIG if body.config is None else _config(value["config"], faults)
-    faults.refuse()
-    return Asked(messages, config, body.recursion_limit, body.response_granularity, tools, key)
+    config = _NO_CONFIG if body.config is None else _read_config(value["config"], faults)
+    faults.raise_if_any()
+    return RunRequest(messages, config, body.recursion_limit, body.response_granularity, tools, key)
 
 
-def _asked_slowly(value: JsonObject, key: str, faults: Faults) -> Asked:
-    messages = read_messages(value.get(key), (*BODY, key), faults, AskedMessage)
+def _read_request_slowly(value: JsonObject, key: str, faults: Faults) -> RunRequest:
+    messages = read_messages(value.get(key), (*BODY, key), faults, RequestMessage)
     if not faults.details:
-        judge_asked(messages, (*BODY, key), faults)
-    config = _config(value.get("config"), faults)
-    limit = _limit(value.get("recursion_limit"), faults)
-    granularity = _granularity(value.get("response_granularity"), faults)
+        check_request(messages, (*BODY, key), faults)
+    config = _read_config(value.get("config"), faults)
+    limit = _read_limit(value.get("recursion_limit"), faults)
+    granularity = _read_granularity(value.get("response_granularity"), faults)
     tools = value.get("tools")
     offered = None if tools is None else read_tools(tools, (*BODY, "tools"), faults)
-    faults.refuse()
-    return Asked(messages, config, limit, granularity, offered, key)
+    faults.raise_if_any()
+    return RunRequest(messages, config, limit, granularity, offered, key)
 
 
-def _config(value: Json, faults: Faults) -> RunConfig:
+def _read_config(value: Json, faults: Faults) -> RunConfig:
     if value is None:
         return _NO_CONFIG
     place = (*BODY, "config")
     if not isinstance(value, dict):
-        faults.add(place, f'Send an object such as {{"thread_id": "…"}}, not {kind_of(value)}.', "type_error")
+        faults.add(place, f'Send an object such as {{"thread_id": "…"}}, not {kind_name(value)}.', "type_error")
         return _NO_CONFIG
-    thread_id = _text_of(value.get("thread_id"), (*place, "thread_id"), faults)
-    return RunConfig(thread_id, _text_of(value.get("agent"), (*place, "agent"), faults))
+    thread_id = _read_text(value.get("thread_id"), (*place, "thread_id"), faults)
+    return RunConfig(thread_id, _read_text(value.get("agent"), (*place, "agent"), faults))
 
 
-def _text_of(value: Json, place: Place, faults: Faults) -> str:
-    """A text, or a number as its text; empty for null."""
+def _read_text(value: Json, place: Place, faults: Faults) -> str:
+    """A text, or a number as text. Empty for null."""
     if value is None:
         return ""
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _ENCODER.encode(value).decode()
-    faults.add(place, f"Send a text, not {kind_of(value)}.", "type_error")
+    faults.add(place, f"Send a text, not {kind_name(value)}.", "type_error")
     return ""
 
 
-def _limit(value: Json, faults: Faults) -> int:
+def _read_limit(value: Json, faults: Faults) -> int:
     place = (*BODY, "recursion_limit")
     if value is None:
         return _ROUNDS
     if not isinstance(value, int) or isinstance(value, bool):
-        faults.add(place, f"Send a whole number from 1 to {MOST_ROUNDS}, not {shown(value)}.", "type_error")
+        faults.add(place, f"Send a whole number from 1 to {MOST_ROUNDS}, not {quote(value)}.", "type_error")
     elif not 1 <= value <= MOST_ROUNDS:
-        faults.add(place, f"{shown(value)} is out of range: send 1 to {MOST_ROUNDS}, or leave it out.")
+        faults.add(place, f"{quote(value)} is out of range: send 1 to {MOST_ROUNDS}, or leave it out.")
     else:
         return value
     return _ROUNDS
 
 
-def _granularity(value: Json, faults: Faults) -> Granularity:
+def _read_granularity(value: Json, faults: Faults) -> Granularity:
     if value is None:
         return "low"
     known = _GRANULARITIES.get(value) if isinstance(value, str) else None
     if known is None:
-        faults.add((*BODY, "response_granularity"), f"There is no {shown(value)}: send 'full', 'partial' or 'low'.")
+        faults.add((*BODY, "response_granularity"), f"There is no {quote(value)}: send 'full', 'partial' or 'low'.")
     return known or "low"
 
 
-def _added(value: Json, place: Place) -> list[AddedMessage]:
-    refuse_many(value, place)
+def _read_messages(value: Json, place: Place) -> list[AddedMessage]:
+    check_counts(value, place)
     faults = Faults()
     messages = read_messages(value, place, faults, AddedMessage)
-    faults.refuse()
-    judge_blocks(messages, place, faults)
-    faults.refuse()
+    faults.raise_if_any()
+    check_blocks(messages, place, faults)
+    faults.raise_if_any()
     return messages
 
 

@@ -1,4 +1,4 @@
-"""What clients ask of the graph API (`protocol/graph.md`), as it is after reading: one form for each thing."""
+"""Requests of the graph API (`protocol/graph.md`): the bodies as they come, and as they are after reading."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -12,31 +12,31 @@ MOST_ROUNDS: Final = 100
 Rounds: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
 
 MOST_ENTRIES: Final = 5_000
-"""Of one request, of each kind: messages, blocks, parts of results, tools (graph.md 4.9)."""
+"""The most messages, blocks, parts of results, or tools of one request (graph.md 4.9)."""
 
 DEFAULT_NODE: Final = "tools"
-"""Where a tool without a node belongs (graph.md 3.1)."""
+"""The node of a tool that names none (graph.md 3.1)."""
 
 
-class AskedMessage(Struct, frozen=True):
-    """A message of a request: of all that a client may say of it, this counts (graph.md 2.1)."""
+class RequestMessage(Struct, frozen=True):
+    """A message of a request. Other fields that clients send are ignored (graph.md 2.1)."""
 
     role: Literal["user", "tool"]
     content: list[Block]
 
 
-Messages: TypeAlias = Annotated[list[AskedMessage], Meta(min_length=1)]
+Messages: TypeAlias = Annotated[list[RequestMessage], Meta(min_length=1)]
 
 
 class RunConfig(Struct, frozen=True):
-    """Which thread and agent a request is for; empty where it does not say."""
+    """The thread and the agent of a request. Empty: the request names none."""
 
     thread_id: str = ""
     agent: str = ""
 
 
 class OfferedTool(Struct, frozen=True):
-    """A tool of the client, whichever form it came in (graph.md 3.1)."""
+    """A tool of the client (graph.md 3.1)."""
 
     node_name: str
     name: str
@@ -44,31 +44,31 @@ class OfferedTool(Struct, frozen=True):
     parameters: JsonObject
     permissions: tuple[str, ...] = ()
     timeout: Annotated[float, Meta(gt=0)] | None = None
-    """Seconds until a call of it expires."""
+    """Seconds until a call of the tool expires."""
     version: str = "1.0.0"
     annotations: JsonObject | None = None
 
 
-class Asked(Struct, frozen=True):
-    """A request that begins a run, or goes on with one (graph.md 4.1)."""
+class RunRequest(Struct, frozen=True):
+    """A request that begins or resumes a run (graph.md 4.1)."""
 
-    messages: list[AskedMessage]
+    messages: list[RequestMessage]
     config: RunConfig = RunConfig()
     recursion_limit: int = 25
     response_granularity: Granularity = "low"
     tools: list[OfferedTool] | None = None
-    """The tools of the run from here on; None leaves them as they are."""
+    """The tools of the run from now on. None: they stay as they are."""
     key: str = "messages"
-    """Where its messages stood."""
+    """The field of the body that holds the messages."""
 
     @property
     def results(self) -> list[ToolResultBlock]:
-        """The results that it brings, in order; none when it begins a run."""
+        """The results of calls, in order. Empty: the request begins a run."""
         return [block for message in self.messages for block in message.content if type(block) is ToolResultBlock]
 
     @property
     def result_places(self) -> list[list[str]]:
-        """Where each of the results stood, for a refusal."""
+        """The place of each result in the body, for a refusal."""
         return [
             ["body", self.key, str(number), "content", str(place)]
             for number, message in enumerate(self.messages)
@@ -77,13 +77,13 @@ class Asked(Struct, frozen=True):
         ]
 
     @property
-    def said(self) -> list[Block]:
-        """All that the person says, as of one message (graph.md 4.3)."""
+    def user_content(self) -> list[Block]:
+        """The blocks of all user messages, as one message (graph.md 4.3)."""
         return [block for message in self.messages if message.role == "user" for block in message.content]
 
 
 class AddedMessage(Struct, frozen=True):
-    """A message that is put into a thread without asking anybody for an answer (graph.md 8.2, 8.3)."""
+    """A message to append to a thread. The model does not answer it (graph.md 8.2, 8.3)."""
 
     role: Literal["user", "assistant"]
     content: list[Block]
@@ -92,20 +92,20 @@ class AddedMessage(Struct, frozen=True):
 class Fresh(Struct, frozen=True):
     """Over the WebSocket: begin a run (graph.md 7.7)."""
 
-    asked: Asked
+    request: RunRequest
 
 
 class Resume(Struct, frozen=True):
-    """Over the WebSocket: go on with one."""
+    """Over the WebSocket: resume a run."""
 
-    asked: Asked
+    request: RunRequest
 
 
 class Stop(Struct, frozen=True):
-    """Over the WebSocket: stop the run of this socket."""
+    """Over the WebSocket: stop the run of this connection."""
 
 
-# The bodies, as they come. Entries of `tools` have one of two forms, which graph_tools.py tells apart.
+# The bodies as they come. Entries of `tools` have one of two forms; `tools.py` reads both.
 
 
 class FunctionForm(Struct, frozen=True):
@@ -129,7 +129,7 @@ class OpenAiTool(Struct, frozen=True):
 
 
 class ConfigBody(Struct, frozen=True):
-    """`config`; what else it holds is ignored (graph.md 4.2)."""
+    """`config`. Its other fields are ignored (graph.md 4.2)."""
 
     thread_id: str | int | float | None = None
     agent: str | None = None
@@ -181,13 +181,13 @@ class OneThreadBody(Struct, frozen=True):
 
 
 class PutState(Struct, frozen=True):
-    """What is put to a thread."""
+    """A state whose messages are appended."""
 
     context: list[AddedMessage] | None = None
 
 
 class AddBody(Struct, frozen=True):
-    """Messages that are put into a thread (graph.md 8.3)."""
+    """Messages to append to a thread (graph.md 8.3)."""
 
     messages: Annotated[list[AddedMessage], Meta(min_length=1)]
     metadata: JsonObject | None = None
@@ -195,7 +195,7 @@ class AddBody(Struct, frozen=True):
 
 
 class StateBody(Struct, frozen=True):
-    """A state that is put to a thread: its `context` is appended, the rest ignored (graph.md 8.2)."""
+    """A state: its `context` is appended to the thread, the rest is ignored (graph.md 8.2)."""
 
     state: PutState
     config: ConfigBody | None = None

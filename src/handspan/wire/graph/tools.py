@@ -1,4 +1,4 @@
-"""The tools that a client offers (`protocol/graph.md` 3.1): two forms come, one leaves."""
+"""Reads the tools that a client offers, in either of two forms (`protocol/graph.md` 3.1)."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ EXAMPLE: Final = '[{"node_name": "tools", "name": "read_clipboard", "description
 
 
 def read_tools(value: Json, place: Place, faults: Faults) -> list[OfferedTool]:
-    """The tools of a list, in order; what can't be taken is written down, each by itself."""
+    """The tools of a list, in order. Each wrong tool adds its own faults."""
     if isinstance(value, list) and len(value) > MOST_ENTRIES:
         faults.add(place, f"It has {len(value):,} tools, and {MOST_ENTRIES:,} is the most: send fewer in one request.")
         return []
@@ -24,7 +24,7 @@ def _read_tool(entry: Json, place: Place, faults: Faults) -> OfferedTool | None:
     if isinstance(entry, dict) and "function" in entry:
         return _read_function(entry, place, faults)
     tool = faults.read(entry, OfferedTool, place)
-    return None if tool is None else _checked(tool, (*place, "name"), faults)
+    return None if tool is None else _check_name(tool, (*place, "name"), faults)
 
 
 def _read_function(entry: Json, place: Place, faults: Faults) -> OfferedTool | None:
@@ -41,10 +41,10 @@ def _read_function(entry: Json, place: Place, faults: Faults) -> OfferedTool | N
         form.version,
         form.annotations,
     )
-    return _checked(tool, (*place, "function", "name"), faults)
+    return _check_name(tool, (*place, "function", "name"), faults)
 
 
-def _checked(tool: OfferedTool, name_place: Place, faults: Faults) -> OfferedTool | None:
+def _check_name(tool: OfferedTool, name_place: Place, faults: Faults) -> OfferedTool | None:
     if not tool.name.strip():
         faults.add(name_place, "A tool needs a name: send one, as in 'read_clipboard'.")
         return None

@@ -1,17 +1,17 @@
-"""Agents and the checkboxes of their tools, as REST shows them (SPEC A1)."""
+"""Agents and the selection of their tools in REST (SPEC A1)."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from handspan.core.agents import Mode
-from handspan.wire.rest.common import SOMETHING, ToolName
+from handspan.wire.rest.fields import SOMETHING, ToolName
 
-_CHARS: Final = "!-~¡-¬®-ͷΑ-ΡΣ-ωЀ-ӿא-תؠ-يऄ-हก-ะぁ-ゖァ-ヺ一-鿿가-힣🌀-🗿😀-🙏🚀-🛅🤌-🤺🥇-🧿"
+_NAME_CHARS: Final = "!-~¡-¬®-ͷΑ-ΡΣ-ωЀ-ӿא-תؠ-يऄ-हก-ะぁ-ゖァ-ヺ一-鿿가-힣🌀-🗿😀-🙏🚀-🛅🤌-🤺🥇-🧿"
 AgentName: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=f"^[{_CHARS}]+( +[{_CHARS}]+)*$",
+        pattern=f"^[{_NAME_CHARS}]+( +[{_NAME_CHARS}]+)*$",
         max_length=100,
         description="1 to 100 characters of one line: letters, digits, punctuation, emoji.",
     ),
@@ -23,7 +23,7 @@ KeptWhere: TypeAlias = Literal["settings", "built_in", "store"]
 
 
 class ShownAgent(Struct, frozen=True):
-    """An agent as it is kept."""
+    """An agent as it is stored."""
 
     name: str
     description: str
@@ -36,9 +36,9 @@ class ShownAgent(Struct, frozen=True):
     max_tool_iterations: int | None
     nodes: tuple[str, ...] | None
     kept: KeptWhere
-    """Where it is kept. Those of the settings are changed there."""
+    """Where it is stored. An agent of the settings is changed there."""
     tool_count: int
-    """How many of the tools that are here now it can call."""
+    """How many of the available tools it can call."""
 
 
 class AgentList(Struct, frozen=True):
@@ -49,7 +49,7 @@ class AgentList(Struct, frozen=True):
 
 
 class NewAgent(Struct, frozen=True, forbid_unknown_fields=True):
-    """An agent to make."""
+    """An agent to create."""
 
     name: AgentName
     description: Line = ""
@@ -57,16 +57,16 @@ class NewAgent(Struct, frozen=True, forbid_unknown_fields=True):
     model: Annotated[str, Meta(max_length=200)] = ""
     mode: Mode = "automatic"
     tools: tuple[Glob, ...] | None = None
-    """Globs of names that it may use; null: all, empty: none."""
+    """Globs of the names of tools that it may use. Null: all; empty: none."""
     deny: tuple[Glob, ...] = ()
     skills: tuple[Glob, ...] = ()
     max_tool_iterations: Rounds | None = 20
     nodes: tuple[Glob, ...] | None = None
-    """Nodes of clients over HTTP whose tools it may use; null: all (SPEC H1)."""
+    """Nodes of the graph API's clients whose tools it may use. Null: all (SPEC H1)."""
 
 
 class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
-    """What shall be different; what is not named stays."""
+    """The fields to change. Other fields stay."""
 
     name: AgentName | UnsetType = UNSET
     description: Line | UnsetType = UNSET
@@ -81,13 +81,13 @@ class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CloneName(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the copy is called."""
+    """The name of the copy."""
 
     name: AgentName
 
 
 class DeletedAgent(Struct, frozen=True):
-    """What became of it."""
+    """The answer to the removal of an agent."""
 
     deleted: bool
     name: str
@@ -96,28 +96,28 @@ class DeletedAgent(Struct, frozen=True):
 
 
 class Checkbox(Struct, frozen=True):
-    """One tool as a person who chooses sees it: no parameters (SPEC A1)."""
+    """One tool in the selection of an agent, without its parameters (SPEC A1)."""
 
     name: str
     description: str
     permissions: tuple[str, ...]
     selected: bool
     asks: bool
-    """A person is asked before it runs."""
+    """A person is asked before the tool runs."""
     refused: bool
     """The agent's mode never lets it run."""
     disabled_by: str | None
 
 
-class ToolSelection(Struct, frozen=True):
-    """All tools that are here now, ticked or not."""
+class AgentTools(Struct, frozen=True):
+    """All available tools, selected or not."""
 
     agent: str
     tools: list[Checkbox]
 
 
 class Ticks(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which checkboxes change."""
+    """The tools to select and to deselect."""
 
     on: tuple[ToolName, ...] = ()
     off: tuple[ToolName, ...] = ()

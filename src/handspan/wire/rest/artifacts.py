@@ -1,22 +1,22 @@
-"""Artifacts, as REST shows them (SPEC X4)."""
+"""Artifacts in REST (SPEC X4)."""
 
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from handspan.wire.rest.common import SessionId
+from handspan.wire.rest.fields import SessionId
 
 
 class UploadQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is uploaded."""
+    """The name and the session of an upload."""
 
     name: Annotated[str, Meta(max_length=200)] = ""
     session: SessionId = ""
-    """It is deleted with this session."""
+    """The artifact is deleted with this session."""
 
 
 class ShownArtifact(Struct, frozen=True):
-    """The handle of something kept aside."""
+    """A stored artifact."""
 
     id: str
     size: int

@@ -1,4 +1,4 @@
-"""Calls: one that a program makes, its events, and the journal, as REST shows them (SPEC E8, X5)."""
+"""Calls in REST: a call of a program, its events, and the journal (SPEC E8, X5)."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -8,18 +8,18 @@ from handspan.core.calls import CallState
 from handspan.core.errors import ErrorCode, ErrorType
 from handspan.core.records import CallStatus
 from handspan.core.values import Json, JsonObject
-from handspan.wire.rest.common import After, Limit, SessionId
+from handspan.wire.rest.fields import After, Limit, SessionId
 
 
 class SucceededCall(Struct, frozen=True, tag_field="status", tag="success", omit_defaults=True):
-    """The call did what it should."""
+    """The call succeeded."""
 
     result: Json
     attachments: list[JsonObject] = []
 
 
 class FailedCall(Struct, frozen=True, tag_field="status", tag="error"):
-    """The call did not do what it should."""
+    """The call failed."""
 
     error_type: ErrorType
     code: ErrorCode
@@ -30,13 +30,13 @@ CallEnvelope: TypeAlias = SucceededCall | FailedCall
 
 
 class CallBegan(Struct, frozen=True, tag_field="event", tag="began"):
-    """The call is on its way; its record is at `/api/calls/{call_id}` as soon as it is known."""
+    """The call begins. Its record is at `/api/calls/{call_id}` as soon as it is stored."""
 
     call_id: str
 
 
 class CallReported(Struct, frozen=True, tag_field="event", tag="progress"):
-    """The tool reports while it runs."""
+    """Progress of the tool while it runs."""
 
     value: Json
 
@@ -48,19 +48,19 @@ class CallMissed(Struct, frozen=True, tag_field="event", tag="missed"):
 
 
 class CallAsks(Struct, frozen=True, tag_field="event", tag="question"):
-    """A person is asked; the call goes on when the question (`/api/questions`) is answered."""
+    """A person is asked. The call goes on when the question (`/api/questions`) is answered."""
 
     question: str
 
 
 class CallEnded(Struct, frozen=True, tag_field="event", tag="result"):
-    """The call's one result. Nothing comes after it."""
+    """The result of the call. It is the last event."""
 
     result: CallEnvelope
 
 
 class CallWaits(Struct, frozen=True, tag_field="event", tag="pending"):
-    """The result comes later, and not here: look at `/api/calls/{call_id}`. Nothing comes after it."""
+    """The result comes later, at `/api/calls/{call_id}`. It is the last event."""
 
     call_id: str
     questions: list[str]
@@ -71,44 +71,44 @@ Key = Annotated[str, Meta(max_length=200, description="The same key and the same
 
 
 class CallBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to call it with, and for whom."""
+    """The arguments, the agent and the session of a call."""
 
     args: dict[str, Json] = {}
     agent: Annotated[str, Meta(max_length=100)] = ""
-    """The agent whose tools and mode count; empty: the default one."""
+    """The agent whose tools and mode apply. Empty: the default one."""
     session: SessionId = ""
-    """With the tools of this session, and in its journal."""
+    """The session whose tools and journal the call uses."""
 
 
 class CallHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", "-")):
-    """How a request that is sent again is known."""
+    """The key of a request that may be sent again."""
 
     idempotency_key: Key = ""
 
 
 class PendingCall(Struct, frozen=True):
-    """The call has no result yet: look for it at `/api/calls/{call_id}`."""
+    """The call has no result yet. It will be at `/api/calls/{call_id}`."""
 
     status: Literal["pending"]
     call_id: str
     questions: list[str]
-    """What a person is asked for it."""
+    """The ids of the questions to a person."""
 
 
 Instant = Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
 
 
 class CallQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which calls."""
+    """Which calls to list."""
 
     session: SessionId = ""
     tool: Annotated[str, Meta(max_length=200)] = ""
     status: Literal[""] | CallStatus = ""
-    """`error` is every code."""
+    """`error` means every code."""
     since: Instant | UnsetType = UNSET
-    """Those that began then or later."""
+    """Calls that began then or later."""
     until: Instant | UnsetType = UNSET
-    """Those that began earlier."""
+    """Calls that began earlier."""
     limit: Limit = 50
     after: After = ""
 
@@ -119,7 +119,7 @@ class ListedCall(Struct, frozen=True):
     id: str
     tool: str
     origin: str
-    """As `device(phone)`; empty where there was no such tool."""
+    """As `device(phone)`. Empty: there was no such tool."""
     version: str
     session: str
     agent: str
@@ -132,7 +132,7 @@ class ListedCall(Struct, frozen=True):
 
 
 class CallPage(Struct, frozen=True):
-    """Calls, the last one first."""
+    """Calls, the newest first."""
 
     calls: list[ListedCall]
     next: str | None
@@ -140,14 +140,14 @@ class CallPage(Struct, frozen=True):
 
 
 class ShownNote(Struct, frozen=True):
-    """What was heard after the call had ended."""
+    """A note on something that came after the call had ended."""
 
     at: str
     text: str
 
 
 class ShownCallRecord(Struct, frozen=True):
-    """All that is known of one call."""
+    """The whole record of one call."""
 
     id: str
     tool: str
@@ -160,11 +160,11 @@ class ShownCallRecord(Struct, frozen=True):
     at: str
     duration: float
     arguments: Json
-    """An object; the text as it came where it was none."""
+    """An object; or the text as it came, if that was no object."""
     result: CallEnvelope | None
     """Null while the call is open."""
     true_result: CallEnvelope | None
-    """What the tool answered, where a hook put something else in its place."""
+    """The tool's own result, if a hook replaced it."""
     expires_at: str | None
     notes: list[ShownNote]
 

@@ -1,4 +1,4 @@
-"""Devices, as REST shows them (SPEC W10)."""
+"""Devices in REST (SPEC W10)."""
 
 from typing import Annotated
 
@@ -10,13 +10,13 @@ class ShownDevice(Struct, frozen=True):
 
     id: str
     label: str
-    """What its tools are prefixed with."""
+    """The prefix of its tools' names."""
     name: str
     connected: bool
     last_seen: str | None
     tools: tuple[str, ...]
     changed: tuple[str, ...]
-    """Tools whose definition is not what it was (SPEC T5)."""
+    """Tools whose definition has changed (SPEC T5)."""
 
 
 class DeviceList(Struct, frozen=True):
@@ -26,7 +26,7 @@ class DeviceList(Struct, frozen=True):
 
 
 class NewLabel(Struct, frozen=True, forbid_unknown_fields=True):
-    """What it shall be called."""
+    """The new label of a device."""
 
     label: Annotated[
         str,
@@ -39,20 +39,20 @@ class NewLabel(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Relabelled(Struct, frozen=True):
-    """What it is called now."""
+    """The label of the device now."""
 
     label: str
 
 
 class Looked(Struct, frozen=True):
-    """Its changed tools are shown as changed no more."""
+    """Its changed tools count as seen."""
 
     label: str
     looked: bool = True
 
 
 class ForgottenDevice(Struct, frozen=True):
-    """It is gone, and has to be paired again."""
+    """The device is forgotten. It has to be paired again."""
 
     revoked: bool
     label: str

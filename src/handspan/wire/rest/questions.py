@@ -1,4 +1,4 @@
-"""Questions to a person and their answers, as REST shows them (SPEC P5, P6)."""
+"""Questions to a person, their answers, and rules in REST (SPEC P5, P6)."""
 
 from typing import Literal
 
@@ -6,11 +6,11 @@ from msgspec import Struct
 
 from handspan.core.questions import Question, QuestionAction, QuestionKind
 from handspan.core.values import Json
-from handspan.wire.rest.common import SessionId
+from handspan.wire.rest.fields import SessionId
 
 
 class QuestionQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Of which session; empty: of all."""
+    """The session of the questions. Empty: all sessions."""
 
     session: SessionId = ""
 
@@ -21,21 +21,21 @@ class ShownQuestion(Struct, frozen=True):
     id: str
     kind: QuestionKind
     call_id: str
-    """Empty where no call waits for the answer."""
+    """Empty: no call waits for the answer."""
     tool: str
     arguments: dict[str, Json]
     subject: str
     """The permission that is asked for, why approval is needed, or the question itself."""
     session: str
     expires_in: float
-    """Seconds until silence counts as no."""
+    """Seconds until no answer counts as "deny"."""
     schema: dict[str, Json] | None = None
-    """The JSON Schema of the answer's `value`; null where none is asked for."""
+    """The JSON Schema of the answer's `value`. Null: the answer needs no value."""
     action: QuestionAction | None = None
     """What to start (`login`) or to compare (`trust`) before the answer."""
 
-    def as_asked(self) -> Question:
-        """The question for a person of the client. Its owner and the tool's definition only the gateway knows."""
+    def to_question(self) -> Question:
+        """The question for the client's person. Owner and fingerprint are empty: only the gateway knows them."""
         return Question(
             self.id,
             self.kind,
@@ -53,37 +53,37 @@ class ShownQuestion(Struct, frozen=True):
 
 
 class QuestionList(Struct, frozen=True):
-    """What the caller could answer now, the oldest first."""
+    """The questions that the caller can answer now, the oldest first."""
 
     questions: list[ShownQuestion]
 
 
 class GivenAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the person says."""
+    """The answer of a person."""
 
     decision: Literal["allow", "deny", "deny_forever"]
     always: bool = False
-    """Remember it for this tool as it is now."""
+    """Make a rule of it, for the tool's definition as it is now."""
     arguments: dict[str, Json] | None = None
-    """Edit and approve: the call shall run with these instead."""
+    """Edit and approve: the call runs with these arguments instead."""
     value: Json = None
-    """With `allow`: what the question's schema asks for."""
+    """With `allow`: the value that the question's schema describes."""
 
 
 class AcceptedAnswer(Struct, frozen=True):
-    """The answer counts."""
+    """The answer was accepted."""
 
     id: str
     accepted: Literal[True] = True
 
 
 class ListedRule(Struct, frozen=True):
-    """An answer that holds for every question like it, while the tool's definition stays as it is."""
+    """An answer to all questions of this kind, until the tool's definition changes."""
 
     tool: str
     kind: QuestionKind
     subject: str
-    """The permission, or the reason why approval is needed."""
+    """The permission, or the reason for the approval."""
     answer: Literal["always", "never"]
 
 
@@ -94,7 +94,7 @@ class RuleList(Struct, frozen=True):
 
 
 class ForgottenRules(Struct, frozen=True):
-    """The person is asked about this tool again."""
+    """The rules of a tool are forgotten. The person is asked again."""
 
     tool: str
     forgotten: int

@@ -1,16 +1,16 @@
-"""Sessions and their messages, as REST shows them; the webhook, which says something in one."""
+"""Sessions and their messages in REST, and the webhook, which sends a message to a session."""
 
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from handspan.wire.rest.common import SOMETHING, After, Limit, SessionId
+from handspan.wire.rest.fields import SOMETHING, After, Limit, SessionId
 
 _LONGEST_NAME: Final = 200
 
 
 class SessionQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which part of the list. Old clients want all of it."""
+    """Which part of the list. The default is large, because old clients expect the whole list."""
 
     limit: Limit = 1000
     after: After = ""
@@ -55,20 +55,20 @@ class RunningList(Struct, frozen=True):
 
 
 class NewSession(Struct, frozen=True):
-    """A session to begin."""
+    """A session to create."""
 
     name: Annotated[str, Meta(max_length=_LONGEST_NAME)] = ""
     persona: Annotated[str, Meta(max_length=100)] = ""
-    """The agent; empty: the default one."""
+    """The agent. Empty: the default one."""
 
 
 class MessagesQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which messages, and how much of them."""
+    """Which messages to list."""
 
     after: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
-    """Those after this `seq`."""
+    """Only messages after this `seq`."""
     full: bool = False
-    """Calls and their results too."""
+    """With calls and their results."""
 
 
 class ShownCall(Struct, frozen=True):
@@ -77,7 +77,7 @@ class ShownCall(Struct, frozen=True):
     id: str
     name: str
     arguments: str
-    """JSON text as the model wrote it."""
+    """JSON text of the model."""
 
 
 class ShownMessage(Struct, frozen=True, omit_defaults=True):
@@ -87,16 +87,16 @@ class ShownMessage(Struct, frozen=True, omit_defaults=True):
     role: Literal["user", "assistant", "tool"]
     content: str
     attachments: int = 0
-    """How many images, sounds and files come with it."""
+    """How many images, sounds and files the message has."""
     model: str = ""
     calls: tuple[ShownCall, ...] = ()
     call_id: str = ""
     name: str = ""
-    """The tool, for a result."""
+    """The tool of a result."""
 
 
 class MessageList(Struct, frozen=True):
-    """The messages of a session, the first one first."""
+    """The messages of a session, the oldest first."""
 
     session_id: str
     messages: list[ShownMessage]
@@ -104,43 +104,43 @@ class MessageList(Struct, frozen=True):
 
 
 class ShownState(Struct, frozen=True, omit_defaults=True):
-    """What a session does now."""
+    """The state of a session."""
 
     session_id: str
     state: Literal["idle", "running", "waiting"]
-    """`waiting`: for a person or a device that has the outcome of a call."""
+    """`waiting`: a call waits for a person or a device."""
     turn_id: str = ""
     turn_started_at: str = ""
 
 
 class NewName(Struct, frozen=True):
-    """What the session shall be called."""
+    """The new name of a session."""
 
     name: Annotated[str, Meta(pattern=SOMETHING, max_length=_LONGEST_NAME)]
 
 
 class Renamed(Struct, frozen=True):
-    """What it is called now."""
+    """The name of the session now."""
 
     session_id: str
     name: str
 
 
 class DeletedSession(Struct, frozen=True):
-    """It is gone, with all that belonged to it (SPEC S6)."""
+    """The session was removed, with everything that belonged to it (SPEC S6)."""
 
     deleted: bool
     session_id: str
 
 
 class AbortStatus(Struct, frozen=True):
-    """What was stopped."""
+    """Whether a turn was stopped."""
 
     status: Literal["aborted", "no_active_response"]
 
 
 class WebhookBody(Struct, frozen=True):
-    """What is said, and to whom."""
+    """The message, and the agent that answers it."""
 
     message: Annotated[str, Meta(pattern=SOMETHING, max_length=60_000)]
     persona: Annotated[str, Meta(max_length=100)] | None = None
@@ -148,7 +148,7 @@ class WebhookBody(Struct, frozen=True):
 
 
 class WebhookHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", "-")):
-    """Where it is said. Without a session a new one begins."""
+    """The session of the message. Without one, a new session begins."""
 
     x_session_id: SessionId = ""
     x_persona: Annotated[str, Meta(max_length=100)] = ""
@@ -156,7 +156,7 @@ class WebhookHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", 
 
 
 class WebhookAnswer(Struct, frozen=True):
-    """What the agent said. With `status` it is the stored answer to a request that came before."""
+    """The answer of the agent. With `status` it is the stored answer to an earlier request."""
 
     response: str
     model: str
@@ -166,7 +166,7 @@ class WebhookAnswer(Struct, frozen=True):
 
 
 class WaitingAnswer(Struct, frozen=True):
-    """The turn waits for a person or a device; it goes on by itself."""
+    """The turn waits for a person or a device, and goes on without a new request."""
 
     status: Literal["pending"]
     session_id: str

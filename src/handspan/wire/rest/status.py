@@ -1,4 +1,4 @@
-"""The gateway itself, its models, its skills and what replies used, as REST shows them."""
+"""The gateway, its models, its skills and the used tokens in REST."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from handspan.core.records import UsageSum
 from handspan.core.sources import SourceState
-from handspan.wire.rest.common import SessionId
+from handspan.wire.rest.fields import SessionId
 
 
 class MemoryStatus(Struct, frozen=True):
@@ -18,7 +18,7 @@ class MemoryStatus(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """What runs here."""
+    """The state of the gateway."""
 
     provider: str
     model: str
@@ -28,29 +28,29 @@ class Status(Struct, frozen=True):
     memory: MemoryStatus
     version: str
     why: str
-    """Why this model."""
+    """Why this model was chosen."""
     sandbox: bool
-    """Whether commands run in one."""
+    """Whether commands run in a sandbox."""
     tools: int
     agent: str
-    """The agent that is meant where none is named."""
+    """The default agent."""
     sources: dict[str, SourceState]
-    """What supplies tools, by name. What exactly is wrong with one is shown to `admin` tokens."""
+    """The sources of tools, by name. Only `admin` tokens see the details of an error."""
 
 
 class SourceList(Struct, frozen=True):
-    """What supplies tools, by name. What exactly is wrong with one is shown to `admin` tokens."""
+    """The sources of tools, by name. Only `admin` tokens see the details of an error."""
 
     sources: dict[str, SourceState]
 
 
 class WhichModel(Struct, frozen=True, forbid_unknown_fields=True):
-    """A model, or an agent's."""
+    """The name of a model, or of an agent whose model is meant."""
 
     model: Annotated[str, Meta(max_length=200)] = ""
     agent: Annotated[str, Meta(max_length=100)] = ""
     at_once: bool = False
-    """Say what is known now, without looking for a local model first."""
+    """Answer at once, without a search for a local model."""
 
 
 class ChosenModel(Struct, frozen=True):
@@ -58,12 +58,12 @@ class ChosenModel(Struct, frozen=True):
 
     model: str
     provider: str
-    """The API that it speaks; its own name where it needs none."""
+    """The model's API. A model without an API: its own name."""
     why: str
 
 
 class Models(Struct, frozen=True):
-    """Models that the settings name."""
+    """The models of the settings."""
 
     models: list[str]
     default: ChosenModel
@@ -89,7 +89,7 @@ class SkillList(Struct, frozen=True):
 
 
 class ActingQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The agent that shall answer next; empty: the session's own."""
+    """The agent of the next answer. Empty: the session's agent."""
 
     agent: Annotated[str, Meta(max_length=100)] = ""
 
@@ -99,7 +99,7 @@ class SkillSwitch(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
     agent: Annotated[str, Meta(max_length=100)] = ""
-    """The agent that shall answer next; empty: the session's own."""
+    """The agent of the next answer. Empty: the session's agent."""
 
 
 class UsableTool(Struct, frozen=True):
@@ -110,16 +110,16 @@ class UsableTool(Struct, frozen=True):
 
 
 class SessionSkills(Struct, frozen=True):
-    """What is on in a session, and the tools that it leaves (SPEC A3)."""
+    """The skills that are on in a session, and the tools that its agent may call with them (SPEC A3)."""
 
     skills: list[str]
     tools: list[UsableTool]
     notes: list[str]
-    """What keeps skills of the agent from being used."""
+    """Why some skills of the agent can't be used."""
 
 
 class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is summed."""
+    """What to sum."""
 
     by: Literal["session", "model", "day"] = "model"
     session: SessionId = ""
@@ -129,7 +129,7 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UsageList(Struct, frozen=True):
-    """One sum for each session, model or day. What nobody said is unknown (null), never 0."""
+    """One sum for each session, model or day. A count that the model did not report is null, never 0."""
 
     by: str
     usage: list[UsageSum]

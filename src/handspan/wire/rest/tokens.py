@@ -1,4 +1,4 @@
-"""Tokens, pairing codes and sign-in links, as REST shows them (SPEC S5)."""
+"""Tokens, pairing codes and sign-in links in REST (SPEC S5)."""
 
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ TokenLabel = Annotated[str, Meta(max_length=64, description="A name for people."
 
 
 class ShownToken(Struct, frozen=True):
-    """What is known of a token: never the token itself."""
+    """A token in a list, without the token itself."""
 
     id: str
     label: str
@@ -20,75 +20,75 @@ class ShownToken(Struct, frozen=True):
     last_seen: str | None
     revoked: str | None
     current: bool
-    """The one that this request came with."""
+    """Whether this request uses it."""
 
 
 class TokenList(Struct, frozen=True):
-    """The caller's tokens, the first one first."""
+    """The caller's tokens, the oldest first."""
 
     tokens: list[ShownToken]
 
 
 class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
-    """A token to make."""
+    """A token to create."""
 
     scopes: Scopes = ("chat",)
     label: TokenLabel = ""
 
 
 class MadeToken(Struct, frozen=True):
-    """The token, shown this once."""
+    """The new token. It is shown only this once."""
 
     token: str
     id: str
-    """By which it is listed, and revoked."""
+    """The id in lists, and for `DELETE`."""
     scopes: tuple[str, ...]
     label: str
 
     def __repr__(self) -> str:
-        """Without the token: a repr ends up in logs."""
+        """Hides the token: a repr may end up in logs."""
         return f"MadeToken(id={self.id!r})"
 
 
 class RevokedToken(Struct, frozen=True):
-    """It opens nothing any more, and what it had opened is closed."""
+    """The token is revoked, and its connections are closed."""
 
     revoked: bool
     id: str
 
 
 class NewCode(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the token will be that the code becomes."""
+    """The scopes of the token that the code gives."""
 
     scopes: Scopes = DEVICE_SCOPES
 
 
 class MadeCode(Struct, frozen=True):
-    """A pairing code: single use, and soon over."""
+    """A pairing code. It works once, and for a short time."""
 
     code: str
     scopes: tuple[str, ...]
     expires_in: float
     """Seconds."""
     url: str | None
-    """Where another computer or a phone reaches this gateway; null when only this computer does."""
+    """The address of this gateway for other computers and phones. Null: only this computer reaches it."""
 
 
 class PairHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", "-")):
-    """Where ClawSeed's clients put the code."""
+    """The header in which ClawSeed's clients send the code."""
 
     x_pairing_code: str = ""
 
 
 class PairBody(Struct, frozen=True):
-    """The code, where no header has it, and a name for people."""
+    """The code, if no header has it, and a name for people."""
 
     code: str = ""
     label: str = ""
 
 
 class Paired(Struct, frozen=True):
-    """The token, shown this once."""
+    """The new token. It is shown only this once."""
 
     token: str
     message: str
@@ -97,13 +97,13 @@ class Paired(Struct, frozen=True):
 
 
 class SignInQuery(Struct, frozen=True):
-    """What the link has."""
+    """The code of a sign-in link."""
 
     code: str = ""
 
 
 class SignInLink(Struct, frozen=True):
-    """A link that signs one browser in, once and soon."""
+    """A link that signs one browser in. It works once, and for a short time."""
 
     url: str
     expires_in: float

@@ -1,4 +1,4 @@
-"""Tools, why one can be used, and the switches, as REST shows them (SPEC R8, R9)."""
+"""Tools in REST: the list, why an agent can use one, and the switches (SPEC R8, R9)."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -8,16 +8,16 @@ from handspan.core.names import Disabled
 from handspan.core.principals import OriginKind, ScopeKind
 from handspan.core.tool import Annotations
 from handspan.core.values import JsonObject
-from handspan.wire.rest.common import SessionId
+from handspan.wire.rest.fields import SessionId
 
 DefinitionState: TypeAlias = Literal["agreed", "new", "changed", "changed_blocked"]
 
 
 class ToolQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which tools."""
+    """Which tools to list."""
 
     session: SessionId = ""
-    """With the tools of this session; empty: with those of all sessions of the caller."""
+    """Include the tools of this session. Empty: those of all sessions of the caller."""
 
 
 class ShownOrigin(Struct, frozen=True):
@@ -28,14 +28,14 @@ class ShownOrigin(Struct, frozen=True):
 
 
 class ShownScope(Struct, frozen=True):
-    """Who sees a tool."""
+    """The callers that see a tool."""
 
     kind: ScopeKind
     id: str
 
 
 class ShownTool(Struct, frozen=True):
-    """A tool as it is now, switched off or not."""
+    """A tool, switched off or not."""
 
     name: str
     description: str
@@ -55,26 +55,26 @@ class ShownTool(Struct, frozen=True):
     disabled_by: str | None
     """The pattern that switches it off."""
     internal: bool
-    """Hidden from agents until a skill that is on names it (SPEC C2)."""
+    """Hidden from agents until an active skill names it (SPEC C2)."""
     definition: DefinitionState
-    """Whether a person agreed to it as it is. `changed_blocked`: it can't be called before that (SPEC T5)."""
+    """Whether a person agreed to this definition. `changed_blocked`: it can't be called before that (SPEC T5)."""
 
 
 class ToolList(Struct, frozen=True):
-    """All tools that the caller's sessions could have."""
+    """All tools that the caller's sessions can have."""
 
     tools: list[ShownTool]
 
 
 class WhyQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whom the question is about."""
+    """The agent and the session of the question."""
 
     agent: Annotated[str, Meta(max_length=100)] = ""
     session: SessionId = ""
 
 
 class ShownReason(Struct, frozen=True):
-    """One line of the answer."""
+    """One reason, for or against."""
 
     ok: bool
     text: str
@@ -90,22 +90,22 @@ class Why(Struct, frozen=True):
 
 
 class Pattern(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a switch is about."""
+    """The tools of a switch: a name, a glob or an origin."""
 
     pattern: Disabled
 
 
 class SwitchList(Struct, frozen=True):
-    """What is off for everybody."""
+    """The tools that are off for all owners."""
 
     disabled: list[str]
-    """Switched off by a person; `enable` takes one back."""
+    """Switched off by a person. `enable` switches them on."""
     by_settings: list[str]
-    """Switched off in the settings, to be changed there."""
+    """Switched off in the settings, and changed there."""
 
 
 class Switched(Struct, frozen=True):
-    """What a switch did."""
+    """The effect of a switch."""
 
     pattern: str
     changed: bool

@@ -1,4 +1,4 @@
-"""What the routes need of the gateway, and nothing else. `door.py` fills it."""
+"""The parts of the gateway that the routes of REST use. `door.py` fills it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
@@ -25,26 +25,26 @@ BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
 
 
 class BodyLimits(Struct, frozen=True):
-    """How many bytes a request's body may have, and how long it may take."""
+    """The largest body of a request in bytes, and the longest time for it."""
 
     tiny: int = 4 * 1024
-    """Of who has no token yet."""
+    """For callers without a token."""
     small: int = 64 * 1024
     large: int = 1024 * 1024
     """`gateway.request_bytes`: arguments of tools, instructions of agents."""
     upload: int = 64 * 1024 * 1024
     """`gateway.upload_bytes`."""
     seconds: float = 30.0
-    """For JSON as a whole; for an upload until more of it comes."""
+    """For a whole JSON body; for an upload, until more of it comes."""
 
     def of(self, size: BodySize) -> int:
-        """The limit of such a body; what the settings say of large ones holds for small ones too."""
+        """The limit of a body of this size. No JSON body may be larger than the setting for large ones."""
         limit = {"tiny": self.tiny, "small": self.small, "large": self.large, "upload": self.upload}[size]
         return limit if size == "upload" else min(limit, self.large)
 
 
-class Doors(Struct, kw_only=True):
-    """The house as the routes see it."""
+class RestParts(Struct, kw_only=True):
+    """Everything that a route of REST may use."""
 
     app: App
     artifacts: ArtifactStore
@@ -53,32 +53,32 @@ class Doors(Struct, kw_only=True):
     questions: AwaitedQuestions
     devices: Devices
     forget_device: Callable[[str, str], Awaitable[bool]]
-    """Forgets a device, by its label and owner, with its connection and its token; False when there is none."""
+    """Forgets a device by label and owner, with its connection and its token. Returns False when there is none."""
     pairing: Pairing
     live: Live
     metrics: Metrics
     model_choice: Callable[[], Awaitable[Choice]] | None = None
-    """The model that answers where an agent names none; None: as the settings say."""
+    """Chooses the model for agents that name none. None: the settings choose."""
     choice_at_once: Callable[[], Choice] | None = None
-    """The same as far as it is known now: a local model is not looked for."""
+    """The same without a search for a local model."""
     limits: BodyLimits = BodyLimits()
     patience: float = 25.0
-    """Seconds that a request waits for a call; then it gets the call's id."""
+    """Seconds that a request waits for a call's result. After that the answer is the call's id."""
     at_work: CallsAtWork = field(default_factory=CallsAtWork)
     asked_calls: AskedCalls = field(default_factory=AskedCalls)
     webhook_answers: Replays[Struct] = field(default_factory=lambda: Replays(300.0, conflict=_used_for_another))
-    """By owner and key, for five minutes. A failed try may be made again under its key."""
+    """Stored answers by owner and key, for five minutes. A failed request may be sent again with its key."""
     webhook_tries: Tries = field(default_factory=lambda: Tries(30, 60.0))
 
     @property
     def store(self) -> Store:
-        """All that lasts."""
+        """The store. Raises `StoreError` when the app was opened without one."""
         if self.app.store is None:
-            raise StoreError("This house keeps nothing: open it with durable=True.")
+            raise StoreError("This needs a store: open App with durable=True.")
         return self.app.store
 
     async def drain(self, seconds: float) -> None:
-        """Let calls finish for so long, then end what outlives its request. Each call gets its result."""
+        """Waits so long for running calls, then ends them and the streams. Each call gets a result."""
         self.at_work.is_open = False
         await self.at_work.wait(seconds)
         self.live.close()

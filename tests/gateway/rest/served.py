@@ -25,7 +25,7 @@ from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.rest.door import router
-from handspan.gateway.rest.doors import BodyLimits, Doors
+from handspan.gateway.rest.parts import BodyLimits, RestParts
 from handspan.gateway.server import Server
 from handspan.gateway.sessions.answered_calls import AnsweredCalls
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -48,7 +48,7 @@ def settings(folder: Path, **more: Json) -> Settings:
     return load_settings(None, {"HOME": str(folder)}, given)
 
 
-class House:
+class Rest:
     """What the lead's gateway does, as far as REST needs it."""
 
     def __init__(self, given: Settings) -> None:
@@ -57,7 +57,7 @@ class House:
         self.questions = AwaitedQuestions(self.bus)
         self.app = App(given, questions=self.questions, durable=True, bus=self.bus)
         self.script: list[ScriptTurn] = ["Hello."]
-        self.doors: Doors
+        self.parts: RestParts
         self.sessions: Sessions
         self.asgi: ASGIApp
         self.owner_token = self.stranger_token = self.device_token = self.chat_token = ""
@@ -74,7 +74,7 @@ class House:
         self.questions.open(store.questions, answered.answered)
         self.devices = Devices(None)
         await self.devices.open()
-        self.doors = Doors(
+        self.parts = RestParts(
             app=app,
             artifacts=open_artifacts(self.settings.state / "artifacts"),
             auth=auth,
@@ -87,16 +87,16 @@ class House:
             metrics=Metrics(),
             limits=BodyLimits(upload=1024 * 1024),
         )
-        self.bus.subscribe(TokenRevoked, lambda event: self.doors.live.drop(event.token))
-        self.bus.subscribe(TokenRevoked, lambda event: self.doors.at_work.drop(event.token))
+        self.bus.subscribe(TokenRevoked, lambda event: self.parts.live.drop(event.token))
+        self.bus.subscribe(TokenRevoked, lambda event: self.parts.at_work.drop(event.token))
         self.owner_token = auth.operator_token
         self.stranger_token = await auth.issue(STRANGER, ("admin", "chat"))
         self.device_token = await auth.issue(OPERATOR.owner, ("device",))
         self.chat_token = await auth.issue(OPERATOR.owner, ("chat",))
-        self.asgi = Guarded(router(self.doors), auth)
+        self.asgi = Guarded(router(self.parts), auth)
 
     async def drain(self, seconds: float) -> None:
-        await self.doors.drain(0)
+        await self.parts.drain(0)
         await self.sessions.drain(seconds)
 
     async def close(self) -> None:
@@ -108,10 +108,10 @@ class House:
 
 
 class Knocking:
-    """Requests to the house, as one person with one token."""
+    """Requests to the gateway, as one person with one token."""
 
-    def __init__(self, house: House, url: str, client: httpx2.AsyncClient) -> None:
-        self.house = house
+    def __init__(self, rest: Rest, url: str, client: httpx2.AsyncClient) -> None:
+        self.rest = rest
         self.url = url
         self.client = client
 
@@ -125,7 +125,7 @@ class Knocking:
         headers: dict[str, str] | None = None,
         content: Any = None,
     ) -> httpx2.Response:
-        token = self.house.owner_token if token is None else token
+        token = self.rest.owner_token if token is None else token
         sent = {**({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         if body is not None:
             return await self.client.request(method, self.url + path, json=body, headers=sent)
@@ -138,16 +138,16 @@ class Knocking:
         return await self.ask("POST", path, body, **more)
 
     async def stranger(self, method: str, path: str, body: Any = None) -> httpx2.Response:
-        return await self.ask(method, path, body, token=self.house.stranger_token)
+        return await self.ask(method, path, body, token=self.rest.stranger_token)
 
 
 @asynccontextmanager
-async def serving(house: House) -> AsyncIterator[Knocking]:
-    server = Server(house, house.settings.gateway)
+async def serving(rest: Rest) -> AsyncIterator[Knocking]:
+    server = Server(rest, rest.settings.gateway)
     url = await server.open()
     try:
         async with httpx2.AsyncClient(timeout=10, trust_env=False) as client:
-            yield Knocking(house, url, client)
+            yield Knocking(rest, url, client)
     finally:
         await server.close()
 
@@ -175,12 +175,12 @@ class TestTool:
 class Counting:
     """A tool that counts its runs, and waits until it may end."""
 
-    def __init__(self, house: House, name: str = "counting", annotations: Annotations | None = None) -> None:
+    def __init__(self, rest: Rest, name: str = "counting", annotations: Annotations | None = None) -> None:
         self.runs = 0
         self.began = asyncio.Event()
         self.may_end = asyncio.Event()
         self.may_end.set()
-        house.app.registry.register(TestTool(name, self._run, annotations or Annotations()), BUILTIN)
+        rest.app.registry.register(TestTool(name, self._run, annotations or Annotations()), BUILTIN)
 
     async def _run(self, arguments: Arguments, ctx: ToolContext) -> Json:
         self.runs += 1
@@ -189,16 +189,16 @@ class Counting:
         return {"n": arguments.get("n"), "runs": self.runs}
 
 
-def register_for(house: House, name: str, origin: Origin, scope: Scope) -> None:
+def register_for(rest: Rest, name: str, origin: Origin, scope: Scope) -> None:
     async def work(arguments: Arguments, ctx: ToolContext) -> Json:
         return "done"
 
-    house.app.registry.register(TestTool(name, work), origin, scope)
+    rest.app.registry.register(TestTool(name, work), origin, scope)
 
 
-async def session_of(house: House, owner: str = OPERATOR.owner, said: Sequence[Any] = ()) -> str:
+async def session_of(rest: Rest, owner: str = OPERATOR.owner, said: Sequence[Any] = ()) -> str:
     """A session of this owner."""
-    store = house.app.store
+    store = rest.app.store
     assert store is not None
     session = await store.conversations.create(owner=owner)
     if said:

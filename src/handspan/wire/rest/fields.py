@@ -1,11 +1,11 @@
-"""Values that several subjects of REST share: pages, names, limits of texts, refusals."""
+"""Types of fields that several subjects of REST share: pages, names, limits of texts; and the body of refusals."""
 
 from typing import Annotated, Final, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 SOMETHING: Final = r"[^\s\x1c-\x1f\x85\ufeff]"
-"""A pattern for texts that are not empty: it means the same to Python and to JSON Schema, which have other spaces."""
+"""A pattern for text that is not blank. It means the same in Python and in JSON Schema, whose `\\s` differ."""
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="How many at most.")]
 After: TypeAlias = Annotated[
     str,
@@ -21,7 +21,7 @@ ToolName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, descript
 
 
 class ErrorBody(Struct, frozen=True):
-    """What every refusal says."""
+    """The body of every refusal."""
 
     error: str
     """What is wrong, and what to do."""

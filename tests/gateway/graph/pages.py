@@ -181,7 +181,7 @@ class Held:
         return "held"
 
 
-class House:
+class Graph:
     """A gateway and its clients."""
 
     def __init__(self, gateway: RunningGateway) -> None:
@@ -214,10 +214,10 @@ class House:
 
 
 @asynccontextmanager
-async def house(folder: Path, model: Model | None = None, **settings: Any) -> AsyncIterator[House]:
+async def graph_gateway(folder: Path, model: Model | None = None, **settings: Any) -> AsyncIterator[Graph]:
     """A gateway with this model, or with one that does what it is told."""
     async with running_gateway(folder, model=model or Spoken(), **settings) as gateway:
-        there = House(gateway)
+        there = Graph(gateway)
         try:
             yield there
         finally:

@@ -1,4 +1,4 @@
-"""Conversations in the words of graph.md 2: messages, blocks, and the ids by which a client finds them again."""
+"""Renders conversations as messages and blocks of the graph API, with their ids (graph.md 2)."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from handspan.wire.graph.blocks import (
     ToolCallBlock,
     ToolResultBlock,
 )
-from handspan.wire.ws import as_object
+from handspan.wire.ws import arguments_object
 
 
 class _Envelope(Struct):
@@ -46,36 +46,36 @@ class _Envelope(Struct):
 _read_envelope: Final = msgspec.json.Decoder(_Envelope).decode
 
 
-class Numbers(Struct, frozen=True):
-    """The numbers of a thread's messages, by their places: those stay when messages before them are removed."""
+class MessageNumbers(Struct, frozen=True):
+    """The numbers of a thread's messages. A number stays when messages before it are removed."""
 
     known: Sequence[int] = ()
-    """Of those that were there when it was asked, where numbers and places differ."""
+    """The numbers of the first messages, where they differ from the places."""
     removed: int = 0
 
     def of(self, seq: int) -> int:
-        """The number of the message at this place, now or soon."""
+        """The number of the message at this place, which may be one that is not there yet."""
         return self.known[seq - 1] if seq <= len(self.known) else seq + self.removed
 
 
-class Shower:
-    """Shows the messages of one thread. `names` has the client's own names for its tools."""
+class MessageRenderer:
+    """Renders the messages of one thread. `names`: the client's own names of its tools, by the model's names."""
 
     def __init__(self, thread: str, names: Mapping[str, str] | None = None) -> None:
         self.thread = thread
         self.names: Mapping[str, str] = names or {}
 
     def id(self, number: int, place: int | None = None) -> str:
-        """How a message is called: by its number in the thread, and for a result by its place in the round."""
+        """The id of a message: its number in the thread, and for a result its place in the round."""
         return f"{self.thread}:{number}" if place is None else f"{self.thread}:{number}.{place}"
 
-    def said(self, number: int, message: UserMessage, at: float) -> GraphMessage:
-        """What a person said."""
+    def user_message(self, number: int, message: UserMessage, at: float) -> GraphMessage:
+        """A message of a person."""
         content = [TextBlock(part.text) if type(part) is Text else _medium(part.attachment) for part in message.parts]
         return GraphMessage(message_id=self.id(number), role="user", content=content, timestamp=at)
 
-    def replied(self, number: int, message: AssistantMessage, at: float) -> GraphMessage:
-        """What the model said and asked for."""
+    def reply(self, number: int, message: AssistantMessage, at: float) -> GraphMessage:
+        """A reply of the model, with its calls."""
         content: list[Block] = []
         for part in message.parts:
             if type(part) is Text:
@@ -83,7 +83,7 @@ class Shower:
             elif type(part) is Thinking:
                 content.append(ReasoningBlock(part.text))
             elif type(part) is CallPart:
-                content.append(ToolCallBlock(part.id, self.name(part), as_object(part.arguments)))
+                content.append(ToolCallBlock(part.id, self.name(part), arguments_object(part.arguments)))
             elif type(part) is Media:
                 content.append(_medium(part.attachment))
         return GraphMessage(
@@ -97,36 +97,36 @@ class Shower:
         )
 
     def result(self, number: int, place: int, call: CallPart, result: CallResult, at: float) -> GraphMessage:
-        """What came of a call."""
+        """The result of a call, with its attachments."""
         message = self.outcome(number, place, call, result.envelope, at)
         return msgspec.structs.replace(message, content=[*message.content, *map(_medium, result.attachments)])
 
     def outcome(self, number: int, place: int, call: CallPart, envelope: str, at: float) -> GraphMessage:
-        """The same, of the envelope alone."""
+        """The result of a call, from its envelope alone."""
         block = _outcome(call.id, envelope)
-        known: JsonObject = {
+        metadata: JsonObject = {
             "function_name": self.name(call),
-            "function_argument": as_object(call.arguments),
+            "function_argument": arguments_object(call.arguments),
             "tool_call_id": call.id,
         }
         return GraphMessage(
-            message_id=self.id(number, place), role="tool", content=[block], metadata=known, timestamp=at
+            message_id=self.id(number, place), role="tool", content=[block], metadata=metadata, timestamp=at
         )
 
-    def asked(self, number: int, place: int, call: CallRecord, at: float) -> GraphMessage:
-        """A call that waits for the client (graph.md 4.5), as hooks and persons have left it (5.7)."""
+    def open_call(self, number: int, place: int, call: CallRecord, at: float) -> GraphMessage:
+        """A call that waits for the client (graph.md 4.5), with the changes of hooks and persons (5.7)."""
         block = RemoteToolCallBlock(call.id, self.name(call), arguments_of(call))
         return GraphMessage(
             message_id=self.id(number, place), role="tool", content=[block], metadata={"is_remote": True}, timestamp=at
         )
 
     def delta(self, number: int, text: str, at: float, *, thinking: bool = False) -> GraphMessage:
-        """More of what the model says (graph.md 7.3)."""
+        """The next piece of a reply (graph.md 7.3)."""
         block: Block = ReasoningBlock(text) if thinking else TextBlock(text)
         return GraphMessage(message_id=self.id(number), role="assistant", content=[block], delta=True, timestamp=at)
 
     def name(self, call: CallPart | CallRecord) -> str:
-        """What the client calls the tool."""
+        """The client's own name of the tool."""
         return self.names.get(call.name, call.name)
 
     def _call(self, call: CallPart) -> CallShown:
@@ -134,12 +134,12 @@ class Shower:
 
 
 def arguments_of(record: CallRecord) -> JsonObject:
-    """What a call is made with, as an object in whatever form it was kept."""
+    """The arguments of a call as an object, whatever form they are stored in."""
     match record.arguments:
         case bytes() as raw:
-            return as_object(raw.decode(errors="replace"))
+            return arguments_object(raw.decode(errors="replace"))
         case str() as text:
-            return as_object(text)
+            return arguments_object(text)
         case arguments:
             return dict(arguments)
 

@@ -1,0 +1,160 @@
+"""The tools of clients: those that `setup` stored, and those that came with a request (graph.md 3)."""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.errors import DefinitionError
+from handspan.core.names import is_outside_name, outside_name
+from handspan.core.principals import Origin
+from handspan.core.store import ToolSetBook
+from handspan.sources.graph import GraphTool, GraphTools
+from handspan.wire.graph.faults import BodyError, Detail
+from handspan.wire.graph.requests import OfferedTool
+
+_MOST_CACHED: Final = 256
+_SET_ID: Final = 16
+
+_read: Final = msgspec.json.Decoder(list[OfferedTool]).decode
+
+
+class ToolSet(Struct, frozen=True):
+    """The tools of a run."""
+
+    id: str
+    """Finds the set again after a restart. Empty: the tools that the client has set up."""
+    tools: Sequence[GraphTool]
+
+    def origin(self, client: str, thread: str) -> Origin:
+        """The origin of these tools in a run of this client."""
+        return Origin("browser", client, f"{thread}:{self.id}")
+
+
+class ToolSets:
+    """Stores the tools of clients, and caches the sets that were used last."""
+
+    def __init__(self, store: ToolSetBook, tools: GraphTools, most: int) -> None:
+        """`most`: how many tools a client may have."""
+        self._store = store
+        self._tools = tools
+        self._most = most
+        self._tools_of: OrderedDict[bytes, tuple[GraphTool, ...]] = OrderedDict()
+        self._encoded: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._setting_up = asyncio.Lock()
+
+    async def set_up(self, client: str, offered: Sequence[OfferedTool]) -> Sequence[OfferedTool]:
+        """Stores these tools for the client, in place of those that their nodes had. Returns all tools of the client.
+
+        Raises `BodyError` when one of them can't be used.
+        """
+        nodes = {tool.node_name for tool in offered}
+        async with self._setting_up:  # two pages of one client may load at once: the tools of both are stored
+            before = _read(await self._find(client, "") or b"[]")
+            others = [tool for tool in before if tool.node_name not in nodes]
+            all_tools = [*others, *offered]
+            encoded = msgspec.json.encode(all_tools)
+            self._make(encoded, all_tools, len(others))
+            if offered:
+                await self._save(client, "", encoded)
+        return all_tools
+
+    async def of_client(self, client: str) -> Sequence[GraphTool]:
+        """The tools that the client has set up."""
+        return self._tools_in(await self._find(client, "") or b"[]")
+
+    async def of_run(self, client: str, offered: Sequence[OfferedTool] | None, begun_with: str = "") -> ToolSet:
+        """The tools of a run: those of its request, else those it began with, else those that were set up.
+
+        Tools of a request are stored: the run may be suspended, and outlive this process. Raises `BodyError`.
+        """
+        if offered is not None:
+            encoded = msgspec.json.encode(offered)
+            tools = self._make(encoded, offered, 0)
+            set_id = hashlib.sha256(encoded).hexdigest()[:_SET_ID]
+            await self._save(client, set_id, encoded)
+            return ToolSet(set_id, tools)
+        if begun_with and (stored := await self._find(client, begun_with)) is not None:
+            return ToolSet(begun_with, self._tools_in(stored))
+        return ToolSet("", await self.of_client(client))
+
+    async def _find(self, client: str, set_id: str) -> bytes | None:
+        key = (client, set_id)
+        if key in self._encoded:
+            self._encoded.move_to_end(key)
+            return self._encoded[key]
+        stored = await self._store.find(client, set_id)
+        if stored is not None:
+            self._remember(key, stored)
+        return stored
+
+    async def _save(self, client: str, set_id: str, encoded: bytes) -> None:
+        if await self._find(client, set_id) != encoded:
+            await self._store.save(client, set_id, encoded)
+            # The write may not be committed yet, and it may have removed other sets of this client: read them again.
+            for key in [key for key in self._encoded if key[0] == client]:
+                del self._encoded[key]
+
+    def _remember(self, key: tuple[str, str], encoded: bytes) -> None:
+        self._encoded[key] = encoded
+        self._encoded.move_to_end(key)
+        if len(self._encoded) > _MOST_CACHED:
+            self._encoded.popitem(last=False)
+
+    def _tools_in(self, encoded: bytes) -> tuple[GraphTool, ...]:
+        """The tools of a stored set, without those that the settings forbid by now."""
+        if encoded in self._tools_of:
+            self._tools_of.move_to_end(encoded)
+            return self._tools_of[encoded]
+        tools: list[GraphTool] = []
+        for offered in _read(encoded):
+            try:
+                tools.append(self._tools.make(offered))
+            except DefinitionError:
+                continue
+        return self._cache(encoded, tuple(tools))
+
+    def _make(self, encoded: bytes, offered: Sequence[OfferedTool], known: int) -> tuple[GraphTool, ...]:
+        """The tools that a request brings. The first `known` of them were stored before."""
+        if encoded in self._tools_of:
+            self._tools_of.move_to_end(encoded)
+            return self._tools_of[encoded]
+        if len(offered) > self._most:
+            text = f"A client may have {self._most} tools here: send fewer."
+            raise BodyError([Detail(["body", "tools"], text, "value_error")])
+        tools: list[GraphTool] = []
+        details: list[Detail] = []
+        for place, one in enumerate(offered):
+            try:
+                tools.append(self._tools.make(one))
+            except DefinitionError as error:
+                if place >= known:
+                    details.append(Detail(["body", "tools", str(place - known)], str(error), "value_error"))
+        if details:
+            raise BodyError(details)
+        return self._cache(encoded, tuple(tools))
+
+    def _cache(self, encoded: bytes, tools: tuple[GraphTool, ...]) -> tuple[GraphTool, ...]:
+        self._tools_of[encoded] = tools
+        if len(self._tools_of) > _MOST_CACHED:
+            self._tools_of.popitem(last=False)
+        return tools
+
+
+def tool_set_id(origin: Origin | None) -> str:
+    """The id of the tool set that a call's tool belongs to. Empty: the client has set it up."""
+    return origin.connection.rpartition(":")[2] if origin is not None else ""
+
+
+def tool_names(tools: Sequence[GraphTool]) -> dict[str, str]:
+    """The client's own names of tools, by every name that a model may use (graph.md 3.6). Unprefixed names win."""
+    names: dict[str, str] = {}
+    prefixed = [(tool, f"{tool.node}__{tool.own_name}") for tool in tools]
+    names |= {outside_name(name, taken=(name,)): tool.own_name for tool, name in prefixed}
+    names |= {name: tool.own_name for tool, name in prefixed if is_outside_name(name)}
+    names |= {tool.spec.name: tool.own_name for tool in tools}
+    return names
