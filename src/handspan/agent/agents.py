@@ -98,7 +98,7 @@ class Agents:
 
     def _kept(self) -> AgentBook:
         if self._book is None:
-            raise ConfigError("Agents are kept, and this house keeps nothing: open it with durable=True.")
+            raise ConfigError("Agents need a store: open App with durable=True.")
         return self._book
 
 
@@ -107,7 +107,7 @@ def selects(agent: Agent, tool: str) -> bool:
     return (agent.tools is None or matches_any(agent.tools, tool)) and not matches_any(agent.deny, tool)
 
 
-def ticked(agent: Agent, tool: str) -> Agent:
+def tick_tool(agent: Agent, tool: str) -> Agent:
     """The agent with this tool; `ConfigError` when a glob of its deny list is in the way."""
     deny = tuple(glob for glob in agent.deny if glob != tool)
     if in_the_way := [glob for glob in deny if matches(glob, tool)]:
@@ -119,7 +119,7 @@ def ticked(agent: Agent, tool: str) -> Agent:
     return structs.replace(agent, tools=tools, deny=deny)
 
 
-def unticked(agent: Agent, tool: str) -> Agent:
+def untick_tool(agent: Agent, tool: str) -> Agent:
     """The agent without this tool."""
     tools = None if agent.tools is None else tuple(glob for glob in agent.tools if glob != tool)
     agent = structs.replace(agent, tools=tools)

@@ -5,9 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from handspan.agent.limits import TurnCounts, TurnLimits
+from handspan.config.settings import ModelPrice
 from handspan.core.messages import AssistantMessage, Message, UserMessage, check_all, check_next
+from handspan.core.store import Conversations
 from handspan.engine.caller import Caller
 from handspan.models.model import Model, Projection
+from handspan.models.prices import cost, price_of
 from handspan.skills.file import Skill
 
 
@@ -57,7 +60,7 @@ class Conversation:
         """What a person should know, such as a skill that can't be used."""
         self.inbox: list[UserMessage] = []
         """What a person said while the model was at work; it joins at the next round."""
-        self.stored: Callable[[Message], None] = _ignore
+        self.on_stored: Callable[[Message], None] = _ignore
         """Called with every message when it is stored."""
         self._log = log or NoLog()
         self._projections: dict[str, Projection] = {}
@@ -77,7 +80,7 @@ class Conversation:
         """Whether the model has not answered the last message."""
         return bool(self.messages) and type(self.last) is not AssistantMessage
 
-    def said(self, message_id: str) -> UserMessage | None:
+    def find_message(self, message_id: str) -> UserMessage | None:
         """What was said under this id, if it is part of the conversation."""
         said = (message for message in reversed(self.messages) if type(message) is UserMessage)
         return next((message for message in said if message.id == message_id), None) if message_id else None
@@ -100,7 +103,7 @@ class Conversation:
         self.counts.note(message)
         for projection in self._projections.values():
             projection.append(message)
-        self.stored(message)
+        self.on_stored(message)
 
     def rewrite(self, messages: list[Message], removed: int) -> None:
         """Go on from these messages: the store has others than we know."""
@@ -135,3 +138,19 @@ def waits_for(calls: list[str]) -> str:
 
 def _ignore(_: Message) -> None:
     """For a conversation without a turn."""
+
+
+class StoredLog:
+    """Keeps the messages of one owner's sessions, with what each reply cost where that is known."""
+
+    def __init__(self, conversations: Conversations, owner: str, price: ModelPrice | None = None) -> None:
+        self._conversations = conversations
+        self._owner = owner
+        self._price = price
+
+    def append(self, session: str, message: Message, after: int) -> "asyncio.Future[None] | None":
+        """Kept for good when this is done; None when it is done with all else around it."""
+        dollars = None
+        if type(message) is AssistantMessage:
+            dollars = cost(message.usage, price_of(message.model, self._price))
+        return self._conversations.keep(session, message, owner=self._owner, after=after, cost=dollars)

@@ -6,14 +6,12 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from handspan.agent.conversation import Conversation
+from handspan.agent.conversation import Conversation, StoredLog
 from handspan.agent.limits import TurnLimits
-from handspan.agent.log import StoredLog
 from handspan.agent.loop import Loop
-from handspan.agent.queue import PATIENCE
+from handspan.agent.queue import PATIENCE, Tasks
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import StoredTurns
-from handspan.agent.tasks import Tasks
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
@@ -85,7 +83,7 @@ class ConversationLoader:
 
     async def change_agent(self, session: Session, agent: Agent, choice: Choice) -> Conversation:
         """The session goes on with another agent and its model; what was said stays."""
-        before = loaded(session)
+        before = conversation_of(session)
         who = before.caller.who
         await self._store.conversations.choose_agent(session.id, agent.name, owner=who.owner)
         await self._skills.refresh()
@@ -122,11 +120,11 @@ class ConversationLoader:
     ) -> tuple[Conversation, SessionRecord]:
         """The conversation as it is."""
         record = await self._store.conversations.get(session.id, owner=session.owner)
-        return await self.prepare(loaded(session)), record
+        return await self.prepare(conversation_of(session)), record
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
         """The conversation as it is."""
-        return await self.prepare(loaded(session))
+        return await self.prepare(conversation_of(session))
 
     def release(self, session: Session) -> None:
         """Nothing to do: the program has it."""
@@ -143,7 +141,7 @@ class ConversationLoader:
     async def switch_on(self, session: Session, name: str) -> None:
         """Let a skill be on in this session from the next round; raises `ToolError` when it can't be used."""
         await self._skills.refresh()
-        conversation = loaded(session)
+        conversation = conversation_of(session)
         self._act_with(conversation, (*conversation.skills, self._skills.find(name)))
         conversation.forget_projections()
 
@@ -174,7 +172,7 @@ class ConversationLoader:
         return made
 
 
-def loaded(session: Session) -> Conversation:
+def conversation_of(session: Session) -> Conversation:
     """The conversation of a session that has one."""
     assert session.conversation is not None
     return session.conversation

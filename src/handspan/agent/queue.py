@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from handspan.agent.refusals import GatewayStops, SessionBusy, TurnRefused
-from handspan.agent.tasks import Tasks
 from handspan.agent.turn import Handle, Turn
 from handspan.core.errors import HandspanError, ToolError
 from handspan.core.events import Ended, TurnFault
@@ -19,7 +18,31 @@ MOST_WAITING: Final = 8
 PATIENCE: Final = 30.0
 """Seconds that a turn waits for the one before it."""
 
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
+
+
+class Tasks:
+    """Tasks that run to their end even if their caller is cancelled; `left` are those that still run."""
+
+    def __init__(self) -> None:
+        self.left: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Returns a new task that does this work."""
+        task = asyncio.create_task(work)
+        self.add(task)
+        return task
+
+    def add(self, task: asyncio.Task[Any]) -> None:
+        """Hold this task until it is done."""
+        self.left.add(task)
+        task.add_done_callback(self._remove)
+
+    def _remove(self, task: asyncio.Task[Any]) -> None:
+        self.left.discard(task)
+        if not task.cancelled():
+            task.exception()  # mark it as read: the caller may have been cancelled, and asyncio would complain
 
 
 class TurnHost(Protocol):

@@ -14,13 +14,11 @@ from typing import Final, Protocol, TypeAlias
 
 from handspan.agent.conversation import Conversation, open_calls, waits_for
 from handspan.agent.loop import Loop
-from handspan.agent.past_turns import last_turn
-from handspan.agent.prompts import prompt_of
 from handspan.agent.queue import TurnHost, TurnQueue
 from handspan.agent.refusals import NoUserMessage, SessionBusy
 from handspan.agent.stored_turns import StoredTurns
 from handspan.agent.turn import Handle, Listener, Turn, tell_each
-from handspan.agent.turn_events import Happening
+from handspan.agent.turn_events import Happening, last_turn, render_prompt
 from handspan.core.bus import Bus, TurnEvent
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
@@ -39,7 +37,7 @@ GIVEN_UP: Final = Ended("aborted")
 """A turn that waited does not wait any more."""
 
 
-class Keeper(TurnHost, Protocol):
+class SessionHost(TurnHost, Protocol):
     """Keeps sessions: finds their conversations, and lets go of those that are not needed any more."""
 
     loop: Loop
@@ -76,7 +74,7 @@ class Session:
 
     __slots__ = ("_keeper", "_listeners", "_queue", "_waiting", "conversation", "id", "owner", "turns")
 
-    def __init__(self, session_id: str, owner: str, keeper: Keeper) -> None:
+    def __init__(self, session_id: str, owner: str, keeper: SessionHost) -> None:
         self.id = session_id
         self.owner = owner
         self.conversation: Conversation | None = None
@@ -222,7 +220,7 @@ class Session:
         keeper = self._keeper
         conversation, record = await keeper.open(self, who, agent=agent, name=name)
         with equip(conversation):
-            if conversation.said(message.id) is not None:
+            if conversation.find_message(message.id) is not None:
                 return await self._say_again(turn, conversation, message)
             emit = self._begin(turn, conversation)
             if record.state == "waiting" and not gives_up:
@@ -243,7 +241,7 @@ class Session:
 
     async def _say_again(self, turn: Turn, conversation: Conversation, message: UserMessage) -> Ended:
         """A known message is answered now if it was not yet: its turn was cut off by the end of a process."""
-        before = conversation.said(message.id)
+        before = conversation.find_message(message.id)
         turn.id = before.turn if before is not None and before.turn else turn.id
         ended = turn.retell(conversation, message)
         if ended is not None:
@@ -322,7 +320,7 @@ class Session:
                 return
             if kind is RoundBegan and turn.shows_prompt:
                 turn.shows_prompt = False
-                turn.tell(prompt_of(conversation))  # for the client that asked: others only listen
+                turn.tell(render_prompt(conversation))  # for the client that asked: others only listen
             if kind is Ended:
                 turn.is_over = True
             self._publish(event, turn_id or turn.id)

@@ -16,11 +16,10 @@ from msgspec import Struct, structs
 from handspan.agent.agents import Agents
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loading import ConversationLoader
-from handspan.agent.queue import PATIENCE
+from handspan.agent.queue import PATIENCE, Tasks
 from handspan.agent.refusals import SessionRefused, TurnRefused
 from handspan.agent.session import Session
-from handspan.agent.tasks import Tasks
-from handspan.agent.titles import short
+from handspan.agent.stored_turns import shorten
 from handspan.agent.turn_events import Happening, QuestionOver
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
@@ -202,7 +201,7 @@ class Sessions:
             session.conversation = None  # it was deleted meanwhile
             record = await self._make(session.id, session.owner, acting, name)
         elif name and not record.name:
-            record = structs.replace(record, name=short(name, _MOST_NAME))
+            record = structs.replace(record, name=shorten(name, _MOST_NAME))
             await self._conversations.rename(session.id, record.name, owner=session.owner)
         return await self._load(session, record, acting, choice, who), record
 
@@ -236,7 +235,7 @@ class Sessions:
             raise SessionRefused("AGENT_INIT_FAILED", f"{error}{hint}") from None
 
     async def _make(self, session_id: str, owner: str, agent: Agent, name: str) -> SessionRecord:
-        made = short(name, _MOST_NAME)
+        made = shorten(name, _MOST_NAME)
         try:
             return await self._conversations.create(owner=owner, agent=agent.name, name=made, session=session_id)
         except NotYours as error:

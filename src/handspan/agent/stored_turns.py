@@ -2,19 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loop import Loop
 from handspan.agent.refusals import NoUserMessage
-from handspan.agent.titles import title_of
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended
-from handspan.core.messages import UserMessage
+from handspan.core.messages import Message, Text, UserMessage
 from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
+from handspan.core.values import strip_invisible
 
 _NO_NAME_AFTER: Final = ("error", "aborted", "pending")
 _UNKNOWN: Final = -1
@@ -78,7 +78,7 @@ class StoredTurns:
 
     async def _name(self, conversation: Conversation) -> str:
         """The session's first name, made of what was said; empty when it has one, or gets none."""
-        title = title_of(conversation.messages)
+        title = make_title(conversation.messages)
         try:
             if title and await self._conversations.give_name(conversation.id, title, owner=conversation.owner):
                 return title
@@ -116,3 +116,22 @@ class StoredTurns:
         elif record.length > length:
             newer = await kept.load(conversation.id, owner=record.owner, after=length)
             conversation.rewrite([*conversation.messages, *newer], record.removed)
+
+
+_MOST_TITLE: Final = 60
+
+
+def make_title(messages: Iterable[Message]) -> str:
+    """The first words that a person said; empty when there are none, as with a picture alone."""
+    said = (message for message in messages if isinstance(message, UserMessage))
+    words = (shorten(" ".join(part.text for part in one.parts if isinstance(part, Text)), _MOST_TITLE) for one in said)
+    return next(filter(None, words), "")
+
+
+def shorten(text: str, most: int) -> str:
+    """The text on one line, without what nobody sees, at most so long: cut between words where that can be."""
+    line = " ".join(strip_invisible(text[: 100 * most]).split())
+    if len(line) <= most:
+        return line
+    head, _, _ = line[:most].rpartition(" ")
+    return f"{(head if len(head) >= most // 2 else line[: most - 1]).rstrip(' ,;:.-')}…"

@@ -10,9 +10,8 @@ from typing import TypeAlias
 from msgspec import structs
 
 from handspan.agent.conversation import Conversation
-from handspan.agent.past_turns import how_answered
 from handspan.agent.refusals import IdTaken, SessionBusy
-from handspan.agent.turn_events import Happening, MessageStored
+from handspan.agent.turn_events import Happening, MessageStored, find_answer
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended
@@ -49,10 +48,10 @@ class Turn:
     def begin(self, conversation: Conversation) -> None:
         """Run in this conversation from now on. What was said since the request becomes part of the turn."""
         self._conversation = conversation
-        conversation.stored = self._tell_stored
+        conversation.on_stored = self._tell_stored
         early, self._early = self._early, []
         for message in early:
-            if conversation.said(message.id) is None:
+            if conversation.find_message(message.id) is None:
                 conversation.inbox.append(message)
                 continue
             with contextlib.suppress(IdTaken):  # its sender hears that it was not kept
@@ -81,16 +80,16 @@ class Turn:
 
     def has(self, message_id: str) -> bool:
         """Whether the message of this id was said in this turn."""
-        before = None if self._conversation is None else self._conversation.said(message_id)
+        before = None if self._conversation is None else self._conversation.find_message(message_id)
         return message_id in self._said or (before is not None and before.turn == self.id)
 
     def knows(self, message_id: str) -> bool:
         """Whether the message of this id is part of the conversation in which the turn runs."""
-        return self._conversation is not None and self._conversation.said(message_id) is not None
+        return self._conversation is not None and self._conversation.find_message(message_id) is not None
 
     def listen_again(self, message: UserMessage, listener: Listener) -> None:
         """Add a listener for a message that is already part of this turn. Raises `IdTaken` if its content differs."""
-        before = None if self._conversation is None else self._conversation.said(message.id)
+        before = None if self._conversation is None else self._conversation.find_message(message.id)
         waiting, listeners = self._said.get(message.id, (before, []))
         _refuse_other(before or waiting, message)
         if listener not in self.listeners:
@@ -111,11 +110,11 @@ class Turn:
 
         Raises `IdTaken` if the content differs.
         """
-        before = conversation.said(message.id)
+        before = conversation.find_message(message.id)
         assert before is not None
         _, listeners = self._said.pop(message.id)
         _refuse_other(before, message)
-        answered = how_answered(before, conversation.messages)
+        answered = find_answer(before, conversation.messages)
         for listener in listeners:
             tell_one(listener, MessageStored(before.id), before.turn if answered else self.id)
             if answered is not None:

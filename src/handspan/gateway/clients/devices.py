@@ -4,7 +4,9 @@ All of it is in memory: ten thousand devices may connect at once, and nobody wai
 written soon, in the background.
 """
 
+import re
 import time
+import unicodedata
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from itertools import count
@@ -17,8 +19,7 @@ from handspan.core.errors import ToolError
 from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook
 from handspan.core.values import strip_invisible
-from handspan.gateway.clients.device_labels import check_label, clean_label, numbered
-from handspan.gateway.clients.device_writing import DeviceWriting
+from handspan.gateway.clients.device_writer import DeviceWriter
 
 _SEEN_AGAIN: Final = 60.0
 _LONGEST_NAME: Final = 100
@@ -83,7 +84,7 @@ class _Owned:
         It is the first one that asked for that, or was given that name by a person, and is not here.
         """
         while True:
-            label = numbered(wanted, self.taken.get(wanted, 0) + 1)
+            label = number_label(wanted, self.taken.get(wanted, 0) + 1)
             known = [device for device in (self.by_id.get(label), self.by_label.get(label)) if device is not None]
             away = next((device for device in known if not device.bears), None)
             if away is not None or not known:
@@ -94,7 +95,7 @@ class _Owned:
         """This label; numbered where another device has it, which two gateways over one database may have brought."""
         if label == device_id and label not in self.by_label:
             return device_id  # one text is enough for both
-        labels = (numbered(label, number) for number in count(1))
+        labels = (number_label(label, number) for number in count(1))
         return next(label for label in labels if label not in self.by_label)
 
     def add(self, device: _Device) -> None:
@@ -117,7 +118,7 @@ class Devices:
         self._owners: dict[str, _Owned] = {}
         self._same: WeakValueDictionary[bytes, _Tools] = WeakValueDictionary()
         self._none = self._shared({})
-        self._writing = DeviceWriting(book)
+        self._writer = DeviceWriter(book)
 
     async def open(self) -> None:
         """Read what is kept."""
@@ -134,11 +135,11 @@ class Devices:
             for device in owned.by_id.values():
                 if device.is_connected:
                     self._seen(owner, device)
-        await self._writing.close()
+        await self._writer.close()
 
     # What connections say. Nothing here waits.
 
-    def arrived(self, owner: str, wanted: str, name: str) -> str:
+    def connect(self, owner: str, wanted: str, name: str) -> str:
         """The label of a device that has just connected; it is its own until it has `ended`."""
         owned = self._owners.setdefault(owner, _Owned())
         device_id, device = owned.asking_for(clean_label(wanted, name))
@@ -155,23 +156,23 @@ class Devices:
             self._keep(owner, device)
         return device.label
 
-    def returned(self, owner: str, label: str) -> None:
+    def reconnect(self, owner: str, label: str) -> None:
         """Its link is back."""
         device = self._here(owner, label)
         if device is not None:
             device.is_connected = True
             self._seen(owner, device)
 
-    def left(self, owner: str, label: str) -> None:
+    def disconnect(self, owner: str, label: str) -> None:
         """Its link is gone. It may come back: the label stays its own."""
         device = self._here(owner, label)
         if device is not None and device.is_connected:
             self._seen(owner, device)
             device.is_connected = False
 
-    def ended(self, owner: str, label: str) -> None:
+    def end(self, owner: str, label: str) -> None:
         """It will not come back: the label is free for the next one that asks for it."""
-        self.left(owner, label)
+        self.disconnect(owner, label)
         device = self._here(owner, label)
         if device is None:
             return
@@ -183,7 +184,7 @@ class Devices:
         if not device.is_kept:
             owned.remove(device)
 
-    def offers(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
+    def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
         """The names whose definition is not what it was when this device last offered them (SPEC T5)."""
         device = self._here(owner, label)
         if device is None or fingerprints == device.tools:
@@ -223,7 +224,7 @@ class Devices:
         owned.by_label[new] = device
         owned.taken.clear()
         self._keep(owner, device)
-        await self._writing.written()
+        await self._writer.flush()
         return True
 
     async def forget(self, label: str, owner: str) -> bool:
@@ -235,11 +236,11 @@ class Devices:
             device.is_kept = False
         else:
             self._owners[owner].remove(device)
-        self._writing.delete(owner, device.id)
-        await self._writing.written()
+        self._writer.delete(owner, device.id)
+        await self._writer.flush()
         return True
 
-    async def looked(self, label: str, owner: str) -> bool:
+    async def mark_seen(self, label: str, owner: str) -> bool:
         """A person has seen what changed; False when the owner has no such device."""
         device = self._known(owner, label)
         if device is None:
@@ -247,7 +248,7 @@ class Devices:
         if device.changed:
             device.changed = ()
             self._keep(owner, device)
-            await self._writing.written()
+            await self._writer.flush()
         return True
 
     # Inside.
@@ -281,11 +282,11 @@ class Devices:
         away = sorted((one for one in owned.by_id.values() if not one.bears), key=lambda one: one.last_seen)
         for device in away[: MOST_DEVICES // 10]:
             owned.remove(device)
-            self._writing.delete(owner, device.id)
+            self._writer.delete(owner, device.id)
 
     def _keep(self, owner: str, device: _Device) -> None:
         if device.is_kept:
-            self._writing.save(_row(owner, device))
+            self._writer.save(_row(owner, device))
 
 
 def _row(owner: str, device: _Device) -> DeviceRow:
@@ -298,3 +299,41 @@ def _shown(device: _Device, now: float) -> DeviceInfo:
     return DeviceInfo(
         device.id, device.label, device.name, device.is_connected, seen, tuple(device.tools), device.changed
     )
+
+
+LONGEST: Final = 24
+_NOTHING_LEFT: Final = "device"
+
+
+def clean_label(wanted: str, name: str = "") -> str:
+    """A label made of what the device asked for, else of its name: lower case, digits and single `_`."""
+    for words in (wanted, name):
+        plain = unicodedata.normalize("NFKD", words[:200].casefold())  # letters without their accents
+        plain = "".join(char for char in plain if not unicodedata.combining(char))
+        label = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
+        if label:
+            return _shorten(f"{_NOTHING_LEFT}_{label}" if label[0].isdigit() else label, LONGEST)
+    return _NOTHING_LEFT
+
+
+def number_label(label: str, number: int) -> str:
+    """The label of the first, second, third … device that asks for this one."""
+    if number == 1:
+        return label
+    tail = f"_{number}"
+    return f"{_shorten(label, LONGEST - len(tail))}{tail}"
+
+
+def check_label(label: str) -> None:
+    """Refuse what no device can be called; says what would do."""
+    fitting = clean_label(label)
+    if label != fitting:
+        raise ToolError(
+            "invalid_arguments",
+            f"A device can't be called {label[:60]!r}: use lower-case letters, digits and single '_', beginning with a "
+            f"letter, at most {LONGEST} characters, as in {fitting!r}.",
+        )
+
+
+def _shorten(label: str, length: int) -> str:
+    return label[:length].rstrip("_")

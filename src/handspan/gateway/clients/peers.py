@@ -10,8 +10,8 @@ from msgspec import Struct
 from handspan.core.bus import Bus, DeviceChanged, ToolsChanged
 from handspan.core.principals import Origin, Principal, Scope
 from handspan.gateway.clients.devices import Devices
-from handspan.gateway.clients.leftovers import Leftovers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
+from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.registry.registry import Registry
 from handspan.sources.offers import Interned, OfferRules
 from handspan.sources.ws.calls import RemoteCalls
@@ -142,7 +142,7 @@ class Peer:
             self.front.end()
 
 
-class Met(Struct, frozen=True):
+class PeerArrival(Struct, frozen=True):
     """A peer that has just connected, and whether it came back."""
 
     peer: Peer
@@ -158,7 +158,7 @@ class Peers:
         rules: OfferRules,
         tokens: ResumeTokens,
         devices: Devices,
-        leftovers: Leftovers,
+        unfinished: UnfinishedCalls,
         grace: float,
         bus: Bus,
     ) -> None:
@@ -167,7 +167,7 @@ class Peers:
         self._rules = rules
         self._tokens = tokens
         self._devices = devices
-        self._leftovers = leftovers
+        self._unfinished = unfinished
         self._bus = bus
         self._interned = Interned()
         self._peers: dict[str, Peer] = {}
@@ -188,7 +188,7 @@ class Peers:
         """The token with which it may come back."""
         return self._tokens.issue(peer.id, peer.who.owner)
 
-    def meet(self, frame: Connect, who: Principal, token: str, session: str) -> Met:
+    def meet(self, frame: Connect, who: Principal, token: str, session: str) -> PeerArrival:
         """The peer behind a new connection: one that comes back, or a new one. Its link is `up` when it was greeted."""
         can = agreed(frame.capabilities)
         peer_id = self._tokens.read(frame.resume, who.owner) if frame.resume and "resume" in can else None
@@ -196,11 +196,11 @@ class Peers:
         if known is not None and known.role == frame.role:
             self._come_back(known, token)
             known.calls.can = can
-            return Met(known, True)
+            return PeerArrival(known, True)
         peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, token, session)
         if peer_id is not None:
-            self._leftovers.adopt(peer_id, peer.calls)
-        return Met(peer, peer_id is not None)
+            self._unfinished.adopt(peer_id, peer.calls)
+        return PeerArrival(peer, peer_id is not None)
 
     def lose(self, peer: Peer, line: Line, code: int = _DROPPED) -> None:
         """Its connection is gone, by this close code. Who can't come back, or said goodbye, ends here and now."""
@@ -223,7 +223,7 @@ class Peers:
         if self._peers.get(peer.id) is peer:  # its successor has the same id
             del self._peers[peer.id]
             if peer.role == "device":
-                self._devices.ended(peer.who.owner, peer.label)
+                self._devices.end(peer.who.owner, peer.label)
             peer.end(why)
 
     def revoke(self, token: str) -> None:
@@ -247,19 +247,19 @@ class Peers:
         for peer in self:
             self.end(peer, "The gateway was stopped")
 
-    def registered(self, peer: Peer) -> list[str]:
+    def publish_tools(self, peer: Peer) -> list[str]:
         """Say that its tools have changed; the names of those whose definition is not what it was (SPEC T5)."""
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role != "device":
             return []
-        return self._devices.offers(peer.who.owner, peer.label, peer.tools.fingerprints())
+        return self._devices.record_offer(peer.who.owner, peer.label, peer.tools.fingerprints())
 
     def _take_down(self, peer: Peer) -> None:
         """Its link does not count any more, whenever the socket closes."""
         peer.down()
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role == "device":
-            self._devices.left(peer.who.owner, peer.label)
+            self._devices.disconnect(peer.who.owner, peer.label)
             self._bus.publish(DeviceChanged(peer.who.owner))
 
     def _come_back(self, peer: Peer, token: str) -> None:
@@ -272,12 +272,12 @@ class Peers:
             older.close(1012, "a newer connection took over")
         peer.token = token
         if peer.role == "device":
-            self._devices.returned(peer.who.owner, peer.label)
+            self._devices.reconnect(peer.who.owner, peer.label)
             self._bus.publish(DeviceChanged(peer.who.owner))
 
     def _new(self, peer_id: str, frame: Connect, can: frozenset[str], who: Principal, token: str, session: str) -> Peer:
         is_device = frame.role == "device"
-        label = self._devices.arrived(who.owner, frame.label or "", frame.device_name or "") if is_device else ""
+        label = self._devices.connect(who.owner, frame.label or "", frame.device_name or "") if is_device else ""
         peer = self._peers[peer_id] = Peer(peer_id, who, token, frame.role, label, session)
         peer.calls = RemoteCalls(can)
         peer.questions = RemoteQuestions() if "permissions" in can else None

@@ -32,7 +32,7 @@ class ResumeTokens:
         return hmac.new(self._key, f"{peer}\n{owner}".encode(errors="replace"), sha256).hexdigest()[:40]
 
 
-def kept_key(file: Path) -> bytes:
+def load_key(file: Path) -> bytes:
     """The key in this file, which is made at the first start; `ConfigError` when it can't be kept."""
     try:
         found = file.read_bytes() if file.exists() else b""

@@ -16,7 +16,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
-from handspan.gateway.clients.line import EXTENSION, Receiver
+from handspan.gateway.clients.transport import EXTENSION, Receiver
 from handspan.wire.ws import is_utf8
 
 SECONDS_TO_SAY_GOODBYE: Final = 1.0

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from handspan.agent.refusals import SessionRefused
 from handspan.agent.sessions import Bound, Sessions
-from handspan.gateway.clients.line import EXTENSION, Socket
 from handspan.gateway.clients.peers import Peer, Peers
+from handspan.gateway.clients.transport import EXTENSION, Socket
 from handspan.gateway.entry.auth import Admitted, Auth, may
 from handspan.gateway.http.refusals import Refusal, send_refusal
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -238,13 +238,13 @@ class Connection:
         match frame:
             case RegisterTools():
                 registered = peer.tools.register(frame.tools)
-                self._doors.peers.registered(peer)
+                self._doors.peers.publish_tools(peer)
                 self.send(registered)
                 if peer.calls.open:
                     peer.tools.take_up()
             case UnregisterTools(names=names) if "unregister" in peer.can:
                 removed = peer.tools.unregister(names)
-                self._doors.peers.registered(peer)
+                self._doors.peers.publish_tools(peer)
                 self.send(ToolsUnregistered(removed, len(peer.tools)))
             case GetRegisteredTools():
                 self.send(RegisteredTools(peer.tools.offered()))

@@ -18,20 +18,20 @@ from handspan.core.principals import Principal, TokenScope
 from handspan.core.records import Token
 from handspan.core.store import TokenBook
 from handspan.core.values import strip_invisible
+from handspan.gateway.entry.host_policy import HostPolicy, address_of, header_of, is_local
 from handspan.gateway.entry.operator_token import OPERATOR_LABEL, open_operator_token
-from handspan.gateway.entry.places import Places, address_of, header_of, is_local
+from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import (
     PAGE,
     PAGE_SECONDS,
     PresentedToken,
     Via,
+    find_token,
     hash_of,
     is_same,
     new_token,
     page_cookie,
-    shown_token,
 )
-from handspan.gateway.entry.tries import Tries
 from handspan.gateway.http.refusals import Header, Refusal, send_refusal, send_whole
 
 __all__ = [
@@ -122,7 +122,7 @@ class Auth:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`bus` is told of every token that is revoked here."""
-        self.places = Places(settings.gateway)
+        self.host_policy = HostPolicy(settings.gateway)
         self.prefix = settings.gateway.path_prefix
         self.operator_token = ""
         """The token of the person who runs this gateway; there after `open`."""
@@ -131,19 +131,15 @@ class Auth:
         self._state = state
         self._bus = bus
         self._clock = clock
-        self._tries = Tries(10, 60.0, 300.0, clock=clock)
+        self._tries = TryLimit(10, 60.0, 300.0, clock=clock)
 
     async def open(self) -> None:
         """Find or make the operator's token. `ConfigError` when its file can't be used."""
         self.operator_token = await open_operator_token(self._state, self._tokens)
 
-    def check_place(self, scope: Scope) -> None:
-        """Refuse a Host that is not ours and an Origin that is not known."""
-        self.places.check(scope)
-
     async def admit(self, scope: Scope) -> Admitted:
         """Whoever shows a good token from a good place; raises `Refusal` for everybody else."""
-        self.check_place(scope)
+        self.host_policy.check(scope)
         return await self.identify(scope)
 
     async def identify(self, scope: Scope) -> Admitted:
@@ -151,7 +147,7 @@ class Auth:
         inside: Admitted | None = scope.get("extensions", {}).get(INSIDE)
         if inside is not None:
             return inside
-        shown = shown_token(scope)
+        shown = find_token(scope)
         if shown is None:
             raise unauthorized()
         if shown.via == "cookie":
@@ -213,7 +209,7 @@ class Auth:
 
     def _check_own_page(self, scope: Scope) -> None:
         """A browser adds the cookie by itself, whoever makes it ask: only our own page may make it."""
-        is_own, site = self.places.is_own_origin(scope), header_of(scope, b"sec-fetch-site")
+        is_own, site = self.host_policy.is_own_origin(scope), header_of(scope, b"sec-fetch-site")
         if scope["type"] == "http" and scope["method"] in _SAFE:
             good = site in (None, "same-origin", "none") and (is_own or header_of(scope, b"origin") is None)
         else:
@@ -231,8 +227,8 @@ async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tupl
     more: list[Header] = [*_HEADERS]
     send = _with_headers(send, more)
     try:
-        auth.check_place(scope)
-        if guest := auth.places.guest(scope):
+        auth.host_policy.check(scope)
+        if guest := auth.host_policy.guest(scope):
             more += [(b"access-control-allow-origin", guest.encode("latin-1")), (b"vary", b"Origin"), _EXPOSED]
             if scope["method"] == "OPTIONS" and header_of(scope, b"access-control-request-method"):
                 await send_whole(send, 204, _PREFLIGHT)
@@ -241,7 +237,7 @@ async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tupl
             admitted = await auth.identify(scope)
             scope.setdefault("state", {})["admitted"] = admitted
             receive = _while_let_in(auth, receive, admitted)
-            if admitted.renews and (shown := shown_token(scope)):
+            if admitted.renews and (shown := find_token(scope)):
                 more.append((b"set-cookie", page_cookie(scope, shown.token, auth.prefix)))
     except Refusal as refusal:
         await send_refusal(refusal, scope, send)

@@ -3,6 +3,7 @@
 Both are made by somebody who is in already, work once and not for long, and live in this process alone.
 """
 
+import io
 import secrets
 import time
 from collections.abc import Callable
@@ -12,8 +13,8 @@ from msgspec import Struct
 
 from handspan.core.principals import DEVICE_SCOPES, Principal
 from handspan.gateway.entry.auth import ADMIN, SCOPES, Auth, may
+from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import hash_of, is_same, new_token
-from handspan.gateway.entry.tries import Tries
 from handspan.gateway.http.refusals import Refusal
 
 CODE_SECONDS: Final = 300.0
@@ -55,7 +56,7 @@ class Pairing:
         self._clock = clock
         self._codes: list[_Open] = []
         self._links: list[_Open] = []
-        self._tries = Tries(10, 60.0, clock=clock)
+        self._tries = TryLimit(10, 60.0, clock=clock)
 
     def new_code(self, who: Principal, scopes: tuple[str, ...] = DEVICE_SCOPES) -> PairingCode:
         """A code for a device of this owner, to be typed or scanned within five minutes."""
@@ -125,3 +126,19 @@ def _check(who: Principal, scopes: tuple[str, ...]) -> None:
         )
     if not scopes:
         raise Refusal(422, "bad_request", f"A token needs a scope: name some of {', '.join(map(repr, SCOPES))}.")
+
+
+def qr_text(url: str) -> str:
+    """Returns a QR code in block characters, dark on light as terminals and cameras want it."""
+    import segno  # noqa: PLC0415 - only a person at a terminal or at the page sees a code
+
+    text = io.StringIO()
+    segno.make(url, error="l", micro=False).terminal(out=text, border=2, compact=True)
+    return text.getvalue()
+
+
+def qr_svg(url: str) -> str:
+    """Returns a QR code as an SVG element that scales."""
+    import segno  # noqa: PLC0415 - as above
+
+    return str(segno.make(url, error="m", micro=False).svg_inline(scale=4, border=4, omitsize=True))

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
-from handspan.gateway.entry.places import header_of, is_secure
+from handspan.gateway.entry.host_policy import header_of, is_secure
 
 Via: TypeAlias = Literal["header", "subprotocol", "query", "cookie"]
 
@@ -50,7 +50,7 @@ def is_same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
 
 
-def shown_token(scope: Scope) -> PresentedToken | None:
+def find_token(scope: Scope) -> PresentedToken | None:
     """The token of the first place that has one: header, sub-protocol, query, cookie. An empty one is none."""
     if token := _of_header(scope):
         return PresentedToken(token, "header")

@@ -7,7 +7,7 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS
-from handspan.gateway.http.bodies import read_whole
+from handspan.gateway.http.bodies import read_body
 from handspan.wire.graph.faults import Faults, shown
 
 MOST: Final = 1000
@@ -34,7 +34,7 @@ def paging_of(request: Request) -> Paging:
 
 async def body_of(request: Request) -> bytes:
     """The whole body; raises `Refusal` when it is too large or too slow."""
-    return await read_whole(request, BODY_BYTES, BODY_SECONDS)
+    return await read_body(request, BODY_BYTES, BODY_SECONDS)
 
 
 def id_of(request: Request, name: str) -> str:

@@ -24,8 +24,8 @@ from handspan.gateway.graph.toolbook import ToolBook
 from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, Endpoint, Envelope, Router
-from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.parts import Door, GatewayParts
+from handspan.gateway.paths import OPEN_ANSWERS
 from handspan.sources.graph import BrowserTools
 
 REPLAY_SECONDS: Final = 600.0
@@ -133,7 +133,7 @@ async def _read_nothing(request: Request) -> dict[str, object]:
 
 async def _pong() -> Response:
     """The same to everybody (graph.md 1.4)."""
-    return Response(ANSWERS["/ping"], media_type=JSON)
+    return Response(OPEN_ANSWERS["/ping"], media_type=JSON)
 
 
 def _conflict(key: str) -> Refusal:

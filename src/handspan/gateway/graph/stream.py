@@ -13,7 +13,7 @@ from handspan.gateway.graph.lines import LineReader, Lines
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.state import state_of
 from handspan.gateway.http.idempotency import fingerprint
-from handspan.gateway.http.streams import LINES, Streamed
+from handspan.gateway.http.streams import LINES, StreamedResponse
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.requests import Asked
 
@@ -29,7 +29,7 @@ async def stream(doors: GraphDoors, client: GraphClient, request: Request) -> Re
     told = await doors.streams.answer(
         client.id, key, fingerprint(body), lambda: _begin(doors, client, graph.read_asked(body), lines, key)
     )
-    return Streamed(LineReader(told), LINES, _HEADERS, patience=None)
+    return StreamedResponse(LineReader(told), LINES, _HEADERS, patience=None)
 
 
 async def _begin(doors: GraphDoors, client: GraphClient, asked: Asked, lines: Lines, key: str) -> Lines:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from starlette.requests import Request
 
-from handspan.agent.titles import title_of
+from handspan.agent.stored_turns import make_title
 from handspan.core.messages import Message
 from handspan.core.records import SessionRecord
 from handspan.gateway.graph.asking import body_of, id_of, paging_of
@@ -43,7 +43,7 @@ async def delete_thread(doors: GraphDoors, client: GraphClient, request: Request
 
 async def forget_name(doors: GraphDoors, known: SessionRecord, removed: Iterable[Message]) -> None:
     """Take back a name that was made of words which are gone now (graph.md 8.3); the next run makes another."""
-    if known.name and known.name == title_of(removed):
+    if known.name and known.name == make_title(removed):
         await doors.store.conversations.rename(known.id, "", owner=known.owner)
         doors.live.publish(known.owner, "sessions", {"session_id": known.id, "change": "renamed"})
 

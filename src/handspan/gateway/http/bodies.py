@@ -27,26 +27,26 @@ async def read_json(request: Request, limit: int, seconds: float) -> Json:
             415, "unsupported_media_type", f"The body must be JSON, not {kind[:60]!r}: send Content-Type: {JSON}."
         )
     try:
-        return strict_json.parse(await read_whole(request, limit, seconds), max_values=MOST_VALUES)
+        return strict_json.parse(await read_body(request, limit, seconds), max_values=MOST_VALUES)
     except WireError as error:
         raise Refusal(400, "invalid_json", f"The body can't be read. {error}") from None
 
 
-async def read_leniently(request: Request, limit: int, seconds: float) -> Json:
+async def read_json_or_null(request: Request, limit: int, seconds: float) -> Json:
     """The same, whatever kind it is said to be; null for a body that is no JSON."""
-    whole = await read_whole(request, limit, seconds)
+    whole = await read_body(request, limit, seconds)
     try:
         return strict_json.parse(whole) if whole.strip() else None
     except WireError:
         return None
 
 
-def pieces(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
+def read_pieces(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
     """The body as it comes; `Refusal` when there are more than `limit` bytes, or no more for so many seconds."""
     return _limited(request, _timed(request.stream(), seconds), limit)
 
 
-async def read_whole(request: Request, limit: int, seconds: float) -> bytes:
+async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     """The whole body; `Refusal` when it is larger than the limit, or not there in that time."""
     whole = bytearray()
     try:

@@ -74,7 +74,7 @@ class RunningCall:
         self.task.add_done_callback(lambda _: listener.done())
 
 
-class CallsAtWork:
+class RunningCalls:
     """The calls that run now, by id."""
 
     def __init__(self) -> None:
@@ -119,6 +119,6 @@ class CallsAtWork:
             done.exception()  # the engine raises nothing; should it all the same, no other code would look
 
 
-async def first_of(*waited: "asyncio.Future[Any]", seconds: float) -> None:
+async def wait_for_first(*waited: "asyncio.Future[Any]", seconds: float) -> None:
     """Wait until one of these is done, and not longer than that. None of them is stopped by it."""
     await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

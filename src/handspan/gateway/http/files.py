@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from handspan.core.artifacts import ArtifactRef, Artifacts
 from handspan.core.errors import WireError
 from handspan.core.values import strip_invisible
-from handspan.gateway.http.bodies import pieces
+from handspan.gateway.http.bodies import read_pieces
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.wire.multipart import Began, Data, Happening, Multipart, PartEnd
@@ -93,7 +93,7 @@ async def uploaded_file(request: Request, field: str, most: int, seconds: float)
 
 async def _form(request: Request, most: int, seconds: float) -> AsyncIterator[Happening]:
     form = Multipart(request.headers.get("content-type", ""))
-    async for piece in pieces(request, most, seconds):
+    async for piece in read_pieces(request, most, seconds):
         for happening in form.feed(piece):
             yield happening
     form.end()

@@ -18,7 +18,7 @@ _SECONDS_TO_TAKE: Final = 30.0
 """For one piece, by a client that does not read."""
 
 
-class Pieces(Protocol):
+class PieceSource(Protocol):
     """What is sent, as it comes."""
 
     async def next(self) -> bytes | None:
@@ -30,11 +30,15 @@ class Pieces(Protocol):
         ...
 
 
-class Streamed(Response):
+class StreamedResponse(Response):
     """An answer that lasts until its pieces end, the client goes, or nobody reads."""
 
     def __init__(
-        self, pieces: Pieces, kind: StreamKind, headers: Mapping[str, str], patience: float | None = _SECONDS_TO_TAKE
+        self,
+        pieces: PieceSource,
+        kind: StreamKind,
+        headers: Mapping[str, str],
+        patience: float | None = _SECONDS_TO_TAKE,
     ) -> None:
         """`patience`: seconds that a client may take for one piece; None where it may take its time."""
         super().__init__(headers={"x-accel-buffering": "no", **headers}, media_type=kind)
@@ -72,7 +76,7 @@ def piece_of(kind: StreamKind, event: str, data: bytes) -> bytes:
     return data + b"\n" if kind == LINES else b"event: %b\ndata: %b\n\n" % (event.encode(), data)
 
 
-def wanted_stream(accept: str) -> StreamKind | None:
+def preferred_stream(accept: str) -> StreamKind | None:
     """The kind of stream that a client prefers to a plain answer, by its `Accept`; None when it does not."""
     offers = sorted((_offer(part) for part in accept.split(",")), key=lambda offer: -offer[1])
     for name, quality in offers:

@@ -9,7 +9,7 @@ from msgspec import UnsetType, structs
 from handspan.core.calls import CallRecord
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json
-from handspan.gateway.http.calls import first_of
+from handspan.gateway.http.calls import wait_for_first
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.call_events import as_envelope
@@ -51,7 +51,7 @@ async def call(visit: Visit, call_id: str, query: WaitQuery) -> ShownCallRecord:
     """One call; with `wait` its result, if that comes in time."""
     ledger, running = visit.doors.store.ledger, visit.doors.at_work.find(call_id)
     if running is not None and running.owner == visit.owner and await ledger.find(call_id) is None:
-        await first_of(running.task, seconds=query.wait or _MOMENT)  # the ledger will know it, but does not yet
+        await wait_for_first(running.task, seconds=query.wait or _MOMENT)  # the ledger will know it, but does not yet
     record = await ledger.get(call_id, owner=visit.owner)
     if query.wait and record.state != "done":
         await _wait(visit, call_id, query.wait)
@@ -62,11 +62,11 @@ async def call(visit: Visit, call_id: str, query: WaitQuery) -> ShownCallRecord:
 async def _wait(visit: Visit, call_id: str, seconds: float) -> None:
     running = visit.doors.at_work.find(call_id)
     if running is not None:
-        await first_of(running.task, seconds=seconds)
+        await wait_for_first(running.task, seconds=seconds)
         return
     waiting = asyncio.ensure_future(visit.doors.app.engine.result(call_id))
     try:
-        await first_of(waiting, seconds=seconds)
+        await wait_for_first(waiting, seconds=seconds)
     finally:
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

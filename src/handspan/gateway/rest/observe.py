@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
-from handspan.gateway.http.streams import EVENTS, STILL_HERE, Streamed, piece_of
+from handspan.gateway.http.streams import EVENTS, STILL_HERE, StreamedResponse, piece_of
 from handspan.gateway.live import Stream, TooManyListeners
 from handspan.gateway.metrics import CONTENT_TYPE
 from handspan.gateway.rest.route import Family, Visit
@@ -51,7 +51,7 @@ async def live(visit: Visit) -> Response:
         stream = visit.doors.live.subscribe(visit.owner, visit.admitted.token)
     except TooManyListeners as error:
         raise Refusal(429, "too_many_streams", str(error)) from None
-    return Streamed(LiveUpdates(stream), EVENTS, PRIVATE)
+    return StreamedResponse(LiveUpdates(stream), EVENTS, PRIVATE)
 
 
 @family.get("/metrics", media_type="text/plain")

@@ -6,8 +6,8 @@ from typing import Final
 from starlette.responses import Response
 
 from handspan.core.errors import StoreError
+from handspan.gateway.entry.host_policy import address_of
 from handspan.gateway.entry.pairing import LINK_SECONDS, sign_in_url
-from handspan.gateway.entry.places import address_of
 from handspan.gateway.entry.tokens import page_cookie
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE

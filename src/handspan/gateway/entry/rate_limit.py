@@ -11,7 +11,7 @@ class _Tried(Struct):
     free_at: float = 0.0
 
 
-class Tries:
+class TryLimit:
     """Counts tries by address. It remembers so many addresses and no more: the oldest are forgotten first."""
 
     def __init__(

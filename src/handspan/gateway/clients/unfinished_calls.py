@@ -23,7 +23,7 @@ GoOn = Callable[[str, str], Awaitable[None]]
 """Lets the turn of a session go on: session, owner."""
 
 
-class Leftovers:
+class UnfinishedCalls:
     """Waits for the clients of such calls, not longer than the calls themselves may take, nor than the grace time."""
 
     def __init__(self, engine: Engine, artifacts: Artifacts, workspace: Path, go_on: GoOn) -> None:

@@ -23,7 +23,7 @@ from handspan.engine.engine import Engine
 _log = logging.getLogger(__name__)
 
 
-class AnsweredCalls:
+class ResumableCalls:
     """Runs such calls, each once, and lets their turns go on. All work is done beside the turns, and ends with them."""
 
     def __init__(
@@ -35,11 +35,11 @@ class AnsweredCalls:
         self._agents = agents
         self._sessions = sessions
 
-    def expired(self, call_id: str) -> None:
+    def end_expired(self, call_id: str) -> None:
         """End the run of this call, which waited too long here."""
         self._sessions.beside(self._go_on_after(call_id))
 
-    def answered(self, question: Question) -> None:
+    def resume_answered(self, question: Question) -> None:
         """Run the call of this question, if it has one, which was answered when nobody waited for that any more."""
         if question.call_id:
             self._sessions.beside(self._resume(question.call_id))

@@ -6,12 +6,12 @@ import pytest
 
 from handspan.config.settings import GatewaySettings
 from handspan.core.errors import ConfigError
-from handspan.gateway.entry.places import Places, address_of, is_local
+from handspan.gateway.entry.host_policy import HostPolicy, address_of, is_local
 from handspan.gateway.http.refusals import Refusal
 from tests.gateway.entry.entering import scope, socket_scope
 
 
-def refusal(places: Places, asked: dict[str, Any]) -> str:
+def refusal(places: HostPolicy, asked: dict[str, Any]) -> str:
     with pytest.raises(Refusal) as refused:
         places.check(asked)
     assert refused.value.status == 403
@@ -19,8 +19,8 @@ def refusal(places: Places, asked: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def places() -> Places:
-    return Places(GatewaySettings())
+def places() -> HostPolicy:
+    return HostPolicy(GatewaySettings())
 
 
 class TestHost:
@@ -60,7 +60,7 @@ class TestHost:
             "192.168.1.20:42617",
         ],
     )
-    def test_a_host_that_is_not_ours_is_refused(self, places: Places, host: str | None) -> None:
+    def test_a_host_that_is_not_ours_is_refused(self, places: HostPolicy, host: str | None) -> None:
         assert refusal(places, scope(host=host)) == "unknown_host"
         assert refusal(places, socket_scope(host=host)) == "unknown_host"
 
@@ -68,22 +68,22 @@ class TestHost:
         "host",
         ["127.0.0.1:42617", "localhost:42617", "LocalHost:42617", "localhost.:42617", "[::1]:42617", "[0:0::1]:42617"],
     )
-    def test_names_of_this_computer_with_our_port_pass(self, places: Places, host: str) -> None:
+    def test_names_of_this_computer_with_our_port_pass(self, places: HostPolicy, host: str) -> None:
         places.check(scope(host=host))
         places.check(socket_scope(host=host))
 
-    def test_two_hosts_are_none(self, places: Places) -> None:
+    def test_two_hosts_are_none(self, places: HostPolicy) -> None:
         asked = scope()
         asked["headers"].append((b"host", b"127.0.0.1:42617"))
         assert refusal(places, asked) == "unknown_host"
 
-    def test_the_port_of_the_scheme_may_be_left_out(self, places: Places) -> None:
+    def test_the_port_of_the_scheme_may_be_left_out(self, places: HostPolicy) -> None:
         places.check(scope(host="localhost", server=("127.0.0.1", 80)))
         places.check(scope(host="localhost", server=("127.0.0.1", 443), scheme="https"))
         assert refusal(places, scope(host="localhost", server=("127.0.0.1", 80), scheme="https")) == "unknown_host"
 
     def test_the_address_that_the_connection_came_to_is_ours(self) -> None:
-        everywhere = Places(GatewaySettings(host="0.0.0.0"))
+        everywhere = HostPolicy(GatewaySettings(host="0.0.0.0"))
         everywhere.check(scope(host="192.168.1.20:42617", server=("192.168.1.20", 42617)))
         everywhere.check(scope(host="192.168.1.20:42617", server=("::ffff:192.168.1.20", 42617)))
         everywhere.check(scope(host="[2001:db8::7]:42617", server=("2001:db8:0::7", 42617)))
@@ -91,12 +91,12 @@ class TestHost:
         assert refusal(everywhere, scope(host="192.168.1.21:42617", server=("192.168.1.20", 42617))) == "unknown_host"
 
     def test_the_name_that_it_listens_on_is_ours(self) -> None:
-        named = Places(GatewaySettings(host="My-Laptop.local"))
+        named = HostPolicy(GatewaySettings(host="My-Laptop.local"))
         named.check(scope(host="my-laptop.local:42617", server=("192.168.1.20", 42617)))
         assert refusal(named, scope(host="my-laptop.local:1", server=("192.168.1.20", 42617))) == "unknown_host"
 
     def test_hosts_of_the_settings_pass_with_any_port_or_with_theirs(self) -> None:
-        places = Places(GatewaySettings(hosts=("Gateway.example", "other.example:8443", "[2001:db8::1]")))
+        places = HostPolicy(GatewaySettings(hosts=("Gateway.example", "other.example:8443", "[2001:db8::1]")))
         for host in (
             "gateway.example",
             "gateway.example:1234",
@@ -108,12 +108,12 @@ class TestHost:
         assert refusal(places, scope(host="other.example")) == "unknown_host"
         assert refusal(places, scope(host="sub.gateway.example")) == "unknown_host"
 
-    def test_over_a_unix_socket_only_names_of_this_computer_pass(self, places: Places) -> None:
+    def test_over_a_unix_socket_only_names_of_this_computer_pass(self, places: HostPolicy) -> None:
         for server in (None, ("/run/handspan.sock", None)):
             places.check(scope(host="localhost", server=server, client=None))
             assert refusal(places, scope(host="evil.example", server=server, client=None)) == "unknown_host"
 
-    def test_the_refusal_says_what_to_do(self, places: Places) -> None:
+    def test_the_refusal_says_what_to_do(self, places: HostPolicy) -> None:
         with pytest.raises(Refusal, match=r"not known as 'box:8080': add that to `gateway.hosts`"):
             places.check(scope(host="box:8080"))
         with pytest.raises(Refusal, match="not known as no host"):
@@ -141,11 +141,11 @@ class TestOrigin:
             "chrome-extension://127.0.0.1:42617",
         ],
     )
-    def test_a_page_of_somebody_else_is_refused(self, places: Places, origin: str) -> None:
+    def test_a_page_of_somebody_else_is_refused(self, places: HostPolicy, origin: str) -> None:
         assert refusal(places, scope(origin=origin)) == "unknown_origin"
         assert refusal(places, socket_scope(origin=origin)) == "unknown_origin"
 
-    def test_our_own_page_passes(self, places: Places) -> None:
+    def test_our_own_page_passes(self, places: HostPolicy) -> None:
         for asked in (
             scope(origin="http://127.0.0.1:42617"),
             socket_scope(origin="HTTP://127.0.0.1:42617"),
@@ -158,22 +158,22 @@ class TestOrigin:
             assert places.guest(asked) is None
 
     def test_a_page_behind_a_proxy_with_tls_is_our_own(self) -> None:
-        places = Places(GatewaySettings(hosts=("gateway.example",)))
+        places = HostPolicy(GatewaySettings(hosts=("gateway.example",)))
         places.check(scope(host="gateway.example", origin="https://gateway.example"))
         assert refusal(places, scope(host="gateway.example", origin="https://gateway.example:8443")) == "unknown_origin"
 
-    def test_with_tls_of_our_own_a_page_without_is_not_ours(self, places: Places) -> None:
+    def test_with_tls_of_our_own_a_page_without_is_not_ours(self, places: HostPolicy) -> None:
         places.check(scope(scheme="https", origin="https://127.0.0.1:42617"))
         assert refusal(places, scope(scheme="https", origin="http://127.0.0.1:42617")) == "unknown_origin"
         assert refusal(places, socket_scope(scheme="wss", origin="http://127.0.0.1:42617")) == "unknown_origin"
 
-    def test_two_origins_are_none_that_we_know(self, places: Places) -> None:
+    def test_two_origins_are_none_that_we_know(self, places: HostPolicy) -> None:
         asked = scope(origin="http://127.0.0.1:42617")
         asked["headers"].append((b"origin", b"http://127.0.0.1:42617"))
         assert refusal(places, asked) == "unknown_origin"
 
     def test_guests_are_those_of_the_settings_alone(self) -> None:
-        places = Places(GatewaySettings(origins=("https://App.example", "chrome-extension://abcdef")))
+        places = HostPolicy(GatewaySettings(origins=("https://App.example", "chrome-extension://abcdef")))
         for origin in ("https://app.example", "https://app.example:443", "chrome-extension://abcdef"):
             asked = scope(origin=origin)
             places.check(asked)
@@ -182,7 +182,7 @@ class TestOrigin:
         for origin in ("http://app.example", "https://app.example:8443", "https://sub.app.example", "null"):
             assert refusal(places, scope(origin=origin)) == "unknown_origin"
 
-    def test_without_an_origin_nobody_is_a_page(self, places: Places) -> None:
+    def test_without_an_origin_nobody_is_a_page(self, places: HostPolicy) -> None:
         places.check(scope())
         assert not places.is_own_origin(scope())
         assert places.guest(scope()) is None
@@ -200,7 +200,7 @@ class TestSettings:
     )
     def test_what_is_no_host_is_named_with_its_key(self, settings: GatewaySettings, key: str) -> None:
         with pytest.raises(ConfigError, match=f"^{key}: "):
-            Places(settings)
+            HostPolicy(settings)
 
 
 class TestAddresses:

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 _MOST_ROWS_AT_ONCE: Final = 500
 
 
-class DeviceWriting:
+class DeviceWriter:
     """Rows on their way into the book. Without a book they go nowhere."""
 
     def __init__(self, book: DeviceBook | None) -> None:
@@ -32,18 +32,18 @@ class DeviceWriting:
         """Let this be forgotten soon."""
         self._put((owner, device_id), None)
 
-    async def written(self) -> None:
+    async def flush(self) -> None:
         """Wait until all is written; `ToolError` when that can't be."""
-        await self._settled()
+        await self._wait()
         if self._unwritten and self._fault is not None:
             raise self._fault
 
     async def close(self) -> None:
         """Write what is left; what can't be is said in the log."""
-        await self._settled()
+        await self._wait()
         if self._unwritten:  # the disk refused; once more, now that nothing else is to come
             self._begin()
-            await self._settled()
+            await self._wait()
         if self._unwritten:
             _log.error("What is new of %d devices is lost: %s", len(self._unwritten), self._fault)
 
@@ -56,7 +56,7 @@ class DeviceWriting:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._write())
 
-    async def _settled(self) -> None:
+    async def _wait(self) -> None:
         if self._task is not None:
             await asyncio.shield(self._task)
 

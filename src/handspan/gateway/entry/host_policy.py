@@ -43,7 +43,7 @@ class WebOrigin(NamedTuple):
     """For schemes that are not the web's (`chrome-extension`): the text."""
 
 
-class Places:
+class HostPolicy:
     """The Hosts that are ours and the Origins that may speak to us."""
 
     def __init__(self, settings: GatewaySettings) -> None:
