@@ -23,8 +23,6 @@ KNOWN_OFFENDERS: dict[str, tuple[str, ...]] = {
     "client/ws.py": ("ears",),
     "engine/builtin_hooks.py": ("house",),
     "gateway/clients/peers.py": ("interned",),
-    "gateway/clients/unfinished_calls.py": ("earlier life",),
-    "gateway/clients/ws.py": ("house",),
     "gateway/graph/doors.py": ("house",),
     "gateway/graph/following.py": ("shower",),
     "gateway/graph/messages.py": ("shower",),

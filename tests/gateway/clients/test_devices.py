@@ -123,7 +123,7 @@ async def test_a_change_of_a_person_that_can_t_be_kept_is_said_and_kept_later(
     book.refuses = True
     with pytest.raises(StoreError, match="The disk is full"):
         await soon(devices.rename("phone", "pixel", "ann"))
-    assert "What is new of 1 devices is not kept yet: The disk is full." in caplog.text
+    assert "The changes of 1 devices are not stored yet: The disk is full." in caplog.text
     book.refuses = False
     assert await soon(devices.mark_seen("pixel", "ann"))  # nothing to write
     devices.connect("ann", "tablet", "")
@@ -138,7 +138,7 @@ async def test_what_can_t_be_kept_at_the_end_either_is_said(
     book.refuses = True
     devices.connect("ann", "phone", "")
     await soon(devices.close())
-    assert "What is new of 1 devices is lost: The disk is full." in caplog.text
+    assert "The changes of 1 devices are lost: The disk is full." in caplog.text
 
 
 async def test_what_changes_while_a_write_fails_is_what_is_kept(devices: Devices, book: CountingBook) -> None:

@@ -1,7 +1,7 @@
-"""The devices of all owners: who is there, who was, what each is called and which tools it had (SPEC W10, T5; ws.md 7).
+"""The devices of all owners: their labels, whether they are connected, and their tools (SPEC W10, T5; ws.md 7).
 
-All of it is in memory: ten thousand devices may connect at once, and nobody waits for a disk then. What changed is
-written soon, in the background.
+All of it is in memory, so that ten thousand devices can connect at once without waiting for a disk. Changes are written
+in the background.
 """
 
 import re
@@ -25,7 +25,7 @@ _SEEN_AGAIN: Final = 60.0
 _LONGEST_NAME: Final = 100
 _MOST_GONE: Final = 256
 MOST_DEVICES: Final = 20_000
-"""As many are remembered of one owner; beyond that, those that were not seen for the longest time are forgotten."""
+"""The most devices of one owner. Beyond that, the devices that were away for the longest time are forgotten."""
 
 
 class DeviceInfo(Struct, frozen=True):
@@ -36,21 +36,21 @@ class DeviceInfo(Struct, frozen=True):
     name: str
     connected: bool
     last_seen: float | None
-    """Now, for one that is connected; else to the minute."""
+    """Now, for a connected device; else to the minute."""
     tools: tuple[str, ...]
-    """Its own names of the tools that it offered last."""
+    """The tools that it offered last, by its own names."""
     changed: tuple[str, ...]
-    """Those whose definition changed, and nobody has looked at them yet."""
+    """Tools whose definition changed, which no person has looked at yet."""
 
 
 class _Tools(dict[str, str]):
-    """Names and fingerprints, once for all devices that have the same."""
+    """Fingerprints by tool name, shared by all devices that have the same."""
 
     __slots__ = ("__weakref__",)
 
 
 class _Device:
-    __slots__ = ("bears", "changed", "gone", "id", "is_connected", "is_kept", "label", "last_seen", "name", "tools")
+    __slots__ = ("changed", "gone", "id", "is_connected", "is_kept", "label", "label_now", "last_seen", "name", "tools")
 
     def __init__(self, device_id: str, label: str, name: str, last_seen: float, none: _Tools) -> None:
         self.id = device_id
@@ -60,11 +60,11 @@ class _Device:
         self.tools = none
         self.gone = none
         self.changed: tuple[str, ...] = ()
-        self.bears = ""
-        """The label that it has while it is here, or may come back; a new one is for the next time."""
+        self.label_now = ""
+        """The label that it uses while it is here, or may come back; a new `label` is for its next connection."""
         self.is_connected = False
         self.is_kept = True
-        """Not any more when its owner has forgotten it while it was here."""
+        """False when its owner has made the gateway forget it while it was here."""
 
 
 class _Owned:
@@ -76,25 +76,25 @@ class _Owned:
         self.by_id: dict[str, _Device] = {}
         self.by_label: dict[str, _Device] = {}
         self.taken: dict[str, int] = {}
-        """How many devices in a row have a label and its numbered forms: so many need not be looked at again."""
+        """For each label, how many of its numbered forms are in use from the first on: a search begins after them."""
 
-    def asking_for(self, wanted: str) -> tuple[str, _Device | None]:
-        """The id of a device that asks for this label now, and what is known of it.
+    def match(self, wanted: str) -> tuple[str, _Device | None]:
+        """Returns the id for a device that asks for this label now, and the device if it is known.
 
-        It is the first one that asked for that, or was given that name by a person, and is not here.
+        A known device is one that is away and has asked for this label, or was given it by a person.
         """
         while True:
             label = number_label(wanted, self.taken.get(wanted, 0) + 1)
             known = [device for device in (self.by_id.get(label), self.by_label.get(label)) if device is not None]
-            away = next((device for device in known if not device.bears), None)
+            away = next((device for device in known if not device.label_now), None)
             if away is not None or not known:
                 return (label, None) if away is None else (away.id, away)
             self.taken[wanted] = self.taken.get(wanted, 0) + 1
 
     def unused(self, label: str, device_id: str) -> str:
-        """This label; numbered where another device has it, which two gateways over one database may have brought."""
+        """Returns this label, with a number if another device has it: two gateways may share one database."""
         if label == device_id and label not in self.by_label:
-            return device_id  # one text is enough for both
+            return device_id  # one string in memory for both
         labels = (number_label(label, number) for number in count(1))
         return next(label for label in labels if label not in self.by_label)
 
@@ -104,15 +104,15 @@ class _Owned:
     def remove(self, device: _Device) -> None:
         del self.by_id[device.id]
         self.by_label.pop(device.label, None)
-        self.by_label.pop(device.bears, None)
+        self.by_label.pop(device.label_now, None)
         self.taken.clear()
 
 
 class Devices:
-    """Gives devices their labels and remembers them. `open` reads what is kept; then nothing waits."""
+    """Gives devices their labels and remembers them. After `open`, connections never wait for the store."""
 
     def __init__(self, book: DeviceBook | None, clock: Callable[[], float] = time.time) -> None:
-        """Without a book all is forgotten with the process."""
+        """Without a book, devices are forgotten when the process ends."""
         self._book = book
         self._clock = clock
         self._owners: dict[str, _Owned] = {}
@@ -121,7 +121,7 @@ class Devices:
         self._writer = DeviceWriter(book)
 
     async def open(self) -> None:
-        """Read what is kept."""
+        """Read the stored devices."""
         for row in await self._book.all() if self._book is not None else ():
             owned = self._owners.setdefault(row.owner, _Owned())
             device = _Device(row.id, owned.unused(row.label, row.id), row.name, row.last_seen, self._none)
@@ -130,24 +130,24 @@ class Devices:
             owned.add(device)
 
     async def close(self) -> None:
-        """Write what is not written yet."""
+        """Write the last changes."""
         for owner, owned in self._owners.items():
             for device in owned.by_id.values():
                 if device.is_connected:
                     self._seen(owner, device)
         await self._writer.close()
 
-    # What connections say. Nothing here waits.
+    # Connections. Nothing here waits.
 
     def connect(self, owner: str, wanted: str, name: str) -> str:
-        """The label of a device that has just connected; it is its own until it has `ended`."""
+        """Returns the label of a device that has just connected. No other device gets it before `end`."""
         owned = self._owners.setdefault(owner, _Owned())
-        device_id, device = owned.asking_for(clean_label(wanted, name))
+        device_id, device = owned.match(clean_label(wanted, name))
         if device is None:
             device = _Device(device_id, device_id, "", 0.0, self._none)
-            self._make_room(owner, owned)
+            self._forget_oldest(owner, owned)
             owned.add(device)
-        device.bears = device.label
+        device.label_now = device.label
         device.is_connected = True
         self._seen(owner, device)
         name = strip_invisible(name)[:_LONGEST_NAME]
@@ -157,35 +157,35 @@ class Devices:
         return device.label
 
     def reconnect(self, owner: str, label: str) -> None:
-        """Its link is back."""
+        """Note that its link is back."""
         device = self._here(owner, label)
         if device is not None:
             device.is_connected = True
             self._seen(owner, device)
 
     def disconnect(self, owner: str, label: str) -> None:
-        """Its link is gone. It may come back: the label stays its own."""
+        """Note that its link is gone. It keeps its label, because it may come back."""
         device = self._here(owner, label)
         if device is not None and device.is_connected:
             self._seen(owner, device)
             device.is_connected = False
 
     def end(self, owner: str, label: str) -> None:
-        """It will not come back: the label is free for the next one that asks for it."""
+        """Free its label for other devices: it will not come back."""
         self.disconnect(owner, label)
         device = self._here(owner, label)
         if device is None:
             return
         owned = self._owners[owner]
-        if device.bears != device.label:  # renamed meanwhile
-            del owned.by_label[device.bears]
-        device.bears = ""
+        if device.label_now != device.label:  # renamed meanwhile
+            del owned.by_label[device.label_now]
+        device.label_now = ""
         owned.taken.clear()
         if not device.is_kept:
             owned.remove(device)
 
     def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
-        """The names whose definition is not what it was when this device last offered them (SPEC T5)."""
+        """Returns the tools whose definition has changed since this device last offered them (SPEC T5)."""
         device = self._here(owner, label)
         if device is None or fingerprints == device.tools:
             return []
@@ -198,18 +198,18 @@ class Devices:
         self._keep(owner, device)
         return changed
 
-    # What people ask and say.
+    # Requests of people.
 
     async def all(self, owner: str) -> list[DeviceInfo]:
-        """The owner's devices, by label."""
+        """Returns the owner's devices, sorted by label."""
         owned, now = self._owners.get(owner), self._clock()
         devices = sorted(owned.by_id.values(), key=lambda device: device.label) if owned else ()
-        return [_shown(device, now) for device in devices]
+        return [_info(device, now) for device in devices]
 
     async def rename(self, label: str, new: str, owner: str) -> bool:
-        """Call it so, from its next connection on; False when the owner has no such device.
+        """Give it a new label from its next connection on. Returns False when the owner has no such device.
 
-        A name that is taken, or that no device can have, is a `ToolError` (`invalid_arguments`).
+        Raises `ToolError` (`invalid_arguments`) for a label that is taken, or that no device can have.
         """
         device = self._known(owner, label)
         if device is None:
@@ -218,7 +218,7 @@ class Devices:
         owned = self._owners[owner]
         if owned.by_label.get(new, device) is not device:
             raise ToolError("invalid_arguments", f"Another device is called {new!r}: choose another name.")
-        if device.label != device.bears:
+        if device.label != device.label_now:
             del owned.by_label[device.label]
         device.label = new
         owned.by_label[new] = device
@@ -228,11 +228,11 @@ class Devices:
         return True
 
     async def forget(self, label: str, owner: str) -> bool:
-        """Remember nothing of it; False when the owner has no such device. One that is here is shown until it ends."""
+        """Forget it. Returns False when the owner has no such device. A device that is here is listed until it ends."""
         device = self._known(owner, label)
         if device is None:
             return False
-        if device.bears:
+        if device.label_now:
             device.is_kept = False
         else:
             self._owners[owner].remove(device)
@@ -241,7 +241,7 @@ class Devices:
         return True
 
     async def mark_seen(self, label: str, owner: str) -> bool:
-        """A person has seen what changed; False when the owner has no such device."""
+        """Note that a person has seen the changed tools. Returns False when the owner has no such device."""
         device = self._known(owner, label)
         if device is None:
             return False
@@ -254,10 +254,10 @@ class Devices:
     # Inside.
 
     def _here(self, owner: str, label: str) -> _Device | None:
-        """The device that has this label now."""
+        """Returns the device that uses this label now."""
         owned = self._owners.get(owner)
         device = None if owned is None else owned.by_label.get(label)
-        return device if device is not None and label and device.bears == label else None
+        return device if device is not None and label and device.label_now == label else None
 
     def _known(self, owner: str, label: str) -> _Device | None:
         owned = self._owners.get(owner)
@@ -276,10 +276,10 @@ class Devices:
             shared = self._same[key] = _Tools(fingerprints)
         return shared
 
-    def _make_room(self, owner: str, owned: _Owned) -> None:
+    def _forget_oldest(self, owner: str, owned: _Owned) -> None:
         if len(owned.by_id) < MOST_DEVICES:
             return
-        away = sorted((one for one in owned.by_id.values() if not one.bears), key=lambda one: one.last_seen)
+        away = sorted((one for one in owned.by_id.values() if not one.label_now), key=lambda one: one.last_seen)
         for device in away[: MOST_DEVICES // 10]:
             owned.remove(device)
             self._writer.delete(owner, device.id)
@@ -290,11 +290,11 @@ class Devices:
 
 
 def _row(owner: str, device: _Device) -> DeviceRow:
-    told = (device.last_seen, device.tools, device.gone, device.changed)
-    return DeviceRow(owner, device.id, device.label, device.name, *told)
+    state = (device.last_seen, device.tools, device.gone, device.changed)
+    return DeviceRow(owner, device.id, device.label, device.name, *state)
 
 
-def _shown(device: _Device, now: float) -> DeviceInfo:
+def _info(device: _Device, now: float) -> DeviceInfo:
     seen = now if device.is_connected else device.last_seen
     return DeviceInfo(
         device.id, device.label, device.name, device.is_connected, seen, tuple(device.tools), device.changed
@@ -306,7 +306,7 @@ _NOTHING_LEFT: Final = "device"
 
 
 def clean_label(wanted: str, name: str = "") -> str:
-    """A label made of what the device asked for, else of its name: lower case, digits and single `_`."""
+    """Returns a label made of the wanted one, else of the device's name: lower case, digits and single `_`."""
     for words in (wanted, name):
         plain = unicodedata.normalize("NFKD", words[:200].casefold())  # letters without their accents
         plain = "".join(char for char in plain if not unicodedata.combining(char))
@@ -317,7 +317,7 @@ def clean_label(wanted: str, name: str = "") -> str:
 
 
 def number_label(label: str, number: int) -> str:
-    """The label of the first, second, third … device that asks for this one."""
+    """Returns the label for the first, second, third … device that asks for it."""
     if number == 1:
         return label
     tail = f"_{number}"
@@ -325,7 +325,7 @@ def number_label(label: str, number: int) -> str:
 
 
 def check_label(label: str) -> None:
-    """Refuse what no device can be called; says what would do."""
+    """Raises `ToolError`, with a label that would do, for a label that no device can have."""
     fitting = clean_label(label)
     if label != fitting:
         raise ToolError(

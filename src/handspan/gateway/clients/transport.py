@@ -1,34 +1,34 @@
-"""The seam between a connection and whoever uses it: `on_message` in, `send_text`, `close` and `abort` out.
+"""The Protocols between a connection and its receiver: `on_message` in, `send_text`, `close` and `abort` out.
 
-Nothing of a WebSocket library is loaded for it: that happens when the first client comes.
+This module loads no WebSocket library: that happens when the first client connects.
 """
 
 from typing import Final, Protocol
 
 EXTENSION: Final = "handspan.socket"
-"""Where in an ASGI scope the connection is found."""
+"""The key of the connection in an ASGI scope's extensions."""
 
 
 class Receiver(Protocol):
-    """Whoever took the connection. Both are called on the event loop and must not block."""
+    """The receiver of a connection's messages. Its methods are called on the event loop and must not block."""
 
     def on_message(self, data: bytes) -> None:
-        """A whole text message, valid UTF-8."""
+        """Take a whole text message, valid UTF-8."""
         ...
 
     def on_close(self, code: int) -> None:
-        """The connection is gone; called once, last."""
+        """Note that the connection is gone; the last call."""
         ...
 
 
 class Socket(Protocol):
-    """What is behind the seam. A faster transport needs no more than this."""
+    """A connection. A faster transport needs only these methods."""
 
     backlog_limit: int
     """Bytes that may wait for a client that reads too slowly."""
 
     def let_in(self, message_bytes: int) -> None:
-        """Take messages of up to so many bytes, in place of what holds for all connections."""
+        """Allow messages of up to so many bytes, in place of the limit for all connections."""
         ...
 
     def take(self, receiver: Receiver) -> None:
@@ -36,11 +36,11 @@ class Socket(Protocol):
         ...
 
     def send_text(self, data: bytes) -> None:
-        """Send a text message. On a connection that is gone, or going, nothing happens."""
+        """Send a text message. Does nothing on a closed or closing connection."""
         ...
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say goodbye; a client that does not answer in time is dropped."""
+        """Close the connection. A client that does not answer in time is dropped."""
         ...
 
     def abort(self) -> None:
@@ -48,5 +48,5 @@ class Socket(Protocol):
         ...
 
     def pause(self, seconds: float) -> None:
-        """Read nothing for so long: whoever floods waits."""
+        """Read nothing for so long: it slows down a client that sends too much."""
         ...
