@@ -7,6 +7,7 @@ values), tags (they name types) and depth.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from handspan.skills.fast_front_matter import read_simple
 from handspan.skills.fields import Fields, SkillError, Written, short
 
 if TYPE_CHECKING:
@@ -27,11 +28,18 @@ _QUOTES: Final = "Put a text in quotes when ': ' or ' #' stands in it or it begi
 
 def read_front_matter(front: str, first_line: int, file: str) -> Fields:
     """The values of the front matter; `SkillError` with the line where it can't be read."""
-    import yaml  # noqa: PLC0415 - slow to load, and only skills need it
-
     if len(front) > MAX_CHARACTERS:
         problem = f"the front matter is too long: at most {MAX_CHARACTERS} characters are taken. Move the rest below it"
         raise SkillError(file, first_line, problem)
+    if (simple := read_simple(front, first_line)) is not None:
+        values, written = simple
+        return Fields(file, values.items(), written)
+    return _read_yaml(front, first_line, file)
+
+
+def _read_yaml(front: str, first_line: int, file: str) -> Fields:
+    import yaml  # noqa: PLC0415 - slow to load, and only skills need it
+
     try:
         written = _Scan(file, first_line).keys(yaml.parse(front, Loader=yaml.SafeLoader))
         values = yaml.safe_load(front)

@@ -222,7 +222,7 @@ class Auth:
 async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send] | None:
     """Returns `receive` and `send` for an HTTP request that is admitted or needs no token; None for all others.
 
-    `request.state.admitted` has the principal. A request that is not let in was answered here.
+    `scope["state"]["admitted"]` has the principal. A request that is not let in was answered here.
     """
     more: list[Header] = [*_HEADERS]
     send = _with_headers(send, more)

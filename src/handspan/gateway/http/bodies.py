@@ -5,10 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from starlette.requests import ClientDisconnect, Request
-
 from handspan.core.errors import WireError
 from handspan.core.values import Json
+from handspan.gateway.http.message import AsgiRequest, ClientGone
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON
 from handspan.wire import strict_json
@@ -19,7 +18,7 @@ _DISCARD_BYTES: Final = 4 * 1024 * 1024
 _DISCARD_SECONDS: Final = 1.0
 
 
-async def read_json(request: Request, limit: int, seconds: float) -> Json:
+async def read_json(request: AsgiRequest, limit: int, seconds: float) -> Json:
     """Returns the body's JSON value. Raises `Refusal` when it is no JSON, too large, or too slow."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
@@ -32,7 +31,7 @@ async def read_json(request: Request, limit: int, seconds: float) -> Json:
         raise Refusal(400, "invalid_json", f"The body can't be read. {error}") from None
 
 
-async def read_json_or_null(request: Request, limit: int, seconds: float) -> Json:
+async def read_json_or_null(request: AsgiRequest, limit: int, seconds: float) -> Json:
     """Returns the body's JSON value, for any content type; None for a body that is no JSON."""
     whole = await read_body(request, limit, seconds)
     try:
@@ -41,12 +40,12 @@ async def read_json_or_null(request: Request, limit: int, seconds: float) -> Jso
         return None
 
 
-def read_pieces(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
+def read_pieces(request: AsgiRequest, limit: int, seconds: float) -> AsyncIterator[bytes]:
     """Yields the body as it arrives. Raises `Refusal` for too many bytes, or a pause longer than `seconds`."""
     return _limit_size(request, _limit_time(request.stream(), seconds), limit)
 
 
-async def read_body(request: Request, limit: int, seconds: float) -> bytes:
+async def read_body(request: AsgiRequest, limit: int, seconds: float) -> bytes:
     """Returns the whole body. Raises `Refusal` when it is too large or too slow."""
     whole = bytearray()
     try:
@@ -58,7 +57,7 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     return bytes(whole)
 
 
-async def _limit_size(request: Request, stream: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+async def _limit_size(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     announced = request.headers.get("content-length", "")
     if len(announced) > _MOST_DIGITS or (announced.isdigit() and int(announced) > limit):
         await _discard_rest(request, stream, limit)
@@ -71,7 +70,7 @@ async def _limit_size(request: Request, stream: AsyncIterator[bytes], limit: int
                 await _discard_rest(request, stream, limit)
                 raise _too_large(limit)
             yield piece
-    except ClientDisconnect:
+    except ClientGone:
         raise Refusal(400, "cut_off", "The connection ended before the body did. Send it again.") from None
 
 
@@ -88,12 +87,12 @@ async def _limit_time(stream: AsyncIterator[bytes], seconds: float) -> AsyncIter
         yield piece
 
 
-async def _discard_rest(request: Request, stream: AsyncIterator[bytes], limit: int) -> None:
+async def _discard_rest(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> None:
     """Read some more of the body and drop it: most clients read the answer only after they have sent everything."""
     if "expect" in request.headers:  # this client waits for an answer before it sends the body
         return
     dropped = 0
-    with contextlib.suppress(TimeoutError, ClientDisconnect):
+    with contextlib.suppress(TimeoutError, ClientGone):
         async with asyncio.timeout(_DISCARD_SECONDS):
             async for chunk in stream:
                 dropped += len(chunk)

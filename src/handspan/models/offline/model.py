@@ -15,7 +15,7 @@ from handspan.core.messages import AssistantMessage, CallPart, CallResult, Messa
 from handspan.core.names import did_you_mean
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json
-from handspan.models.kept_messages import KeptMessages, played
+from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
 from handspan.models.offline.arguments import ANYTHING, Before, Filling, known_zones, read_slots
 from handspan.models.offline.match import Clause, KnownTool, TextPiece, find_named, plain_name, split_pieces
@@ -57,15 +57,16 @@ class Offline:
     ) -> AsyncIterator[ModelEvent]:
         """Calls while there are steps left, then an answer in words."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
-        tools = [KnownTool(spec) for spec in specs]
-        if any("zone" in str(spec.parameters.get("properties")) for spec in specs):
+        request, tools = _Request(projection.messages), [KnownTool(spec) for spec in specs]
+        has_zone = any("zone" in str(spec.parameters.get("properties")) for spec in specs)
+        if has_zone and not _is_small_talk(request.text):
             await asyncio.to_thread(known_zones)
-        calls, text = _decide(_Request(projection.messages), tools)
+        calls, text = _decide(request, tools)
         if not calls:
             is_noted = any(type(one) is AssistantMessage and STAND_IN in one.text for one in projection.messages)
             text = text if is_noted else f"{text}\n\n{self._note}"
         answer = AssistantMessage(calls or (Text(text),), "calls" if calls else "end", self.name)
-        for event in played(answer):
+        for event in message_events(answer):
             yield event
 
 
@@ -107,6 +108,11 @@ class _Request:
                 self.rounds, self.untold, is_asking = [], [], _ASKING in message.text
 
 
+def _is_small_talk(text: str) -> bool:
+    """Whether the text asks for no tool."""
+    return re.fullmatch(_SMALL_TALK, text[:80]) is not None
+
+
 def _said(message: Message) -> str:
     """What the person wrote. Half a surrogate pair, which JSON can't hold, becomes a replacement character."""
     parts = message.parts if type(message) is UserMessage else ()
@@ -117,7 +123,7 @@ def _said(message: Message) -> str:
 def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPart, ...], str]:
     """The calls of the next step; without any, the answer in words."""
     rounds, told = request.rounds, [_tell(done) for done in (*request.untold, *request.rounds)]
-    if not told and re.fullmatch(_SMALL_TALK, request.text[:80]):
+    if not told and _is_small_talk(request.text):
         return (), _can_do(tools)
     steps = _plan(request.text, tools) if tools else []
     if request.asked_with and not any(task.tool for step in steps for task in step):
@@ -168,7 +174,7 @@ def _plan(text: str, tools: Sequence[KnownTool]) -> list[list[_Task]]:
     for waits, first, end in _split_clauses(pieces):
         task = _find_task(Clause(text, pieces[first:end]), tools)
         last = steps[-1][-1] if steps else None
-        if task.tool is None and not last and re.fullmatch(_SMALL_TALK, task.clause.source[:80]):
+        if task.tool is None and not last and _is_small_talk(task.clause.source):
             continue
         if last and task.tool is None and not task.remark and _goes_on(last, waits=waits):
             longer = _find_task(Clause(text, pieces[begin:end]), tools)
