@@ -38,7 +38,7 @@ class InsideAnswer(Struct, frozen=True):
     body: bytes
 
 
-class MessageListener(Protocol):
+class InsideListener(Protocol):
     """The client's listener for messages of a chat."""
 
     def on_message(self, data: bytes) -> None:
@@ -207,14 +207,14 @@ class InsideSocket:
 
     def __init__(self, other: GatewayEnd) -> None:
         self._other = other
-        self._listener: MessageListener | None = None
+        self._listener: InsideListener | None = None
         self._early: list[bytes] = []
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the listener gets nothing more."""
         self.close_code: int | None = None
         self.close_reason: str | None = None
 
-    def listen(self, listener: MessageListener) -> None:
+    def listen(self, listener: InsideListener) -> None:
         """Give every message to this listener, first those that came before it."""
         self._listener = listener
         early, self._early = self._early, []

@@ -164,7 +164,7 @@ class ChatConnection:
             self._peer.send(Error("A message needs words in its content.", "EMPTY_CONTENT", frame.id))
         elif frame.id in self._refused:
             self._peer.send(self._refused.pop(frame.id))
-        elif turn := self._answered_in(frame):
+        elif turn := self._known_turn(frame):
             self._peer.send(MessageAccepted(frame.id, turn))
         elif frame.id not in self._unstored:
             if frame.id:
@@ -207,7 +207,7 @@ class ChatConnection:
             self._replay.append((self._frames.seq + 1, accepted))
         self._peer.send(accepted)
 
-    def _answered_in(self, frame: Say) -> str:
+    def _known_turn(self, frame: Say) -> str:
         """Returns the turn that has answered this message, if the client has its end; else an empty string.
 
         A failed turn counts too: it is not tried again.

@@ -65,16 +65,16 @@ class ChatFrames:
                 self._calls[call_id] = None
                 return [CallNote(call_id, name, as_object(arguments))]
             case CallFinished():
-                return self._finished(happening)
+                return self._finish_call(happening)
             case Ended():
-                return self._ended(happening)
+                return self._end_turn(happening)
             case AnsweredBefore(ended=ended, text=text):
                 self._text = [text]
-                return self._ended(ended)
+                return self._end_turn(ended)
             case _:
                 return self._extras.frames(happening)
 
-    def _finished(self, event: CallFinished) -> list[ServerFrame]:
+    def _finish_call(self, event: CallFinished) -> list[ServerFrame]:
         """Returns all results of the round once the last one is known."""
         self._calls[event.id] = ResultNote(event.id, event.name, output_of(event.envelope))
         if None in self._calls.values():
@@ -83,7 +83,7 @@ class ChatFrames:
         self._calls.clear()
         return notes
 
-    def _ended(self, ended: Ended) -> list[ServerFrame]:
+    def _end_turn(self, ended: Ended) -> list[ServerFrame]:
         if ended.reason == "pending":
             return []
         text = "".join(self._text)

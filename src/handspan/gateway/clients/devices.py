@@ -117,7 +117,7 @@ class Devices:
         self._clock = clock
         self._owners: dict[str, _Owned] = {}
         self._same: WeakValueDictionary[bytes, _Tools] = WeakValueDictionary()
-        self._none = self._shared({})
+        self._none = self._share({})
         self._writer = DeviceWriter(book)
 
     async def open(self) -> None:
@@ -125,7 +125,7 @@ class Devices:
         for row in await self._book.all() if self._book is not None else ():
             owned = self._owners.setdefault(row.owner, _Owned())
             device = _Device(row.id, owned.unused(row.label, row.id), row.name, row.last_seen, self._none)
-            device.tools, device.gone = self._shared(row.tools), self._shared(row.gone)
+            device.tools, device.gone = self._share(row.tools), self._share(row.gone)
             device.changed = row.changed
             owned.add(device)
 
@@ -134,7 +134,7 @@ class Devices:
         for owner, owned in self._owners.items():
             for device in owned.by_id.values():
                 if device.is_connected:
-                    self._seen(owner, device)
+                    self._note_seen(owner, device)
         await self._writer.close()
 
     # Connections. Nothing here waits.
@@ -149,7 +149,7 @@ class Devices:
             owned.add(device)
         device.label_now = device.label
         device.is_connected = True
-        self._seen(owner, device)
+        self._note_seen(owner, device)
         name = strip_invisible(name)[:_LONGEST_NAME]
         if device.name != name:
             device.name = name
@@ -158,22 +158,22 @@ class Devices:
 
     def reconnect(self, owner: str, label: str) -> None:
         """Note that its link is back."""
-        device = self._here(owner, label)
+        device = self._connected(owner, label)
         if device is not None:
             device.is_connected = True
-            self._seen(owner, device)
+            self._note_seen(owner, device)
 
     def disconnect(self, owner: str, label: str) -> None:
         """Note that its link is gone. It keeps its label, because it may come back."""
-        device = self._here(owner, label)
+        device = self._connected(owner, label)
         if device is not None and device.is_connected:
-            self._seen(owner, device)
+            self._note_seen(owner, device)
             device.is_connected = False
 
     def end(self, owner: str, label: str) -> None:
         """Free its label for other devices: it will not come back."""
         self.disconnect(owner, label)
-        device = self._here(owner, label)
+        device = self._connected(owner, label)
         if device is None:
             return
         owned = self._owners[owner]
@@ -186,13 +186,13 @@ class Devices:
 
     def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
         """Returns the tools whose definition has changed since this device last offered them (SPEC T5)."""
-        device = self._here(owner, label)
+        device = self._connected(owner, label)
         if device is None or fingerprints == device.tools:
             return []
         before = {**device.gone, **device.tools}
         changed = [name for name, mark in fingerprints.items() if before.get(name, mark) != mark]
         gone = [(name, mark) for name, mark in before.items() if name not in fingerprints][-_MOST_GONE:]
-        device.tools, device.gone = self._shared(fingerprints), self._shared(dict(gone))
+        device.tools, device.gone = self._share(fingerprints), self._share(dict(gone))
         known = (name for name in (*device.changed, *changed) if name in device.tools or name in device.gone)
         device.changed = tuple(dict.fromkeys(known))
         self._keep(owner, device)
@@ -211,7 +211,7 @@ class Devices:
 
         Raises `ToolError` (`invalid_arguments`) for a label that is taken, or that no device can have.
         """
-        device = self._known(owner, label)
+        device = self._find(owner, label)
         if device is None:
             return False
         check_label(new)
@@ -229,7 +229,7 @@ class Devices:
 
     async def forget(self, label: str, owner: str) -> bool:
         """Forget it. Returns False when the owner has no such device. A device that is here is listed until it ends."""
-        device = self._known(owner, label)
+        device = self._find(owner, label)
         if device is None:
             return False
         if device.label_now:
@@ -242,7 +242,7 @@ class Devices:
 
     async def mark_seen(self, label: str, owner: str) -> bool:
         """Note that a person has seen the changed tools. Returns False when the owner has no such device."""
-        device = self._known(owner, label)
+        device = self._find(owner, label)
         if device is None:
             return False
         if device.changed:
@@ -253,23 +253,23 @@ class Devices:
 
     # Inside.
 
-    def _here(self, owner: str, label: str) -> _Device | None:
+    def _connected(self, owner: str, label: str) -> _Device | None:
         """Returns the device that uses this label now."""
         owned = self._owners.get(owner)
         device = None if owned is None else owned.by_label.get(label)
         return device if device is not None and label and device.label_now == label else None
 
-    def _known(self, owner: str, label: str) -> _Device | None:
+    def _find(self, owner: str, label: str) -> _Device | None:
         owned = self._owners.get(owner)
         return None if owned is None else owned.by_label.get(label)
 
-    def _seen(self, owner: str, device: _Device) -> None:
+    def _note_seen(self, owner: str, device: _Device) -> None:
         now = self._clock()
         if not 0 <= now - device.last_seen < _SEEN_AGAIN:
             device.last_seen = now
             self._keep(owner, device)
 
-    def _shared(self, fingerprints: Mapping[str, str]) -> _Tools:
+    def _share(self, fingerprints: Mapping[str, str]) -> _Tools:
         key = blake2b(repr(list(fingerprints.items())).encode(), digest_size=16).digest()
         shared = self._same.get(key)
         if shared is None:

@@ -45,7 +45,7 @@ class UnfinishedCalls:
             call = RemoteCall(record.id, "", arguments, Deadline(time.monotonic() + left, "the tool's own limit"))
             call.known_as = record.name
             call.was_sent = True  # the earlier process knew; this one must assume it
-            call.outcome.add_done_callback(partial(self._ended, call, record))
+            call.outcome.add_done_callback(partial(self._on_outcome, call, record))
             self._calls.setdefault(record.tool.origin.connection, []).append(call)
             lost = LostCall(True, "The gateway was restarted, and the client did not come back in time")
             self._timers.append(asyncio.get_running_loop().call_later(max(0.0, left), call.end, lost))
@@ -64,7 +64,7 @@ class UnfinishedCalls:
         self._calls.clear()
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def _ended(self, call: RemoteCall, record: CallRecord, _: object) -> None:
+    def _on_outcome(self, call: RemoteCall, record: CallRecord, _: object) -> None:
         if not call.outcome.cancelled():
             task = asyncio.ensure_future(self._settle(call, record))
             self._ending.add(task)

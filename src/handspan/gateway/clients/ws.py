@@ -165,7 +165,7 @@ class Connection:
             self.send(Error(str(error), error.code if self._peer is not None else ""))
             return
         if (type(frame) is Result or type(frame) is Fault) and self._peer is not None:
-            self._answered(self._peer, frame)
+            self._take_result(self._peer, frame)
             return
         self._slow_down()
         if self._peer is None:
@@ -262,7 +262,7 @@ class Connection:
                 kind = frame.__struct_config__.tag
                 self.send(Error(f"Frames of type {kind!r} are not taken here and now.", "UNKNOWN_MESSAGE_TYPE"))
 
-    def _answered(self, peer: Peer, frame: Result | Fault) -> None:
+    def _take_result(self, peer: Peer, frame: Result | Fault) -> None:
         """Take a result. It is acknowledged later, when it is stored (ws.md 5.3)."""
         if peer.calls.receive_answer(frame):
             return

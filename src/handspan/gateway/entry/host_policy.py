@@ -49,7 +49,7 @@ class HostPolicy:
     def __init__(self, settings: GatewaySettings) -> None:
         self._hosts = {_read_setting("hosts", text, _authority) for text in settings.hosts}
         self._origins = {_read_setting("origins", text, _origin) for text in settings.origins}
-        self._bound = _bound(settings.host)
+        self._bound = _bound_host(settings.host)
 
     def check(self, scope: Scope) -> None:
         """Raises `Refusal` for a Host that is not ours, or an Origin that is not known."""
@@ -151,7 +151,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _bound(host: str) -> str | None:
+def _bound_host(host: str) -> str | None:
     """Returns the host that we listen on; None for `0.0.0.0`, by which foreign pages can reach this computer."""
     if _is_address(host):
         return None if ip_address(host).is_unspecified else _normal_address(host)

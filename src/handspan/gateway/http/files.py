@@ -52,7 +52,7 @@ def download(request: AsgiRequest, artifacts: Artifacts, ref: ArtifactRef, owner
 
 
 class FilePieces:
-    """A part of an artifact, in pieces that fit into memory."""
+    """Reads a part of an artifact piece by piece."""
 
     def __init__(self, artifacts: Artifacts, owner: str, ref: ArtifactRef, part: _ByteRange) -> None:
         self._artifacts, self._owner, self._id = artifacts, owner, ref.id
