@@ -42,7 +42,7 @@ class Turn:
         """The error that ended it, if the error is not the model's."""
         self._conversation: Conversation | None = None
         self._early: list[UserMessage] = []
-        self._said: dict[str, tuple[UserMessage, list[Listener]]] = {}
+        self._messages: dict[str, tuple[UserMessage, list[Listener]]] = {}
         """Its messages that have an id, each with the listeners to tell when it is stored."""
 
     def begin(self, conversation: Conversation) -> None:
@@ -63,7 +63,7 @@ class Turn:
     def add(self, message: UserMessage, listener: Listener) -> UserMessage:
         """Add a message to this turn, and return it with the turn's id. The listener is told when it is stored."""
         if message.id:
-            self._said[message.id] = (message, [listener])
+            self._messages[message.id] = (message, [listener])
         return structs.replace(message, turn=self.id)
 
     @property
@@ -81,7 +81,7 @@ class Turn:
     def has(self, message_id: str) -> bool:
         """Whether this turn has the message of this id."""
         before = None if self._conversation is None else self._conversation.find_message(message_id)
-        return message_id in self._said or (before is not None and before.turn == self.id)
+        return message_id in self._messages or (before is not None and before.turn == self.id)
 
     def knows(self, message_id: str) -> bool:
         """Whether the turn's conversation has the message of this id."""
@@ -90,8 +90,8 @@ class Turn:
     def listen_again(self, message: UserMessage, listener: Listener) -> None:
         """Add a listener for a message that is already part of this turn. Raises `IdTaken` if its content differs."""
         before = None if self._conversation is None else self._conversation.find_message(message.id)
-        waiting, listeners = self._said.get(message.id, (before, []))
-        _refuse_other(before or waiting, message)
+        waiting, listeners = self._messages.get(message.id, (before, []))
+        _check_same_content(before or waiting, message)
         if listener not in self.listeners:
             self.listeners.append(listener)
         if before is not None:
@@ -102,7 +102,7 @@ class Turn:
     def say_again(self, message: UserMessage, listener: Listener) -> Ended | None:
         """Call `report_known` for a message that the turn `knows`."""
         assert self._conversation is not None
-        self._said[message.id] = (message, [listener])
+        self._messages[message.id] = (message, [listener])
         return self.report_known(self._conversation, message)
 
     def report_known(self, conversation: Conversation, message: UserMessage) -> Ended | None:
@@ -112,8 +112,8 @@ class Turn:
         """
         before = conversation.find_message(message.id)
         assert before is not None
-        _, listeners = self._said.pop(message.id)
-        _refuse_other(before, message)
+        _, listeners = self._messages.pop(message.id)
+        _check_same_content(before, message)
         answered = find_answer(before, conversation.messages)
         for listener in listeners:
             tell_one(listener, MessageStored(before.id), before.turn if answered else self.id)
@@ -132,8 +132,8 @@ class Turn:
         return is_left
 
     def _tell_stored(self, message: Message) -> None:
-        if type(message) is UserMessage and message.id in self._said:
-            for listener in self._said[message.id][1]:
+        if type(message) is UserMessage and message.id in self._messages:
+            for listener in self._messages[message.id][1]:
                 tell_one(listener, MessageStored(message.id), message.turn)
 
     # The end.
@@ -220,6 +220,6 @@ def tell_one(listener: Listener, happening: Happening, turn: str) -> None:
         _log.exception("A listener could not be told %r", type(happening).__name__)
 
 
-def _refuse_other(before: UserMessage | None, message: UserMessage) -> None:
+def _check_same_content(before: UserMessage | None, message: UserMessage) -> None:
     if before is not None and before.parts != message.parts:
         raise IdTaken(message.id)
