@@ -14,7 +14,7 @@ import msgspec
 import uvicorn
 
 from handspan.config.load import load_settings
-from handspan.gateway.clients.line import EXTENSION, Socket
+from handspan.gateway.clients.transport import EXTENSION, Socket
 from handspan.gateway.server import Server
 
 ARGUMENTS = {"text": "x" * 150}

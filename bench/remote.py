@@ -31,7 +31,7 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import Server, spare_the_collector
+from handspan.gateway.server import Server, tune_garbage_collection
 from handspan.store.artifacts import FolderArtifacts
 
 ROUNDS = 7
@@ -83,7 +83,7 @@ async def serving(folder: Path) -> AsyncIterator[House]:
     gateway = Gateway(settings, model="offline")
     server = Server(gateway, settings.gateway)
     await server.open()
-    spare_the_collector()  # as `serve` does
+    tune_garbage_collection()  # as `serve` does
     try:
         yield House(gateway, server)
     finally:

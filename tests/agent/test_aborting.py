@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from handspan import tool
-from handspan.agent.conversation import Conversation
-from handspan.agent.log import StoredLog
+from handspan.agent.conversation import Conversation, StoredLog
 from handspan.agent.loop import Loop
 from handspan.core.agents import GENERAL
 from handspan.core.artifacts import Artifacts

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.agent.log import StoredLog
+from handspan.agent.conversation import StoredLog
 from handspan.config.settings import ModelPrice
 from handspan.core.errors import ToolError
 from handspan.core.messages import (

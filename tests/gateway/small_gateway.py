@@ -11,12 +11,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.bus.memory import MemoryBus
 from handspan.config.settings import GatewaySettings, Settings
-from handspan.gateway.clients.line import EXTENSION
 from handspan.gateway.clients.socket import SocketProtocol
+from handspan.gateway.clients.transport import EXTENSION
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.http.refusals import Refusal, send_refusal, send_whole
-from handspan.gateway.prefix import PathPrefix
-from handspan.gateway.server import loop_factory, serve
+from handspan.gateway.paths import PathPrefix
+from handspan.gateway.server import find_uvloop, serve
 from tests.gateway.entry.entering import Guarded
 from tests.stores import open_store
 
@@ -111,7 +111,7 @@ def main(state: Path, hangs: bool) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await serve(gateway, settings, on_ready=on_ready)
 
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=find_uvloop()) as runner:
         runner.run(run())
 
 

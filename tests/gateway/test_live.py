@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from handspan.gateway.live import EVERYBODY, Live, TooManyListeners
+from handspan.gateway.live import ALL_OWNERS, Live, TooManyListeners
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +16,7 @@ async def test_an_update_reaches_its_owner_alone() -> None:
     update = await mine.next(1.0)
     assert update is not None and (update.topic, update.data, update.encoded) == ("calls", {"id": "1"}, b'{"id":"1"}')
     assert await theirs.next(0.0) is None
-    live.publish(EVERYBODY, "tools", {})
+    live.publish(ALL_OWNERS, "tools", {})
     assert await mine.next(1.0) is not None and await theirs.next(1.0) is not None
 
 

@@ -22,7 +22,7 @@ def call(facts: ToolFacts, status: str = "success") -> CallCompleted:
 
 async def test_every_line_is_one_that_prometheus_reads() -> None:
     figures = Metrics()
-    figures.call(call(ToolFacts(Origin("device", "phone"), "1", False)))
+    figures.count_call(call(ToolFacts(Origin("device", "phone"), "1", False)))
     figures.watch("handspan_devices", "Devices \\ that\nare here.", lambda: 2)
     lines = (await figures.text()).splitlines()
     assert all(LINE.fullmatch(line) or re.match(r"# (HELP|TYPE) [a-z_]+ \S", line) for line in lines)
@@ -41,7 +41,7 @@ async def test_every_line_is_one_that_prometheus_reads() -> None:
 
 async def test_calls_are_counted_by_origin_and_code() -> None:
     figures = Metrics()
-    figures.call(call(UNKNOWN_TOOL, "tool_not_found"))
+    figures.count_call(call(UNKNOWN_TOOL, "tool_not_found"))
     assert figures.calls.value("other", "tool_not_found") == 1
 
 
@@ -82,8 +82,8 @@ def test_a_histogram_counts_each_step_with_all_below_it() -> None:
 
 def test_tokens_that_nobody_counted_are_not_counted() -> None:
     figures = Metrics()
-    figures.used(Usage(input=10, output=None, reasoning=3))
-    figures.used(Usage(input=5))
+    figures.count_usage(Usage(input=10, output=None, reasoning=3))
+    figures.count_usage(Usage(input=5))
     assert figures.tokens.value("input") == 15 and figures.tokens.value("reasoning") == 3
     assert figures.tokens.value("output") == 0
 

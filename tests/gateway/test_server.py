@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from handspan.config.settings import GatewaySettings, RemoteLimits
 from handspan.core.errors import ConfigError
 from handspan.gateway.listening import listen, url_for_others, url_of
-from handspan.gateway.server import Server, loop_factory
+from handspan.gateway.server import Server, find_uvloop
 from tests.gateway.small_gateway import SmallGateway
 from tests.waiting import WAIT
 
@@ -408,7 +408,7 @@ class TestSignals:
         assert running.process.returncode == 1
 
     def test_uvloop_is_used_where_it_is_installed(self) -> None:
-        factory = loop_factory()
+        factory = find_uvloop()
         assert factory is not None
         loop = factory()
         try:
@@ -418,7 +418,7 @@ class TestSignals:
 
     def test_without_uvloop_asyncio_serves(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "uvloop", None)
-        assert loop_factory() is None
+        assert find_uvloop() is None
 
 
 class TestAddresses:

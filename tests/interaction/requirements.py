@@ -350,8 +350,8 @@ REQUIREMENTS: Final = {
     "A3": Requirement(
         "Skills decide the toolbox while they are on; the workspace's stay off until a person enables them.",
         (
-            "gateway/sessions/test_skilled.py::test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_next_round",
-            "gateway/sessions/test_skilled.py::test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it",
+            "gateway/sessions/test_skills.py::test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_next_round",
+            "gateway/sessions/test_skills.py::test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it",
             "registry/test_internal.py::test_a_skill_shows_those_that_its_globs_match",
         ),
     ),

@@ -1,33 +1,36 @@
-"""What was said in a session, and its projections in the words of the models it talks to (SPEC A2, M4)."""
+"""The messages of a session, and their projections for models (SPEC A2, M4)."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from handspan.agent.limits import TurnCounts, TurnLimits
+from handspan.config.settings import ModelPrice
 from handspan.core.messages import AssistantMessage, Message, UserMessage, check_all, check_next
+from handspan.core.store import Conversations
 from handspan.engine.caller import Caller
 from handspan.models.model import Model, Projection
+from handspan.models.prices import cost, price_of
 from handspan.skills.file import Skill
 
 
 class Log(Protocol):
-    """Where messages are kept: at once, or when what it gives was awaited. It is on its way even if nobody waits."""
+    """Stores messages. A returned future is done when the message is stored; it goes on if its caller is cancelled."""
 
     def append(self, session: str, message: Message, after: int) -> "asyncio.Future[None] | None":
-        """`after`: so many come before it; where there are not so many, it must not be kept."""
+        """Store a message. `after` is the number of messages before it; with another number it must not be stored."""
         ...
 
 
 class NoLog:
-    """Keeps nothing: a conversation that ends with the process."""
+    """Stores nothing: the conversation ends with the process."""
 
     def append(self, session: str, message: Message, after: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class Conversation:
-    """The messages of one session, its agent and its model. Every projection grows with the messages."""
+    """The messages of one session, its agent and its model. New messages are appended to every projection."""
 
     def __init__(
         self,
@@ -38,7 +41,7 @@ class Conversation:
         messages: Sequence[Message] = (),
         limits: TurnLimits | None = None,
     ) -> None:
-        """A conversation that goes on from these messages; `UnpairedCalls` when they can't be one."""
+        """Begin with these messages. Raises `UnpairedCalls` when calls and results do not match."""
         check_all(messages)
         self.id = session_id
         self.caller = caller
@@ -46,25 +49,25 @@ class Conversation:
         self.limits = limits or TurnLimits()
         self.messages = list(messages)
         self.removed = 0
-        """How many messages it has lost so far. Where the store says another number, it is not the same any more."""
+        """How many messages were removed so far. Another number in the store means that the messages differ."""
         self.counts = TurnCounts(messages)
         self.agent = caller.agent
-        """The agent as it is without skills; `caller` acts as it is with them."""
+        """The agent without skills; `caller` has the agent with them."""
         self.skills: tuple[Skill, ...] = ()
         self.knows_skills = False
-        """Whether the instructions tell what skills there are."""
+        """Whether the instructions list the skills."""
         self.notes: tuple[str, ...] = ()
-        """What a person should know, such as a skill that can't be used."""
+        """Notes for the person, such as a skill that can't be used."""
         self.inbox: list[UserMessage] = []
-        """What a person said while the model was at work; it joins at the next round."""
-        self.stored: Callable[[Message], None] = _ignore
-        """Called with every message when it is stored."""
+        """Messages that came while the model was at work; they join at the next round."""
+        self.on_stored: Callable[[Message], None] = _ignore
+        """Is called with every message that was stored."""
         self._log = log or NoLog()
         self._projections: dict[str, Projection] = {}
 
     @property
     def owner(self) -> str:
-        """Whose conversation it is."""
+        """The owner of the conversation."""
         return self.caller.who.owner
 
     @property
@@ -77,44 +80,44 @@ class Conversation:
         """Whether the model has not answered the last message."""
         return bool(self.messages) and type(self.last) is not AssistantMessage
 
-    def said(self, message_id: str) -> UserMessage | None:
-        """What was said under this id, if it is part of the conversation."""
-        said = (message for message in reversed(self.messages) if type(message) is UserMessage)
-        return next((message for message in said if message.id == message_id), None) if message_id else None
+    def find_message(self, message_id: str) -> UserMessage | None:
+        """Returns the person's message of this id; None when there is none, or the id is empty."""
+        messages = (message for message in reversed(self.messages) if type(message) is UserMessage)
+        return next((message for message in messages if message.id == message_id), None) if message_id else None
 
     async def append(self, message: Message) -> None:
-        """Add a message: kept first, then part of every projection. `UnpairedCalls` when it must not stand here."""
+        """Store a message, then add it to every projection. Raises `UnpairedCalls` when it does not fit here."""
         check_next(self.last, message)
-        keeping = self._log.append(self.id, message, len(self.messages))
-        if keeping is not None:
+        storing = self._log.append(self.id, message, len(self.messages))
+        if storing is not None:
             try:
-                await asyncio.shield(keeping)
-            except asyncio.CancelledError:  # it is on its way: what the log keeps is part of the conversation here too
-                await keeping
-                self._take(message)
+                await asyncio.shield(storing)
+            except asyncio.CancelledError:  # the log stores it all the same, so the conversation has it too
+                await storing
+                self._add(message)
                 raise
-        self._take(message)
+        self._add(message)
 
-    def _take(self, message: Message) -> None:
+    def _add(self, message: Message) -> None:
         self.messages.append(message)
         self.counts.note(message)
         for projection in self._projections.values():
             projection.append(message)
-        self.stored(message)
+        self.on_stored(message)
 
     def rewrite(self, messages: list[Message], removed: int) -> None:
-        """Go on from these messages: the store has others than we know."""
+        """Replace the messages by those of the store, which differ."""
         self.messages = messages
         self.removed = removed
         self.counts = TurnCounts(messages)
         self.forget_projections()
 
     def forget_projections(self) -> None:
-        """Let the next request be written anew: the instructions have changed."""
+        """Drop the projections, because the instructions have changed."""
         self._projections.clear()
 
     def projection(self) -> Projection:
-        """The conversation in the words of the session's model; made once, then appended to."""
+        """Returns the conversation in the format of the session's model; made once, then appended to."""
         projection = self._projections.get(self.model.name)
         if projection is None:
             projection = self._projections[self.model.name] = self.model.projection(self.caller.agent.instructions)
@@ -124,14 +127,30 @@ class Conversation:
 
 
 def open_calls(last: Message | None) -> list[str]:
-    """The names of the calls that have no results yet, where this is the last message."""
+    """Returns the names of the calls without results, if this is the last message."""
     return [call.name for call in last.calls] if isinstance(last, AssistantMessage) else []
 
 
 def waits_for(calls: list[str]) -> str:
-    """Why nothing can be said now."""
+    """Returns the message for a session that waits for these calls."""
     return f"The session waits for the outcome of {', '.join(calls)}: say it again later."
 
 
 def _ignore(_: Message) -> None:
-    """For a conversation without a turn."""
+    """The `on_stored` of a conversation without a turn."""
+
+
+class StoredLog:
+    """Stores the messages of one owner's sessions, with the cost of each reply if it is known."""
+
+    def __init__(self, conversations: Conversations, owner: str, price: ModelPrice | None = None) -> None:
+        self._conversations = conversations
+        self._owner = owner
+        self._price = price
+
+    def append(self, session: str, message: Message, after: int) -> "asyncio.Future[None] | None":
+        """Store a message. Returns None when the store writes it together with other changes."""
+        dollars = None
+        if type(message) is AssistantMessage:
+            dollars = cost(message.usage, price_of(message.model, self._price))
+        return self._conversations.keep(session, message, owner=self._owner, after=after, cost=dollars)

@@ -1,4 +1,4 @@
-"""What ends a turn that would not end by itself (SPEC E4)."""
+"""Limits that end a turn which would not end by itself (SPEC E4)."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, UserMessage
+from handspan.core.results import Failure
 
 
 class TurnLimits(Struct, frozen=True):
-    """How long an agent may go on in one turn."""
+    """How much an agent may do in one turn."""
 
     rounds: int | None = 20
     """Rounds of tool calls; None for no limit."""
@@ -18,11 +19,11 @@ class TurnLimits(Struct, frozen=True):
     failed_rounds: int = 5
     """Rounds in a row in which every call fails."""
     parallel: int = 16
-    """Calls of one reply that run; the others are told to come again."""
+    """How many calls of one reply run; the model is asked to repeat the others."""
 
 
 class TurnCounts:
-    """What has happened since the person last spoke, kept up to date message by message."""
+    """Counts rounds and calls since the person's last message."""
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.rounds = 0
@@ -32,7 +33,7 @@ class TurnCounts:
             self.note(message)
 
     def note(self, message: Message) -> None:
-        """Take this message into account."""
+        """Count this message."""
         if type(message) is UserMessage:
             self.rounds = self.failed_rounds = 0
             self._seen.clear()
@@ -45,11 +46,27 @@ class TurnCounts:
             self.failed_rounds = self.failed_rounds + 1 if failed else 0
 
     def is_over(self, limits: TurnLimits) -> str | None:
-        """Why the model may not call tools any more in this turn: "limit", "errors", or None."""
+        """Returns why the model may call no more tools in this turn: "limit" or "errors"; None when it may."""
         if limits.rounds is not None and self.rounds >= limits.rounds:
             return "limit"
         return "errors" if self.failed_rounds >= limits.failed_rounds else None
 
     def repeats(self, call: CallPart) -> int:
-        """How often this very call was asked for in this turn, this time included."""
+        """Returns how often the model made this call with these arguments in this turn, this time included."""
         return self._seen[call.name, call.arguments]
+
+
+def refuse_call(call: CallPart, place: int, counts: TurnCounts, limits: TurnLimits) -> Failure | None:
+    """Returns the result of a call that is over a limit and does not run; None for all others.
+
+    `place` is the call's position in its reply.
+    """
+    if place >= limits.parallel:
+        return Failure("busy", f"At most {limits.parallel} calls of one reply are run. Call this one again next.")
+    if counts.repeats(call) > limits.repeats:
+        return Failure(
+            "policy_denied",
+            f"{call.name!r} was called {limits.repeats} times with these arguments in this turn, and is not run again. "
+            "Use what you know, or do something else.",
+        )
+    return None

@@ -1,4 +1,4 @@
-"""Conversations put together: an agent with its skills, its model and its messages (SPEC A1, A3)."""
+"""Loads conversations: an agent with its skills, its model and its messages (SPEC A1, A3)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,14 +6,12 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from handspan.agent.conversation import Conversation
+from handspan.agent.conversation import Conversation, StoredLog
 from handspan.agent.limits import TurnLimits
-from handspan.agent.log import StoredLog
 from handspan.agent.loop import Loop
-from handspan.agent.queue import PATIENCE
+from handspan.agent.queue import PATIENCE, Tasks
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import StoredTurns
-from handspan.agent.tasks import Tasks
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
@@ -31,11 +29,11 @@ from handspan.skills.skills import Skills, allowed_globs, instructions_with
 from handspan.skills.use_skill import UseSkill
 
 LAST: Final = "last"
-"""In place of an id: the session that was active last."""
+"""In place of an id: the owner's last active session."""
 
 
 class ConversationLoader:
-    """Loads conversations, and opens sessions for a program that chooses agent and model itself."""
+    """Loads conversations. Also hosts the sessions of a program that chooses agent and model itself."""
 
     def __init__(self, store: Store, engine: Engine, registry: Registry, skills: Skills) -> None:
         self._store = store
@@ -51,11 +49,11 @@ class ConversationLoader:
         registry.register(UseSkill(skills, self._use_skill), BUILTIN)
 
     async def find(self, session_id: str, who: Principal = OPERATOR) -> SessionRecord:
-        """What is known of the session with this id, or of the last one; raises `ToolError` when there is none."""
-        kept = self._store.conversations
+        """Returns the record of this session, or of the last one. Raises `ToolError` when there is none."""
+        conversations = self._store.conversations
         if session_id != LAST:
-            return await kept.get(session_id, owner=who.owner)
-        page = await kept.page(owner=who.owner, limit=1)
+            return await conversations.get(session_id, owner=who.owner)
+        page = await conversations.page(owner=who.owner, limit=1)
         if not page.sessions:
             raise ToolError("file_not_found", "There is no session yet to go on with: begin one.")
         return page.sessions[0]
@@ -63,7 +61,7 @@ class ConversationLoader:
     async def begin(
         self, agent: Agent, choice: Choice, record: SessionRecord | None = None, who: Principal = OPERATOR
     ) -> Session:
-        """A new session, or that one, with this agent and model until `change_agent` is called."""
+        """Returns a new session, or that of the record, with this agent and model until `change_agent` is called."""
         if record is None:
             record = await self._store.conversations.create(owner=who.owner, agent=agent.name)
         session = Session(record.id, who.owner, self)
@@ -71,33 +69,33 @@ class ConversationLoader:
         return session
 
     async def load(self, agent: Agent, choice: Choice, record: SessionRecord, who: Principal) -> Conversation:
-        """The conversation of this session; what an earlier process left open in it is closed first."""
-        kept = self._store.conversations
+        """Returns the conversation of this session. Calls that an earlier process left open are closed first."""
+        conversations = self._store.conversations
         if record.agent != agent.name:
-            await kept.choose_agent(record.id, agent.name, owner=who.owner)
-        messages = await kept.load(record.id, owner=who.owner)
+            await conversations.choose_agent(record.id, agent.name, owner=who.owner)
+        messages = await conversations.load(record.id, owner=who.owner)
         await self._skills.refresh()
         conversation = self._conversation(record.id, agent, choice, who, messages)
         conversation.removed = record.removed
-        if record.state == "idle":  # what runs is another process's, what waits gets its results later
+        if record.state == "idle":  # a running turn belongs to another process, a waiting one gets its results later
             await self.loop.close(conversation)
         return conversation
 
     async def change_agent(self, session: Session, agent: Agent, choice: Choice) -> Conversation:
-        """The session goes on with another agent and its model; what was said stays."""
-        before = loaded(session)
+        """Give the session another agent and model. Its messages stay."""
+        before = conversation_of(session)
         who = before.caller.who
         await self._store.conversations.choose_agent(session.id, agent.name, owner=who.owner)
         await self._skills.refresh()
         changed = self._conversation(session.id, agent, choice, who, before.messages)
         changed.removed = before.removed
-        if agent == before.agent:  # only the model is another: what a person switched on stays on
+        if agent == before.agent:  # only the model has changed: skills that a person switched on stay on
             self._act_with(changed, before.skills)
         session.conversation = changed
         return changed
 
     async def usage(self, session: Session) -> list[str]:
-        """What the session used, a line for each model."""
+        """Returns the usage of the session, one line for each model."""
         sums = await self._store.usage.sums("model", owner=session.owner, session=session.id)
         return usage_lines(sums)
 
@@ -111,7 +109,7 @@ class ConversationLoader:
         in_turn: bool = True,
         skill_tools: tuple[str, ...] | None = None,
     ) -> Caller:
-        """A caller to make calls for in this session, in its turns or beside them."""
+        """Returns a caller for calls in this session; `in_turn`: with the tools of the running turn."""
         box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn, skill_tools=skill_tools)
         return Caller(who, agent, box, session_id, progress)
 
@@ -120,44 +118,44 @@ class ConversationLoader:
     async def open(
         self, session: Session, who: Principal, *, agent: str = "", name: str = ""
     ) -> tuple[Conversation, SessionRecord]:
-        """The conversation as it is."""
+        """Returns the loaded conversation, ready for a turn."""
         record = await self._store.conversations.get(session.id, owner=session.owner)
-        return await self.prepare(loaded(session)), record
+        return await self.prepare(conversation_of(session)), record
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
-        """The conversation as it is."""
-        return await self.prepare(loaded(session))
+        """Returns the loaded conversation, ready for a turn."""
+        return await self.prepare(conversation_of(session))
 
     def release(self, session: Session) -> None:
-        """Nothing to do: the program has it."""
+        """Do nothing: the program holds the session."""
 
     # Skills.
 
     async def prepare(self, conversation: Conversation) -> Conversation:
-        """The same, ready for a turn: its instructions tell what skills there are."""
-        if not conversation.knows_skills:  # not when it is loaded: reading them takes longer than all the rest
+        """Returns the same conversation, with the list of skills in its instructions."""
+        if not conversation.knows_skills:  # not at loading: reading the skills takes longer than all the rest
             await self._skills.refresh()
             self._act_with(conversation, conversation.skills)
         return conversation
 
     async def switch_on(self, session: Session, name: str) -> None:
-        """Let a skill be on in this session from the next round; raises `ToolError` when it can't be used."""
+        """Switch on a skill from the next round on. Raises `ToolError` when it can't be used."""
         await self._skills.refresh()
-        conversation = loaded(session)
+        conversation = conversation_of(session)
         self._act_with(conversation, (*conversation.skills, self._skills.find(name)))
         conversation.forget_projections()
 
     async def _use_skill(self, session_id: str, skill: Skill) -> None:
         conversation = self._loaded.get(session_id)
-        if conversation is not None:  # the instructions reach the model as the call's result
+        if conversation is not None:  # the call's result already has the skill's instructions
             self._act_with(conversation, (*conversation.skills, skill))
 
     def _act_with(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
-        """SPEC A3: the toolbox is what the skills' globs match; the instructions are the agent's and theirs."""
+        """Use these skills. SPEC A3: their globs limit the toolbox; their instructions follow the agent's."""
         conversation.knows_skills = True
         conversation.skills = tuple({skill.name: skill for skill in skills}.values())
-        words = instructions_with(conversation.agent, conversation.skills, self._skills.usable_lately())
-        agent = structs.replace(conversation.agent, instructions=words)
+        text = instructions_with(conversation.agent, conversation.skills, self._skills.usable_lately())
+        agent = structs.replace(conversation.agent, instructions=text)
         globs = allowed_globs(conversation.skills)
         conversation.caller = self.caller(agent, conversation.caller.who, conversation.id, skill_tools=globs)
 
@@ -174,23 +172,23 @@ class ConversationLoader:
         return made
 
 
-def loaded(session: Session) -> Conversation:
-    """The conversation of a session that has one."""
+def conversation_of(session: Session) -> Conversation:
+    """Returns the conversation of a loaded session."""
     assert session.conversation is not None
     return session.conversation
 
 
 def usage_lines(sums: Sequence[UsageSum]) -> list[str]:
-    """What was used, a line for each sum."""
+    """Returns one line of text for each sum."""
     return [
-        f"{one.of}: {one.replies} {'reply' if one.replies == 1 else 'replies'}, {_told(one.input)} tokens in, "
-        f"{_told(one.output)} out, cost {_told(one.cost, '.4f', ' USD')}"
+        f"{one.of}: {one.replies} {'reply' if one.replies == 1 else 'replies'}, {_render_total(one.input)} tokens in, "
+        f"{_render_total(one.output)} out, cost {_render_total(one.cost, '.4f', ' USD')}"
         for one in sums
     ] or ["nothing yet"]
 
 
-def _told(total: Total, form: str = ".0f", unit: str = "") -> str:
-    """The sum in words: what is not known is never counted as 0 (SPEC M6)."""
+def _render_total(total: Total, form: str = ".0f", unit: str = "") -> str:
+    """Returns the sum as text. Unknown amounts are never counted as 0 (SPEC M6)."""
     if total.known is None:
         return "unknown"
     return f"{'at least ' if total.unknown else ''}{total.known:{form}}{unit}"

@@ -1,29 +1,52 @@
-"""The turns of one session: one at a time, in the order of the requests, and each with an end, whatever happens."""
+"""The turns of one session: one at a time, in the order of the requests. Every turn has an end, even if it fails."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from handspan.agent.refusals import GatewayStops, SessionBusy, TurnRefused
-from handspan.agent.tasks import Tasks
 from handspan.agent.turn import Handle, Turn
 from handspan.core.errors import HandspanError, ToolError
 from handspan.core.events import Ended, TurnFault
 from handspan.models.model import ModelError, NoModel
 
 Work: TypeAlias = Callable[[Turn], Awaitable[Ended]]
-"""What a turn does when it is its turn."""
+"""The work of a turn, done when the turns before it are over."""
 
 MOST_WAITING: Final = 8
 PATIENCE: Final = 30.0
 """Seconds that a turn waits for the one before it."""
 
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
+class Tasks:
+    """Tasks that run to their end even if their caller is cancelled; `left` are those that still run."""
+
+    def __init__(self) -> None:
+        self.left: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Returns a new task that does this work."""
+        task = asyncio.create_task(work)
+        self.add(task)
+        return task
+
+    def add(self, task: asyncio.Task[Any]) -> None:
+        """Hold this task until it is done."""
+        self.left.add(task)
+        task.add_done_callback(self._remove)
+
+    def _remove(self, task: asyncio.Task[Any]) -> None:
+        self.left.discard(task)
+        if not task.cancelled():
+            task.exception()  # mark it as read: the caller may have been cancelled, and asyncio would complain
+
+
 class TurnHost(Protocol):
-    """Where turns run."""
+    """What turns need of their host."""
 
     tasks: Tasks
     patience: float
@@ -44,7 +67,7 @@ class TurnQueue:
         end: Callable[[Turn, Ended], Ended],
         left: Callable[[], None],
     ) -> None:
-        """`end` tells the end of a turn, if the loop has not; `left` is called when a turn has left the queue."""
+        """`end` publishes the end of a turn, if the loop has not; `left` is called when a turn has left the queue."""
         self.turns: list[Turn] = []
         self._session_id = session_id
         self._host = host
@@ -53,16 +76,16 @@ class TurnQueue:
 
     @property
     def running(self) -> Turn | None:
-        """The turn that runs, if its end was not told yet."""
+        """The turn that runs, if its end was not published yet."""
         return self.turns[0] if self.turns and not self.turns[0].is_over else None
 
     def turn_of(self, message_id: str) -> Turn | None:
-        """The turn in which this message was said, if it runs or waits for its turn."""
+        """Returns the running or waiting turn that has this message."""
         turns = (turn for turn in self.turns if not turn.is_over and turn.has(message_id))
         return next(turns, None) if message_id else None
 
     def line_up(self, turn: Turn) -> Turn:
-        """The turn, at the end of the queue. Raises `SessionBusy` when too many wait, or the gateway stops."""
+        """Put a turn at the end of the queue, and return it. Raises `SessionBusy` when too many turns wait."""
         try:
             if not self._host.is_open:
                 raise GatewayStops
@@ -75,14 +98,14 @@ class TurnQueue:
         return turn
 
     def follow(self, turn: Turn, task: asyncio.Task[Ended], *, raises: tuple[type[ToolError], ...] = ()) -> Handle:
-        """The handle of a turn that this task runs. The turn leaves the queue when the task is done."""
+        """Returns the handle of a turn whose task this is. The turn leaves the queue when the task is done."""
         turn.task = task
         self._host.tasks.add(task)
         task.add_done_callback(lambda _: self._leave(turn))
         return Handle(turn, raises=raises)
 
     async def run(self, turn: Turn, work: Work) -> Ended:
-        """The turn's end, told to everybody, whatever happens in it; raises `TurnRefused` when it did not begin."""
+        """Do the work of a turn. Returns its end, which all listeners get. Raises `TurnRefused` if it did not begin."""
         await self._wait(turn)
         try:
             return await work(turn)
@@ -100,7 +123,7 @@ class TurnQueue:
             return self._end(turn, Ended("error", str(error), TurnFault("model", error.fault)))
         except HandspanError as error:
             return self._end(turn, Ended("error", str(error), TurnFault("inside", type(error).__name__)))
-        except Exception as error:  # of a model's adapter: the session goes on
+        except Exception as error:  # such as a fault in a model's adapter: the session goes on
             _log.exception("A turn of the session %s failed", self._session_id)
             text = f"The turn failed inside the gateway ({type(error).__name__}): its log says more. Say it again."
             return self._end(turn, Ended("error", text, TurnFault("inside", type(error).__name__)))
@@ -108,7 +131,7 @@ class TurnQueue:
             turn.is_over = True
 
     async def _wait(self, turn: Turn) -> None:
-        """Wait until it is this turn's turn; raises `SessionBusy` when that takes too long."""
+        """Wait for the turns before this one. Raises `SessionBusy` when that takes too long."""
         if self.turns[0] is not turn:
             try:
                 async with asyncio.timeout(self._host.patience):
@@ -119,10 +142,10 @@ class TurnQueue:
             raise GatewayStops
 
     def _leave(self, turn: Turn) -> None:
-        """The turn is over; the next one may begin. Called for one that was stopped before its first step, too."""
+        """Remove a turn that is over, or was cancelled before it began, and let the next one begin."""
         self.turns.remove(turn)
         if self.turns:
             self.turns[0].may_begin.set()
         self._left()
-        if turn.task.cancelled() and not turn.is_over:  # it never began, and no event has said so
+        if turn.task.cancelled() and not turn.is_over:  # it never began, so no end was published
             turn.tell(Ended("aborted"))

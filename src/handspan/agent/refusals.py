@@ -1,4 +1,4 @@
-"""Why a turn is not begun, in the codes of ws.md 9.1. A turn that has begun ends with an event instead."""
+"""Why a turn does not begin, with the codes of ws.md 9.1. A turn that has begun ends with an event instead."""
 
 from typing import Literal, TypeAlias
 
@@ -15,7 +15,7 @@ RefusalCode: TypeAlias = Literal[
 
 
 class TurnRefused(HandspanError):
-    """Nothing was begun and nothing was kept; the message says why, and what to do."""
+    """The turn did not begin and nothing was stored. The message says why, and what to do."""
 
     def __init__(self, code: RefusalCode, message: str) -> None:
         super().__init__(message)
@@ -23,32 +23,32 @@ class TurnRefused(HandspanError):
 
 
 class SessionBusy(TurnRefused):
-    """Too many want to say something in this session, or it waits for somebody."""
+    """Too many requests wait in this session, or it waits for the result of a call."""
 
     def __init__(self, message: str) -> None:
         super().__init__("SESSION_BUSY", message)
 
 
 class GatewayStops(SessionBusy):
-    """No turn is begun any more."""
+    """The gateway stops, and begins no more turns."""
 
     def __init__(self) -> None:
         super().__init__("The gateway is being stopped and begins no new turns: say it again in a moment.")
 
 
 class SessionRefused(TurnRefused):
-    """This session can't be had: it is somebody else's, can't be kept, or its agent is not there."""
+    """The session can't be used: it belongs to another owner, can't be stored, or its agent is missing."""
 
 
 class NoUserMessage(TurnRefused):
-    """There is nothing to answer again."""
+    """The session has no message to answer again."""
 
     def __init__(self) -> None:
-        super().__init__("NO_USER_MESSAGE", "Nobody has said anything in this session yet: say something first.")
+        super().__init__("NO_USER_MESSAGE", "This session has no message yet: say something first.")
 
 
 class IdTaken(TurnRefused):
-    """Something else was said under this id."""
+    """Another message has this id."""
 
     def __init__(self, message_id: str) -> None:
         text = f"Another message of this session has the id {message_id!r}: give each one an id of its own."

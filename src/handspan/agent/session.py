@@ -1,9 +1,9 @@
-"""One session alive in this process: its queue of turns, its listeners and, once it is loaded, its conversation.
+"""One session in this process: its queue of turns, its listeners and, once it is loaded, its conversation.
 
-A door says something, and gets a handle with the end of the turn that answers it. Everything that a client can ask for
-(say, regenerate, resume, give up) is a request in the same queue: one turn at a time, in the order of the requests. A
-turn belongs to its session, not to the client that asked for it. A request that can't be taken is a `TurnRefused`; a
-turn that has begun ends with `Ended`, whatever happens.
+A door makes a request and gets a handle with the end of the turn that answers it. All requests (say, regenerate,
+resume, give up) go through one queue: one turn at a time, in the order of the requests. A turn belongs to its session,
+not to the client that asked for it. A request that is refused raises `TurnRefused`; a turn that has begun always ends
+with `Ended`.
 """
 
 import asyncio
@@ -14,13 +14,11 @@ from typing import Final, Protocol, TypeAlias
 
 from handspan.agent.conversation import Conversation, open_calls, waits_for
 from handspan.agent.loop import Loop
-from handspan.agent.past_turns import last_turn
-from handspan.agent.prompts import prompt_of
 from handspan.agent.queue import TurnHost, TurnQueue
 from handspan.agent.refusals import NoUserMessage, SessionBusy
 from handspan.agent.stored_turns import StoredTurns
 from handspan.agent.turn import Handle, Listener, Turn, tell_each
-from handspan.agent.turn_events import Happening
+from handspan.agent.turn_events import Happening, last_turn, render_prompt
 from handspan.core.bus import Bus, TurnEvent
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
@@ -29,18 +27,18 @@ from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
 
 Equip: TypeAlias = Callable[[Conversation], AbstractContextManager[None]]
-"""Gives a conversation what it has for the length of one turn, such as the tools of the client that asked."""
+"""Gives a conversation something for one turn, such as the tools of the client that asked."""
 First: TypeAlias = Callable[[], Awaitable[bool]]
-"""What a resumed turn does before it goes on; False: then it does not."""
+"""Is called before a resumed turn goes on. Returns False when it must not go on."""
 
 NOTHING_TO_DO: Final = Ended("pending")
-"""There was nothing to go on with, or not yet."""
+"""The end of a request that found nothing to go on with."""
 GIVEN_UP: Final = Ended("aborted")
-"""A turn that waited does not wait any more."""
+"""The end of a turn that waited and was given up."""
 
 
-class Keeper(TurnHost, Protocol):
-    """Keeps sessions: finds their conversations, and lets go of those that are not needed any more."""
+class SessionHost(TurnHost, Protocol):
+    """Loads the conversations of sessions, and releases sessions that are not used any more."""
 
     loop: Loop
     stored_turns: StoredTurns
@@ -49,45 +47,45 @@ class Keeper(TurnHost, Protocol):
     async def open(
         self, session: "Session", who: Principal, *, agent: str = "", name: str = ""
     ) -> tuple[Conversation, SessionRecord]:
-        """The conversation, ready for a turn; made if it is not there. Raises `SessionRefused`, `ConfigError`."""
+        """Returns the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
         ...
 
     async def reopen(self, session: "Session", who: Principal | None = None) -> Conversation | None:
-        """The same for a session that has to be there; None when it is not."""
+        """Returns the same for an existing session; None when it does not exist."""
         ...
 
     def release(self, session: "Session") -> None:
-        """The session may not be needed any more: see `is_used`."""
+        """Release the session if it is not needed: see `is_used`."""
         ...
 
 
-def _as_it_is(conversation: Conversation) -> AbstractContextManager[None]:
-    """A conversation has what it has."""
+def _equip_nothing(conversation: Conversation) -> AbstractContextManager[None]:
+    """Give the conversation nothing."""
     return nullcontext()
 
 
-async def _nothing_first() -> bool:
-    """The turn goes on as it is."""
+async def _go_on_at_once() -> bool:
+    """Let the turn go on."""
     return True
 
 
 class Session:
-    """One session. `say` and the other requests can be called at any time, by any front of its owner."""
+    """One session. Any client of its owner can make requests at any time."""
 
-    __slots__ = ("_keeper", "_listeners", "_queue", "_waiting", "conversation", "id", "owner", "turns")
+    __slots__ = ("_host", "_listeners", "_queue", "_waiting", "conversation", "id", "owner", "turns")
 
-    def __init__(self, session_id: str, owner: str, keeper: Keeper) -> None:
+    def __init__(self, session_id: str, owner: str, host: SessionHost) -> None:
         self.id = session_id
         self.owner = owner
         self.conversation: Conversation | None = None
-        """Loaded for the first turn; let go and loaded again when the keeper finds it right."""
-        self._keeper = keeper
-        self._queue = TurnQueue(session_id, keeper, self._end, self._release)
+        """Loaded for the first turn; the host may release it and load it again."""
+        self._host = host
+        self._queue = TurnQueue(session_id, host, self._end, self._release)
         self.turns = self._queue.turns
         """The first one runs, the others wait in their order."""
         self._listeners: dict[object, Listener] = {}
         self._waiting = ""
-        """The turn that stopped at calls whose outcomes come from elsewhere, if it was told here."""
+        """The id of the turn that waits for results of calls, if it ran here."""
 
     @property
     def is_used(self) -> bool:
@@ -106,14 +104,14 @@ class Session:
         name: str = "",
         join: bool = False,
         debug: bool = False,
-        equip: Equip = _as_it_is,
+        equip: Equip = _equip_nothing,
         gives_up: bool = False,
     ) -> Handle:
-        """Answer this message.
+        """Answer this message in a turn.
 
-        `join`: it becomes part of the turn that runs, where there is one. A message with an id that the session knows
-        is not said twice: its sender hears how it is, or was, answered. `gives_up`: a turn that waits for a client over
-        HTTP is ended first (graph.md 4.8), and the end raises a `StoreError`.
+        `join`: it becomes part of the running turn, if there is one. A message with a known id is not added twice: its
+        sender gets the answer that it has, or will have. `gives_up`: a turn that waits for a page is ended first
+        (graph.md 4.8), and the handle's end raises a `StoreError`.
         """
         running, its_own = self._queue.running, self._queue.turn_of(message.id)
         if its_own is not None:
@@ -129,7 +127,7 @@ class Session:
         return self._queue.follow(turn, task, raises=(StoreError,) if gives_up else ())
 
     def regenerate(self, who: Principal, listener: Listener, *, debug: bool = False) -> Handle:
-        """Answer the last message again, in place of the answer that it had. Its end raises `NoUserMessage`."""
+        """Answer the last message again, in place of its old answer. The handle's end raises `NoUserMessage`."""
         turn = self._queue.line_up(Turn(listener, shows_prompt=debug))
         return self._queue.follow(turn, asyncio.create_task(self._queue.run(turn, partial(self._regenerate, who))))
 
@@ -137,39 +135,39 @@ class Session:
         self,
         who: Principal | None = None,
         listener: Listener | None = None,
-        equip: Equip = _as_it_is,
-        first: First = _nothing_first,
+        equip: Equip = _equip_nothing,
+        first: First = _go_on_at_once,
     ) -> Handle:
-        """Go on with a turn that waited, if all its calls have their results; otherwise its end is `NOTHING_TO_DO`.
+        """Resume a waiting turn if all its calls have their results; otherwise the end is `NOTHING_TO_DO`.
 
-        `first` lets the calls have them when no other turn runs: a request that is refused before it took nothing. The
-        end raises a `StoreError`.
+        `first` is called when no other turn runs, and may give the calls their results: a request that is refused
+        earlier changes nothing. The handle's end raises a `StoreError`.
         """
         turn = self._queue.line_up(Turn(listener))
         task = asyncio.create_task(self._queue.run(turn, partial(self._resume, who, equip, first)))
         return self._queue.follow(turn, task, raises=(StoreError,))
 
     def give_up(self, who: Principal, *, expired: bool = False) -> Handle:
-        """End a turn that waits for a client over HTTP: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when there is none.
+        """End a turn that waits for a page: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when there is none.
 
-        The end raises a `ToolError`.
-        `expired`: only a turn none of whose calls is open any more, when it comes to that (graph.md 5.5).
+        `expired`: only if none of its calls is open when this request runs (graph.md 5.5). The handle's end raises a
+        `ToolError`.
         """
         turn = self._queue.line_up(Turn())
         task = asyncio.create_task(self._queue.run(turn, partial(self._give_up, who, expired)))
         return self._queue.follow(turn, task, raises=(ToolError,))
 
     def abort(self) -> bool:
-        """Stop the turn that runs, and those that wait; False when there is none. What arrived is kept."""
+        """Stop the running and the waiting turns. Returns False when there is none. The text so far is stored."""
         stopped = [turn.abort() for turn in self.turns]  # each of them, not only the first
         return any(stopped)
 
     # Listeners.
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Tell this listener all that happens in the session, until the returned function is called.
+        """Give this listener all events of the session, until the returned function is called.
 
-        A front that also says something hears each event once, if it gives the same listener.
+        A client that also makes requests gets each event once, if it gives the same listener.
         """
         key = object()
         self._listeners[key] = listener
@@ -181,9 +179,9 @@ class Session:
         return unlisten
 
     def tell(self, happening: Happening, *, beside_turns: bool = False) -> None:
-        """Tell the listeners something of the turn that runs, or waits; `beside_turns`: of none.
+        """Give the listeners an event of the running or waiting turn.
 
-        Then only the session's own hear it: a client that follows a turn is told nothing else.
+        `beside_turns`: the event belongs to no turn, and only the session's own listeners get it.
         """
         if beside_turns:
             tell_each(self._listeners.values(), happening, "")
@@ -195,15 +193,15 @@ class Session:
         tell_each([*self._listeners.values(), *of_turn], happening, turn)
 
     def _publish(self, event: Event | Titled, turn: str) -> None:
-        """Tell everybody what happens in a turn."""
+        """Publish an event of a turn to the bus and to all listeners."""
         if type(event) is Ended:
             self._waiting = turn if event.reason == "pending" else ""
-        if self._keeper.bus is not None:
-            self._keeper.bus.publish(TurnEvent(self.owner, self.id, turn, event))
+        if self._host.bus is not None:
+            self._host.bus.publish(TurnEvent(self.owner, self.id, turn, event))
         self._tell(event, turn)
 
     def _end(self, turn: Turn, ended: Ended) -> Ended:
-        """Tell the end, if the loop has not."""
+        """Publish the end of a turn, if the loop has not."""
         if not turn.is_over:
             turn.is_over = True
             self._publish(ended, turn.id)
@@ -211,63 +209,63 @@ class Session:
 
     def _release(self) -> None:
         if not self.is_used:
-            self._waiting = ""  # no front remembers the turn: the conversation does
-            self._keeper.release(self)
+            self._waiting = ""  # without listeners, the conversation alone remembers the turn
+            self._host.release(self)
 
-    # What turns do.
+    # The work of turns.
 
     async def _say(
         self, who: Principal, message: UserMessage, agent: str, name: str, equip: Equip, gives_up: bool, turn: Turn
     ) -> Ended:
-        keeper = self._keeper
-        conversation, record = await keeper.open(self, who, agent=agent, name=name)
+        host = self._host
+        conversation, record = await host.open(self, who, agent=agent, name=name)
         with equip(conversation):
-            if conversation.said(message.id) is not None:
+            if conversation.find_message(message.id) is not None:
                 return await self._say_again(turn, conversation, message)
             emit = self._begin(turn, conversation)
             if record.state == "waiting" and not gives_up:
                 await self._end_waiting(turn, conversation)
-            async with keeper.stored_turns.turn(conversation) as stored:
+            async with host.stored_turns.turn(conversation) as stored:
                 if gives_up and record.state == "waiting":
-                    await keeper.loop.give_up(conversation)
+                    await host.loop.give_up(conversation)
                     stored.waits = False
                 elif waited_for := open_calls(conversation.last):
                     stored.waits = False
-                    if stored.end(await keeper.loop.advance(conversation, emit)).reason == "pending":
+                    if stored.end(await host.loop.advance(conversation, emit)).reason == "pending":
                         raise ToolError("busy", waits_for(waited_for))
                 await conversation.append(message)
                 stored.waits = False
-                ended = stored.end(await keeper.loop.advance(conversation, emit))
+                ended = stored.end(await host.loop.advance(conversation, emit))
             self._tell_title(emit, stored.title)
             return ended
 
     async def _say_again(self, turn: Turn, conversation: Conversation, message: UserMessage) -> Ended:
-        """A known message is answered now if it was not yet: its turn was cut off by the end of a process."""
-        before = conversation.said(message.id)
+        """Answer a known message if it has no answer yet: the process that ran its turn has ended."""
+        before = conversation.find_message(message.id)
         turn.id = before.turn if before is not None and before.turn else turn.id
-        ended = turn.retell(conversation, message)
+        ended = turn.report_known(conversation, message)
         if ended is not None:
             turn.is_over = True
             return ended
         return await self._go_on(conversation, self._begin(turn, conversation), cut_off=True) or NOTHING_TO_DO
 
     async def _regenerate(self, who: Principal, turn: Turn) -> Ended:
-        keeper = self._keeper
-        conversation = await keeper.reopen(self, who)
+        host = self._host
+        conversation = await host.reopen(self, who)
         if conversation is None:
             raise NoUserMessage
         emit = self._begin(turn, conversation)
-        async with keeper.stored_turns.turn(conversation) as stored:
+        async with host.stored_turns.turn(conversation) as stored:
             if waited_for := open_calls(conversation.last):
                 raise ToolError("busy", waits_for(waited_for))
-            await keeper.stored_turns.rewind(conversation)
+            await host.stored_turns.rewind(conversation)
             stored.waits = False
-            ended = stored.end(await keeper.loop.advance(conversation, emit))
+            ended = stored.end(await host.loop.advance(conversation, emit))
         self._tell_title(emit, stored.title)
         return ended
 
     async def _resume(self, who: Principal | None, equip: Equip, first: First, turn: Turn) -> Ended:
-        conversation = await self._keeper.reopen(self, who)
+        conversation = await self._host.reopen(self, who)
         if conversation is None or not await first():
             return NOTHING_TO_DO
         turn.id = self._waiting or last_turn(conversation.messages) or turn.id  # it is the same turn
@@ -275,36 +273,36 @@ class Session:
             return await self._go_on(conversation, self._begin(turn, conversation)) or NOTHING_TO_DO
 
     async def _give_up(self, who: Principal, expired: bool, turn: Turn) -> Ended:
-        keeper = self._keeper
-        conversation = await keeper.reopen(self, who)
+        host = self._host
+        conversation = await host.reopen(self, who)
         if conversation is None:
             return NOTHING_TO_DO
         self._begin(turn, conversation)
-        async with keeper.stored_turns.turn(conversation) as stored:
-            waited = await keeper.loop.can_go_on(conversation) if expired else bool(open_calls(conversation.last))
+        async with host.stored_turns.turn(conversation) as stored:
+            waited = await host.loop.can_go_on(conversation) if expired else bool(open_calls(conversation.last))
             if waited:
-                await keeper.loop.give_up(conversation)
+                await host.loop.give_up(conversation)
                 stored.waits = False
         return self._end(turn, GIVEN_UP) if waited else NOTHING_TO_DO
 
     async def _go_on(
         self, conversation: Conversation, emit: Callable[[Event | Titled], None], *, cut_off: bool = False
     ) -> Ended | None:
-        """The rest of a turn whose outcomes are all there; None when there is nothing to do yet.
+        """Run the rest of a turn whose calls all have their results. Returns None when that is not so.
 
-        `cut_off`: also of one that was cut off when its process ended.
+        `cut_off`: also the rest of a turn whose process has ended.
         """
-        keeper = self._keeper
-        async with keeper.stored_turns.turn(conversation) as stored:
-            if not (cut_off and conversation.is_cut_off) and not await keeper.loop.can_go_on(conversation):
+        host = self._host
+        async with host.stored_turns.turn(conversation) as stored:
+            if not (cut_off and conversation.is_cut_off) and not await host.loop.can_go_on(conversation):
                 return None
             stored.waits = False
-            ended = stored.end(await keeper.loop.advance(conversation, emit))
+            ended = stored.end(await host.loop.advance(conversation, emit))
         self._tell_title(emit, stored.title)
         return ended
 
     async def _end_waiting(self, turn: Turn, conversation: Conversation) -> None:
-        """End a turn that waited, before another one begins; raises `SessionBusy` while it waits on."""
+        """End a waiting turn before another one begins. Raises `SessionBusy` while it still waits."""
         waiting = self._waiting or last_turn(conversation.messages)
         await self._go_on(conversation, self._begin(turn, conversation, waiting))
         if waited_for := open_calls(conversation.last):
@@ -312,17 +310,17 @@ class Session:
         turn.begin(conversation)
 
     def _begin(self, turn: Turn, conversation: Conversation, turn_id: str = "") -> Callable[[Event | Titled], None]:
-        """What takes the turn's events; with an id, those of another turn that ends before this one begins."""
+        """Begin a turn. Returns the function for its events; with `turn_id`, they count as another turn's events."""
         turn.begin(conversation)
 
         def emit(event: Event | Titled) -> None:
             kind = type(event)
             turn.has_told = True
-            if kind is QuestionAsked and self._keeper.bus is not None:  # told when it is stored: `QuestionOpened`
+            if kind is QuestionAsked and self._host.bus is not None:  # `QuestionOpened` follows when it is stored
                 return
             if kind is RoundBegan and turn.shows_prompt:
                 turn.shows_prompt = False
-                turn.tell(prompt_of(conversation))  # for the client that asked: others only listen
+                turn.tell(render_prompt(conversation))  # only for the client that asked
             if kind is Ended:
                 turn.is_over = True
             self._publish(event, turn_id or turn.id)

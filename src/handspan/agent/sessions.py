@@ -1,6 +1,6 @@
-"""The sessions of this process: found, made, loaded, and let go when they are not needed (SPEC A1, A2).
+"""The sessions of this process: finds, makes, loads and releases them (SPEC A1, A2).
 
-There is one `Session` for each id, as long as a turn or a listener needs it; the ones used last stay loaded.
+There is one `Session` for each id while a turn or a listener needs it. The conversations used last stay loaded.
 """
 
 import asyncio
@@ -16,11 +16,10 @@ from msgspec import Struct, structs
 from handspan.agent.agents import Agents
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loading import ConversationLoader
-from handspan.agent.queue import PATIENCE
+from handspan.agent.queue import PATIENCE, Tasks
 from handspan.agent.refusals import SessionRefused, TurnRefused
 from handspan.agent.session import Session
-from handspan.agent.tasks import Tasks
-from handspan.agent.titles import short
+from handspan.agent.stored_turns import shorten
 from handspan.agent.turn_events import Happening, QuestionOver
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
@@ -32,7 +31,7 @@ from handspan.core.store import Conversations
 from handspan.models.choice import Choice
 
 ChooseModel: TypeAlias = Callable[[str], Awaitable[Choice]]
-"""The model of this name, or the default for an empty one; `ConfigError` when it can't be had."""
+"""Returns the model of this name, or the default for an empty name. Raises `ConfigError` when it can't be used."""
 
 _MOST_LOADED: Final = 64
 _IS_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -42,17 +41,17 @@ _log = logging.getLogger(__name__)
 
 
 class Bound(Struct, frozen=True):
-    """A session that a client may talk in. Nothing is stored of it before something is said."""
+    """A session that a client may use. A new session is stored with its first message."""
 
     session_id: str
     message_count: int
     name: str
     agent: str
-    """The agent that was named, or that the session has; empty for the default one."""
+    """The agent that the client named, or the session's; empty for the default one."""
     persona: str = ""
-    """Only the one that was named: for `say`. The session's own may change while a client is bound."""
+    """The agent that the client named: for `say`. The session's own agent may change while a client is bound."""
     removed: int = 0
-    """How many messages it has lost so far."""
+    """How many messages were removed from it so far."""
 
 
 class RunningTurn(Struct, frozen=True):
@@ -63,11 +62,11 @@ class RunningTurn(Struct, frozen=True):
     wanted_at: float
     """Seconds since 1970."""
     waiting: int
-    """How many wait behind it."""
+    """How many turns wait after it."""
 
 
 class Sessions:
-    """All sessions that are alive in this process."""
+    """The cache of all sessions of this process."""
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class Sessions:
         patience: float = PATIENCE,
         most: int = _MOST_LOADED,
     ) -> None:
-        """`bus` is told of all that happens in all turns; `most` is how many conversations stay loaded."""
+        """`bus` gets the events of all turns; `most` is how many conversations stay loaded."""
         self._conversations = conversations
         self._loader = loader
         self._agents = agents
@@ -87,7 +86,7 @@ class Sessions:
         self._most = most
         self._sessions: dict[str, Session] = {}
         self._loaded: OrderedDict[str, Choice] = OrderedDict()
-        """The sessions that have their conversation, the one used last at the end; each with the model it has."""
+        """The models of the sessions with a loaded conversation, the session used last at the end."""
         self._models: dict[str, Choice] = {}
         self._choosing = asyncio.Lock()
         self.loop = loader.loop
@@ -100,14 +99,14 @@ class Sessions:
         bus.subscribe(QuestionEnded, self._question_ended)
 
     def __len__(self) -> int:
-        """How many sessions are used: a turn runs in them, or a front listens."""
+        """Returns how many sessions are used: they have a turn or a listener."""
         return sum(session.is_used for session in self._sessions.values())
 
     # Sessions.
 
     def get(self, session_id: str, owner: str) -> Session:
-        """The session of this id, to say something in it or to listen to it. Raises `SessionRefused` for a stranger."""
-        self._refuse_stranger(session_id, owner)
+        """Returns the session of this id, loaded or not. Raises `SessionRefused` for another owner."""
+        self._check_owner(session_id, owner)
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
             self._loaded.pop(session_id, None)
@@ -115,22 +114,22 @@ class Sessions:
         return session
 
     def find(self, session_id: str, owner: str) -> Session | None:
-        """The owner's session of this id, if it is used now."""
+        """Returns the owner's session of this id, if it is used now."""
         session = self._sessions.get(session_id)
         return session if session is not None and session.owner == owner and session.is_used else None
 
     def release(self, session: Session) -> None:
-        """Let the session go if neither a turn nor a listener nor the cache needs it."""
+        """Remove the session if no turn, listener or loaded conversation needs it."""
         if not session.is_used and session.conversation is None and self._sessions.get(session.id) is session:
             del self._sessions[session.id]
 
     async def bind(self, session_id: str | None, who: Principal, *, name: str = "", agent: str = "") -> Bound:
-        """The session of this id, or a new one; nothing is stored. Raises `SessionRefused` when it can't be had."""
+        """Returns the session of this id, or a new one; stores nothing. Raises `SessionRefused`."""
         if not session_id:
-            if agent:  # the default one is looked for when something is said: devices never do
+            if agent:  # the default agent is looked up with the first message: devices never send one
                 await self._agent(agent, None, who.owner)
             return Bound(os.urandom(12).hex(), 0, name, agent, agent)
-        self._refuse_stranger(session_id, who.owner)
+        self._check_owner(session_id, who.owner)
         record = await self._find(session_id, who.owner)
         await self._agent(agent, record, who.owner)
         if record is None:
@@ -138,24 +137,24 @@ class Sessions:
         return Bound(session_id, record.length, record.name or name, agent or record.agent, agent, record.removed)
 
     def running(self, owner: str) -> list[RunningTurn]:
-        """The owner's turns that run here."""
+        """Returns the owner's turns that run in this process."""
         sessions = (session for session in self._sessions.values() if session.owner == owner and session.turns)
         return [_running_in(session) for session in sessions]
 
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
-        """The turn that runs in this session, if there is one here."""
+        """Returns the turn that runs in this session, if it runs in this process."""
         session = self.find(session_id, owner)
         return _running_in(session) if session is not None and session.turns else None
 
     def abort(self, session_id: str, owner: str) -> bool:
-        """Stop the session's turn, and those that wait; False when there is none. What arrived is kept."""
+        """Stop the session's turns. Returns False when there is none. The text so far is stored."""
         session = self.find(session_id, owner)
         return session is not None and session.abort()
 
     async def go_on(self, session_id: str, owner: str) -> None:
-        """Resume a turn that waited, if all its calls have their results now; the session's listeners hear it.
+        """Resume a waiting turn if all its calls have their results. The session's listeners get its events.
 
-        To cancel this does not stop the turn.
+        If the caller is cancelled, the turn goes on.
         """
         try:
             turn = self.get(session_id, owner).resume().turn
@@ -165,8 +164,8 @@ class Sessions:
         except TurnRefused as refused:
             _log.warning("The session %s could not go on: %s", session_id, refused)
 
-    def _refuse_stranger(self, session_id: str, owner: str) -> None:
-        """A session that is not stored yet is already owned: by the client that talks in it, or listens to it."""
+    def _check_owner(self, session_id: str, owner: str) -> None:
+        """Raises `SessionRefused` if another owner uses this session, which may not be stored yet."""
         session = self._sessions.get(session_id)
         if session is not None and session.owner != owner and session.is_used:
             text = f"The session {session_id[:60]!r} belongs to another owner: choose another id."
@@ -180,7 +179,7 @@ class Sessions:
         self._tell_of_question(event.owner, event.session, event.call_id, QuestionOver(event.id, event.kind, event.by))
 
     def _tell_of_question(self, owner: str, session_id: str, call_id: str, happening: Happening) -> None:
-        """Tell its session; where it belongs to no call and no session, all sessions of its owner (ws.md 3.8)."""
+        """Tell the question's session; without a call and a session, all sessions of its owner (ws.md 3.8)."""
         if session_id or call_id:
             if (session := self.find(session_id, owner)) is not None:
                 session.tell(happening)
@@ -194,7 +193,7 @@ class Sessions:
     async def open(
         self, session: Session, who: Principal, *, agent: str = "", name: str = ""
     ) -> tuple[Conversation, SessionRecord]:
-        """The conversation, ready for a turn; made if it is not there. Raises `SessionRefused`, `ConfigError`."""
+        """Returns the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
         record = await self._find(session.id, session.owner)
         acting = await self._agent(agent, record, session.owner)
         choice = await self._choice(acting.model)
@@ -202,12 +201,12 @@ class Sessions:
             session.conversation = None  # it was deleted meanwhile
             record = await self._make(session.id, session.owner, acting, name)
         elif name and not record.name:
-            record = structs.replace(record, name=short(name, _MOST_NAME))
+            record = structs.replace(record, name=shorten(name, _MOST_NAME))
             await self._conversations.rename(session.id, record.name, owner=session.owner)
         return await self._load(session, record, acting, choice, who), record
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
-        """The same for a session that has to be there; None when it is not."""
+        """Returns the same for an existing session; None when it does not exist."""
         record = await self._find(session.id, session.owner)
         if record is None:
             return None
@@ -215,7 +214,7 @@ class Sessions:
         return await self._load(session, record, acting, await self._choice(acting.model), who)
 
     async def _find(self, session_id: str, owner: str) -> SessionRecord | None:
-        """What is stored of this session; None when it would begin now. Raises `SessionRefused`."""
+        """Returns the stored record of this session; None for a new one. Raises `SessionRefused`."""
         if not _IS_ID.fullmatch(session_id):
             text = f"The session id {session_id[:60]!r} can't be used: take up to 128 of A-Z a-z 0-9 . _ - only."
             raise SessionRefused("SESSION_BIND_FAILED", text)
@@ -227,7 +226,7 @@ class Sessions:
             raise SessionRefused("SESSION_BIND_FAILED", error.message) from None
 
     async def _agent(self, named: str, record: SessionRecord | None, owner: str) -> Agent:
-        """The agent that answers: the named one, the session's own, or the default."""
+        """Returns the agent that answers: the named one, the session's own, or the default."""
         wanted = named or (record.agent if record else "")
         try:
             return (await self._agents.find(wanted, owner=owner)).agent
@@ -236,7 +235,7 @@ class Sessions:
             raise SessionRefused("AGENT_INIT_FAILED", f"{error}{hint}") from None
 
     async def _make(self, session_id: str, owner: str, agent: Agent, name: str) -> SessionRecord:
-        made = short(name, _MOST_NAME)
+        made = shorten(name, _MOST_NAME)
         try:
             return await self._conversations.create(owner=owner, agent=agent.name, name=made, session=session_id)
         except NotYours as error:
@@ -257,14 +256,14 @@ class Sessions:
         return await self._loader.prepare(conversation)
 
     def _keep(self, session: Session, choice: Choice) -> None:
-        """Keep this conversation loaded, and not too many others."""
+        """Keep this conversation loaded, and release the one used longest ago if there are too many."""
         self._loaded[session.id] = choice
         self._loaded.move_to_end(session.id)
         if len(self._loaded) > self._most:
             oldest, _ = self._loaded.popitem(last=False)
-            if (let_go := self._sessions.get(oldest)) is not None:
-                let_go.conversation = None
-                self.release(let_go)
+            if (session_to_release := self._sessions.get(oldest)) is not None:
+                session_to_release.conversation = None
+                self.release(session_to_release)
 
     async def _choice(self, named: str) -> Choice:
         async with self._choosing:  # two at once would make two models of one name
@@ -275,15 +274,15 @@ class Sessions:
     # The end.
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this work beside the turns; it ends with them. What goes wrong in it is logged."""
+        """Do this work in a task beside the turns; `drain` ends it too. Its errors are logged."""
         self.tasks.start(work).add_done_callback(_log_failure)
 
     async def drain(self, seconds: float) -> None:
-        """Begin no more turns, let those that run end for so long, then abort them. Nothing is left running."""
+        """Begin no more turns, wait so long for the running ones, then abort them. No task is left running."""
         self.is_open = False
         for session in self._sessions.values():
             for turn in session.turns:
-                turn.may_begin.set()  # those that wait see that it is over
+                turn.may_begin.set()  # waiting turns see that `is_open` is False
         if self.tasks.left:
             await asyncio.wait(self.tasks.left, timeout=seconds)
         left = set(self.tasks.left)
@@ -297,7 +296,7 @@ class Sessions:
 
 
 def _running_in(session: Session) -> RunningTurn:
-    """The turn that runs in this session, which has one."""
+    """Returns the turn that runs in this session, which must have one."""
     turn = session.turns[0]
     return RunningTurn(session.id, turn.id, turn.requested_at, len(session.turns) - 1)
 

@@ -1,45 +1,45 @@
-"""A turn as the store sees it: begun, caught up with what other processes said, named, ended (SPEC A2)."""
+"""A turn in the store: it begins, loads the messages of other processes, names the session, and ends (SPEC A2)."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loop import Loop
 from handspan.agent.refusals import NoUserMessage
-from handspan.agent.titles import title_of
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended
-from handspan.core.messages import UserMessage
+from handspan.core.messages import Message, Text, UserMessage
 from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
+from handspan.core.values import strip_invisible
 
 _NO_NAME_AFTER: Final = ("error", "aborted", "pending")
 _UNKNOWN: Final = -1
-"""How much a session has lost when the store could not say what it has kept of it."""
+"""In place of the number of removed messages, when the store failed: the next turn loads all messages."""
 _log = logging.getLogger(__name__)
 
 
 class StoredTurn:
-    """How a turn stands, for the end of it."""
+    """The state of a turn, which decides how it ends in the store."""
 
     def __init__(self, *, waits: bool) -> None:
         self.waits = waits
-        """Whether the session waits for the outcome of calls when this is over."""
+        """Whether the session waits for results of calls after this turn."""
         self.ended: Ended | None = None
         self.title = ""
-        """The first name of the session, if it got one by this turn; there when the turn is over."""
+        """The session's first name, if this turn gave it one; set when the turn is over."""
 
     def end(self, ended: Ended) -> Ended:
-        """Note how the loop has ended."""
+        """Note how the loop has ended, and return it."""
         self.ended, self.waits = ended, ended.reason == "pending"
         return ended
 
 
 class StoredTurns:
-    """Begins and ends turns in the store. In one session one process at a time runs a turn."""
+    """Begins and ends turns in the store. In one session, only one process at a time runs a turn."""
 
     def __init__(self, conversations: Conversations, loop: Loop) -> None:
         self._conversations = conversations
@@ -47,7 +47,7 @@ class StoredTurns:
 
     @asynccontextmanager
     async def turn(self, conversation: Conversation) -> AsyncIterator[StoredTurn]:
-        """A turn in this conversation, which has caught up. Raises `ToolError` (`busy`) while another one runs."""
+        """Begin a turn, update the conversation, and end the turn. Raises `ToolError` (`busy`) while another runs."""
         record = await self._begin(conversation)
         stored = StoredTurn(waits=bool(open_calls(conversation.last)))
         try:
@@ -58,7 +58,7 @@ class StoredTurns:
                 stored.title = await self._name(conversation)
         finally:
             try:
-                if conversation.inbox and not open_calls(conversation.last):  # the turn broke off: keep what was said
+                if conversation.inbox and not open_calls(conversation.last):  # the turn failed: store its messages
                     await self._loop.take_inbox(conversation)
             finally:
                 try:
@@ -68,17 +68,17 @@ class StoredTurns:
                     raise
 
     async def rewind(self, conversation: Conversation) -> None:
-        """Drop what came after the last message of a person. Raises `NoUserMessage` when there is none."""
+        """Remove the messages after the person's last one. Raises `NoUserMessage` when there is none."""
         messages = conversation.messages
-        said = [place for place, message in enumerate(messages, 1) if type(message) is UserMessage]
-        if not said:
+        places = [place for place, message in enumerate(messages, 1) if type(message) is UserMessage]
+        if not places:
             raise NoUserMessage
-        await self._conversations.rewind(conversation.id, said[-1], owner=conversation.owner)
-        conversation.rewrite(messages[: said[-1]], conversation.removed + len(messages) - said[-1])
+        await self._conversations.rewind(conversation.id, places[-1], owner=conversation.owner)
+        conversation.rewrite(messages[: places[-1]], conversation.removed + len(messages) - places[-1])
 
     async def _name(self, conversation: Conversation) -> str:
-        """The session's first name, made of what was said; empty when it has one, or gets none."""
-        title = title_of(conversation.messages)
+        """Give the session a first name made of its messages, and return it; empty when it got none."""
+        title = make_title(conversation.messages)
         try:
             if title and await self._conversations.give_name(conversation.id, title, owner=conversation.owner):
                 return title
@@ -87,7 +87,7 @@ class StoredTurns:
         return ""
 
     async def _begin(self, conversation: Conversation) -> SessionRecord:
-        """The session, running from now on. If this is cancelled, no session is left that seems to run."""
+        """Mark the session as running, and return its record. If this is cancelled, the mark is removed."""
         beginning = asyncio.ensure_future(self._conversations.begin_turn(conversation.id, owner=conversation.owner))
         try:
             return await asyncio.shield(beginning)
@@ -98,7 +98,7 @@ class StoredTurns:
             raise
 
     async def _end(self, conversation: Conversation, *, waiting: bool) -> None:
-        """The turn is over in the store when this is, even if this is cancelled: the next turn looks at it."""
+        """End the turn in the store, even if this is cancelled: the next turn depends on it."""
         ending = asyncio.ensure_future(
             self._conversations.end_turn(conversation.id, owner=conversation.owner, waiting=waiting)
         )
@@ -109,10 +109,29 @@ class StoredTurns:
             raise
 
     async def _catch_up(self, conversation: Conversation, record: SessionRecord) -> None:
-        """Take over what was said in the session elsewhere; something may also have been taken out of it."""
-        kept, length = self._conversations, len(conversation.messages)
-        if record.removed != conversation.removed or record.length < length:  # the latter: the disk did not take it
-            conversation.rewrite(await kept.load(conversation.id, owner=record.owner), record.removed)
+        """Load the messages that other processes have added, or all if some were removed."""
+        store, length = self._conversations, len(conversation.messages)
+        if record.removed != conversation.removed or record.length < length:  # the latter: a write has failed
+            conversation.rewrite(await store.load(conversation.id, owner=record.owner), record.removed)
         elif record.length > length:
-            newer = await kept.load(conversation.id, owner=record.owner, after=length)
+            newer = await store.load(conversation.id, owner=record.owner, after=length)
             conversation.rewrite([*conversation.messages, *newer], record.removed)
+
+
+_MOST_TITLE: Final = 60
+
+
+def make_title(messages: Iterable[Message]) -> str:
+    """Returns the first words of the person; empty when there are none, as with a picture alone."""
+    users = (message for message in messages if isinstance(message, UserMessage))
+    texts = (" ".join(part.text for part in message.parts if isinstance(part, Text)) for message in users)
+    return next(filter(None, (shorten(text, _MOST_TITLE) for text in texts)), "")
+
+
+def shorten(text: str, most: int) -> str:
+    """Returns the text on one line, without invisible characters, at most so long; cut between words if possible."""
+    line = " ".join(strip_invisible(text[: 100 * most]).split())
+    if len(line) <= most:
+        return line
+    head, _, _ = line[:most].rpartition(" ")
+    return f"{(head if len(head) >= most // 2 else line[: most - 1]).rstrip(' ,;:.-')}…"

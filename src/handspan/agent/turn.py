@@ -1,4 +1,4 @@
-"""One run of the loop in a session, from the request for it to its end (ws.md 3.1, 6.5)."""
+"""A turn, one run of the loop in a session, from its request to its end (ws.md 3.1, 6.5)."""
 
 import asyncio
 import contextlib
@@ -10,89 +10,88 @@ from typing import TypeAlias
 from msgspec import structs
 
 from handspan.agent.conversation import Conversation
-from handspan.agent.past_turns import how_answered
 from handspan.agent.refusals import IdTaken, SessionBusy
-from handspan.agent.turn_events import Happening, MessageStored
+from handspan.agent.turn_events import Happening, MessageStored, find_answer
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended
 from handspan.core.messages import Message, UserMessage
 
 Listener: TypeAlias = Callable[[Happening, str], None]
-"""Gets what happens, and in which turn; that is empty for what belongs to none. Never blocks."""
+"""Takes an event and the id of its turn, which is empty for an event outside turns. Never blocks."""
 
 _log = logging.getLogger(__name__)
 
 
 class Turn:
-    """One turn: who listens to it, what was said in it, and the task that runs it."""
+    """One turn: its listeners, its messages, and the task that runs it."""
 
     def __init__(self, listener: Listener | None = None, *, shows_prompt: bool = False) -> None:
         self.id = new_call_id()
         self.requested_at = time.time()
         """Seconds since 1970."""
         self.listeners: list[Listener] = [] if listener is None else [listener]
-        """Of the clients that said something in it; they get what the session's listeners get."""
+        """Listeners of the clients that said something in it; they get the same events as the session's listeners."""
         self.shows_prompt = shows_prompt
         self.may_begin = asyncio.Event()
         self.task: asyncio.Task[Ended]
         self.has_told = False
-        """Whether an event of it was told."""
+        """Whether an event of it was published."""
         self.is_over = False
         self.failure: ToolError | None = None
-        """What ended it, where that is nothing of the model's."""
+        """The error that ended it, if the error is not the model's."""
         self._conversation: Conversation | None = None
         self._early: list[UserMessage] = []
-        self._said: dict[str, tuple[UserMessage, list[Listener]]] = {}
-        """The messages of it that have an id, each with the listeners that wait to hear that it is stored."""
+        self._messages: dict[str, tuple[UserMessage, list[Listener]]] = {}
+        """Its messages that have an id, each with the listeners to tell when it is stored."""
 
     def begin(self, conversation: Conversation) -> None:
-        """Run in this conversation from now on. What was said since the request becomes part of the turn."""
+        """Run in this conversation from now on. Messages that joined before now become part of it."""
         self._conversation = conversation
-        conversation.stored = self._tell_stored
+        conversation.on_stored = self._tell_stored
         early, self._early = self._early, []
         for message in early:
-            if conversation.said(message.id) is None:
+            if conversation.find_message(message.id) is None:
                 conversation.inbox.append(message)
                 continue
-            with contextlib.suppress(IdTaken):  # its sender hears that it was not kept
-                self.retell(conversation, message)
+            with contextlib.suppress(IdTaken):  # its sender is told that it was not stored
+                self.report_known(conversation, message)
         self.is_over = False
 
     # Messages.
 
     def add(self, message: UserMessage, listener: Listener) -> UserMessage:
-        """The message as a part of this turn. The listener hears when it is stored."""
+        """Add a message to this turn, and return it with the turn's id. The listener is told when it is stored."""
         if message.id:
-            self._said[message.id] = (message, [listener])
+            self._messages[message.id] = (message, [listener])
         return structs.replace(message, turn=self.id)
 
     @property
     def can_be_joined(self) -> bool:
-        """Whether a message of now can become part of it."""
+        """Whether a message can still join this turn."""
         return not self.is_over and not self.task.cancelling()
 
     def join(self, message: UserMessage, listener: Listener) -> UserMessage:
-        """The message as a part of this turn, from its next round."""
+        """Add a message to this turn from its next round on, and return it with the turn's id."""
         joining = self.add(message, listener)
         (self._early if self._conversation is None else self._conversation.inbox).append(joining)
         self.listeners.append(listener)
         return joining
 
     def has(self, message_id: str) -> bool:
-        """Whether the message of this id was said in this turn."""
-        before = None if self._conversation is None else self._conversation.said(message_id)
-        return message_id in self._said or (before is not None and before.turn == self.id)
+        """Whether this turn has the message of this id."""
+        before = None if self._conversation is None else self._conversation.find_message(message_id)
+        return message_id in self._messages or (before is not None and before.turn == self.id)
 
     def knows(self, message_id: str) -> bool:
-        """Whether the message of this id is part of the conversation in which the turn runs."""
-        return self._conversation is not None and self._conversation.said(message_id) is not None
+        """Whether the turn's conversation has the message of this id."""
+        return self._conversation is not None and self._conversation.find_message(message_id) is not None
 
     def listen_again(self, message: UserMessage, listener: Listener) -> None:
         """Add a listener for a message that is already part of this turn. Raises `IdTaken` if its content differs."""
-        before = None if self._conversation is None else self._conversation.said(message.id)
-        waiting, listeners = self._said.get(message.id, (before, []))
-        _refuse_other(before or waiting, message)
+        before = None if self._conversation is None else self._conversation.find_message(message.id)
+        waiting, listeners = self._messages.get(message.id, (before, []))
+        _check_same_content(before or waiting, message)
         if listener not in self.listeners:
             self.listeners.append(listener)
         if before is not None:
@@ -101,21 +100,21 @@ class Turn:
             listeners.append(listener)
 
     def say_again(self, message: UserMessage, listener: Listener) -> Ended | None:
-        """`retell` a message that the turn `knows`."""
+        """Call `report_known` for a message that the turn `knows`."""
         assert self._conversation is not None
-        self._said[message.id] = (message, [listener])
-        return self.retell(self._conversation, message)
+        self._messages[message.id] = (message, [listener])
+        return self.report_known(self._conversation, message)
 
-    def retell(self, conversation: Conversation, message: UserMessage) -> Ended | None:
-        """Tell the sender of a known message how it was answered; None if it was not: then this turn answers it.
+    def report_known(self, conversation: Conversation, message: UserMessage) -> Ended | None:
+        """Tell the sender of a known message its answer, and return its end; None if this turn has to answer it.
 
         Raises `IdTaken` if the content differs.
         """
-        before = conversation.said(message.id)
+        before = conversation.find_message(message.id)
         assert before is not None
-        _, listeners = self._said.pop(message.id)
-        _refuse_other(before, message)
-        answered = how_answered(before, conversation.messages)
+        _, listeners = self._messages.pop(message.id)
+        _check_same_content(before, message)
+        answered = find_answer(before, conversation.messages)
         for listener in listeners:
             tell_one(listener, MessageStored(before.id), before.turn if answered else self.id)
             if answered is not None:
@@ -125,7 +124,7 @@ class Turn:
         return None if answered is None else answered.ended
 
     def leave_out(self, message: UserMessage) -> bool:
-        """Whether this message came too late to be part of the turn. Then it is part of nothing."""
+        """Remove a message that came too late for this turn. Returns whether it was too late."""
         left = self._early if self._conversation is None else self._conversation.inbox
         is_left = any(one is message for one in left)
         if is_left:
@@ -133,30 +132,30 @@ class Turn:
         return is_left
 
     def _tell_stored(self, message: Message) -> None:
-        if type(message) is UserMessage and message.id in self._said:
-            for listener in self._said[message.id][1]:
+        if type(message) is UserMessage and message.id in self._messages:
+            for listener in self._messages[message.id][1]:
                 tell_one(listener, MessageStored(message.id), message.turn)
 
     # The end.
 
     def tell(self, happening: Happening) -> None:
-        """Tell the clients that said something in it, and no other listener."""
+        """Give an event to the turn's own listeners only."""
         tell_each(self.listeners, happening, self.id)
 
     def abort(self) -> bool:
-        """Stop it; False when it is over. Only the first time counts: a second one would disturb the tidying up."""
+        """Cancel it. Returns False when it is over. Only the first call counts: the cleanup must not be disturbed."""
         if not self.is_over and not self.task.cancelling():
             self.task.cancel()
         return not self.is_over
 
     @property
     def ended(self) -> Ended:
-        """How it has ended, once its task is done. Raises `TurnRefused` when it was not begun."""
+        """Its end, once its task is done. Raises `TurnRefused` when it did not begin."""
         return Ended("aborted") if self.task.cancelled() else self.task.result()
 
 
 class Handle:
-    """What a door has of its request: the turn that answers it, and its end."""
+    """What a door gets for its request: the turn that answers it, and its end."""
 
     __slots__ = ("_ended", "_is_own", "_joined", "_raises", "turn")
 
@@ -169,7 +168,7 @@ class Handle:
         ended: Ended | None = None,
         raises: tuple[type[ToolError], ...] = (),
     ) -> None:
-        """`is_own`: the turn was begun for this request. `ended`: the end is known already.
+        """`is_own`: the turn began for this request. `ended`: the end, if it is known already.
 
         `raises`: failures of the turn that `end` raises, in place of an end with the reason `error`.
         """
@@ -180,12 +179,12 @@ class Handle:
         self._ended = ended
 
     def abort(self) -> None:
-        """Stop the turn if it was begun for this request."""
+        """Stop the turn if it began for this request."""
         if self._is_own:
             self.turn.abort()
 
     async def end(self) -> Ended:
-        """How the turn ends. To cancel this is to `abort`. Raises `TurnRefused` when the request was not taken."""
+        """Wait for the end of the turn, and return it. A cancelled caller aborts the turn. Raises `TurnRefused`."""
         if self._ended is not None:
             return self._ended
         task = self.turn.task
@@ -205,22 +204,22 @@ class Handle:
 
 
 def tell_each(listeners: Iterable[Listener], happening: Happening, turn: str) -> None:
-    """Tell each listener once, also one that is there twice."""
-    told: list[Listener] = []
+    """Give an event to each listener once, even if it is listed twice."""
+    done: list[Listener] = []
     for listener in tuple(listeners):
-        if listener not in told:
-            told.append(listener)
+        if listener not in done:
+            done.append(listener)
             tell_one(listener, happening, turn)
 
 
 def tell_one(listener: Listener, happening: Happening, turn: str) -> None:
-    """Tell one listener. One that fails disturbs no other, and no turn."""
+    """Give an event to one listener. Its failure disturbs no other listener and no turn."""
     try:
         listener(happening, turn)
-    except Exception:  # a front's own code
+    except Exception:  # the listener is a door's own code
         _log.exception("A listener could not be told %r", type(happening).__name__)
 
 
-def _refuse_other(before: UserMessage | None, message: UserMessage) -> None:
+def _check_same_content(before: UserMessage | None, message: UserMessage) -> None:
     if before is not None and before.parts != message.parts:
         raise IdTaken(message.id)

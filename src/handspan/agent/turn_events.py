@@ -1,16 +1,23 @@
-"""What the fronts of a session hear: the events of its turns, and what the gateway has to add to them."""
+"""The events that listeners of a session get: those of its turns, and some that the gateway adds."""
 
-from typing import TypeAlias, final
+from collections.abc import Sequence
+from typing import Final, TypeAlias, final
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
-from handspan.core.events import Ended, Event, Titled
+from handspan.agent.conversation import Conversation
+from handspan.core.events import Ended, EndReason, Event, Titled
+from handspan.core.messages import AssistantMessage, Message, StopReason, UserMessage
 from handspan.core.questions import QuestionKind
+
+END_REASONS: Final[dict[StopReason, EndReason]] = {"length": "length", "refusal": "refusal", "aborted": "aborted"}
+"""How a turn ends by the reason for which the model stopped; all others are `done`."""
 
 
 @final
 class Prompted(Struct, frozen=True, tag="prompt"):
-    """What the model is told in the first round; for who asked to see it (ws.md 3.6)."""
+    """The model's prompt in the first round, for a client that asked to see it (ws.md 3.6)."""
 
     messages: str
     """Instructions, tools and messages, as JSON."""
@@ -24,23 +31,59 @@ class QuestionOver(Struct, frozen=True, tag="question_over"):
     id: str
     kind: QuestionKind
     by: str = ""
-    """Who answered, in the word that they gave with the answer."""
+    """The id that the client gave with its answer."""
 
 
 @final
 class MessageStored(Struct, frozen=True, tag="accepted"):
-    """What somebody said is kept; for who said it (ws.md 3.1)."""
+    """A message is stored; for its sender (ws.md 3.1)."""
 
     id: str
 
 
 @final
 class AnsweredBefore(Struct, frozen=True, tag="answered_before"):
-    """What somebody says was said before, and this is how it was answered; for who says it again."""
+    """The answer to a message that was sent before; for the client that sends it again."""
 
     ended: Ended
     text: str
-    """All words of the answer."""
+    """The whole text of the answer."""
 
 
 Happening: TypeAlias = Event | Prompted | Titled | QuestionOver | MessageStored | AnsweredBefore
+
+
+def last_turn(messages: Sequence[Message]) -> str:
+    """Returns the turn of the person's last message; empty when it is unknown."""
+    return next((message.turn for message in reversed(messages) if type(message) is UserMessage), "")
+
+
+def find_answer(question: UserMessage, messages: Sequence[Message]) -> AnsweredBefore | None:
+    """Returns the answer to this message of the conversation; None while it has none."""
+    texts: list[str] = []
+    last: AssistantMessage | None = None
+    for message in messages[messages.index(question) + 1 :]:
+        if type(message) is UserMessage:
+            if last is not None and message.turn != question.turn:
+                break
+            last = None  # it joined while the model was at work: the turn went on
+        elif type(message) is AssistantMessage:
+            texts.append(message.text)
+            last = None if message.calls else message
+    if last is None:
+        return None
+    return AnsweredBefore(Ended(END_REASONS.get(last.stop, "done"), last.text), "".join(texts))
+
+
+def render_prompt(conversation: Conversation) -> Prompted:
+    """Returns the prompt of this conversation's next request to its model."""
+    specs = conversation.caller.box.specs()
+    tools = [{"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in specs]
+    messages = [_without_ids(message) for message in conversation.messages]
+    prompt = {"instructions": conversation.caller.agent.instructions, "tools": tools, "messages": messages}
+    encoded = msgspec.json.encode(prompt)
+    return Prompted(encoded.decode(), len(encoded) // 4)
+
+
+def _without_ids(message: Message) -> Message:
+    return structs.replace(message, id="", turn="") if type(message) is UserMessage else message

@@ -7,7 +7,7 @@ import click
 import msgspec
 from msgspec import Struct, structs
 
-from handspan.agent.agents import ticked, unticked
+from handspan.agent.agents import tick_tool, untick_tool
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import settings_options
 from handspan.cli.render import plain_agent, print_agent, print_agents, print_json
@@ -188,9 +188,9 @@ def _change(agent: Agent, wanted: Wanted) -> Agent:
     if wanted.tools is not None or wanted.all_tools or wanted.no_tools:
         agent = structs.replace(agent, tools=None if wanted.all_tools else _split(wanted.tools or ""))
     for tool in wanted.disable:
-        agent = unticked(agent, tool)
+        agent = untick_tool(agent, tool)
     for tool in wanted.enable:
-        agent = ticked(agent, tool)
+        agent = tick_tool(agent, tool)
     return agent
 
 

@@ -40,7 +40,7 @@ _LATE: Final[dict[Late, str]] = {
     "inside": "handspan.gateway.inside",
     "remote": "handspan.cli.remote",
     "threads": "handspan.client.threads",
-    "qr": "handspan.gateway.entry.qr",
+    "qr": "handspan.gateway.entry.pairing",
 }
 """What is loaded when it is first needed, so that a command that does not need it starts sooner."""
 

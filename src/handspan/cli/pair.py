@@ -15,8 +15,8 @@ from handspan.cli.render import print_json
 from handspan.core.principals import DEVICE_SCOPES
 from handspan.core.values import JsonObject
 from handspan.gateway.entry.auth import SCOPES
+from handspan.gateway.entry.host_policy import LOOPBACK
 from handspan.gateway.entry.pairing import pairing_url
-from handspan.gateway.entry.places import LOOPBACK
 from handspan.wire.rest.tokens import MadeCode, SignInLink
 
 

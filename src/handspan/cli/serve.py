@@ -21,11 +21,11 @@ from handspan.gateway.app import App
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
 from handspan.gateway.listening import url_for_others
-from handspan.gateway.server import Servable, loop_factory, serve
+from handspan.gateway.server import Servable, find_uvloop, serve
 from handspan.models.choice import Choice
 
 _GATEWAY: Final = "handspan.gateway.gateway"
-_QR: Final = "handspan.gateway.entry.qr"
+_QR: Final = "handspan.gateway.entry.pairing"
 _A_MOMENT: Final = 0.02
 """Seconds in which programs that wait for the gateway are answered first."""
 
@@ -59,7 +59,7 @@ def command(host: str | None, port: int | None, model: str | None, ready_file: P
     if ready_file is not None:
         _forget(ready_file)
     try:
-        with claim_state(settings.state), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with claim_state(settings.state), asyncio.Runner(loop_factory=find_uvloop()) as runner:
             runner.run(_serve(settings, model or "", ready_file))
     except StateInUse as taken:
         click.echo(f"handspan: {taken}{_where_it_is(settings)}", err=True)

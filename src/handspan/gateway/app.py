@@ -1,4 +1,4 @@
-"""Everything, put together from the settings. The only place where all rooms meet."""
+"""All parts of the product, put together from the settings. The only module that imports all rooms."""
 
 import asyncio
 import os
@@ -45,13 +45,13 @@ _OLLAMA_SECONDS: Final = 2.0
 
 @runtime_checkable
 class _Closable(Protocol):
-    """A model that keeps connections between turns."""
+    """A model that holds connections open between turns."""
 
     async def close(self) -> None: ...
 
 
 class App:
-    """The whole house. `async with App(settings) as app:` opens it and closes it again."""
+    """The registry, the engine, the store and all tools. `async with App(settings) as app:` opens and closes them."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class App:
         bus: Bus | None = None,
         sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
     ) -> None:
-        """`durable` keeps calls and conversations in the state folder; without it they end with the process.
+        """`durable` stores calls and conversations in the state folder; without it they end with the process.
 
-        `bus` is told of every call that has its one result. `sources` makes what supplies tools, in place of the
-        built-in tools, plugins and the folder of the person's own.
+        `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
+        built-in tools, the plugins and the person's own tools folder.
         """
         self.settings = settings
         self.switches: Switches = FileSwitches(settings.state)
@@ -84,7 +84,7 @@ class App:
         self._pinned = PinnedSpecs(self.store.pins if self.store else None)
         self.registry = Registry(_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
         self.recovery = Recovery()
-        """What an earlier life left half done, and how it was closed; there after `open`."""
+        """What an earlier process left half done, and how it was closed; set by `open`."""
         self.engine = Engine(
             self.artifacts,
             settings.workspace,
@@ -109,11 +109,11 @@ class App:
                 *([FolderTools(self.registry, config_folder / "tools")] if config_folder else []),
             ]
         )
-        """What supplies tools while this is open; the tools of clients come and go with their connections."""
+        """The tool sources that are open with the app. Clients bring their tools with their connections instead."""
 
     async def open(self) -> None:
-        """Make the folders, register the tools, begin to watch. `ConfigError` when a folder can't be used."""
-        for pattern in await self.switches.off():  # first: where they can't be read, nothing is opened
+        """Make the folders and register the tools. Raises `ConfigError` when a folder can't be used."""
+        for pattern in await self.switches.off():  # first: if they can't be read, nothing may be opened
             self.registry.disable(pattern)
         try:
             create_workspace(self.settings.workspace, self.settings.tools.sandbox.uid)
@@ -131,7 +131,7 @@ class App:
         self.engine.open()
 
     async def close(self) -> None:
-        """Take everything back, in the other order."""
+        """Close all parts, in the opposite order."""
         for model in self._models:
             await model.close()
         await self.engine.close()
@@ -152,31 +152,31 @@ class App:
 
     @property
     def broken(self) -> list[Broken]:
-        """Parts of sources that can't be used."""
+        """The parts of sources that can't be used."""
         return [broken for source in self.sources for broken in source.state.broken]
 
     def explain(self, box: Toolbox, name: str, *, for_operator: bool = True) -> list[Reason]:
-        """Why the tool of this name can or can't be used; where there is none, which sources may be the cause (R8).
+        """Returns why this tool can or can't be used; if it is unknown, which sources may be the cause (R8).
 
-        What exactly is wrong with a source is for the operator: it may name files, commands and addresses.
+        Only the operator gets the details of a broken source: they may name files, commands and addresses.
         """
         reasons = box.explain(name)
         if box.knows(name):
             return reasons
         states = [(source.name, source.state) for source in self.sources]
-        shown = [(name, state if for_operator else state.without_details()) for name, state in states]
-        return [*reasons, *(Reason(False, line) for name, state in shown for line in problem_lines(name, state))]
+        visible = [(name, state if for_operator else state.without_details()) for name, state in states]
+        return [*reasons, *(Reason(False, line) for name, state in visible for line in problem_lines(name, state))]
 
     async def find_agent(self, name: str | None = None) -> Agent:
-        """The agent of this name, of the settings or a kept one, or the default; `ConfigError` when there is none."""
+        """Returns the agent of this name, or the default agent. Raises `ConfigError` when there is none."""
         return (await self.agents.find(name)).agent
 
     def choose_at_once(self, named: str = "") -> Choice:
-        """The model to talk to, and why; nobody is asked."""
-        return self._closed_later(choose(self.settings, self.guard, os.environ, named))
+        """Returns the model to use, and why, without asking a local server for its models."""
+        return self._close_at_end(choose(self.settings, self.guard, os.environ, named))
 
     async def choose_model(self, named: str = "") -> Choice:
-        """The model to talk to, and why: a local Ollama is asked, not for long, only where there is nothing better."""
+        """Returns the model to use, and why. A local Ollama is asked briefly when the settings lead to no model."""
         chosen = self.choose_at_once(named)
         if not falls_back_to_offline(self.settings, os.environ, named):
             return chosen
@@ -185,17 +185,17 @@ class App:
                 found = await find_ollama(self.guard, os.environ)
         except TimeoutError:
             found = None
-        return self._closed_later(found) if found else chosen
+        return self._close_at_end(found) if found else chosen
 
-    def _closed_later(self, choice: Choice) -> Choice:
+    def _close_at_end(self, choice: Choice) -> Choice:
         if isinstance(choice.model, _Closable):
             self._models.append(choice.model)
         return choice
 
     def loader(self) -> ConversationLoader:
-        """What opens sessions; only where calls are kept (`durable`)."""
+        """Returns the loader of conversations. Raises `ConfigError` when the app has no store."""
         if self.store is None:
-            raise ConfigError("Conversations are kept, and this house keeps nothing: open it with durable=True.")
+            raise ConfigError("Conversations need a store: open App with durable=True.")
         if self._loader is None:
             self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills)
         return self._loader
@@ -207,13 +207,13 @@ class App:
         session: str = "",
         progress: Progress = no_progress,
     ) -> Caller:
-        """Somebody to make calls for. A name is looked for in the settings only: `find_agent` knows the others."""
+        """Returns a caller for this agent. A name is looked up in the settings only: `find_agent` knows all agents."""
         acting = agent if isinstance(agent, Agent) else self.agents.of_settings(agent)
         return Caller(who, acting, self.registry.toolbox(acting, who, session), session, progress)
 
 
 def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwitches | None = None) -> Skills:
-    """The skills that these settings lead to. Without `switches` those of the state folder count."""
+    """Returns the skills that these settings lead to. Without `switches`, those in the state folder count."""
     folders = skill_folders(settings.workspace, config_folder, [settings.state])
     return Skills(folders, switches or FileSkillSwitches(settings.state))
 

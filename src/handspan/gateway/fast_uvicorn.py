@@ -1,4 +1,4 @@
-"""The parts of uvicorn that serve, without its command line, which we never use (a speed trick for the start)."""
+"""The parts of uvicorn that serve requests, without its command line (a speed trick for the start)."""
 
 import importlib.util
 import sys
@@ -8,9 +8,9 @@ from handspan.core.fast import IS_FAST
 
 
 def put_off(name: str) -> None:
-    """Let a module run when something in it is first wanted, not when it is imported. One that ran already stays.
+    """Run a module when its first name is read, not when it is imported. A module that ran already stays as it is.
 
-    Like `importlib.util.LazyLoader`; but a package that waits like this lets its modules be imported meanwhile.
+    Unlike with `importlib.util.LazyLoader`, the modules of such a package can be imported meanwhile.
     """
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is None or spec.loader is None:
@@ -31,13 +31,13 @@ def put_off(name: str) -> None:
 
 if IS_FAST:
     put_off("logging.config")  # our logging is not configured by dictionaries
-    put_off("uvicorn")  # the package itself only gathers names, and starts and reloads processes
+    put_off("uvicorn")  # the package itself only collects names, and starts and reloads processes
 
 from uvicorn.config import Config  # noqa: E402 - only now, see above
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle  # noqa: E402 - as above
 from uvicorn.server import Server  # noqa: E402 - as above
 
 if IS_FAST:
-    vars(sys.modules["uvicorn"])["Config"] = Config  # its modules take this one from there: it need not run for that
+    vars(sys.modules["uvicorn"])["Config"] = Config  # its modules read this name: the package need not run for that
 
 __all__ = ["Config", "HttpToolsProtocol", "RequestResponseCycle", "Server", "put_off"]

@@ -1,4 +1,4 @@
-"""The whole gateway: the house, its doors, and who is connected. The only place where the doors are put together."""
+"""The whole gateway: the app, its doors and its clients. The only module that puts the doors together."""
 
 import asyncio
 import importlib
@@ -29,20 +29,19 @@ from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCo
 from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
-from handspan.gateway.clients.leftovers import Leftovers
 from handspan.gateway.clients.peers import Peer, Peers
-from handspan.gateway.clients.resume_tokens import ResumeTokens, kept_key
+from handspan.gateway.clients.resume_tokens import ResumeTokens, load_key
+from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.gateway.clients.ws import WebSocketDoor, WsDoors
 from handspan.gateway.entry.auth import Auth, let_in
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.http.refusals import JSON_HEADER, Refusal, is_graph, send_refusal, send_whole
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
-from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.parts import Door, GatewayParts, OpenDoor
-from handspan.gateway.prefix import PathPrefix, with_one_slash
-from handspan.gateway.sessions.answered_calls import AnsweredCalls
+from handspan.gateway.paths import OPEN_ANSWERS, PathPrefix, merge_slashes
 from handspan.gateway.sessions.questions import AwaitedQuestions
+from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
@@ -55,14 +54,14 @@ _DOORS: Final = {
     "graph": "handspan.gateway.graph.door",
     "pages": "handspan.gateway.pages",
 }
-"""Doors for HTTP, each loaded when its first request comes: a gateway that only serves devices needs none of them."""
+"""Doors for HTTP. Each is loaded by its first request: a gateway that only serves devices needs none of them."""
 _FILES: Final = ("/sdk/", "/examples/")
-_OFTEN: Final = 5.0
-"""Seconds between two looks at what waited too long."""
+_EXPIRY_INTERVAL: Final = 5.0
+"""Seconds between two searches for expired calls."""
 
 
 class Gateway:
-    """Serves agents to people and asks devices to run tools. `Server` puts it on a port."""
+    """Lets people talk to agents, and lets agents use the tools of devices. `Server` puts it on a port."""
 
     def __init__(
         self,
@@ -72,10 +71,10 @@ class Gateway:
         model: str | Model = "",
         is_inside: bool = False,
     ) -> None:
-        """`model` answers where an agent names none: a name as in the settings, or a model itself.
+        """`model` is for agents that name none: a name as in the settings, or a model object.
 
-        `is_inside`: for one command of this process. It makes no token, takes over nothing that an earlier process left
-        open, and `model` answers for every agent.
+        `is_inside`: the gateway serves one command of this process. It makes no token, takes over no calls of an
+        earlier process, and uses `model` for every agent.
         """
         self.settings = settings
         self.bus: Bus = MemoryBus(strict=bool(os.environ.get(STRICT_VARIABLE)))
@@ -95,75 +94,73 @@ class Gateway:
         self._notes: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         self.doors: dict[str, Door] = {}
-        """Those that are open, by their names in `_DOORS`."""
+        """The doors that are open, by their names in `_DOORS`."""
         self.sessions: Sessions
         self.peers: Peers
-        self._leftovers: Leftovers
-        self._answered: AnsweredCalls
+        self._unfinished: UnfinishedCalls
+        self._resumable: ResumableCalls
         self._ws: WebSocketDoor
 
     @property
     def operator_token(self) -> str:
-        """The token of the person who runs this gateway; there after `open`."""
+        """The token of the person who runs this gateway; set by `open`."""
         return self.auth.operator_token
 
-    # Life.
+    # Open and close.
 
     async def open(self) -> None:
-        """Be ready for requests: what an earlier life left open is found again, and goes on."""
+        """Get ready for requests. Calls that an earlier process left open go on."""
         await self.app.open()
         if not self._is_inside:
             await self.auth.open()
         await self.devices.open()
         if isinstance(self._model, str) and (self._model or self.settings.model) not in ("", OFFLINE):
-            await (
-                self.model_choice()
-            )  # a wrong name is told at the start; what has to be looked for is looked for later
+            await self.model_choice()  # a wrong name must fail at the start; a local model is looked for later
         app, store = self.app, self.store
         loader = app.loader()
         self.sessions = Sessions(store.conversations, loader, app.agents, self._model_called, self.bus)
-        self._answered = AnsweredCalls(store, app.engine, loader, app.agents, self.sessions)
-        self._leftovers = Leftovers(app.engine, app.artifacts, self.settings.workspace, self.sessions.go_on)
+        self._resumable = ResumableCalls(store, app.engine, loader, app.agents, self.sessions)
+        self._unfinished = UnfinishedCalls(app.engine, app.artifacts, self.settings.workspace, self.sessions.go_on)
         self.peers = self._peers()
         self._ws = WebSocketDoor(
             WsDoors(self.auth, self.peers, self.sessions, self.questions, self._limits, self._late)
         )
-        self.questions.open(store.questions, self._answered.answered)
+        self.questions.open(store.questions, self._resumable.resume_answered)
         self._subscribe()
         if self._is_inside:
             return
-        self._leftovers.open(await store.ledger.take_over_calls(), self.settings.gateway.resume_grace)
-        await self._answered.recover(app.recovery)
+        self._unfinished.open(await store.ledger.take_over_calls(), self.settings.gateway.resume_grace)
+        await self._resumable.recover(app.recovery)
         self._watch()
 
     async def drain(self, seconds: float) -> None:
-        """Take no new work; what runs finishes, or gets its result, within so many seconds (SPEC G3)."""
+        """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
         self.peers.is_open = False
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
 
     async def close(self) -> None:
-        """Let go of everything."""
-        beside = [task for task in (self._watching, self._choosing) if task is not None]
-        for task in beside:
+        """Close the doors and all parts."""
+        tasks = [task for task in (self._watching, self._choosing) if task is not None]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.drain(0)
         self.peers.close()
         for door in self.doors.values():
             await door.close()
-        await self._leftovers.close()
+        await self._unfinished.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
         await self.devices.close()
         await self.app.close()
 
     async def model_choice(self) -> Choice:
-        """The model that answers where nobody names one, and why. Looked for when somebody first wants to know."""
+        """Returns the model for agents that name none, and why. The first caller starts the search for it."""
         if self._choosing is None or self._choosing.cancelled():
             self._choosing = asyncio.create_task(self._choose_model(""))
         return await asyncio.shield(self._choosing)
 
     def choice_at_once(self) -> Choice:
-        """The same as far as it is known now: a local model is not looked for."""
+        """Returns the same as far as it is known now, without a search for a local model."""
         return self._given_model() or self.app.choose_at_once(self._model if isinstance(self._model, str) else "")
 
     # Doors.
@@ -175,8 +172,8 @@ class Gateway:
         return PathPrefix(self._enter, prefix) if prefix else self._enter
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request or connection."""
-        scope = with_one_slash(scope)
+        """Answer one request or connection."""
+        scope = merge_slashes(scope)
         if scope["type"] != "http":
             await self._connect(scope, receive, send)
             return
@@ -184,7 +181,7 @@ class Gateway:
         if admitted is None:
             return
         receive, send = admitted
-        constant = ANSWERS.get(_path(scope)) if scope["method"] == "GET" else None
+        constant = OPEN_ANSWERS.get(_path(scope)) if scope["method"] == "GET" else None
         if constant is not None:
             await send_whole(send, 200, [JSON_HEADER], constant)
             return
@@ -210,7 +207,7 @@ class Gateway:
 
     @property
     def parts(self) -> GatewayParts:
-        """What a door gets; there after `open`."""
+        """The parts that each door gets; complete after `open`."""
         return GatewayParts(
             app=self.app,
             bus=self.bus,
@@ -228,13 +225,13 @@ class Gateway:
             choice_at_once=self.choice_at_once,
         )
 
-    # What happens, and who has to hear of it.
+    # Events, and the parts that need them.
 
     def _subscribe(self) -> None:
-        """Listeners run before `publish` returns: the bus is this process's own."""
+        """Subscribe to the bus. Its listeners run before `publish` returns."""
         listen = self.bus.subscribe
         listen(CallCompleted, self._call_completed)
-        listen(CallCompleted, self.metrics.call)
+        listen(CallCompleted, self.metrics.count_call)
         listen(TurnEvent, self._turn_event)
         listen(QuestionOpened, lambda event: self._show_question(event.owner, event.question.id, is_open=True))
         listen(QuestionEnded, lambda event: self._show_question(event.owner, event.id, is_open=False))
@@ -245,14 +242,14 @@ class Gateway:
         listen(TokenRevoked, lambda event: self._ws.revoke(event.token))
 
     def _call_completed(self, call: CallCompleted) -> None:
-        """The result is stored: only now a device may forget it (ws.md 5.3). Without this it would send it again."""
+        """Acknowledge a stored result to its device: only now the device may forget it (ws.md 5.3)."""
         origin = call.tool.origin
         if origin is not None and origin.connection:
             peer = self.peers.find(origin.connection)
             if peer is not None:
                 peer.calls.acknowledge_stored(call.id)
         if call.tool.answered_by == "request" and call.status == "timeout":
-            self._answered.expired(call.id)
+            self._resumable.end_expired(call.id)
         if self.live:
             self.live.publish(call.owner, "calls", {"id": call.id, "tool": call.name, "session": call.session})
 
@@ -269,13 +266,13 @@ class Gateway:
             case CallStarted(id=call_id, name=name):
                 self.live.publish(owner, "calls", {"id": call_id, "tool": name, "session": session})
             case UsageCounted(usage=usage):
-                self.metrics.used(usage)
+                self.metrics.count_usage(usage)
 
     def _show_question(self, owner: str, question_id: str, *, is_open: bool) -> None:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
 
     def _late(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
-        """A result for a call that is over: the journal keeps it as a note (ws.md 6.7 k)."""
+        """Note a result whose call is over in the journal (ws.md 6.7 k)."""
         self.metrics.results.add("late" if "resume" in peer.can else "unknown")
         if "resume" in peer.can and len(self._notes) < self._limits.pending_calls:
             task = asyncio.create_task(self._note(peer, frame))
@@ -289,7 +286,7 @@ class Gateway:
             if origin is not None and origin.connection == peer.id:
                 await self.store.ledger.note(frame.call, msgspec.json.encode(frame).decode())
         except HandspanError as error:
-            _log.warning("A late result of the call %s was not kept: %s", frame.call, error)
+            _log.warning("A late result of the call %s was not stored: %s", frame.call, error)
 
     # Inside.
 
@@ -308,41 +305,41 @@ class Gateway:
         return Choice(model, f"The model is {model.name!r}, which was given to this gateway.")
 
     async def _model_called(self, named: str) -> Choice:
-        """The model of this name; the default one is looked for once."""
+        """Returns the model of this name, or the default model."""
         return await (self._choose_model(named) if named else self.model_choice())
 
     @property
     def offer_rules(self) -> OfferRules:
-        """What clients may offer as tools."""
+        """Rules for the tools that clients offer."""
         settings, remote = self.settings.gateway, self.settings.gateway.remote
         return OfferRules(self._limits, remote.allow, remote.deny, remote.deny_permissions, settings.longest_call)
 
     def _peers(self) -> Peers:
-        tokens = ResumeTokens(kept_key(self.settings.state / "resume.key"))
+        tokens = ResumeTokens(load_key(self.settings.state / "resume.key"))
         grace = self.settings.gateway.resume_grace
-        return Peers(self.app.registry, self.offer_rules, tokens, self.devices, self._leftovers, grace, self.bus)
+        return Peers(self.app.registry, self.offer_rules, tokens, self.devices, self._unfinished, grace, self.bus)
 
     def _watch(self) -> None:
-        look = self.metrics.watch
-        look("handspan_connections", "Open WebSocket connections.", lambda: float(len(self._ws.connections)))
-        look("handspan_clients", "Clients that are there, or may come back.", lambda: float(len(self.peers)))
-        look("handspan_devices", "Devices that are there, or may come back.", self._count_devices)
-        look("handspan_open_calls", "Calls that clients have not answered yet.", self._open_calls)
-        self._watching = asyncio.create_task(self._end_what_waited_too_long())
+        watch = self.metrics.watch
+        watch("handspan_connections", "Open WebSocket connections.", lambda: float(len(self._ws.connections)))
+        watch("handspan_clients", "Clients that are there, or may come back.", lambda: float(len(self.peers)))
+        watch("handspan_devices", "Devices that are there, or may come back.", self._count_devices)
+        watch("handspan_open_calls", "Calls that clients have not answered yet.", self._count_open_calls)
+        self._watching = asyncio.create_task(self._end_expired_calls())
 
     def _count_devices(self) -> float:
         return float(sum(peer.role == "device" for peer in self.peers))
 
-    def _open_calls(self) -> float:
+    def _count_open_calls(self) -> float:
         return float(sum(len(peer.calls.open) for peer in self.peers))
 
-    async def _end_what_waited_too_long(self) -> None:
+    async def _end_expired_calls(self) -> None:
         while True:
-            await asyncio.sleep(_OFTEN)
+            await asyncio.sleep(_EXPIRY_INTERVAL)
             try:
-                await self._answered.expire()
+                await self._resumable.expire()
             except HandspanError as error:
-                _log.error("What waited too long could not be ended: %s", error)
+                _log.error("Expired calls could not be ended: %s", error)
 
 
 def _path(scope: Scope) -> str:

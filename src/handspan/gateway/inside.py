@@ -1,8 +1,8 @@
-"""A gateway inside this process: the same application, asked without a port, for commands that find none running.
+"""A gateway inside this process, without a port: for commands that find no running gateway.
 
-Requests are ASGI calls, a chat is an ASGI WebSocket whose two ends pass messages in memory. No server and no WebSocket
-library is loaded: that would take longer than the command itself. Several processes may each have one on the same
-state folder, as the store's leases allow.
+Requests are ASGI calls; a chat is an ASGI WebSocket whose two ends pass messages in memory. No server and no WebSocket
+library is loaded: that would take longer than the command itself. Several processes may use the same state folder: the
+store's leases keep them apart.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from handspan.config.settings import Settings
 from handspan.core.principals import OPERATOR
-from handspan.gateway.clients.line import EXTENSION, Receiver
+from handspan.gateway.clients.transport import EXTENSION, Receiver
 from handspan.gateway.entry.auth import INSIDE, Admitted
 from handspan.gateway.gateway import Gateway
 
 URL: Final = "http://127.0.0.1"
-"""What stands for the address. Nothing listens there."""
+"""The address that requests name. Nothing listens there."""
 _HEAD: Final = {
     "type": "",
     "asgi": {"version": "3.0"},
@@ -38,11 +38,11 @@ class InsideAnswer(Struct, frozen=True):
     body: bytes
 
 
-class MessageListener(Protocol):
-    """The client's side of a chat."""
+class InsideListener(Protocol):
+    """The client's listener for messages of a chat."""
 
     def on_message(self, data: bytes) -> None:
-        """A message of the gateway. Must not block."""
+        """Take a message of the gateway. Must not block."""
         ...
 
 
@@ -50,13 +50,13 @@ class InsideGateway:
     """Opens a gateway for this process alone: `open`, then requests and connections, then `close`."""
 
     def __init__(self, settings: Settings, config_folder: Path | None = None, *, model: str = "") -> None:
-        """`model`, where it is given, answers for every agent."""
+        """`model`, if given, answers for every agent."""
         self._gateway = Gateway(settings, config_folder, model=model, is_inside=True)
         self._prefix = settings.gateway.path_prefix
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Be ready for requests."""
+        """Get ready for requests."""
         await self._gateway.open()
 
     async def close(self) -> None:
@@ -74,14 +74,14 @@ class InsideGateway:
         headers: Mapping[str, str],
         on_line: Callable[[bytes], None] | None = None,
     ) -> InsideAnswer:
-        """The answer to a request of the operator. `on_line` gets the lines of a success instead, as they come."""
+        """Returns the answer to a request as the operator. `on_line` gets the lines of a success instead."""
         exchange = _Exchange(body, on_line)
         scope = self._scope("http", path, headers) | {"method": method}
         await self._gateway.asgi(scope, exchange.receive, exchange.send)
         return InsideAnswer(exchange.status, b"".join(exchange.pieces))
 
     async def connect(self, url: str) -> "InsideSocket":
-        """A WebSocket connection of the operator to this address."""
+        """Returns a WebSocket connection to this address, made as the operator."""
         parts, end = urlsplit(url), GatewayEnd()
         end.is_accepted = asyncio.get_running_loop().create_future()
         scope = self._scope("websocket", f"{parts.path}?{parts.query}", {}) | {"scheme": "ws", "subprotocols": []}
@@ -151,18 +151,18 @@ class GatewayEnd:
         self._is_over = False
 
     async def receive(self) -> dict[str, Any]:
-        """The one message of ASGI: all others go past it."""
+        """Returns the only ASGI message: all others go directly to `hear`."""
         return {"type": "websocket.connect"}
 
     async def answer(self, message: Any) -> None:
-        """The gateway let the connection in, or refused it."""
+        """Take the gateway's answer: it accepts the connection, or refuses it."""
         if not self.is_accepted.done():
             self.is_accepted.set_result(None)
         if message["type"] != "websocket.accept":
             self.client.end(_ABNORMAL, "refused")
 
     def let_in(self, message_bytes: int) -> None:
-        """There is no limit on messages of this process."""
+        """Do nothing: messages of this process have no limit."""
 
     def take(self, receiver: Receiver) -> None:
         """Give every message to `receiver` from now on."""
@@ -182,15 +182,15 @@ class GatewayEnd:
         self.end(_ABNORMAL, "")
 
     def pause(self, seconds: float) -> None:
-        """The client is this process: it is not slowed down."""
+        """Do nothing: the client is this process, and is not slowed down."""
 
     def hear(self, data: bytes) -> None:
-        """The client said something."""
+        """Take a message of the client."""
         if self._receiver is not None and not self._is_over:
             self._receiver.on_message(data)
 
     def end(self, code: int, reason: str) -> None:
-        """Tell both ends once that the connection is over."""
+        """End the connection, and tell both ends once."""
         if not self._is_over:
             self._is_over = True
             loop = asyncio.get_running_loop()
@@ -207,36 +207,36 @@ class InsideSocket:
 
     def __init__(self, other: GatewayEnd) -> None:
         self._other = other
-        self._listener: MessageListener | None = None
+        self._listener: InsideListener | None = None
         self._early: list[bytes] = []
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the listener gets nothing more."""
         self.close_code: int | None = None
         self.close_reason: str | None = None
 
-    def listen(self, listener: MessageListener) -> None:
-        """Give every message to this listener, first those that are there already."""
+    def listen(self, listener: InsideListener) -> None:
+        """Give every message to this listener, first those that came before it."""
         self._listener = listener
         early, self._early = self._early, []
         for data in early:
             self.hear(data)
 
     def hear(self, data: bytes) -> None:
-        """The gateway said something."""
+        """Take a message of the gateway."""
         if self._listener is None:
             self._early.append(data)
         elif not self.over.done():
             self._listener.on_message(data)
 
     def send_text(self, data: bytes) -> bool:
-        """Send a message to the gateway. False: the connection is over, and nothing was sent."""
+        """Send a message to the gateway. Returns False when the connection is over."""
         if self.over.done():
             return False
         asyncio.get_running_loop().call_soon(self._other.hear, data)
         return True
 
     async def drained(self) -> None:
-        """The gateway takes everything at once."""
+        """Return at once: messages in memory are never delayed."""
 
     async def close(self, code: int = 1000) -> None:
         """End the connection."""
@@ -244,7 +244,7 @@ class InsideSocket:
         await self.over
 
     def end(self, code: int, reason: str) -> None:
-        """The connection is over."""
+        """Note that the connection is over."""
         if not self.over.done():
             self.close_code, self.close_reason = code, reason
             self.over.set_result(None)

@@ -1,4 +1,4 @@
-"""The sockets that the gateway listens on, and its TLS; what can't be had is a `ConfigError` with a remedy."""
+"""The sockets that the gateway listens on, its TLS and its addresses. Each `ConfigError` says what to do."""
 
 import errno
 import socket
@@ -11,7 +11,7 @@ from handspan.core.errors import ConfigError
 
 
 def listen(settings: GatewaySettings) -> list[socket.socket]:
-    """Bound sockets, one for each address of the host, all with one port. They do not accept yet."""
+    """Returns bound sockets, one for each address of the host, all with one port. They do not accept yet."""
     try:
         found = socket.getaddrinfo(
             _name(settings.host), settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -35,7 +35,7 @@ def listen(settings: GatewaySettings) -> list[socket.socket]:
 
 
 def _name(host: str) -> str | bytes:
-    """As bytes where that is the same: for text, Python would load its tables of international names first."""
+    """Returns the name as bytes where possible: for text, Python would first load its tables of international names."""
     return host.encode() if host.isascii() else host
 
 
@@ -45,7 +45,7 @@ def _bind(bound: socket.socket, address: str, port: int) -> None:
         bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     try:
         bound.bind((address, port))
-        bound.listen(0)  # now: two sockets with SO_REUSEADDR may be bound to one port, but only one of them listens
+        bound.listen(0)  # now: two sockets with SO_REUSEADDR may share a port, but only one of them can listen
     except OSError as error:
         raise ConfigError(_why_not_bound(error, address, port)) from None
 
@@ -69,7 +69,7 @@ def _why_not_bound(error: OSError, address: str, port: int) -> str:
 
 
 def tls_context(settings: GatewaySettings) -> ssl.SSLContext | None:
-    """TLS as the settings want it; None without a certificate."""
+    """Returns TLS as the settings say; None without a certificate."""
     if settings.tls_cert is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -84,7 +84,7 @@ def tls_context(settings: GatewaySettings) -> ssl.SSLContext | None:
             "Name a PEM file that this user can read."
         ) from None
     try:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=_nothing)
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=_no_password)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(
             f"gateway.tls_cert: {settings.tls_cert} and its key can't be used: {error.strerror or error}. They have to "
@@ -93,36 +93,36 @@ def tls_context(settings: GatewaySettings) -> ssl.SSLContext | None:
     return context
 
 
-def _nothing() -> str:
-    """In place of a password: without this, OpenSSL would ask at the terminal."""
+def _no_password() -> str:
+    """Returns an empty password: without one, OpenSSL would ask at the terminal."""
     return ""
 
 
 def url_of(settings: GatewaySettings, port: int) -> str:
-    """Where this computer reaches the gateway, with the path prefix and no slash at the end."""
+    """Returns the address for programs on this computer, with the path prefix and no slash at the end."""
     if not _is_everywhere(settings.host):
         return _url(settings, settings.host, port)
     return _url(settings, "::1" if ":" in settings.host else "127.0.0.1", port)
 
 
 def url_for_others(settings: GatewaySettings, port: int) -> str | None:
-    """Where a phone in the same network reaches the gateway; None when it listens to this computer alone."""
+    """Returns the address for a phone in the same network; None when only this computer can reach the gateway."""
     if settings.host == "localhost" or (_is_address(settings.host) and ip_address(settings.host).is_loopback):
         return None
     if not _is_everywhere(settings.host):
         return _url(settings, settings.host, port)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:  # no packet is sent: the system only says which of its addresses it would use
-            asking.connect(("2001:db8::1" if family == socket.AF_INET6 else "192.0.2.1", 9))
+            probe.connect(("2001:db8::1" if family == socket.AF_INET6 else "192.0.2.1", 9))
         except OSError:
             return None
-        return _url(settings, str(asking.getsockname()[0]), port)
+        return _url(settings, str(probe.getsockname()[0]), port)
 
 
 def _url(settings: GatewaySettings, host: str, port: int) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"{'https' if settings.tls_cert else 'http'}://{shown}:{port}{settings.path_prefix}"
+    name = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.tls_cert else 'http'}://{name}:{port}{settings.path_prefix}"
 
 
 def _is_everywhere(host: str) -> bool:

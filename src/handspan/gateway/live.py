@@ -1,7 +1,7 @@
-"""Live updates of lists, for pages and programs that show them: small words about what changed, to whoever listens.
+"""Live updates of lists, for pages and programs that show them: each update says which list has changed.
 
-Whoever publishes never waits. A listener has a bounded backlog; one that reads too slowly loses its stream, opens
-another and reads the lists anew.
+A publisher never waits. Each listener has a bounded backlog. A listener that reads too slowly loses its stream: it
+opens another one and reads the lists again.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from handspan.core.errors import HandspanError
 from handspan.core.values import Json, encode
 
 Topic: TypeAlias = Literal["sessions", "calls", "questions", "devices", "tools", "agents", "tokens"]
-EVERYBODY: Final = ""
-"""In place of an owner: what concerns all of them, as a tool that is switched off."""
+ALL_OWNERS: Final = ""
+"""In place of an owner: the update is for all owners, such as a tool that is switched off."""
 
 
 class Update(Struct, frozen=True):
@@ -24,15 +24,15 @@ class Update(Struct, frozen=True):
     topic: str
     data: Json
     encoded: bytes
-    """`data` as JSON: it is written once, however many listen."""
+    """`data` as JSON: encoded once for all listeners."""
 
 
 class TooManyListeners(HandspanError):
-    """There is no room for one more stream."""
+    """No more streams can be opened."""
 
 
 class Stream:
-    """What one listener has not heard yet. `async for update in stream`, or `next` with patience."""
+    """The updates that one listener has not read yet: `async for update in stream`, or `next` with a timeout."""
 
     def __init__(self, live: "Live", owner: str, token: str, backlog: int) -> None:
         self.owner = owner
@@ -45,7 +45,7 @@ class Stream:
         self._changed = asyncio.Event()
 
     def put(self, update: Update) -> None:
-        """One more; a full backlog ends the stream."""
+        """Add an update. A full backlog ends the stream."""
         if len(self._waiting) >= self._backlog:
             self.was_slow = True
             self.end()
@@ -54,7 +54,7 @@ class Stream:
         self._changed.set()
 
     async def next(self, patience: float | None = None) -> Update | None:
-        """The next update; None when there was none for `patience` seconds, or the stream is over."""
+        """Returns the next update; None when there was none for `patience` seconds, or the stream is over."""
         if not self._waiting and not self.is_over:
             self._changed.clear()
             try:
@@ -65,7 +65,7 @@ class Stream:
         return self._waiting.popleft() if self._waiting else None
 
     def end(self) -> None:
-        """Nobody listens any more, or nobody may."""
+        """End the stream."""
         self.is_over = True
         self._waiting.clear()
         self._changed.set()
@@ -82,7 +82,7 @@ class Stream:
 
 
 class Live:
-    """Who listens, by owner."""
+    """The open streams of all listeners, by owner."""
 
     def __init__(self, *, backlog: int = 256, most_of_one_owner: int = 32, most: int = 1000) -> None:
         self._backlog = backlog
@@ -95,14 +95,14 @@ class Live:
         return sum(map(len, self._streams.values()))
 
     def __bool__(self) -> bool:
-        """Whether anybody listens; asked at the end of every call."""
+        """Whether there is a stream; asked at the end of every call."""
         return bool(self._streams)
 
     def publish(self, owner: str, topic: Topic, data: Json) -> None:
-        """Tell the owner's listeners, or with `EVERYBODY` all of them. Never waits, never fails."""
+        """Send an update to the owner's listeners, or with `ALL_OWNERS` to all of them. Never waits, never fails."""
         listening = (
             [stream for streams in self._streams.values() for stream in streams]
-            if owner == EVERYBODY
+            if owner == ALL_OWNERS
             else list(self._streams.get(owner, ()))
         )
         if listening:
@@ -111,7 +111,7 @@ class Live:
                 stream.put(update)
 
     def subscribe(self, owner: str, token: str = "") -> Stream:
-        """A stream for this owner, until it is ended; `TooManyListeners` when there are enough of them."""
+        """Returns an open stream for this owner. Raises `TooManyListeners` when there are too many."""
         streams = self._streams.get(owner, set())
         if not self._is_open or len(streams) >= self._most_of_one_owner or len(self) >= self._most:
             reason = "there are too many streams already: close one" if self._is_open else "the gateway stops"
@@ -121,20 +121,20 @@ class Live:
         return stream
 
     def forget(self, stream: Stream) -> None:
-        """This one is over."""
+        """Remove a stream that is over."""
         streams = self._streams.get(stream.owner, set())
         streams.discard(stream)
         if not streams:
             self._streams.pop(stream.owner, None)
 
     def drop(self, token: str) -> None:
-        """The token (its hash) was revoked: whoever came with it hears nothing more."""
+        """End the streams of a revoked token (its hash)."""
         for stream in self._all():
             if stream.token == token:
                 stream.end()
 
     def close(self) -> None:
-        """The gateway stops: every stream ends, and no other begins."""
+        """End every stream, and open no more: the gateway stops."""
         self._is_open = False
         for stream in self._all():
             stream.end()

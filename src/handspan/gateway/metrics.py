@@ -1,13 +1,13 @@
-"""Figures of the running gateway, in Prometheus' text format 0.0.4.
+"""Metrics of the running gateway, in Prometheus' text format 0.0.4.
 
-Labels have few values that we know: kinds of origin, codes of the error table, never a name that somebody else chose.
+Labels have few known values, such as kinds of origin and error codes; never a name that a client or a person chose.
 """
 
 import asyncio
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, get_args
 
 from handspan.core.bus import CallCompleted
@@ -19,16 +19,16 @@ from handspan.core.version import VERSION
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OTHER: Final = "other"
-"""The value of a label that is none of those we know."""
+"""The label's value for everything that is not known."""
 _BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class Counter:
-    """Counts that only grow, by the values of its labels."""
+    """A count that only grows, for each combination of label values."""
 
     def __init__(self, name: str, meaning: str, *labels: tuple[str, Sequence[str]]) -> None:
-        """A label is its name and the values it may have; any other is counted as `other`."""
+        """A label is a name and its known values; any other value is counted as `other`."""
         self.name = name
         self.meaning = meaning
         self._labels = tuple(label for label, _ in labels)
@@ -36,7 +36,7 @@ class Counter:
         self._counts: dict[tuple[str, ...], float] = {} if labels else {(): 0.0}
 
     def add(self, *values: str, count: float = 1.0) -> None:
-        """So many more."""
+        """Increase the count for these label values."""
         if values in self._counts:  # counted before, so they are known
             self._counts[values] += count
             return
@@ -44,18 +44,18 @@ class Counter:
         self._counts[key] = self._counts.get(key, 0.0) + count
 
     def value(self, *values: str) -> float:
-        """What was counted for these."""
+        """Returns the count for these label values."""
         return self._counts.get(values, 0.0)
 
     def lines(self) -> Iterator[str]:
-        """As Prometheus reads it."""
+        """Yields the lines for Prometheus."""
         yield from _heading(self.name, self.meaning, "counter")
         for values, count in sorted(self._counts.items()):
-            yield f"{self.name}{_labelled(zip(self._labels, values, strict=True))} {_number(count)}"
+            yield f"{self.name}{_label_text(zip(self._labels, values, strict=True))} {_number(count)}"
 
 
 class Histogram:
-    """How long something took, in steps."""
+    """Durations, counted in buckets."""
 
     def __init__(self, name: str, meaning: str, label: str, known: Sequence[str], buckets: Sequence[float]) -> None:
         self.name = name
@@ -67,35 +67,35 @@ class Histogram:
         self._sums: dict[str, float] = {}
 
     def add(self, value: str, seconds: float) -> None:
-        """One more."""
+        """Count one duration."""
         if value not in self._counts:
             value = self._first(value)
         self._counts[value][bisect_left(self._buckets, seconds)] += 1
         self._sums[value] += seconds
 
     def _first(self, value: str) -> str:
-        """Make room for a value that was not counted before; gives the one to count it under."""
+        """Begin to count a label value. Returns the value to count it under."""
         key = value if value in self._known else OTHER
         self._counts.setdefault(key, [0] * (len(self._buckets) + 1))
         self._sums.setdefault(key, 0.0)
         return key
 
     def lines(self) -> Iterator[str]:
-        """As Prometheus reads it: each step counts all below it too."""
+        """Yields the lines for Prometheus: each bucket counts all smaller ones too."""
         yield from _heading(self.name, self.meaning, "histogram")
         for value, counts in sorted(self._counts.items()):
             total = 0
             for bound, count in zip((*self._buckets, None), counts, strict=True):
                 total += count
-                shown = "+Inf" if bound is None else _number(bound)
-                yield f"{self.name}_bucket{_labelled([(self._label, value), ('le', shown)])} {total}"
-            labels = _labelled([(self._label, value)])
+                limit = "+Inf" if bound is None else _number(bound)
+                yield f"{self.name}_bucket{_label_text([(self._label, value), ('le', limit)])} {total}"
+            labels = _label_text([(self._label, value)])
             yield f"{self.name}_sum{labels} {_number(self._sums[value])}"
             yield f"{self.name}_count{labels} {total}"
 
 
 class Metrics:
-    """All figures. Whoever does something counts it here; what can be looked up is `watch`ed instead."""
+    """All metrics. Other parts count events here; a value that can be looked up is `watch`ed instead."""
 
     def __init__(self) -> None:
         kinds, statuses = get_args(OriginKind), ("success", *ERROR_TYPES)
@@ -105,7 +105,7 @@ class Metrics:
         self.call_seconds = Histogram("handspan_call_seconds", "How long tool calls took.", "origin", kinds, _BUCKETS)
         self.results = Counter(
             "handspan_remote_results_total",
-            "Results of clients that did not count: too late, second ones, of calls nobody asked them for.",
+            "Results of clients that did not count: too late, a second one, or for an unknown call.",
             ("kind", ("late", "second", "unknown")),
         )
         self.turns = Counter("handspan_turns_total", "Turns that ended.", ("reason", get_args(EndReason)))
@@ -124,24 +124,24 @@ class Metrics:
         self.watch("handspan_start_seconds", "When the gateway started, since 1970.", lambda: self._began)
 
     def watch(self, name: str, meaning: str, look: Callable[[], float]) -> None:
-        """Show what `look` says at the moment somebody asks."""
+        """Show what `look` returns when the metrics are read."""
         self._gauges[name] = (meaning, look)
 
-    def call(self, call: CallCompleted) -> None:
+    def count_call(self, call: CallCompleted) -> None:
         """Count a call that has its result."""
         origin = call.tool.origin
         kind = OTHER if origin is None else origin.kind
         self.calls.add(kind, call.status)
         self.call_seconds.add(kind, call.duration)
 
-    def used(self, usage: Usage) -> None:
-        """Count what a reply used; what nobody said is not counted."""
+    def count_usage(self, usage: Usage) -> None:
+        """Count the tokens of a reply. A count that the model did not report stays uncounted."""
         for kind in ("input", "output", "cached", "reasoning"):
             if count := getattr(usage, kind):
                 self.tokens.add(kind, count=count)
 
     async def text(self) -> str:
-        """All of them, for Prometheus."""
+        """Returns all metrics in Prometheus' format."""
         lag = await _loop_lag()
         lines = [line for counter in self._counters for line in counter.lines()]
         for name, (meaning, look) in self._gauges.items():
@@ -150,13 +150,13 @@ class Metrics:
             *_heading("handspan_event_loop_lag_seconds", "How long one turn of the event loop took just now.", "gauge"),
             f"handspan_event_loop_lag_seconds {_number(lag)}",
             *_heading("handspan_build_info", "Which version this is.", "gauge"),
-            f"handspan_build_info{_labelled([('version', VERSION)])} 1",
+            f"handspan_build_info{_label_text([('version', VERSION)])} 1",
         ]
         return "\n".join(lines) + "\n"
 
 
 def resident_bytes() -> float:
-    """The memory of this process; 0 where the system does not tell."""
+    """Returns the memory of this process; 0 where the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return float(int(file.read().split()[1]) * _PAGE)
@@ -175,12 +175,12 @@ def _heading(name: str, meaning: str, kind: str) -> tuple[str, str]:
     return f"# HELP {name} {escaped}", f"# TYPE {name} {kind}"
 
 
-def _labelled(pairs: "Iterator[tuple[str, str]] | zip[tuple[str, str]] | list[tuple[str, str]]") -> str:
-    shown = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
-    return f"{{{shown}}}" if shown else ""
+def _label_text(pairs: Iterable[tuple[str, str]]) -> str:
+    text = ",".join(f'{name}="{_escape(value)}"' for name, value in pairs)
+    return f"{{{text}}}" if text else ""
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 

@@ -1,4 +1,4 @@
-"""Files that browsers load from the gateway: the TypeScript SDK, bundled, and the example pages. Loaded when asked for.
+"""Files that browsers load from the gateway: the bundled TypeScript SDK and the example pages.
 
 They are part of the package (`handspan/assets`); `scripts/sdk-assets` writes them there.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from handspan.gateway.entry.places import header_of
+from handspan.gateway.entry.host_policy import header_of
 from handspan.gateway.http.refusals import Header, Refusal, send_refusal, send_whole
 from handspan.gateway.parts import Door, GatewayParts
 
@@ -24,7 +24,7 @@ _INLINE: Final = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
 
 
 def open_door(parts: GatewayParts) -> Door:
-    """The door for files; it needs nothing of the gateway."""
+    """Returns the door for files. It needs no part of the gateway."""
     return Door(_serve_file)
 
 
@@ -34,8 +34,8 @@ async def _serve_file(scope: Scope, receive: Receive, send: Send) -> None:
         await send_refusal(Refusal(405, "bad_request", "Files can only be read: use GET."), scope, send)
         return
     if _is_folder(path):
-        there = f"{scope.get('root_path', '')}{path}/".encode("latin-1")
-        await send_whole(send, 308, [(b"location", there)])
+        folder = f"{scope.get('root_path', '')}{path}/".encode("latin-1")
+        await send_whole(send, 308, [(b"location", folder)])
         return
     found = _file(path)
     if found is None:
@@ -50,14 +50,14 @@ async def _serve_file(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _is_folder(path: str) -> bool:
-    """Whether only a slash is missing: addresses in a page are relative to where it is."""
+    """Whether the path is a folder without its slash: relative addresses in its page need the slash."""
     name = path.removeprefix("/")
     return _IS_PATH.fullmatch(name) is not None and not name.endswith("/") and (_ASSETS / name / _PAGE).is_file()
 
 
 @lru_cache(maxsize=64)
 def _file(path: str) -> tuple[bytes, list[Header]] | None:
-    """What is there, with its headers; a folder stands for its page. Names that are no plain names are nothing."""
+    """Returns the file's content and headers; for a folder, those of its page. Returns None for other paths."""
     name = path.removeprefix("/")
     if not _IS_PATH.fullmatch(name):
         return None
@@ -77,7 +77,7 @@ def _etag(body: bytes) -> bytes:
 
 
 def _policy(page: bytes) -> bytes:
-    """Only what stands in the page itself, and what this gateway serves, may run."""
+    """Returns a policy that allows only the scripts in the page itself and those of this gateway."""
     scripts = b" ".join(b"'sha256-%s'" % b64encode(hashlib.sha256(one).digest()) for one in _INLINE.findall(page))
     return (
         b"default-src 'none'; script-src 'self' %s; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "

@@ -1,4 +1,4 @@
-"""What a door needs of the gateway, and what the gateway gets for it. Each door's module has one `open_door`."""
+"""What a door gets from the gateway, and what it gives in return. Each door's module has one `open_door`."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -22,7 +22,7 @@ from handspan.sources.offers import OfferRules
 
 
 class GatewayParts(Struct, frozen=True, kw_only=True):
-    """The gateway as its doors see it: made once, when it is open."""
+    """The parts of the gateway that doors use."""
 
     app: App
     bus: Bus
@@ -37,26 +37,26 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     metrics: Metrics
     offer_rules: OfferRules
     model_choice: Callable[[], Awaitable[Choice]]
-    """The model that answers where an agent names none."""
+    """Returns the model for agents that name none."""
     choice_at_once: Callable[[], Choice]
-    """The same as far as it is known now: a local model is not looked for."""
+    """Returns the same as far as it is known now, without a search for a local model."""
 
 
 async def _end_nothing(seconds: float = 0.0) -> None:
-    """For doors whose requests leave nothing behind."""
+    """For doors whose work ends with the request."""
 
 
 class Door(Struct, frozen=True):
-    """A door that is open."""
+    """An open door."""
 
     answer: ASGIApp
-    """One HTTP request that was let in."""
+    """Answers an HTTP request that was let in."""
     connect: ASGIApp | None = None
-    """One WebSocket connection, which the door itself lets in."""
+    """Serves a WebSocket connection; the door itself checks its token."""
     drain: Callable[[float], Awaitable[None]] = _end_nothing
-    """Let what outlives its request finish for so many seconds, and end it."""
+    """Waits so many seconds for work that outlives its request, then ends it."""
     close: Callable[[], Awaitable[None]] = _end_nothing
-    """Let go of everything; after `drain`."""
+    """Closes the door; called after `drain`."""
 
 
 OpenDoor: TypeAlias = Callable[[GatewayParts], Door]

@@ -1,4 +1,4 @@
-"""uvicorn under our own signals: the first one ends in order, a second one at once (SPEC G3)."""
+"""The server: uvicorn with our own signals. The first signal stops it in order, a second one at once (SPEC G3)."""
 
 import asyncio
 import gc
@@ -22,12 +22,12 @@ from handspan.gateway.listening import listen, tls_context, url_of
 
 DRAIN_SECONDS: Final = 10.0
 _END_SECONDS: Final = 11.8
-"""From the first signal to the end, whatever hangs: it has to be over within 12 s."""
+"""From the first signal to the end of the process, even if something hangs: the limit is 12 s."""
 _GOODBYE_SECONDS: Final = 0.5
 _LAST_WORD_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 0.005
 _TURNS_TO_ACCEPT: Final = 5
-"""A connection that the kernel has handed over is known after so many turns of the loop."""
+"""After so many turns of the event loop, uvicorn knows every connection that the kernel has accepted."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SOCKET: Final = (
     ("handspan.gateway.clients.fast_socket", "FastSocketProtocol")
@@ -39,13 +39,13 @@ _log = logging.getLogger(__name__)
 
 
 def _socket_protocol(**arguments: Any) -> Any:
-    """The protocol of a WebSocket connection, loaded when the first one comes: start-up counts."""
+    """Returns the protocol of a WebSocket connection. Its module is loaded late, for a fast start."""
     module, name = _SOCKET
     return vars(importlib.import_module(module))[name](**arguments)
 
 
 class Servable(Protocol):
-    """What can be served. `open` comes before the first request, `close` after the last one."""
+    """What can be served. `open` is called before the first request, `close` after the last one."""
 
     @property
     def asgi(self) -> ASGIApp:
@@ -53,20 +53,20 @@ class Servable(Protocol):
         ...
 
     async def open(self) -> None:
-        """Be ready for requests."""
+        """Get ready for requests."""
         ...
 
     async def drain(self, seconds: float) -> None:
-        """Take no new work; let what runs finish, or give it its result, within so many seconds."""
+        """Take no new work. Work that runs ends, or is ended, within so many seconds."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close all parts."""
         ...
 
 
 class Server:
-    """A gateway that listens: `open`, then it answers, then `close`. It hears no signals: `serve` does."""
+    """A gateway on a port: `open`, then it answers, then `close`. It ignores signals: `serve` takes them."""
 
     def __init__(self, gateway: Servable, settings: GatewaySettings) -> None:
         self._gateway = gateway
@@ -75,15 +75,15 @@ class Server:
         self._uvicorn: UvicornServer | None = None
         self._sockets: list[Any] = []
         self.port = 0
-        """The port that it listens on; known after `open`."""
+        """The port; known after `open`."""
 
     @property
     def url(self) -> str:
-        """Where this computer reaches it, without a slash at the end."""
+        """The address for programs on this computer, without a slash at the end."""
         return url_of(self._settings, self.port)
 
     async def open(self) -> str:
-        """Listen; the address. A `ConfigError` says why that can't be, and then nothing was opened."""
+        """Listen, and return the address. Raises `ConfigError`, with nothing left open, when that is not possible."""
         tls = tls_context(self._settings)
         self._sockets = listen(self._settings)
         self.port = self._sockets[0].getsockname()[1]
@@ -113,7 +113,7 @@ class Server:
             lifespan="off",
             interface="asgi3",
             log_config=None,
-            log_level="warning",  # SPEC S5: below that its lines have addresses with their query, and so tokens
+            log_level="warning",  # SPEC S5: lower levels log addresses with their query, and so tokens
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -128,7 +128,7 @@ class Server:
         return server
 
     async def close(self, seconds: float = 0.0) -> None:
-        """Let the work end, for so many seconds at most; tell the clients (1012), and let go of everything."""
+        """Wait for running work, at most so many seconds; tell the clients (1012), then close everything."""
         try:
             await self._drain(seconds)
         finally:
@@ -155,16 +155,16 @@ class Server:
         left = set(server.server_state.tasks)
         await self._end_connections(server)
         if left:
-            await asyncio.wait(left, timeout=_LAST_WORD_SECONDS)  # those that were cut off say so to who waits
+            await asyncio.wait(left, timeout=_LAST_WORD_SECONDS)  # cancelled requests still send their answer
         for client in list(server.server_state.connections):
             client.transport.abort()
         if left:
             await asyncio.wait(left, timeout=_GOODBYE_SECONDS)
 
     async def _end_connections(self, server: UvicornServer) -> None:
-        """Close what listens and what is idle, wait for the others, and cancel what takes too long.
+        """Close listening sockets and idle connections, wait for the others, and cancel what takes too long.
 
-        uvicorn's own `shutdown` sleeps for a tenth of a second even if there is nothing to wait for.
+        uvicorn's own `shutdown` sleeps for a tenth of a second even if nothing runs.
         """
         state = server.server_state
         for listening in (*server.servers, *self._sockets):
@@ -183,25 +183,25 @@ class Server:
 
 
 async def _tick(server: UvicornServer) -> None:
-    """Keep the date of answers right."""
+    """Update uvicorn's date header every second."""
     while True:
         await asyncio.sleep(1.0)
         await server.on_tick(0)
 
 
-def spare_the_collector() -> None:
-    """Let Python look for garbage less often: what is there at the start stays, and connections are none."""
+def tune_garbage_collection() -> None:
+    """Collect garbage less often: objects of the start stay, and connections leave no cycles."""
     gc.freeze()
     gc.set_threshold(10_000, 50, 50)
     gc.enable()
 
 
 async def serve(gateway: Servable, settings: GatewaySettings, *, on_ready: Callable[[str], None]) -> None:
-    """Serve until a signal comes, then end in order. `on_ready` gets the address once it answers."""
+    """Serve until a signal comes, then stop in order. `on_ready` gets the address once requests are answered."""
     server, stopping = Server(gateway, settings), Stopping()
     stopping.open()
     await server.open()
-    spare_the_collector()
+    tune_garbage_collection()
     try:
         on_ready(server.url)
         await stopping.asked.wait()
@@ -210,28 +210,28 @@ async def serve(gateway: Servable, settings: GatewaySettings, *, on_ready: Calla
 
 
 class Stopping:
-    """Hears SIGTERM and SIGINT: the first asks for the end, the second is the end."""
+    """Listens for SIGTERM and SIGINT: the first one sets `asked`, the second one ends the process."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
 
     def open(self) -> None:
-        """Begin to listen; to the end of the process, so that a second signal is always heard."""
+        """Listen for signals until the process ends, so that a second one always counts."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self._hear)
+            loop.add_signal_handler(number, self._on_signal)
 
-    def _hear(self) -> None:
+    def _on_signal(self) -> None:
         if self.asked.is_set():
             os._exit(1)
         self.asked.set()
-        last = threading.Timer(_END_SECONDS, os._exit, (1,))  # a thread: it counts on no loop that may hang
+        last = threading.Timer(_END_SECONDS, os._exit, (1,))  # a thread: the event loop may hang
         last.daemon = True
         last.start()
 
 
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed, else what asyncio has."""
+def find_uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Returns uvloop's `new_event_loop`; None, which means asyncio's own, where uvloop is not installed."""
     try:
         import uvloop  # noqa: PLC0415 - a library that need not be there
     except ImportError:

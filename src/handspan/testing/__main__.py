@@ -19,7 +19,7 @@ from handspan.config.private_files import replace_private
 from handspan.config.settings import Settings
 from handspan.core.values import Json
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import loop_factory, serve
+from handspan.gateway.server import find_uvloop, serve
 from handspan.testing.spoken import Spoken
 
 
@@ -29,7 +29,7 @@ def main(words: Sequence[str] | None = None) -> None:
     given.ready_file.unlink(missing_ok=True)  # an old one must not be mistaken for this gateway's
     with tempfile.TemporaryDirectory(prefix="handspan-testing-") as folder:
         settings = _settings(given, Path(folder))
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=find_uvloop()) as runner:
             runner.run(_serve(settings, given.ready_file))
 
 

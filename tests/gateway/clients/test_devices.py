@@ -81,7 +81,7 @@ async def next_life(book: CountingBook, clock: Clock) -> Devices:
 
 @pytest.mark.parametrize("name", ["", "My Phone", "büro", "a__b", "_a", "a_", "8ball", "x" * 25, "Phone", "\ud800"])
 async def test_a_name_that_no_device_can_have_is_refused_with_one_that_it_could(devices: Devices, name: str) -> None:
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     with pytest.raises(ToolError, match="use lower-case letters, digits and single '_'") as refused:
         await soon(devices.rename("phone", name, "ann"))
     assert refused.value.code == "invalid_arguments"
@@ -91,8 +91,8 @@ async def test_a_name_that_no_device_can_have_is_refused_with_one_that_it_could(
 
 async def test_a_name_that_is_taken_is_refused(devices: Devices) -> None:
     for wanted in ("phone", "tablet", "laptop"):
-        devices.arrived("ann", wanted, "")
-    devices.ended("ann", "tablet")
+        devices.connect("ann", wanted, "")
+    devices.end("ann", "tablet")
     assert await soon(devices.rename("laptop", "desk", "ann"))
     for taken in ("tablet", "desk", "laptop"):  # one that is away has its name too; and one keeps its own till it ends
         with pytest.raises(ToolError, match=f"Another device is called '{taken}'") as refused:
@@ -102,31 +102,31 @@ async def test_a_name_that_is_taken_is_refused(devices: Devices) -> None:
 
 
 async def test_what_is_not_yours_is_as_if_it_never_was(devices: Devices) -> None:
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     for owner, label in (("bob", "phone"), ("ann", "tablet"), ("ann", "")):
         assert not await soon(devices.rename(label, "mine", owner))
         assert not await soon(devices.forget(label, owner))
-        assert not await soon(devices.looked(label, owner))
-        assert devices.offers(owner, label, {"camera": "f1"}) == []
-        devices.left(owner, label)
-        devices.returned(owner, label)
-        devices.ended(owner, label)
+        assert not await soon(devices.mark_seen(label, owner))
+        assert devices.record_offer(owner, label, {"camera": "f1"}) == []
+        devices.disconnect(owner, label)
+        devices.reconnect(owner, label)
+        devices.end(owner, label)
     assert await soon(devices.all("bob")) == []
     assert (await shown(devices))["phone"].connected
-    assert devices.arrived("bob", "phone", "") == "phone"
+    assert devices.connect("bob", "phone", "") == "phone"
 
 
 async def test_a_change_of_a_person_that_can_t_be_kept_is_said_and_kept_later(
     devices: Devices, book: CountingBook, caplog: pytest.LogCaptureFixture
 ) -> None:
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     book.refuses = True
     with pytest.raises(StoreError, match="The disk is full"):
         await soon(devices.rename("phone", "pixel", "ann"))
-    assert "What is new of 1 devices is not kept yet: The disk is full." in caplog.text
+    assert "The changes of 1 devices are not stored yet: The disk is full." in caplog.text
     book.refuses = False
-    assert await soon(devices.looked("pixel", "ann"))  # nothing to write
-    devices.arrived("ann", "tablet", "")
+    assert await soon(devices.mark_seen("pixel", "ann"))  # nothing to write
+    devices.connect("ann", "tablet", "")
     await soon(devices.close())
     assert {row.label for row in book.rows.values()} == {"pixel", "tablet"}
 
@@ -136,16 +136,16 @@ async def test_what_can_t_be_kept_at_the_end_either_is_said(
 ) -> None:
     devices = Devices(book, clock)
     book.refuses = True
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     await soon(devices.close())
-    assert "What is new of 1 devices is lost: The disk is full." in caplog.text
+    assert "The changes of 1 devices are lost: The disk is full." in caplog.text
 
 
 async def test_what_changes_while_a_write_fails_is_what_is_kept(devices: Devices, book: CountingBook) -> None:
     book.is_slow, book.refuses = asyncio.Event(), True
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     await asyncio.sleep(0)  # it is being written
-    devices.offers("ann", "phone", {"camera": "f1"})
+    devices.record_offer("ann", "phone", {"camera": "f1"})
     book.is_slow.set()
     await soon(devices.close())
     book.refuses = False
@@ -175,20 +175,20 @@ async def test_what_changes_while_a_write_fails_is_what_is_kept(devices: Devices
 async def test_a_label_is_made_of_what_was_asked_for_or_of_the_name(
     devices: Devices, wanted: str, name: str, label: str
 ) -> None:
-    assert devices.arrived("ann", wanted, name) == label
+    assert devices.connect("ann", wanted, name) == label
 
 
 async def test_a_label_that_another_living_device_has_is_numbered(devices: Devices) -> None:
-    assert [devices.arrived("ann", "phone", "") for _ in range(3)] == ["phone", "phone_2", "phone_3"]
-    devices.left("ann", "phone_2")  # it may come back
-    assert devices.arrived("ann", "phone", "") == "phone_4"
-    devices.ended("ann", "phone_2")
-    assert devices.arrived("ann", "phone", "") == "phone_2"
-    assert devices.arrived("ann", "phone_2", "") == "phone_2_2"
+    assert [devices.connect("ann", "phone", "") for _ in range(3)] == ["phone", "phone_2", "phone_3"]
+    devices.disconnect("ann", "phone_2")  # it may come back
+    assert devices.connect("ann", "phone", "") == "phone_4"
+    devices.end("ann", "phone_2")
+    assert devices.connect("ann", "phone", "") == "phone_2"
+    assert devices.connect("ann", "phone_2", "") == "phone_2_2"
 
 
 async def test_a_long_label_is_numbered_within_its_length(devices: Devices) -> None:
-    labels = [devices.arrived("ann", "x" * 40, "") for _ in range(12)]
+    labels = [devices.connect("ann", "x" * 40, "") for _ in range(12)]
     assert labels[0] == "x" * 24
     assert labels[1] == "x" * 22 + "_2"
     assert labels[11] == "x" * 21 + "_12"
@@ -198,36 +198,36 @@ async def test_a_long_label_is_numbered_within_its_length(devices: Devices) -> N
 async def test_a_device_is_called_as_the_person_said_from_its_next_connection_on(
     devices: Devices, book: CountingBook, clock: Clock
 ) -> None:
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     assert await soon(devices.rename("phone", "pixel", "ann"))
     assert [(device.id, device.label) for device in await soon(devices.all("ann"))] == [("phone", "pixel")]
-    devices.left("ann", "phone")  # until then it has the old one
-    devices.returned("ann", "phone")
+    devices.disconnect("ann", "phone")  # until then it has the old one
+    devices.reconnect("ann", "phone")
     assert (await shown(devices))["pixel"].connected
-    devices.ended("ann", "phone")
-    assert devices.arrived("ann", "phone", "") == "pixel"
+    devices.end("ann", "phone")
+    assert devices.connect("ann", "phone", "") == "pixel"
     later = await next_life(book, clock)
-    assert later.arrived("ann", "phone", "") == "pixel"
-    assert later.arrived("ann", "phone", "") == "phone_2"
+    assert later.connect("ann", "phone", "") == "pixel"
+    assert later.connect("ann", "phone", "") == "phone_2"
 
 
 async def test_a_device_that_asks_for_the_name_that_a_person_gave_it_is_the_same_device(devices: Devices) -> None:
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     await soon(devices.rename("phone", "pixel", "ann"))
-    devices.ended("ann", "phone")
-    assert devices.arrived("ann", "pixel", "") == "pixel"
-    assert devices.arrived("ann", "pixel", "") == "pixel_2"
+    devices.end("ann", "phone")
+    assert devices.connect("ann", "pixel", "") == "pixel"
+    assert devices.connect("ann", "pixel", "") == "pixel_2"
     assert sorted(device.id for device in await soon(devices.all("ann"))) == ["phone", "pixel_2"]
 
 
 async def test_a_device_that_was_renamed_often_leaves_no_name_behind(devices: Devices) -> None:
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     for label, new in (("phone", "a"), ("a", "b"), ("phone", "phone"), ("phone", "c")):
         assert await soon(devices.rename(label, new, "ann"))
-    devices.ended("ann", "phone")
+    devices.end("ann", "phone")
     assert await soon(devices.rename("c", "d", "ann"))
     assert list(await shown(devices)) == ["d"]
-    devices.arrived("ann", "tablet", "")
+    devices.connect("ann", "tablet", "")
     for free in ("a", "b", "c", "phone"):
         assert await soon(devices.rename("tablet", free, "ann"))
 
@@ -236,7 +236,7 @@ async def test_two_devices_that_two_gateways_called_the_same_get_two_names(book:
     await soon(book.save([DeviceRow("ann", "a", "same", "", 1.0), DeviceRow("ann", "b", "same", "", 1.0)]))
     devices = await next_life(book, clock)
     assert list(await shown(devices)) == ["same", "same_2"]
-    assert (devices.arrived("ann", "a", ""), devices.arrived("ann", "b", "")) == ("same", "same_2")
+    assert (devices.connect("ann", "a", ""), devices.connect("ann", "b", "")) == ("same", "same_2")
     await soon(devices.close())
 
 
@@ -245,46 +245,46 @@ async def test_two_devices_that_two_gateways_called_the_same_get_two_names(book:
 
 async def test_presence_and_last_seen_follow_the_link(devices: Devices, clock: Clock) -> None:
     came = clock.now
-    devices.arrived("ann", "phone", "Ann's phone")
+    devices.connect("ann", "phone", "Ann's phone")
     clock.now += 600
     [phone] = await soon(devices.all("ann"))
     assert phone == DeviceInfo("phone", "phone", "Ann's phone", True, came + 600, (), ())
-    devices.left("ann", "phone")
+    devices.disconnect("ann", "phone")
     clock.now += 600
-    devices.left("ann", "phone")  # it was gone before
+    devices.disconnect("ann", "phone")  # it was gone before
     [phone] = await soon(devices.all("ann"))
     assert (phone.connected, phone.last_seen) == (False, came + 600)
-    devices.returned("ann", "phone")
+    devices.reconnect("ann", "phone")
     assert (await shown(devices))["phone"].connected
-    devices.ended("ann", "phone")
+    devices.end("ann", "phone")
     [phone] = await soon(devices.all("ann"))
     assert (phone.connected, phone.last_seen) == (False, came + 1200)
-    devices.returned("ann", "phone")  # only a new connection brings it back
+    devices.reconnect("ann", "phone")  # only a new connection brings it back
     assert not (await shown(devices))["phone"].connected
 
 
 async def test_a_forgotten_device_is_gone_and_begins_anew(devices: Devices, book: CountingBook) -> None:
-    devices.arrived("ann", "phone", "")
-    devices.offers("ann", "phone", {"camera": "f1"})
+    devices.connect("ann", "phone", "")
+    devices.record_offer("ann", "phone", {"camera": "f1"})
     await soon(devices.rename("phone", "pixel", "ann"))
-    devices.ended("ann", "phone")
+    devices.end("ann", "phone")
     assert await soon(devices.forget("pixel", "ann"))
     assert not await soon(devices.forget("pixel", "ann"))
     assert book.rows == {}
     assert await soon(devices.all("ann")) == []
-    assert devices.arrived("ann", "phone", "") == "phone"
-    assert devices.offers("ann", "phone", {"camera": "f2"}) == []
+    assert devices.connect("ann", "phone", "") == "phone"
+    assert devices.record_offer("ann", "phone", {"camera": "f2"}) == []
 
 
 async def test_a_device_that_is_forgotten_while_it_is_here_goes_when_it_ends(
     devices: Devices, book: CountingBook
 ) -> None:
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     assert await soon(devices.forget("phone", "ann"))
     assert list(await shown(devices)) == ["phone"]
-    assert devices.offers("ann", "phone", {"camera": "f1"}) == []
-    devices.left("ann", "phone")
-    devices.ended("ann", "phone")
+    assert devices.record_offer("ann", "phone", {"camera": "f1"}) == []
+    devices.disconnect("ann", "phone")
+    devices.end("ann", "phone")
     assert await soon(devices.all("ann")) == []
     await soon(devices.close())
     assert book.rows == {}
@@ -296,9 +296,9 @@ async def test_of_too_many_devices_those_not_seen_for_the_longest_time_are_forgo
     monkeypatch.setattr(module, "MOST_DEVICES", 20)
     for number in range(21):
         clock.now += 100
-        devices.arrived("ann", f"d{number}", "")
+        devices.connect("ann", f"d{number}", "")
         if number > 2:  # the first three stay connected
-            devices.ended("ann", f"d{number}")
+            devices.end("ann", f"d{number}")
     assert sorted({f"d{number}" for number in range(21)} - set(await shown(devices))) == ["d3", "d4"]
     await soon(devices.close())
     assert len(book.rows) == 19
@@ -312,14 +312,14 @@ async def test_ten_thousand_that_connect_again_within_a_minute_write_nothing(
 ) -> None:
     for life in range(2):
         for number in range(1000):
-            label = devices.arrived("ann", f"d{number}", "a name")
-            devices.offers("ann", label, {"camera": "f1"})
-            devices.ended("ann", label)
+            label = devices.connect("ann", f"d{number}", "a name")
+            devices.record_offer("ann", label, {"camera": "f1"})
+            devices.end("ann", label)
         await soon(devices.close())
         assert len(book.saved) == 1000, life  # each once, however much was said of it
         clock.now += 59
     clock.now += 1
-    devices.arrived("ann", "d1", "a name")
+    devices.connect("ann", "d1", "a name")
     await soon(devices.close())
     assert len(book.saved) == 1001
 
@@ -327,10 +327,10 @@ async def test_ten_thousand_that_connect_again_within_a_minute_write_nothing(
 async def test_those_that_are_still_here_at_the_end_were_seen_then(
     devices: Devices, book: CountingBook, clock: Clock
 ) -> None:
-    devices.arrived("ann", "phone", "")
-    devices.arrived("ann", "tablet", "")
+    devices.connect("ann", "phone", "")
+    devices.connect("ann", "tablet", "")
     left = clock.now
-    devices.left("ann", "tablet")
+    devices.disconnect("ann", "tablet")
     clock.now += 3600
     await soon(devices.close())
     assert {row.id: row.last_seen for row in book.rows.values()} == {"phone": clock.now, "tablet": left}
@@ -339,7 +339,7 @@ async def test_those_that_are_still_here_at_the_end_were_seen_then(
 async def test_without_a_book_all_works_and_nothing_is_written(clock: Clock) -> None:
     devices = Devices(None, clock)
     await soon(devices.open())
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     assert await soon(devices.rename("phone", "pixel", "ann"))
     assert await soon(devices.forget("pixel", "ann"))
     await soon(devices.close())
@@ -349,9 +349,9 @@ async def test_all_is_there_after_a_restart(tmp_path: Path, clock: Clock) -> Non
     async with open_store(tmp_path) as store:
         devices = Devices(store.devices, clock)
         await soon(devices.open())
-        devices.arrived("ann", "phone", "Ann \u202ephone" + "x" * 200)
-        devices.offers("ann", "phone", {"camera": "f1", "torch": "f2"})
-        assert devices.offers("ann", "phone", {"camera": "f9"}) == ["camera"]
+        devices.connect("ann", "phone", "Ann \u202ephone" + "x" * 200)
+        devices.record_offer("ann", "phone", {"camera": "f1", "torch": "f2"})
+        assert devices.record_offer("ann", "phone", {"camera": "f9"}) == ["camera"]
         await soon(devices.close())
     async with open_store(tmp_path) as store:
         devices = Devices(store.devices, clock)
@@ -359,8 +359,8 @@ async def test_all_is_there_after_a_restart(tmp_path: Path, clock: Clock) -> Non
         [phone] = await soon(devices.all("ann"))
         name = ("Ann phone" + "x" * 200)[:100]
         assert phone == DeviceInfo("phone", "phone", name, False, clock.now, ("camera",), ("camera",))
-        devices.arrived("ann", "phone", "")
-        assert devices.offers("ann", "phone", {"camera": "f9", "torch": "f8"}) == ["torch"]
+        devices.connect("ann", "phone", "")
+        assert devices.record_offer("ann", "phone", {"camera": "f9", "torch": "f8"}) == ["torch"]
         assert (await shown(devices))["phone"].changed == ("camera", "torch")
         await soon(devices.close())
 
@@ -369,47 +369,47 @@ async def test_all_is_there_after_a_restart(tmp_path: Path, clock: Clock) -> Non
 
 
 async def test_a_changed_definition_is_noticed_and_shown_until_somebody_looked(devices: Devices) -> None:
-    devices.arrived("ann", "phone", "")
-    assert devices.offers("ann", "phone", {"camera": "f1", "torch": "f2"}) == []
-    devices.ended("ann", "phone")
-    devices.arrived("ann", "phone", "")
-    assert devices.offers("ann", "phone", {"camera": "f1", "torch": "f3", "new": "f4"}) == ["torch"]
-    assert devices.offers("ann", "phone", {"camera": "f1", "torch": "f3", "new": "f4"}) == []
-    assert devices.offers("ann", "phone", {"camera": "f5", "torch": "f3", "new": "f4"}) == ["camera"]
+    devices.connect("ann", "phone", "")
+    assert devices.record_offer("ann", "phone", {"camera": "f1", "torch": "f2"}) == []
+    devices.end("ann", "phone")
+    devices.connect("ann", "phone", "")
+    assert devices.record_offer("ann", "phone", {"camera": "f1", "torch": "f3", "new": "f4"}) == ["torch"]
+    assert devices.record_offer("ann", "phone", {"camera": "f1", "torch": "f3", "new": "f4"}) == []
+    assert devices.record_offer("ann", "phone", {"camera": "f5", "torch": "f3", "new": "f4"}) == ["camera"]
     assert (await shown(devices))["phone"].changed == ("torch", "camera")
-    assert await soon(devices.looked("phone", "ann"))
-    assert await soon(devices.looked("phone", "ann"))
+    assert await soon(devices.mark_seen("phone", "ann"))
+    assert await soon(devices.mark_seen("phone", "ann"))
     assert (await shown(devices))["phone"].changed == ()
-    assert devices.offers("ann", "phone", {"camera": "f1", "torch": "f3"}) == ["camera"]
+    assert devices.record_offer("ann", "phone", {"camera": "f1", "torch": "f3"}) == ["camera"]
 
 
 async def test_tools_that_come_in_several_frames_are_compared_all_the_same(devices: Devices) -> None:
-    devices.arrived("ann", "phone", "")
-    devices.offers("ann", "phone", {"camera": "f1", "torch": "f2"})
-    devices.ended("ann", "phone")
-    devices.arrived("ann", "phone", "")
-    assert devices.offers("ann", "phone", {"camera": "f1"}) == []
+    devices.connect("ann", "phone", "")
+    devices.record_offer("ann", "phone", {"camera": "f1", "torch": "f2"})
+    devices.end("ann", "phone")
+    devices.connect("ann", "phone", "")
+    assert devices.record_offer("ann", "phone", {"camera": "f1"}) == []
     assert (await shown(devices))["phone"].tools == ("camera",)
-    assert devices.offers("ann", "phone", {"camera": "f1", "torch": "f9"}) == ["torch"]
+    assert devices.record_offer("ann", "phone", {"camera": "f1", "torch": "f9"}) == ["torch"]
 
 
 async def test_a_definition_that_goes_and_comes_back_changed_has_changed(devices: Devices) -> None:
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     for offered in ({"camera": "f1"}, {}, {"other": "f0"}):
-        assert devices.offers("ann", "phone", offered) == []
-    assert devices.offers("ann", "phone", {"camera": "f2"}) == ["camera"]
+        assert devices.record_offer("ann", "phone", offered) == []
+    assert devices.record_offer("ann", "phone", {"camera": "f2"}) == ["camera"]
 
 
 async def test_what_is_remembered_of_tools_that_are_gone_has_a_limit(devices: Devices, book: CountingBook) -> None:
-    devices.arrived("ann", "phone", "")
+    devices.connect("ann", "phone", "")
     for number in range(400):
-        devices.offers("ann", "phone", {f"t{number}": "f1"})
-        devices.offers("ann", "phone", {f"t{number}": "f2"})
+        devices.record_offer("ann", "phone", {f"t{number}": "f1"})
+        devices.record_offer("ann", "phone", {f"t{number}": "f2"})
     await soon(devices.close())
     [row] = book.rows.values()
     assert len(row.gone) == 256
     assert len(row.changed) == 257
-    assert devices.offers("ann", "phone", {"t398": "f3", "t1": "f3"}) == ["t398"]
+    assert devices.record_offer("ann", "phone", {"t398": "f3", "t1": "f3"}) == ["t398"]
 
 
 async def test_a_device_takes_a_few_hundred_bytes(clock: Clock) -> None:
@@ -419,8 +419,8 @@ async def test_a_device_takes_a_few_hundred_bytes(clock: Clock) -> None:
     try:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(3000):
-            label = devices.arrived("ann", f"phone {number}", f"The phone number {number}")
-            devices.offers("ann", label, {f"tool_{place}": f"{place}" * 64 for place in range(3)})
+            label = devices.connect("ann", f"phone {number}", f"The phone number {number}")
+            devices.record_offer("ann", label, {f"tool_{place}": f"{place}" * 64 for place in range(3)})
         gc.collect()
         each = (tracemalloc.get_traced_memory()[0] - before) / 3000
     finally:

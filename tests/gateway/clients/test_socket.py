@@ -11,10 +11,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
-from handspan.gateway.clients import line as seam
+from handspan.gateway.clients import transport as seam
 from handspan.gateway.clients.fast_socket import FastSocketProtocol
-from handspan.gateway.clients.line import EXTENSION
 from handspan.gateway.clients.socket import SocketProtocol
+from handspan.gateway.clients.transport import EXTENSION
 
 pytestmark = pytest.mark.anyio
 

@@ -19,10 +19,10 @@ from handspan.core.principals import OPERATOR, Principal
 from handspan.core.store import Store
 from handspan.gateway.entry.auth import Admitted, Auth, is_open
 from handspan.gateway.entry.operator_token import read_operator_token
+from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import PAGE_SECONDS, hash_of
-from handspan.gateway.entry.tries import Tries
 from handspan.gateway.http.refusals import Refusal, send_refusal, send_whole
-from handspan.gateway.prefix import PathPrefix
+from handspan.gateway.paths import PathPrefix
 from tests.gateway.entry.entering import Answer, Guarded, nothing_received, scope, socket_scope
 from tests.store.things import Clock
 from tests.stores import open_store
@@ -189,13 +189,13 @@ class TestTooManyTries:
         await soon(auth.admit(scope(client=PHONE, authorization=f"Bearer {auth.operator_token}")))
 
     def test_only_so_many_addresses_are_remembered(self, clock: Clock) -> None:
-        tries = Tries(1, 60.0, addresses=3, clock=clock)
+        tries = TryLimit(1, 60.0, addresses=3, clock=clock)
         for address in ("a", "b", "c", "d"):
             tries.note(address)
         assert [tries.wait(address) for address in ("a", "b", "c", "d")] == [0, 60, 60, 60]
 
     def test_without_a_pause_the_window_moves_on(self, clock: Clock) -> None:
-        tries = Tries(2, 60.0, clock=clock)
+        tries = TryLimit(2, 60.0, clock=clock)
         tries.note("a")
         clock.now += 20
         tries.note("a")

@@ -13,8 +13,7 @@ from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.store import Store
 from handspan.gateway.entry.auth import Auth
-from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
-from handspan.gateway.entry.qr import qr_svg, qr_text
+from handspan.gateway.entry.pairing import Pairing, pairing_url, qr_svg, qr_text, sign_in_url
 from handspan.gateway.http.refusals import Refusal
 from tests.gateway.entry.entering import scope
 from tests.store.things import Clock

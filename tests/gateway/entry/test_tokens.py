@@ -2,74 +2,74 @@
 
 import pytest
 
-from handspan.gateway.entry.tokens import PresentedToken, hash_of, is_same, new_token, page_cookie, shown_token
+from handspan.gateway.entry.tokens import PresentedToken, find_token, hash_of, is_same, new_token, page_cookie
 from tests.gateway.entry.entering import scope, socket_scope
 
 
 def test_a_token_in_the_header_is_found() -> None:
-    assert shown_token(socket_scope(authorization="Bearer t1")) == ("t1", "header")
+    assert find_token(socket_scope(authorization="Bearer t1")) == ("t1", "header")
 
 
 def test_a_token_in_the_sub_protocol_is_found() -> None:
-    assert shown_token(socket_scope(sec_websocket_protocol="bearer.t1")) == ("t1", "subprotocol")
+    assert find_token(socket_scope(sec_websocket_protocol="bearer.t1")) == ("t1", "subprotocol")
 
 
 def test_a_token_in_the_query_is_found() -> None:
-    assert shown_token(socket_scope(query="token=t1")) == ("t1", "query")
+    assert find_token(socket_scope(query="token=t1")) == ("t1", "query")
 
 
 def test_the_header_comes_before_the_sub_protocol() -> None:
     asked = socket_scope(authorization="Bearer t1", sec_websocket_protocol="bearer.t2", query="token=t3")
-    assert shown_token(asked) == ("t1", "header")
+    assert find_token(asked) == ("t1", "header")
 
 
 def test_the_sub_protocol_comes_before_the_query() -> None:
-    assert shown_token(socket_scope(sec_websocket_protocol="bearer.t2", query="token=t3")) == ("t2", "subprotocol")
+    assert find_token(socket_scope(sec_websocket_protocol="bearer.t2", query="token=t3")) == ("t2", "subprotocol")
 
 
 def test_no_token_anywhere_is_none() -> None:
-    assert shown_token(socket_scope()) is None
+    assert find_token(socket_scope()) is None
 
 
 def test_an_empty_header_falls_through() -> None:
-    assert shown_token(socket_scope(authorization="Bearer ", query="token=t3")) == ("t3", "query")
-    assert shown_token(socket_scope(authorization="", query="token=t3")) == ("t3", "query")
-    assert shown_token(socket_scope(authorization="Bearer ", sec_websocket_protocol="bearer.")) is None
+    assert find_token(socket_scope(authorization="Bearer ", query="token=t3")) == ("t3", "query")
+    assert find_token(socket_scope(authorization="", query="token=t3")) == ("t3", "query")
+    assert find_token(socket_scope(authorization="Bearer ", sec_websocket_protocol="bearer.")) is None
 
 
 def test_an_empty_query_parameter_is_none() -> None:
-    assert shown_token(socket_scope(query="token=")) is None
-    assert shown_token(socket_scope(query="session_id=a&token=&name=b")) is None
+    assert find_token(socket_scope(query="token=")) is None
+    assert find_token(socket_scope(query="session_id=a&token=&name=b")) is None
 
 
 def test_the_sub_protocol_is_found_among_several() -> None:
     for offered in ("clawseed.v1, bearer.t2", "bearer.t2,clawseed.v1", "clawseed.v1, bearer. , bearer.t2, other"):
-        assert shown_token(socket_scope(sec_websocket_protocol=offered)) == ("t2", "subprotocol")
+        assert find_token(socket_scope(sec_websocket_protocol=offered)) == ("t2", "subprotocol")
 
 
 def test_the_cookie_comes_last() -> None:
     cookie = "other=x; handspan_page_42617=page.t4; more=y"
-    assert shown_token(scope(cookie=cookie)) == ("page.t4", "cookie")
-    assert shown_token(scope(cookie=cookie, query="token=t3")) == ("t3", "query")
-    assert shown_token(scope(cookie=cookie, query="token=")) == ("page.t4", "cookie")
-    assert shown_token(scope(cookie=cookie, authorization="Basic eDp5")) == ("page.t4", "cookie")
+    assert find_token(scope(cookie=cookie)) == ("page.t4", "cookie")
+    assert find_token(scope(cookie=cookie, query="token=t3")) == ("t3", "query")
+    assert find_token(scope(cookie=cookie, query="token=")) == ("page.t4", "cookie")
+    assert find_token(scope(cookie=cookie, authorization="Basic eDp5")) == ("page.t4", "cookie")
 
 
 @pytest.mark.parametrize("cookie", ["handspan_page_42617=", "handspan_page_1=page.t", "handspan_page=page.t", "x", ""])
 def test_the_cookie_of_another_gateway_is_not_ours(cookie: str) -> None:
-    assert shown_token(scope(cookie=cookie)) is None
+    assert find_token(scope(cookie=cookie)) is None
 
 
 def test_two_headers_are_as_good_as_none() -> None:
     asked = scope(authorization="Bearer t1")
     asked["headers"].append((b"authorization", b"Bearer t2"))
-    assert shown_token(asked) is None
+    assert find_token(asked) is None
 
 
 def test_the_scheme_is_read_in_any_case_and_the_query_is_decoded() -> None:
-    assert shown_token(scope(authorization="bearer   t1 ")) == ("t1", "header")
-    assert shown_token(scope(query="a=%ff&token=t%2D1&token=t2")) == ("t-1", "query")
-    assert shown_token(scope(query="mytoken=t1")) is None
+    assert find_token(scope(authorization="bearer   t1 ")) == ("t1", "header")
+    assert find_token(scope(query="a=%ff&token=t%2D1&token=t2")) == ("t-1", "query")
+    assert find_token(scope(query="mytoken=t1")) is None
 
 
 def test_tokens_are_long_never_the_same_and_kept_as_hashes() -> None:

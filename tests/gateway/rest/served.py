@@ -27,8 +27,8 @@ from handspan.gateway.metrics import Metrics
 from handspan.gateway.rest.door import router
 from handspan.gateway.rest.parts import BodyLimits, RestParts
 from handspan.gateway.server import Server
-from handspan.gateway.sessions.answered_calls import AnsweredCalls
 from handspan.gateway.sessions.questions import AwaitedQuestions
+from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn
 from tests.gateway.entry.entering import Guarded
@@ -70,8 +70,8 @@ class Rest:
         auth = Auth(self.settings, store.tokens, self.settings.state, self.bus)
         await auth.open()
         self.sessions = Sessions(store.conversations, app.loader(), app.agents, self._choose, self.bus)
-        answered = AnsweredCalls(store, app.engine, app.loader(), app.agents, self.sessions)
-        self.questions.open(store.questions, answered.answered)
+        answered = ResumableCalls(store, app.engine, app.loader(), app.agents, self.sessions)
+        self.questions.open(store.questions, answered.resume_answered)
         self.devices = Devices(None)
         await self.devices.open()
         self.parts = RestParts(

@@ -17,7 +17,7 @@ from handspan.core.results import Failure, Pending
 from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.gateway.http.calls import RunningCall
-from handspan.gateway.http.streams import wanted_stream
+from handspan.gateway.http.streams import preferred_stream
 from handspan.gateway.rest.call_events import CallStream, render_result
 from handspan.wire.rest.calls import CallBegan, CallEnded, CallReported
 from tests.gateway.rest.served import Knocking, Rest, TestTool, is_error, serving, settings
@@ -331,4 +331,4 @@ async def test_a_stream_that_ended_is_not_kept_by_its_call() -> None:
     ],
 )
 def test_a_stream_is_for_who_prefers_it(accept: str, kind: str | None) -> None:
-    assert wanted_stream(accept) == kind
+    assert preferred_stream(accept) == kind

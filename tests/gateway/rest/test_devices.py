@@ -12,14 +12,14 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def phone(rest: Rest) -> str:
-    label = rest.devices.arrived(OPERATOR.owner, "phone", "Pixel")
-    rest.devices.offers(OPERATOR.owner, label, {"camera": "1"})
-    rest.devices.offers(OPERATOR.owner, label, {"camera": "2"})
+    label = rest.devices.connect(OPERATOR.owner, "phone", "Pixel")
+    rest.devices.record_offer(OPERATOR.owner, label, {"camera": "1"})
+    rest.devices.record_offer(OPERATOR.owner, label, {"camera": "2"})
     return label
 
 
 async def test_somebody_elses_device_is_one_that_never_was(knocking: Knocking, rest: Rest) -> None:
-    rest.devices.arrived(STRANGER, "phone", "Pixel")
+    rest.devices.connect(STRANGER, "phone", "Pixel")
     asked: list[tuple[str, str, Any]] = [
         ("PUT", "", {"label": "mine"}),
         ("DELETE", "", None),
@@ -44,7 +44,7 @@ async def test_a_device_is_shown_looked_at_renamed_and_forgotten(knocking: Knock
     assert shown[0]["tools"] == ["camera"] and shown[0]["changed"] == ["camera"] and shown[0]["last_seen"]
     assert (await knocking.post("/api/devices/phone/looked")).json() == {"label": "phone", "looked": True}
     assert (await knocking.get("/api/devices")).json()["devices"][0]["changed"] == []
-    rest.devices.ended(OPERATOR.owner, phone)
+    rest.devices.end(OPERATOR.owner, phone)
     assert (await knocking.ask("PUT", "/api/devices/phone", {"label": "old_phone"})).json() == {"label": "old_phone"}
     gone = await knocking.ask("DELETE", "/api/devices/old_phone")
     assert gone.json() == {"revoked": True, "label": "old_phone"}
@@ -52,6 +52,6 @@ async def test_a_device_is_shown_looked_at_renamed_and_forgotten(knocking: Knock
 
 
 async def test_a_label_that_another_device_has_is_refused(knocking: Knocking, rest: Rest, phone: str) -> None:
-    rest.devices.arrived(OPERATOR.owner, "tablet", "")
+    rest.devices.connect(OPERATOR.owner, "tablet", "")
     answer = await knocking.ask("PUT", "/api/devices/tablet", {"label": phone})
     assert is_error(answer, 422, "invalid_request") and "phone" in answer.json()["error"]

@@ -8,7 +8,7 @@ import pytest
 
 from handspan.core.principals import OPERATOR
 from handspan.gateway.http.routing import PRIVATE
-from handspan.gateway.http.streams import EVENTS, Streamed
+from handspan.gateway.http.streams import EVENTS, StreamedResponse
 from handspan.gateway.live import Live
 from handspan.gateway.rest.observe import LiveUpdates
 from tests.gateway.rest.served import Knocking, Rest, is_error
@@ -105,7 +105,7 @@ class Wire:
 async def test_silence_is_filled_with_heartbeats() -> None:
     live, wire = Live(), Wire()
     stream = live.subscribe("me")
-    answer = Streamed(LiveUpdates(stream, 0.01), EVENTS, PRIVATE)
+    answer = StreamedResponse(LiveUpdates(stream, 0.01), EVENTS, PRIVATE)
     task = asyncio.create_task(answer({"method": "GET"}, wire.receive, wire.send))
     async with asyncio.timeout(60):
         while b": still here\n\n" not in wire.sent:
@@ -119,7 +119,7 @@ async def test_silence_is_filled_with_heartbeats() -> None:
 async def test_a_client_that_does_not_read_is_given_up() -> None:
     live, wire = Live(backlog=2), Wire()
     stream = live.subscribe("me")
-    answer = Streamed(LiveUpdates(stream), EVENTS, PRIVATE, patience=0.01)
+    answer = StreamedResponse(LiveUpdates(stream), EVENTS, PRIVATE, patience=0.01)
     task = asyncio.create_task(answer({"method": "GET"}, wire.receive, wire.send))
     async with asyncio.timeout(60):
         while len(wire.sent) < 2:

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from handspan.gateway.entry.auth import is_open
-from handspan.gateway.entry.tries import Tries
-from handspan.gateway.open_answers import ANSWERS
+from handspan.gateway.entry.rate_limit import TryLimit
+from handspan.gateway.paths import OPEN_ANSWERS
 from handspan.gateway.rest.door import RestRouter, operations, router
 from handspan.gateway.rest.openapi import document
 from tests.gateway.entry.entering import scope
@@ -41,7 +41,7 @@ async def test_every_http_route_that_the_gateway_serves_is_in_the_document(tmp_p
     assert isinstance(served, RestRouter)
     mounted = {(path, method) for path, methods in served.table.items() for method in methods}
     assert mounted <= told, mounted - told
-    assert {("GET", path) for path in ANSWERS} <= {(method, path) for path, method in told}
+    assert {("GET", path) for path in OPEN_ANSWERS} <= {(method, path) for path, method in told}
 
 
 def test_a_route_is_declared_open_exactly_where_it_needs_no_token() -> None:
@@ -76,9 +76,9 @@ def test_the_document_names_every_operation_once_and_explains_it() -> None:
 async def test_schemathesis_finds_no_gap_in_the_contract(tmp_path: Path) -> None:
     async with serving(Rest(settings(tmp_path))) as knocking:
         parts = knocking.rest.parts
-        parts.webhook_tries = Tries(1_000_000, 60.0)
-        parts.auth._tries = Tries(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
-        parts.pairing._tries = Tries(1_000_000, 60.0)
+        parts.webhook_tries = TryLimit(1_000_000, 60.0)
+        parts.auth._tries = TryLimit(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
+        parts.pairing._tries = TryLimit(1_000_000, 60.0)
         # What never ends, and what would take its own token away.
         without = ("--exclude-operation-id=live", "--exclude-operation-id=revoke_token")
         told = await run_schemathesis(knocking, tmp_path, *without)

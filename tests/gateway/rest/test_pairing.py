@@ -15,7 +15,7 @@ from handspan.core.store import Store
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.prefix import PathPrefix
+from handspan.gateway.paths import PathPrefix
 from tests.gateway.entry.entering import Answer, scope
 from tests.gateway.rest.served import Rest, settings
 from tests.waiting import soon

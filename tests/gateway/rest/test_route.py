@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.gateway.open_answers import ANSWERS
-from handspan.gateway.prefix import PathPrefix
+from handspan.gateway.paths import OPEN_ANSWERS, PathPrefix
 from handspan.gateway.rest.door import modules_for, operations
 from tests.gateway.rest.served import Knocking, Rest, is_error, serving, session_of, settings
 
@@ -53,7 +52,7 @@ async def test_a_chat_token_may_not_administer(knocking: Knocking, rest: Rest) -
 async def test_health_and_ping_answer_everybody_the_same(knocking: Knocking) -> None:
     health = await knocking.get("/health", token="")
     assert health.json() == {"status": "ok", "paired": True, "require_pairing": True, "runtime": {}}
-    assert (await knocking.get("/ping", token="")).content == ANSWERS["/ping"]
+    assert (await knocking.get("/ping", token="")).content == OPEN_ANSWERS["/ping"]
     assert (await knocking.ask("HEAD", "/health", token="")).status_code == 200
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from handspan import Pending, tool
-from handspan.gateway.entry.tries import Tries
+from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.models.model import ModelError
 from handspan.models.scripted import call
 from tests.gateway.rest.served import STRANGER, Counting, Knocking, Rest, is_error, session_of
@@ -114,7 +114,7 @@ async def test_who_waits_for_a_try_that_fails_may_try_again(knocking: Knocking, 
 
 
 async def test_too_many_messages_of_one_address_have_to_wait(knocking: Knocking, rest: Rest) -> None:
-    rest.parts.webhook_tries = Tries(2, 60.0)
+    rest.parts.webhook_tries = TryLimit(2, 60.0)
     for _ in range(2):
         assert (await knocking.post("/webhook", {"message": "Hi"})).status_code == 200
     late = await knocking.post("/webhook", {"message": "Hi"})

@@ -18,8 +18,8 @@ from handspan.core.principals import OPERATOR, Origin, Principal
 from handspan.core.store import Store
 from handspan.core.tool import ToolSpec
 from handspan.gateway.app import App
-from handspan.gateway.sessions.answered_calls import AnsweredCalls
 from handspan.gateway.sessions.questions import AwaitedQuestions
+from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import Choice
 from handspan.models.kept_messages import KeptMessages
 from handspan.models.model import Model, ModelEvent, Projection
@@ -104,8 +104,8 @@ class House:
         """The names of the models that were asked for."""
         loader, agents, kept = self.app.loader(), self.app.agents, self.store.conversations
         self.sessions = Sessions(kept, loader, agents, self.choose_model, self.bus, patience)
-        self.answered = AnsweredCalls(self.store, self.app.engine, loader, agents, self.sessions)
-        self.questions.open(self.store.questions, self.answered.answered)
+        self.resumable = ResumableCalls(self.store, self.app.engine, loader, agents, self.sessions)
+        self.questions.open(self.store.questions, self.resumable.resume_answered)
         self.runs: list[str] = []
         self.reached = asyncio.Event()
         self.may_end = asyncio.Event()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handspan.agent.agents import Agents, KnownAgent, selects, ticked, unticked
+from handspan.agent.agents import Agents, KnownAgent, selects, tick_tool, untick_tool
 from handspan.config.load import load_settings
 from handspan.config.settings import Settings
 from handspan.core.agents import GENERAL, Agent
@@ -96,12 +96,12 @@ async def test_agents_belong_to_their_owner(tmp_path: Path) -> None:
 
 def test_a_glob_of_the_deny_list_keeps_a_tool_from_being_ticked() -> None:
     with pytest.raises(ConfigError, match=r"'web_fetch' stays off: the deny list .* by 'web_\*'"):
-        ticked(Agent(deny=("web_*",)), "web_fetch")
+        tick_tool(Agent(deny=("web_*",)), "web_fetch")
 
 
 @given(ANY_AGENT, st.sampled_from(TOOLS))
 def test_unticking_takes_this_tool_and_no_other(agent: Agent, tool: str) -> None:
-    after = unticked(agent, tool)
+    after = untick_tool(agent, tool)
     assert not selects(after, tool)
     assert all(selects(after, other) == selects(agent, other) for other in TOOLS if other != tool)
 
@@ -109,7 +109,7 @@ def test_unticking_takes_this_tool_and_no_other(agent: Agent, tool: str) -> None
 @given(ANY_AGENT, st.sampled_from(TOOLS))
 def test_ticking_gives_this_tool_and_no_other_or_says_why_not(agent: Agent, tool: str) -> None:
     try:
-        after = ticked(agent, tool)
+        after = tick_tool(agent, tool)
     except ConfigError:
         assert not selects(agent, tool)
         return

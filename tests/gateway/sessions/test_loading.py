@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from handspan import Pending, tool
-from handspan.agent.loading import LAST, loaded
+from handspan.agent.loading import LAST, conversation_of
 from handspan.agent.refusals import SessionBusy
 from handspan.agent.session import Session
 from handspan.agent.turn_events import Happening
@@ -76,7 +76,7 @@ async def go_on(app: App, session: Session, turns: Sequence[ScriptTurn], agent: 
 
 
 def requests(session: Session) -> Any:
-    model = loaded(session).model
+    model = conversation_of(session).model
     assert isinstance(model, Scripted)
     return model.requests
 
@@ -106,12 +106,12 @@ async def test_a_session_of_somebody_else_is_as_if_it_never_was(app: App) -> Non
 
 async def test_calls_that_a_cut_off_turn_left_open_are_closed_when_the_session_is_opened(app: App) -> None:
     session = await app.loader().begin(GENERAL, playing([]))
-    conversation = loaded(session)
+    conversation = conversation_of(session)
     await conversation.append(said("go"))
     lost = CallPart("lost-1", "write_file", '{"path": "a", "content": "b"}')
     await conversation.append(AssistantMessage((lost,), "calls"))
     again = await go_on(app, session, ["fine"])
-    last = loaded(again).last
+    last = conversation_of(again).last
     assert isinstance(last, ResultsMessage) and '"code":"interrupted"' in last.results[0].envelope
     assert (await say(app, again)).reason == "done"
     assert not (app.settings.workspace / "a").exists()
@@ -202,7 +202,9 @@ async def test_a_session_that_waits_tells_so_and_goes_on_when_the_outcome_is_the
     with pytest.raises(SessionBusy, match="waits for the outcome of browser"):
         await say(app, again, "are you there?")
     assert len(await kept(app, session)) == 2
-    (open_call,) = (message.calls[0] for message in loaded(again).messages if isinstance(message, AssistantMessage))
+    (open_call,) = (
+        message.calls[0] for message in conversation_of(again).messages if isinstance(message, AssistantMessage)
+    )
     await app.engine.settle(open_call.id, Success("clicked"))
     events: list[Happening] = []
     ended = await again.say(OPERATOR, said("are you there?"), lambda event, _: events.append(event)).end()
@@ -256,7 +258,7 @@ async def test_another_agent_goes_on_with_its_own_tools_words_limits_and_model(a
 async def test_no_limit_is_no_limit(app: App, limit: int | None) -> None:
     turns: list[ScriptTurn] = [*(call("read_file", path=f"{number}") for number in range(3)), "done"]
     session = await app.loader().begin(Agent("x", max_tool_iterations=limit), playing(turns))
-    assert loaded(session).limits.rounds is None
+    assert conversation_of(session).limits.rounds is None
     assert (await say(app, session)).reason == "done"
 
 

@@ -369,7 +369,7 @@ async def test_questions_outlive_a_killed_gateway_and_their_calls_run_once(tmp_p
     watcher = Front()
     try:
         house.sessions.get("s", OWNER).listen(watcher)
-        await soon(house.answered.recover(recovery))
+        await soon(house.resumable.recover(recovery))
         first, second = await asked(house, 2)
         assert {first.id, second.id} == set(ids)
         assert await answered(house, first, by="me")
@@ -401,7 +401,7 @@ async def test_an_answer_that_nobody_could_act_on_is_acted_on_at_the_next_start(
         assert len(recovery.waiting) == 2
         watcher = Front()
         house.sessions.get("s", OWNER).listen(watcher)
-        await soon(house.answered.recover(recovery))
+        await soon(house.resumable.recover(recovery))
         await until(lambda: watcher.ends)
         assert sorted(house.runs) == ["a", "b"] and watcher.ends == [Ended("done", "thanks")]
     finally:
@@ -415,11 +415,11 @@ async def test_questions_that_nobody_answers_end_the_calls_and_the_turn_goes_on(
     watcher = Front()
     try:
         house.sessions.get("s", OWNER).listen(watcher)
-        await soon(house.answered.recover(recovery))
-        await soon(house.answered.expire())
+        await soon(house.resumable.recover(recovery))
+        await soon(house.resumable.expire())
         assert watcher.heard == []
         await write(house, "UPDATE questions SET expires_at = 0")
-        await soon(house.answered.expire())
+        await soon(house.resumable.expire())
         await until(lambda: watcher.ends)
         assert [event.status for event in watcher.of(CallFinished)] == ["question_expired"] * 2
         assert watcher.ends == [Ended("done", "thanks")] and house.runs == []
@@ -438,7 +438,7 @@ async def test_what_expired_while_the_gateway_was_down_lets_the_turn_go_on(tmp_p
     house, recovery = await reborn(tmp_path)
     try:
         assert len(recovery.expired) == 2
-        await soon(house.answered.recover(recovery))
+        await soon(house.resumable.recover(recovery))
         watcher = Front()
         house.sessions.get("s", OWNER).listen(watcher)
         await until(lambda: watcher.ends)
@@ -453,7 +453,7 @@ async def test_a_call_whose_agent_is_gone_ends_and_does_not_run(tmp_path: Path) 
     house, recovery = await reborn(tmp_path)
     try:
         await house.app.agents.delete("Careful")
-        await soon(house.answered.recover(recovery))
+        await soon(house.resumable.recover(recovery))
         for question in await asked(house, 2):
             await answered(house, question)
         await until(lambda: not house.sessions.running(OWNER) and house.requests)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handspan.agent.titles import short, title_of
+from handspan.agent.stored_turns import make_title, shorten
 from handspan.core.errors import StoreError
 from handspan.core.events import Titled
 from handspan.core.messages import Media, Message, UserMessage
@@ -63,7 +63,7 @@ async def test_a_picture_alone_gives_no_name(house: House) -> None:
 @pytest.mark.parametrize(
     ("text", "title"),
     [
-        ("short", "short"),
+        ("shorten", "shorten"),
         ("word " * 20, "word word word word word word word word word word word word…"[:60]),
         ("x" * 80, "x" * 59 + "…"),
         ("Hello, " + "y" * 80, "Hello, " + "y" * 52 + "…"),
@@ -71,12 +71,12 @@ async def test_a_picture_alone_gives_no_name(house: House) -> None:
     ],
 )
 def test_a_title_is_one_line_of_at_most_60_characters(text: str, title: str) -> None:
-    made = title_of([said(""), said(text)])
+    made = make_title([said(""), said(text)])
     assert made == title and len(made) <= 60
 
 
 def test_a_name_that_is_huge_is_cut_without_reading_all_of_it() -> None:
-    assert short("a " * 10_000_000, 120) == "a " * 59 + "a…"
+    assert shorten("a " * 10_000_000, 120) == "a " * 59 + "a…"
 
 
 async def test_a_title_that_can_not_be_kept_disturbs_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError, ToolError
 from handspan.core.names import SEPARATOR
 from handspan.core.values import Arguments
-from handspan.gateway.clients.device_labels import clean_label
+from handspan.gateway.clients.devices import clean_label
 from handspan.wire.ws_frames import Decision, ServerFrame, ToolsRegistered
 
 _LINK: Final = "handspan.client.ws"

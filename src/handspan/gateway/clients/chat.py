@@ -1,4 +1,4 @@
-"""The conversation of one chat client: its words become turns, what happens in them becomes frames (ws.md 3, 6.5)."""
+"""The conversation of one chat client: its messages become turns, the events of turns become frames (ws.md 3, 6.5)."""
 
 import asyncio
 import logging
@@ -37,87 +37,87 @@ from handspan.wire.ws_frames import (
 )
 
 _log = logging.getLogger(__name__)
-_MOST_KEPT: Final = 4096
-"""Events for a client that comes back."""
+_MOST_REPLAYED: Final = 4096
+"""Events that are stored for a client that comes back."""
 _MOST_MESSAGES: Final = 64
-"""Of which it is remembered what became of them."""
+"""Messages of which the outcome is remembered."""
 _NOT_TAKEN: Final = "The message came when its turn was over, and was not taken: send it again."
 _STOPPED: Final = "The message was still waiting when the session's turns were stopped, and is not part of it."
 
 
 class ChatConnection:
-    """Takes frames of a conversation. While the link is down and the client may come back, its turn goes on."""
+    """Takes the frames of a chat client. Its turns go on while the link is down, if the client may come back."""
 
     __slots__ = (
         "_accepted",
         "_beside",
         "_bound",
         "_frames",
-        "_kept",
-        "_last",
+        "_missed_ends",
         "_peer",
         "_questions",
         "_refused",
+        "_replay",
         "_running",
+        "_sent_ends",
         "_session",
-        "_told_ends",
-        "_unkept",
         "_unlisten",
+        "_unstored",
     )
 
     def __init__(self, peer: Peer, sessions: Sessions, questions: AwaitedQuestions, bound: Bound, seq: int = 0) -> None:
-        """`seq` is the last event that the client had before this one knew it: what is not above it is old to it."""
+        """`seq` is the number of the last event that the client got over an earlier connection."""
         self._peer = peer
         self._questions = questions
         self._bound = bound
         self._running: set[Handle] = set()
         self._beside: set[asyncio.Task[None]] = set()
-        hears_all, shows, all_kinds = "events" in peer.can, "questions" in peer.can, "question_kinds" in peer.can
+        gets_events, shows, all_kinds = "events" in peer.can, "questions" in peer.can, "question_kinds" in peer.can
         self._frames: EventFrames | ChatFrames = (
             EventFrames(questions=shows, all_kinds=all_kinds, me=peer.id, seq=seq)
-            if hears_all
+            if gets_events
             else ChatFrames(questions=shows, all_kinds=all_kinds, me=peer.id)
         )
-        # Who did not ask for events hears of the turns that it began; the session is its owner's all the same.
-        hear = self._hear if hears_all else _hear_nothing
+        # A client without the capability `events` gets only the events of the turns that it began.
+        listener = self._send_event if gets_events else _ignore
         self._session = sessions.get(bound.session_id, peer.who.owner)
-        self._unlisten = self._session.listen(hear)
-        self._kept: deque[tuple[int, EventFrame | MessageAccepted]] = deque(maxlen=_MOST_KEPT)
-        """What the client may not have heard, each with the number of the event that it is, or comes before."""
-        self._last: list[tuple[str, ServerFrame]] = []
+        self._unlisten = self._session.listen(listener)
+        self._replay: deque[tuple[int, EventFrame | MessageAccepted]] = deque(maxlen=_MOST_REPLAYED)
+        """Frames that the client may have missed, each with the number of the event that it is, or precedes."""
+        self._missed_ends: list[tuple[str, ServerFrame]] = []
         """How turns ended while the link was down, for a client without events."""
-        self._told_ends: set[str] = set()
-        """Turns whose end such a client was told when it came back."""
-        self._unkept: dict[str, Say] = {}
+        self._sent_ends: set[str] = set()
+        """Turns whose end such a client was sent when it came back."""
+        self._unstored: dict[str, Say] = {}
         """Messages of the client that are not part of the session yet, by their ids."""
         self._accepted: OrderedDict[str, tuple[int, str]] = OrderedDict()
-        """Those that are: the hash of the words, and the turn that answers them."""
+        """Messages that are: the hash of the text, and the turn that answers it."""
         self._refused: OrderedDict[str, ErrorFrame] = OrderedDict()
-        """Messages that were refused while the link was down: this is the answer when they are sent again."""
+        """Messages that were refused while the link was down: the answer when they are sent again."""
 
     def say(self, frame: Say) -> None:
-        """Let a message of the client be answered."""
-        said = frame if "resume" in self._peer.can else structs.replace(frame, id="")
-        if not self._is_new(said):
+        """Answer a message of the client in a turn."""
+        frame = frame if "resume" in self._peer.can else structs.replace(frame, id="")
+        if not self._is_new(frame):
             return
-        message, bound = UserMessage((Text(said.text),), said.id), self._bound
+        message, bound = UserMessage((Text(frame.text),), frame.id), self._bound
         try:
             handle = self._session.say(
                 self._peer.who,
                 message,
-                self._hear,
+                self._send_event,
                 agent=bound.persona,
                 name=bound.name,
-                join=said.join,
-                debug=said.debug,
+                join=frame.join,
+                debug=frame.debug,
             )
         except TurnRefused as error:
-            self._refuse(error, said)
+            self._refuse(error, frame)
         else:
-            self._follow(handle, said)
+            self._follow(handle, frame)
 
     def take(self, frame: Abort | Regenerate | AnswerFrame) -> None:
-        """Do what else the client asks for."""
+        """Do what the client asks for, other than `say`."""
         match frame:
             case Regenerate():
                 self._regenerate(frame)
@@ -130,17 +130,17 @@ class ChatConnection:
     # The link.
 
     def up(self, last_event: int | None) -> None:
-        """The client is back: it hears what it missed."""
-        for seq, kept in self._kept:
+        """Send the client what it missed: its link is back."""
+        for seq, frame in self._replay:
             if last_event is None or seq > last_event:
-                self._peer.send(kept)
-        missed, self._last = self._last, []
-        self._told_ends = {turn for turn, _ in missed}
-        for _, frame in missed:
-            self._peer.send(frame)
+                self._peer.send(frame)
+        missed, self._missed_ends = self._missed_ends, []
+        self._sent_ends = {turn for turn, _ in missed}
+        for _, end in missed:
+            self._peer.send(end)
 
     def down(self) -> None:
-        """The link is gone. Whoever can't come back has no more turn (SPEC W7)."""
+        """Abort the turns of a client that can't come back: its link is gone (SPEC W7)."""
         if "resume" not in self._peer.can:
             for handle in self._running:
                 handle.abort()
@@ -151,30 +151,30 @@ class ChatConnection:
         return bool(self._running)
 
     def end(self) -> None:
-        """The client will not come back: what runs goes on to its end, and is kept; nobody hears it."""
-        self._kept.clear()
-        self._last.clear()
+        """Stop to listen: the client will not come back. Its turns go on to their end, and are stored."""
+        self._replay.clear()
+        self._missed_ends.clear()
         self._unlisten()
 
     # Turns.
 
     def _is_new(self, frame: Say) -> bool:
-        """Whether this has to be said: a message on its way needs no second one, a refused one has its answer."""
+        """Whether this message needs a turn. For any other message, the client is sent the known answer."""
         if not frame.text.strip():
             self._peer.send(ErrorFrame("A message needs words in its content.", "EMPTY_CONTENT", frame.id))
         elif frame.id in self._refused:
             self._peer.send(self._refused.pop(frame.id))
-        elif turn := self._answered_in(frame):
+        elif turn := self._known_turn(frame):
             self._peer.send(MessageAccepted(frame.id, turn))
-        elif frame.id not in self._unkept:
+        elif frame.id not in self._unstored:
             if frame.id:
-                self._unkept[frame.id] = frame
+                self._unstored[frame.id] = frame
             return True
         return False
 
     def _regenerate(self, frame: Regenerate) -> None:
         try:
-            handle = self._session.regenerate(self._peer.who, self._hear, debug=frame.debug)
+            handle = self._session.regenerate(self._peer.who, self._send_event, debug=frame.debug)
         except TurnRefused as error:
             self._refuse(error, None)
         else:
@@ -188,43 +188,46 @@ class ChatConnection:
         except InvalidAnswer as error:
             self._peer.send(ErrorFrame(str(error), "INVALID_ANSWER", frame.id))
 
-    def _hear(self, happening: Happening, turn: str) -> None:
-        """Tell the client, in the words that it knows."""
+    def _send_event(self, happening: Happening, turn: str) -> None:
+        """Send an event to the client, in the frames that it knows."""
         if isinstance(happening, MessageStored):
             self._accept(happening.id, turn)
-        elif not (isinstance(happening, AnsweredBefore) and self._has_been_told(turn)):
+        elif not (isinstance(happening, AnsweredBefore) and self._has_end(turn)):
             for frame in self._frames.frames(happening, turn):
                 if isinstance(frame, EventFrame) and "resume" in self._peer.can:
-                    self._kept.append((frame.seq, frame))
-                self._put(frame, turn)
+                    self._replay.append((frame.seq, frame))
+                self._send(frame, turn)
 
     def _accept(self, message_id: str, turn: str) -> None:
-        if message_id in self._unkept:
-            self._accepted[message_id] = (hash(self._unkept.pop(message_id).text), turn)
+        if message_id in self._unstored:
+            self._accepted[message_id] = (hash(self._unstored.pop(message_id).text), turn)
             _forget_oldest(self._accepted)
         accepted = MessageAccepted(message_id, turn)
-        if isinstance(self._frames, EventFrames):  # who comes back hears first which events are the answer
-            self._kept.append((self._frames.seq + 1, accepted))
+        if isinstance(self._frames, EventFrames):  # a client that comes back learns first which events are the answer
+            self._replay.append((self._frames.seq + 1, accepted))
         self._peer.send(accepted)
 
-    def _answered_in(self, frame: Say) -> str:
-        """The turn that has answered this message, if the client has heard how: a failed one is not tried again."""
-        words, turn = self._accepted.get(frame.id, (0, ""))
-        return turn if turn and words == hash(frame.text) and self._has_been_told(turn) else ""
+    def _known_turn(self, frame: Say) -> str:
+        """Returns the turn that has answered this message, if the client has its end; else an empty string.
 
-    def _has_been_told(self, turn: str) -> bool:
+        A failed turn counts too: it is not tried again.
+        """
+        text_hash, turn = self._accepted.get(frame.id, (0, ""))
+        return turn if turn and text_hash == hash(frame.text) and self._has_end(turn) else ""
+
+    def _has_end(self, turn: str) -> bool:
         """Whether the client has this turn's end, or is sent it when it comes back."""
-        return turn in self._told_ends or any(_is_end(kept, turn) for _, kept in self._kept)
+        return turn in self._sent_ends or any(_is_end(frame, turn) for _, frame in self._replay)
 
-    def _put(self, frame: ServerFrame, turn: str = "") -> None:
+    def _send(self, frame: ServerFrame, turn: str = "") -> None:
         if self._peer.line is None and isinstance(frame, ChunkReset | Done | TitleUpdated | AbortedFrame | ErrorFrame):
-            self._last.append((turn, frame))
+            self._missed_ends.append((turn, frame))
         self._peer.send(frame)
 
     def _fail(self, error: ErrorFrame) -> None:
-        """Say why something was not begun. Who is not there hears it when the message is sent again (ws.md 6.5)."""
+        """Send why a turn did not begin. An absent client gets it when it sends the message again (ws.md 6.5)."""
         if not error.id or self._peer.line is not None:
-            self._put(error)
+            self._send(error)
             return
         self._refused[error.id] = error
         _forget_oldest(self._refused)
@@ -232,7 +235,7 @@ class ChatConnection:
     # Work that belongs to this client.
 
     def _follow(self, handle: Handle, message: Say | None) -> None:
-        """Tell the client if its request comes to nothing. Without a way to come back, its turn ends with the link."""
+        """Wait for the end of a turn, and send the client an error if its message is not part of the session."""
         self._running.add(handle)
         self._do(self._wait(handle, message), message)
 
@@ -241,11 +244,11 @@ class ChatConnection:
             ended = await handle.end()
         finally:
             self._running.discard(handle)
-        if message is not None and self._unkept.get(message.id) is message:
-            self._fail(_not_kept(ended, message.id))
+        if message is not None and self._unstored.get(message.id) is message:
+            self._fail(_not_stored(ended, message.id))
 
     def _do(self, work: Coroutine[Any, Any, None], message: Say | None = None) -> None:
-        """Do this to its end, also when the link is down: what a person has decided counts all the same."""
+        """Do this work to its end, even if the link goes down: the person's decision still counts."""
         task = asyncio.create_task(self._tell_failure(work, message))
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
@@ -258,7 +261,7 @@ class ChatConnection:
             self._fail(ErrorFrame(str(error), error.code, message_id))
         except HandspanError as error:
             self._fail(ErrorFrame(str(error), "AGENT_ERROR", message_id))
-        except Exception:  # whatever it was: the client waits for a word
+        except Exception:  # a fault of ours: the client still needs an answer
             _log.exception("A turn failed")
             self._fail(ErrorFrame("The turn failed inside the gateway; its log says more.", "AGENT_ERROR", message_id))
         finally:
@@ -269,9 +272,9 @@ class ChatConnection:
         self._forget(message)
 
     def _forget(self, message: Say | None) -> None:
-        """The message is not on its way any more. Another one of its id may have come meanwhile."""
-        if message is not None and self._unkept.get(message.id) is message:
-            del self._unkept[message.id]
+        """Forget a message that will not be stored, unless a newer message has its id."""
+        if message is not None and self._unstored.get(message.id) is message:
+            del self._unstored[message.id]
 
 
 def _forget_oldest(messages: OrderedDict[str, Any]) -> None:
@@ -279,8 +282,8 @@ def _forget_oldest(messages: OrderedDict[str, Any]) -> None:
         messages.popitem(last=False)
 
 
-def _not_kept(ended: Ended, message_id: str) -> ErrorFrame:
-    """Why a message is not part of the session, by the end of the turn that should have answered it."""
+def _not_stored(ended: Ended, message_id: str) -> ErrorFrame:
+    """Returns why a message is not part of the session, from the end of the turn that should have answered it."""
     if ended.reason == "aborted":
         return ErrorFrame(_STOPPED, "ABORTED", message_id)
     failed = error_frame(ended if ended.reason == "error" else Ended("error", _NOT_TAKEN))
@@ -293,5 +296,5 @@ def _is_end(frame: EventFrame | MessageAccepted, turn: str) -> bool:
     return frame.event["type"] == "ended" and frame.event["reason"] != "pending"
 
 
-def _hear_nothing(_: Happening, turn: str) -> None:
-    """For a client that only hears of its own turns."""
+def _ignore(_: Happening, turn: str) -> None:
+    """The listener of a client that gets only the events of its own turns."""

@@ -1,4 +1,4 @@
-"""What happens in a turn, as the frames that its fronts get (ws.md 3.2-3.8). Pure: no sockets, no clock."""
+"""The events of a turn as frames for chat clients (ws.md 3.2-3.8). Pure: no sockets, no clock."""
 
 from typing import Final
 
@@ -40,23 +40,23 @@ _MOST_ERROR: Final = 1000
 
 
 class ChatFrames:
-    """The frames of ClawSeed for the turns of one session, one after the other.
+    """Renders the events of one session's turns as the frames of ClawSeed.
 
-    A turn that waits (`pending`) is not over: what comes when it goes on belongs to it.
+    A turn that waits (`pending`) is not over: its later events belong to it.
     """
 
     def __init__(self, *, questions: bool = False, all_kinds: bool = False, me: str = "") -> None:
-        """`questions`: the client shows them, `all_kinds`: whatever they ask for. `me` goes with its answers."""
-        self._extras = _Extras(questions, all_kinds, me)
-        self._said: list[str] = []
+        """`questions`: the client shows questions; `all_kinds`: of every kind. `me` is the id in its own answers."""
+        self._extras = _SharedFrames(questions, all_kinds, me)
+        self._text: list[str] = []
         self._calls: dict[str, ResultNote | None] = {}
-        """Of this round, in their order."""
+        """The calls of this round in their order; None while a call has no result."""
 
     def frames(self, happening: Happening, turn: str = "") -> list[ServerFrame]:
-        """What the client is sent for this; often nothing."""
+        """Returns the frames for this event; for many events none."""
         match happening:
             case TextArrived(text=text):
-                self._said.append(text)
+                self._text.append(text)
                 return [Chunk(text)]
             case ThinkingArrived(text=text):
                 return [ThinkingFrame(text)]
@@ -64,17 +64,17 @@ class ChatFrames:
                 self._calls[call_id] = None
                 return [CallNote(call_id, name, arguments_object(arguments))]
             case CallFinished():
-                return self._finished(happening)
+                return self._finish_call(happening)
             case Ended():
-                return self._ended(happening)
+                return self._end_turn(happening)
             case AnsweredBefore(ended=ended, text=text):
-                self._said = [text]
-                return self._ended(ended)
+                self._text = [text]
+                return self._end_turn(ended)
             case _:
                 return self._extras.frames(happening)
 
-    def _finished(self, event: CallFinished) -> list[ServerFrame]:
-        """All results of a round, when the last one is there."""
+    def _finish_call(self, event: CallFinished) -> list[ServerFrame]:
+        """Returns all results of the round once the last one is known."""
         self._calls[event.id] = ResultNote(event.id, event.name, output_of(event.envelope))
         if None in self._calls.values():
             return []
@@ -82,11 +82,11 @@ class ChatFrames:
         self._calls.clear()
         return notes
 
-    def _ended(self, ended: Ended) -> list[ServerFrame]:
+    def _end_turn(self, ended: Ended) -> list[ServerFrame]:
         if ended.reason == "pending":
             return []
-        said = "".join(self._said)
-        self._said.clear()
+        text = "".join(self._text)
+        self._text.clear()
         self._calls.clear()
         match ended.reason:
             case "aborted":
@@ -94,19 +94,19 @@ class ChatFrames:
             case "error":
                 return [error_frame(ended)]
             case _:
-                return [ChunkReset(), Done(said)]
+                return [ChunkReset(), Done(text)]
 
 
 class EventFrames:
-    """`event` frames with growing numbers, for clients with the capability `events` (ws.md 3.7)."""
+    """Renders events as numbered `event` frames, for clients with the capability `events` (ws.md 3.7)."""
 
     def __init__(self, *, questions: bool = False, all_kinds: bool = False, me: str = "", seq: int = 0) -> None:
-        """`seq` is the number of the last one that the client's earlier connections were sent."""
+        """`seq` is the number of the last event that the client got over an earlier connection."""
         self.seq = seq
-        self._extras = _Extras(questions, all_kinds, me)
+        self._extras = _SharedFrames(questions, all_kinds, me)
 
     def frames(self, happening: Happening, turn: str = "") -> list[ServerFrame]:
-        """What the client is sent for this."""
+        """Returns the frames for this event."""
         if isinstance(happening, AnsweredBefore):
             happening = happening.ended
         extras = self._extras.frames(happening)
@@ -116,13 +116,13 @@ class EventFrames:
             return extras
         self.seq += 1
         event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True), turn)
-        if isinstance(happening, Ended) and happening.reason == "error":  # `error` stays as it is, and has the code
+        if isinstance(happening, Ended) and happening.reason == "error":  # the `error` frame has the code
             return [event, error_frame(happening)]
         return [event, *extras]
 
 
-class _Extras:
-    """The frames that are the same in both forms."""
+class _SharedFrames:
+    """Renders the events whose frames are the same for all clients."""
 
     def __init__(self, questions: bool, all_kinds: bool, me: str) -> None:
         self._questions = questions
@@ -130,7 +130,7 @@ class _Extras:
         self._me = me
 
     def hides(self, kind: QuestionKind) -> bool:
-        """Whether the client hears nothing of such a question, because it does not know the kind (ws.md 3.8)."""
+        """Whether questions of this kind are hidden from the client, which does not know the kind (ws.md 3.8)."""
         return not self._all_kinds and kind not in FIRST_KINDS
 
     def frames(self, happening: Happening) -> list[ServerFrame]:
@@ -148,7 +148,7 @@ class _Extras:
 
 
 def question_frame(question: Question) -> QuestionFrame:
-    """The question as a client is asked it (ws.md 3.8)."""
+    """Returns the frame that asks a client this question (ws.md 3.8)."""
     return QuestionFrame(
         question.id,
         question.kind,
@@ -163,21 +163,21 @@ def question_frame(question: Question) -> QuestionFrame:
 
 
 def error_frame(ended: Ended) -> ErrorFrame:
-    """Why a turn failed, for a person, with the code of ws.md 3.3."""
+    """Returns the frame that says why a turn failed, with the code of ws.md 3.3."""
     message = strip_invisible(ended.text)
-    shown = message if len(message) <= _MOST_ERROR else f"{message[: _MOST_ERROR - 1]}…"
+    text = message if len(message) <= _MOST_ERROR else f"{message[: _MOST_ERROR - 1]}…"
     code: FrameCode = "AGENT_ERROR"
     if isinstance(ended.fault, TurnFault) and ended.fault.of == "model":
         code = "AUTH_ERROR" if ended.fault.code == "auth" else "PROVIDER_ERROR"
-    return ErrorFrame(shown, code)
+    return ErrorFrame(text, code)
 
 
 def output_of(envelope: str) -> str:
-    """The text of a result, as ClawSeed shows it: a string as it is, other values as JSON, `Error: …` for an error."""
-    told = msgspec.json.decode(envelope)
-    if told["status"] != "success":
-        return f"Error: {told['message']}"
-    value = told["result"]
-    if value is None and "attachments" in told:
-        value = {"attachments": told["attachments"]}
+    """Returns a result as ClawSeed shows it: a string as it is, other values as JSON, `Error: …` for an error."""
+    fields = msgspec.json.decode(envelope)
+    if fields["status"] != "success":
+        return f"Error: {fields['message']}"
+    value = fields["result"]
+    if value is None and "attachments" in fields:
+        value = {"attachments": fields["attachments"]}
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,10 +1,12 @@
-"""The devices of all owners: who is there, who was, what each is called and which tools it had (SPEC W10, T5; ws.md 7).
+"""The devices of all owners: their labels, whether they are connected, and their tools (SPEC W10, T5; ws.md 7).
 
-All of it is in memory: ten thousand devices may connect at once, and nobody waits for a disk then. What changed is
-written soon, in the background.
+All of it is in memory, so that ten thousand devices can connect at once without waiting for a disk. Changes are written
+in the background.
 """
 
+import re
 import time
+import unicodedata
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from itertools import count
@@ -17,14 +19,13 @@ from handspan.core.errors import ToolError
 from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook
 from handspan.core.values import strip_invisible
-from handspan.gateway.clients.device_labels import check_label, clean_label, numbered
-from handspan.gateway.clients.device_writing import DeviceWriting
+from handspan.gateway.clients.device_writer import DeviceWriter
 
 _SEEN_AGAIN: Final = 60.0
 _LONGEST_NAME: Final = 100
 _MOST_GONE: Final = 256
 MOST_DEVICES: Final = 20_000
-"""As many are remembered of one owner; beyond that, those that were not seen for the longest time are forgotten."""
+"""The most devices of one owner. Beyond that, the devices that were away for the longest time are forgotten."""
 
 
 class DeviceInfo(Struct, frozen=True):
@@ -35,21 +36,21 @@ class DeviceInfo(Struct, frozen=True):
     name: str
     connected: bool
     last_seen: float | None
-    """Now, for one that is connected; else to the minute."""
+    """Now, for a connected device; else to the minute."""
     tools: tuple[str, ...]
-    """Its own names of the tools that it offered last."""
+    """The tools that it offered last, by its own names."""
     changed: tuple[str, ...]
-    """Those whose definition changed, and nobody has looked at them yet."""
+    """Tools whose definition changed, which no person has looked at yet."""
 
 
 class _Tools(dict[str, str]):
-    """Names and fingerprints, once for all devices that have the same."""
+    """Fingerprints by tool name, shared by all devices that have the same."""
 
     __slots__ = ("__weakref__",)
 
 
 class _Device:
-    __slots__ = ("bears", "changed", "gone", "id", "is_connected", "is_kept", "label", "last_seen", "name", "tools")
+    __slots__ = ("changed", "gone", "id", "is_connected", "is_kept", "label", "label_now", "last_seen", "name", "tools")
 
     def __init__(self, device_id: str, label: str, name: str, last_seen: float, none: _Tools) -> None:
         self.id = device_id
@@ -59,11 +60,11 @@ class _Device:
         self.tools = none
         self.gone = none
         self.changed: tuple[str, ...] = ()
-        self.bears = ""
-        """The label that it has while it is here, or may come back; a new one is for the next time."""
+        self.label_now = ""
+        """The label that it uses while it is here, or may come back; a new `label` is for its next connection."""
         self.is_connected = False
         self.is_kept = True
-        """Not any more when its owner has forgotten it while it was here."""
+        """False when its owner has made the gateway forget it while it was here."""
 
 
 class _Owned:
@@ -75,26 +76,26 @@ class _Owned:
         self.by_id: dict[str, _Device] = {}
         self.by_label: dict[str, _Device] = {}
         self.taken: dict[str, int] = {}
-        """How many devices in a row have a label and its numbered forms: so many need not be looked at again."""
+        """For each label, how many of its numbered forms are in use from the first on: a search begins after them."""
 
-    def asking_for(self, wanted: str) -> tuple[str, _Device | None]:
-        """The id of a device that asks for this label now, and what is known of it.
+    def match(self, wanted: str) -> tuple[str, _Device | None]:
+        """Returns the id for a device that asks for this label now, and the device if it is known.
 
-        It is the first one that asked for that, or was given that name by a person, and is not here.
+        A known device is one that is away and has asked for this label, or was given it by a person.
         """
         while True:
-            label = numbered(wanted, self.taken.get(wanted, 0) + 1)
+            label = number_label(wanted, self.taken.get(wanted, 0) + 1)
             known = [device for device in (self.by_id.get(label), self.by_label.get(label)) if device is not None]
-            away = next((device for device in known if not device.bears), None)
+            away = next((device for device in known if not device.label_now), None)
             if away is not None or not known:
                 return (label, None) if away is None else (away.id, away)
             self.taken[wanted] = self.taken.get(wanted, 0) + 1
 
     def unused(self, label: str, device_id: str) -> str:
-        """This label; numbered where another device has it, which two gateways over one database may have brought."""
+        """Returns this label, with a number if another device has it: two gateways may share one database."""
         if label == device_id and label not in self.by_label:
-            return device_id  # one text is enough for both
-        labels = (numbered(label, number) for number in count(1))
+            return device_id  # one string in memory for both
+        labels = (number_label(label, number) for number in count(1))
         return next(label for label in labels if label not in self.by_label)
 
     def add(self, device: _Device) -> None:
@@ -103,198 +104,236 @@ class _Owned:
     def remove(self, device: _Device) -> None:
         del self.by_id[device.id]
         self.by_label.pop(device.label, None)
-        self.by_label.pop(device.bears, None)
+        self.by_label.pop(device.label_now, None)
         self.taken.clear()
 
 
 class Devices:
-    """Gives devices their labels and remembers them. `open` reads what is kept; then nothing waits."""
+    """Gives devices their labels and remembers them. After `open`, connections never wait for the store."""
 
     def __init__(self, book: DeviceBook | None, clock: Callable[[], float] = time.time) -> None:
-        """Without a book all is forgotten with the process."""
+        """Without a book, devices are forgotten when the process ends."""
         self._book = book
         self._clock = clock
         self._owners: dict[str, _Owned] = {}
         self._same: WeakValueDictionary[bytes, _Tools] = WeakValueDictionary()
-        self._none = self._shared({})
-        self._writing = DeviceWriting(book)
+        self._none = self._share({})
+        self._writer = DeviceWriter(book)
 
     async def open(self) -> None:
-        """Read what is kept."""
+        """Read the stored devices."""
         for row in await self._book.all() if self._book is not None else ():
             owned = self._owners.setdefault(row.owner, _Owned())
             device = _Device(row.id, owned.unused(row.label, row.id), row.name, row.last_seen, self._none)
-            device.tools, device.gone = self._shared(row.tools), self._shared(row.gone)
+            device.tools, device.gone = self._share(row.tools), self._share(row.gone)
             device.changed = row.changed
             owned.add(device)
 
     async def close(self) -> None:
-        """Write what is not written yet."""
+        """Write the last changes."""
         for owner, owned in self._owners.items():
             for device in owned.by_id.values():
                 if device.is_connected:
-                    self._seen(owner, device)
-        await self._writing.close()
+                    self._note_seen(owner, device)
+        await self._writer.close()
 
-    # What connections say. Nothing here waits.
+    # Connections. Nothing here waits.
 
-    def arrived(self, owner: str, wanted: str, name: str) -> str:
-        """The label of a device that has just connected; it is its own until it has `ended`."""
+    def connect(self, owner: str, wanted: str, name: str) -> str:
+        """Returns the label of a device that has just connected. No other device gets it before `end`."""
         owned = self._owners.setdefault(owner, _Owned())
-        device_id, device = owned.asking_for(clean_label(wanted, name))
+        device_id, device = owned.match(clean_label(wanted, name))
         if device is None:
             device = _Device(device_id, device_id, "", 0.0, self._none)
-            self._make_room(owner, owned)
+            self._forget_oldest(owner, owned)
             owned.add(device)
-        device.bears = device.label
+        device.label_now = device.label
         device.is_connected = True
-        self._seen(owner, device)
+        self._note_seen(owner, device)
         name = strip_invisible(name)[:_LONGEST_NAME]
         if device.name != name:
             device.name = name
             self._keep(owner, device)
         return device.label
 
-    def returned(self, owner: str, label: str) -> None:
-        """Its link is back."""
-        device = self._here(owner, label)
+    def reconnect(self, owner: str, label: str) -> None:
+        """Note that its link is back."""
+        device = self._connected(owner, label)
         if device is not None:
             device.is_connected = True
-            self._seen(owner, device)
+            self._note_seen(owner, device)
 
-    def left(self, owner: str, label: str) -> None:
-        """Its link is gone. It may come back: the label stays its own."""
-        device = self._here(owner, label)
+    def disconnect(self, owner: str, label: str) -> None:
+        """Note that its link is gone. It keeps its label, because it may come back."""
+        device = self._connected(owner, label)
         if device is not None and device.is_connected:
-            self._seen(owner, device)
+            self._note_seen(owner, device)
             device.is_connected = False
 
-    def ended(self, owner: str, label: str) -> None:
-        """It will not come back: the label is free for the next one that asks for it."""
-        self.left(owner, label)
-        device = self._here(owner, label)
+    def end(self, owner: str, label: str) -> None:
+        """Free its label for other devices: it will not come back."""
+        self.disconnect(owner, label)
+        device = self._connected(owner, label)
         if device is None:
             return
         owned = self._owners[owner]
-        if device.bears != device.label:  # renamed meanwhile
-            del owned.by_label[device.bears]
-        device.bears = ""
+        if device.label_now != device.label:  # renamed meanwhile
+            del owned.by_label[device.label_now]
+        device.label_now = ""
         owned.taken.clear()
         if not device.is_kept:
             owned.remove(device)
 
-    def offers(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
-        """The names whose definition is not what it was when this device last offered them (SPEC T5)."""
-        device = self._here(owner, label)
+    def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
+        """Returns the tools whose definition has changed since this device last offered them (SPEC T5)."""
+        device = self._connected(owner, label)
         if device is None or fingerprints == device.tools:
             return []
         before = {**device.gone, **device.tools}
         changed = [name for name, mark in fingerprints.items() if before.get(name, mark) != mark]
         gone = [(name, mark) for name, mark in before.items() if name not in fingerprints][-_MOST_GONE:]
-        device.tools, device.gone = self._shared(fingerprints), self._shared(dict(gone))
+        device.tools, device.gone = self._share(fingerprints), self._share(dict(gone))
         known = (name for name in (*device.changed, *changed) if name in device.tools or name in device.gone)
         device.changed = tuple(dict.fromkeys(known))
         self._keep(owner, device)
         return changed
 
-    # What people ask and say.
+    # Requests of people.
 
     async def all(self, owner: str) -> list[DeviceInfo]:
-        """The owner's devices, by label."""
+        """Returns the owner's devices, sorted by label."""
         owned, now = self._owners.get(owner), self._clock()
         devices = sorted(owned.by_id.values(), key=lambda device: device.label) if owned else ()
-        return [_shown(device, now) for device in devices]
+        return [_info(device, now) for device in devices]
 
     async def rename(self, label: str, new: str, owner: str) -> bool:
-        """Call it so, from its next connection on; False when the owner has no such device.
+        """Give it a new label from its next connection on. Returns False when the owner has no such device.
 
-        A name that is taken, or that no device can have, is a `ToolError` (`invalid_arguments`).
+        Raises `ToolError` (`invalid_arguments`) for a label that is taken, or that no device can have.
         """
-        device = self._known(owner, label)
+        device = self._find(owner, label)
         if device is None:
             return False
         check_label(new)
         owned = self._owners[owner]
         if owned.by_label.get(new, device) is not device:
             raise ToolError("invalid_arguments", f"Another device is called {new!r}: choose another name.")
-        if device.label != device.bears:
+        if device.label != device.label_now:
             del owned.by_label[device.label]
         device.label = new
         owned.by_label[new] = device
         owned.taken.clear()
         self._keep(owner, device)
-        await self._writing.written()
+        await self._writer.flush()
         return True
 
     async def forget(self, label: str, owner: str) -> bool:
-        """Remember nothing of it; False when the owner has no such device. One that is here is shown until it ends."""
-        device = self._known(owner, label)
+        """Forget it. Returns False when the owner has no such device. A device that is here is listed until it ends."""
+        device = self._find(owner, label)
         if device is None:
             return False
-        if device.bears:
+        if device.label_now:
             device.is_kept = False
         else:
             self._owners[owner].remove(device)
-        self._writing.delete(owner, device.id)
-        await self._writing.written()
+        self._writer.delete(owner, device.id)
+        await self._writer.flush()
         return True
 
-    async def looked(self, label: str, owner: str) -> bool:
-        """A person has seen what changed; False when the owner has no such device."""
-        device = self._known(owner, label)
+    async def mark_seen(self, label: str, owner: str) -> bool:
+        """Note that a person has seen the changed tools. Returns False when the owner has no such device."""
+        device = self._find(owner, label)
         if device is None:
             return False
         if device.changed:
             device.changed = ()
             self._keep(owner, device)
-            await self._writing.written()
+            await self._writer.flush()
         return True
 
     # Inside.
 
-    def _here(self, owner: str, label: str) -> _Device | None:
-        """The device that has this label now."""
+    def _connected(self, owner: str, label: str) -> _Device | None:
+        """Returns the device that uses this label now."""
         owned = self._owners.get(owner)
         device = None if owned is None else owned.by_label.get(label)
-        return device if device is not None and label and device.bears == label else None
+        return device if device is not None and label and device.label_now == label else None
 
-    def _known(self, owner: str, label: str) -> _Device | None:
+    def _find(self, owner: str, label: str) -> _Device | None:
         owned = self._owners.get(owner)
         return None if owned is None else owned.by_label.get(label)
 
-    def _seen(self, owner: str, device: _Device) -> None:
+    def _note_seen(self, owner: str, device: _Device) -> None:
         now = self._clock()
         if not 0 <= now - device.last_seen < _SEEN_AGAIN:
             device.last_seen = now
             self._keep(owner, device)
 
-    def _shared(self, fingerprints: Mapping[str, str]) -> _Tools:
+    def _share(self, fingerprints: Mapping[str, str]) -> _Tools:
         key = blake2b(repr(list(fingerprints.items())).encode(), digest_size=16).digest()
         shared = self._same.get(key)
         if shared is None:
             shared = self._same[key] = _Tools(fingerprints)
         return shared
 
-    def _make_room(self, owner: str, owned: _Owned) -> None:
+    def _forget_oldest(self, owner: str, owned: _Owned) -> None:
         if len(owned.by_id) < MOST_DEVICES:
             return
-        away = sorted((one for one in owned.by_id.values() if not one.bears), key=lambda one: one.last_seen)
+        away = sorted((one for one in owned.by_id.values() if not one.label_now), key=lambda one: one.last_seen)
         for device in away[: MOST_DEVICES // 10]:
             owned.remove(device)
-            self._writing.delete(owner, device.id)
+            self._writer.delete(owner, device.id)
 
     def _keep(self, owner: str, device: _Device) -> None:
         if device.is_kept:
-            self._writing.save(_row(owner, device))
+            self._writer.save(_row(owner, device))
 
 
 def _row(owner: str, device: _Device) -> DeviceRow:
-    told = (device.last_seen, device.tools, device.gone, device.changed)
-    return DeviceRow(owner, device.id, device.label, device.name, *told)
+    state = (device.last_seen, device.tools, device.gone, device.changed)
+    return DeviceRow(owner, device.id, device.label, device.name, *state)
 
 
-def _shown(device: _Device, now: float) -> DeviceInfo:
+def _info(device: _Device, now: float) -> DeviceInfo:
     seen = now if device.is_connected else device.last_seen
     return DeviceInfo(
         device.id, device.label, device.name, device.is_connected, seen, tuple(device.tools), device.changed
     )
+
+
+LONGEST: Final = 24
+_NOTHING_LEFT: Final = "device"
+
+
+def clean_label(wanted: str, name: str = "") -> str:
+    """Returns a label made of the wanted one, else of the device's name: lower case, digits and single `_`."""
+    for words in (wanted, name):
+        plain = unicodedata.normalize("NFKD", words[:200].casefold())  # letters without their accents
+        plain = "".join(char for char in plain if not unicodedata.combining(char))
+        label = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
+        if label:
+            return _shorten(f"{_NOTHING_LEFT}_{label}" if label[0].isdigit() else label, LONGEST)
+    return _NOTHING_LEFT
+
+
+def number_label(label: str, number: int) -> str:
+    """Returns the label for the first, second, third … device that asks for it."""
+    if number == 1:
+        return label
+    tail = f"_{number}"
+    return f"{_shorten(label, LONGEST - len(tail))}{tail}"
+
+
+def check_label(label: str) -> None:
+    """Raises `ToolError`, with a label that would do, for a label that no device can have."""
+    fitting = clean_label(label)
+    if label != fitting:
+        raise ToolError(
+            "invalid_arguments",
+            f"A device can't be called {label[:60]!r}: use lower-case letters, digits and single '_', beginning with a "
+            f"letter, at most {LONGEST} characters, as in {fitting!r}.",
+        )
+
+
+def _shorten(label: str, length: int) -> str:
+    return label[:length].rstrip("_")

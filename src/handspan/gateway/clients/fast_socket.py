@@ -1,6 +1,6 @@
-"""A WebSocket connection whose whole text messages are read and written without the library (a speed trick).
+"""A WebSocket connection that reads and writes whole text messages without the library (a speed trick).
 
-The library still does the handshake, pings, fragments, everything odd and the goodbye.
+The library still does the handshake, pings, fragments, invalid frames and the close.
 """
 
 from typing import Final
@@ -15,16 +15,16 @@ _OPEN: Final = State.OPEN
 
 
 class FastSocketProtocol(SocketProtocol):
-    """The same connection, in less time."""
+    """The same connection, faster."""
 
     _held_back: list[bytes] | None = None
-    """The frames to send while several messages are read; None: each goes out at once."""
+    """Frames to send together, while several messages are read; None: each is sent at once."""
     _held_bytes = 0
     _splitter: FrameSplitter | None = None
-    """There while a frame has come in part, or a message in fragments; most connections never have one."""
+    """Set while a frame has arrived in part, or a message in fragments; most connections never need it."""
     _has_shaken_hands = False
     _is_odd = False
-    """Something came before the handshake was over: the library reads all, since only it knows where a frame begins."""
+    """Bytes came before the handshake was over. The library reads all: only it knows where a frame begins."""
 
     def data_received(self, data: bytes) -> None:
         """Read whole text messages at once; give the rest to the library."""
@@ -36,39 +36,39 @@ class FastSocketProtocol(SocketProtocol):
         if self._splitter is None and self._receiver is not None:
             messages, read = split_masked_texts(data, self.config.ws_max_size)
             if len(messages) > 1:
-                self._hear_all(messages)
+                self._receive_all(messages)
             elif messages:
-                self._hear(messages[0])
+                self._receive_text(messages[0])
             if read == len(data):
                 return
-            self._send_held_back()  # the rest may be a goodbye
+            self._send_held_back()  # the rest may be a close frame
             data = data[read:]
-        self._cut(data)
+        self._split(data)
 
-    def _cut(self, data: bytes) -> None:
-        """Read what does not begin with a whole message."""
+    def _split(self, data: bytes) -> None:
+        """Read bytes that do not begin with a whole message."""
         if self._splitter is None:
             self._splitter = FrameSplitter(self.config.ws_max_size if self._receiver is not None else -1, masked=True)
         for is_message, piece in self._splitter.split(data):
             if is_message:
-                self._hear(piece)
+                self._receive_text(piece)
             else:
                 super().data_received(piece)
         if self._splitter.is_between_messages:
             self._splitter = None
 
-    def _hear_all(self, messages: list[bytes]) -> None:
-        """Read several messages. Their answers go out with one write: each write wakes the other end up."""
+    def _receive_all(self, messages: list[bytes]) -> None:
+        """Read several messages, and send their answers with one write: each write wakes up the client."""
         if self._held_back is None:
             self._held_back = []
         try:
             for message in messages:
-                self._hear(message)
+                self._receive_text(message)
         finally:
             self.loop.call_soon(self._send_held_back)  # runs after every task that these messages woke
 
     def send_text(self, data: bytes) -> None:
-        """Send a text message. On a connection that is gone, or going, nothing happens."""
+        """Send a text message. Does nothing on a closed or closing connection."""
         if self.close_sent or self.conn.state is not _OPEN or self.transport.is_closing():
             return
         if self._held_back is not None:
@@ -76,7 +76,7 @@ class FastSocketProtocol(SocketProtocol):
             return
         self.transport.write(text_frame(data))
         if self._is_choked:
-            self._look_at_the_backlog()
+            self._check_backlog()
 
     def _hold_back(self, frames: list[bytes], frame: bytes) -> None:
         frames.append(frame)
@@ -89,9 +89,9 @@ class FastSocketProtocol(SocketProtocol):
         if frames and not self.close_sent and self.conn.state is _OPEN and not self.transport.is_closing():
             self.transport.writelines(frames)
             if self._is_choked:
-                self._look_at_the_backlog()
+                self._check_backlog()
 
     def close(self, code: int = 1000, reason: str = "", within: float = 5.0) -> None:
-        """Say goodbye, after what was held back."""
+        """Close the connection, after the frames that were held back."""
         self._send_held_back()
         super().close(code, reason, within)

@@ -1,4 +1,4 @@
-"""Clients across their connections: who is there, who may come back, and what goes when they do not (ws.md 6, 7)."""
+"""Clients across their connections: each keeps its calls and questions while it may come back (ws.md 6, 7)."""
 
 import asyncio
 import secrets
@@ -10,8 +10,8 @@ from msgspec import Struct
 from handspan.core.bus import Bus, DeviceChanged, ToolsChanged
 from handspan.core.principals import Origin, Principal, Scope
 from handspan.gateway.clients.devices import Devices
-from handspan.gateway.clients.leftovers import Leftovers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
+from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.registry.registry import Registry
 from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.calls import RemoteCalls
@@ -22,7 +22,7 @@ from handspan.wire.ws_frames import Abort, AnswerFrame, Connect, Regenerate, Say
 
 GONE: Final = "The client disconnected"
 _GOODBYES: Final = frozenset((1000, 1001))
-"""Closes by which a client says that it goes (ws.md 6.8); all others are drops."""
+"""Close codes of a client that leaves on purpose (ws.md 6.8); all others are lost connections."""
 _DROPPED: Final = 1006
 
 
@@ -43,28 +43,28 @@ class Front(Protocol):
         ...
 
     def say(self, frame: Say) -> None:
-        """Let a message of the client be answered."""
+        """Answer a message of the client in a turn."""
         ...
 
     def take(self, frame: Abort | Regenerate | AnswerFrame) -> None:
-        """Do what else the client asks for."""
+        """Do what the client asks for, other than `say`."""
         ...
 
     def up(self, last_event: int | None) -> None:
-        """The link is there again."""
+        """Send the client what it missed: its link is back."""
         ...
 
     def down(self) -> None:
-        """The link is gone; the peer may come back."""
+        """Note that the link is gone; the peer may come back."""
         ...
 
     def end(self) -> None:
-        """The peer will not come back."""
+        """Stop to listen: the peer will not come back."""
         ...
 
 
 class Peer:
-    """One client, whatever connection it has now."""
+    """One client, over all its connections."""
 
     __slots__ = (
         "calls",
@@ -85,7 +85,7 @@ class Peer:
         self.id = peer_id
         self.who = who
         self.token = token
-        """The hash of the token that let it in."""
+        """The hash of its access token."""
         self.role = role
         self.label = label
         self.session = session
@@ -98,12 +98,12 @@ class Peer:
 
     @property
     def can(self) -> frozenset[str]:
-        """The capabilities that were agreed on."""
+        """The capabilities that both sides have."""
         return self.calls.capabilities
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for it: a call, a question to its person, a turn that it began."""
+        """Whether it is needed: by a call, a question to its person, or a turn that it began."""
         return (
             any(not call.outcome.done() for call in self.calls.open.values())
             or (self.questions is not None and self.questions.is_open)
@@ -111,19 +111,19 @@ class Peer:
         )
 
     def send(self, frame: ServerFrame) -> None:
-        """Send this if the link is there."""
+        """Send this frame if the link is up."""
         if self.line is not None:
             self.line.send_text(encode(frame))
 
     def up(self, line: Line) -> None:
-        """The link is there, for the first time or again: what waits is sent."""
+        """Use this connection from now on, and send the waiting frames."""
         self.line = line
         self.calls.open_link(line.send_text)
         if self.questions is not None:
             self.questions.open_link(line.send_text)
 
     def down(self) -> None:
-        """The link is gone: the tools go from everywhere at once, the calls wait (ws.md 4.5)."""
+        """Note that the link is gone: the tools are unregistered at once, the calls wait (ws.md 4.5)."""
         self.line = None
         self.tools.close()
         self.calls.drop_link()
@@ -133,7 +133,7 @@ class Peer:
             self.front.down()
 
     def end(self, why: str) -> None:
-        """It will not come back."""
+        """End its calls and questions: it will not come back."""
         self.tools.close()
         self.calls.end(why)
         if self.questions is not None:
@@ -142,15 +142,15 @@ class Peer:
             self.front.end()
 
 
-class Met(Struct, frozen=True):
-    """A peer that has just connected, and whether it came back."""
+class PeerArrival(Struct, frozen=True):
+    """A peer that has just connected; `resumed`: it came back."""
 
     peer: Peer
     resumed: bool
 
 
 class Peers:
-    """Everybody who is connected, or was a moment ago and may come back."""
+    """All clients that are connected, or may come back."""
 
     def __init__(
         self,
@@ -158,16 +158,16 @@ class Peers:
         rules: OfferRules,
         tokens: ResumeTokens,
         devices: Devices,
-        leftovers: Leftovers,
+        unfinished: UnfinishedCalls,
         grace: float,
         bus: Bus,
     ) -> None:
-        """`bus` is told that tools or devices have changed."""
+        """`bus` gets an event when tools or devices have changed."""
         self._registry = registry
         self._rules = rules
         self._tokens = tokens
         self._devices = devices
-        self._leftovers = leftovers
+        self._unfinished = unfinished
         self._bus = bus
         self._schemas = SchemaCache()
         self._peers: dict[str, Peer] = {}
@@ -181,30 +181,30 @@ class Peers:
         return len(self._peers)
 
     def find(self, peer_id: str) -> Peer | None:
-        """The peer of this id."""
+        """Returns the peer of this id."""
         return self._peers.get(peer_id)
 
     def resume_token(self, peer: Peer) -> str:
-        """The token with which it may come back."""
+        """Returns the token with which it may come back."""
         return self._tokens.issue(peer.id, peer.who.owner)
 
-    def meet(self, frame: Connect, who: Principal, token: str, session: str) -> Met:
-        """The peer behind a new connection: one that comes back, or a new one. Its link is `up` when it was greeted."""
+    def meet(self, frame: Connect, who: Principal, token: str, session: str) -> PeerArrival:
+        """Returns the peer of a new connection: one that comes back, or a new one. The caller calls its `up`."""
         can = shared_capabilities(frame.capabilities)
         peer_id = self._tokens.read(frame.resume, who.owner) if frame.resume and "resume" in can else None
         known = None if peer_id is None else self._peers.get(peer_id)
         if known is not None and known.role == frame.role:
             self._come_back(known, token)
             known.calls.capabilities = can
-            return Met(known, True)
+            return PeerArrival(known, True)
         peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, token, session)
         if peer_id is not None:
-            self._leftovers.adopt(peer_id, peer.calls)
-        return Met(peer, peer_id is not None)
+            self._unfinished.adopt(peer_id, peer.calls)
+        return PeerArrival(peer, peer_id is not None)
 
     def lose(self, peer: Peer, line: Line, code: int = _DROPPED) -> None:
-        """Its connection is gone, by this close code. Who can't come back, or said goodbye, ends here and now."""
-        if peer.line is not line:  # a newer connection took over, or it was sent away: nothing was lost
+        """Note that its connection is gone, with this close code. A peer that left, or can't come back, ends now."""
+        if peer.line is not line:  # a newer connection took over, or the peer was dismissed
             return
         has_left = code in _GOODBYES and not peer.is_awaited
         self._take_down(peer)
@@ -216,24 +216,24 @@ class Peers:
             self.end(peer, GONE)
 
     def end(self, peer: Peer, why: str) -> None:
-        """It will not come back: its open calls are lost."""
+        """Remove a peer that will not come back. Its open calls are lost."""
         if peer.grace is not None:
             peer.grace.cancel()
             peer.grace = None
-        if self._peers.get(peer.id) is peer:  # its successor has the same id
+        if self._peers.get(peer.id) is peer:  # a successor may have the same id
             del self._peers[peer.id]
             if peer.role == "device":
-                self._devices.ended(peer.who.owner, peer.label)
+                self._devices.end(peer.who.owner, peer.label)
             peer.end(why)
 
     def revoke(self, token: str) -> None:
-        """Whoever came in with this token goes, at once, and does not come back."""
+        """Dismiss the peers that use this token."""
         for peer in self:
             if peer.token == token:
                 self.dismiss(peer, "the token was revoked")
 
     def dismiss(self, peer: Peer, reason: str = "it was forgotten here") -> None:
-        """Send it away."""
+        """End the peer and close its connection. It can't come back."""
         line = peer.line
         if line is not None:
             self._take_down(peer)
@@ -242,24 +242,24 @@ class Peers:
             line.close(1008, reason)
 
     def close(self) -> None:
-        """Nobody comes back any more: the gateway ends."""
+        """End all peers: the gateway stops."""
         self.is_open = False
         for peer in self:
             self.end(peer, "The gateway was stopped")
 
-    def registered(self, peer: Peer) -> list[str]:
-        """Say that its tools have changed; the names of those whose definition is not what it was (SPEC T5)."""
+    def publish_tools(self, peer: Peer) -> list[str]:
+        """Publish that its tools have changed. Returns the tools whose definition has changed (SPEC T5)."""
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role != "device":
             return []
-        return self._devices.offers(peer.who.owner, peer.label, peer.tools.fingerprints())
+        return self._devices.record_offer(peer.who.owner, peer.label, peer.tools.fingerprints())
 
     def _take_down(self, peer: Peer) -> None:
-        """Its link does not count any more, whenever the socket closes."""
+        """Drop its link now, before the socket is closed."""
         peer.down()
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role == "device":
-            self._devices.left(peer.who.owner, peer.label)
+            self._devices.disconnect(peer.who.owner, peer.label)
             self._bus.publish(DeviceChanged(peer.who.owner))
 
     def _come_back(self, peer: Peer, token: str) -> None:
@@ -272,12 +272,12 @@ class Peers:
             older.close(1012, "a newer connection took over")
         peer.token = token
         if peer.role == "device":
-            self._devices.returned(peer.who.owner, peer.label)
+            self._devices.reconnect(peer.who.owner, peer.label)
             self._bus.publish(DeviceChanged(peer.who.owner))
 
     def _new(self, peer_id: str, frame: Connect, can: frozenset[str], who: Principal, token: str, session: str) -> Peer:
         is_device = frame.role == "device"
-        label = self._devices.arrived(who.owner, frame.label or "", frame.device_name or "") if is_device else ""
+        label = self._devices.connect(who.owner, frame.label or "", frame.device_name or "") if is_device else ""
         peer = self._peers[peer_id] = Peer(peer_id, who, token, frame.role, label, session)
         peer.calls = RemoteCalls(can)
         peer.questions = RemoteQuestions() if "permissions" in can else None

@@ -1,4 +1,4 @@
-"""Tokens that let a peer come back as itself (ws.md 6.1): signed, so that nothing has to be kept of each."""
+"""Tokens with which a peer comes back as itself (ws.md 6.1). They are signed, so that none has to be stored."""
 
 import hmac
 import os
@@ -13,17 +13,17 @@ _KEY_BYTES: Final = 32
 
 
 class ResumeTokens:
-    """Writes and reads them. The key is in the state folder: a token outlives this process."""
+    """Issues and reads resume tokens. The key is in the state folder: tokens stay valid after a restart."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def issue(self, peer: str, owner: str) -> str:
-        """The token with which this peer of this owner comes back."""
+        """Returns the token with which this peer of this owner comes back."""
         return f"{peer}.{self._signature(peer, owner)}"
 
     def read(self, token: str, owner: str) -> str | None:
-        """The peer that may come back with it; None when it is not one of ours, or another owner's."""
+        """Returns the peer that may come back with it; None when the token is invalid, or another owner's."""
         peer, _, signature = token.partition(".")
         is_ours = hmac.compare_digest(signature.encode(errors="replace"), self._signature(peer, owner).encode())
         return peer if is_ours else None
@@ -32,8 +32,8 @@ class ResumeTokens:
         return hmac.new(self._key, f"{peer}\n{owner}".encode(errors="replace"), sha256).hexdigest()[:40]
 
 
-def kept_key(file: Path) -> bytes:
-    """The key in this file, which is made at the first start; `ConfigError` when it can't be kept."""
+def load_key(file: Path) -> bytes:
+    """Returns the key in this file, which the first start makes. Raises `ConfigError` when that is not possible."""
     try:
         found = file.read_bytes() if file.exists() else b""
         if len(found) == _KEY_BYTES:
@@ -46,5 +46,5 @@ def kept_key(file: Path) -> bytes:
         return made
     except OSError as error:
         raise ConfigError(
-            f"The file {str(file)!r} can't be kept: {error.strerror}. Set another state folder."
+            f"The file {str(file)!r} can't be used: {error.strerror}. Set another state folder."
         ) from None

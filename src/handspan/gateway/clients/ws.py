@@ -1,4 +1,4 @@
-"""`/ws/chat`: who comes in, and what becomes of each frame (ws.md). A raw ASGI callable: it ends with the upgrade."""
+"""`/ws/chat`: admits clients, and dispatches each frame (ws.md). The ASGI call ends with the upgrade."""
 
 import importlib
 import time
@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from handspan.agent.refusals import SessionRefused
 from handspan.agent.sessions import Bound, Sessions
-from handspan.gateway.clients.line import EXTENSION, Socket
 from handspan.gateway.clients.peers import Peer, Peers
+from handspan.gateway.clients.transport import EXTENSION, Socket
 from handspan.gateway.entry.auth import Admitted, Auth, may
 from handspan.gateway.http.refusals import Refusal, send_refusal
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -43,20 +43,20 @@ from handspan.wire.ws_frames import (
     WireLimits,
 )
 
-# Loaded when the first chat client comes: nobody who only brings a device pays for it.
+# Loaded when the first chat client connects: a gateway that only serves devices does not need it.
 _CHAT: Final = ("handspan.gateway.clients.chat", "ChatConnection")
 _GREETING: Final = "Connection established"
 _PONG: Final = encode(PongFrame())
 
 
 class Late(Protocol):
-    """Hears of results that come when the call is over (ws.md 6.7 k)."""
+    """Takes results that arrive when the call is over (ws.md 6.7 k)."""
 
     def __call__(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None: ...
 
 
 class WsDoors(Struct, frozen=True):
-    """What a connection needs of the house."""
+    """The parts of the gateway that a connection uses."""
 
     auth: Auth
     peers: Peers
@@ -67,21 +67,21 @@ class WsDoors(Struct, frozen=True):
 
 
 class WebSocketDoor:
-    """The ASGI callable."""
+    """The ASGI application of `/ws/chat`."""
 
     def __init__(self, doors: WsDoors) -> None:
         self._doors = doors
         self.connections: set[Connection] = set()
-        """All that are open, those that have not said who they are too."""
+        """All open connections, also those without their first frame."""
 
     def revoke(self, token: str) -> None:
-        """Close what came in with this token."""
+        """Close the connections that use this token."""
         for connection in tuple(self.connections):
             if connection.token == token:
                 connection.close(1008, "the token was revoked")
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Let a client in, or say why not."""
+        """Accept a client, or refuse it."""
         await receive()
         doors = self._doors
         try:
@@ -109,7 +109,7 @@ class WebSocketDoor:
 
 
 class Connection:
-    """One connection: reads frames, and hands each to whom it concerns."""
+    """One connection: reads frames, and dispatches each to the peer, its tools, its calls or its chat."""
 
     __slots__ = ("_admitted", "_all", "_bound", "_credit", "_doors", "_peer", "_read_at", "_socket", "send_text")
 
@@ -118,7 +118,7 @@ class Connection:
         self._all = among
         self._socket = socket
         self.send_text: Callable[[bytes], None] = socket.send_text
-        """Send what is encoded already."""
+        """Sends an encoded frame."""
         self._admitted = admitted
         self._peer: Peer | None = None
         self._bound: Bound | None = None
@@ -127,11 +127,11 @@ class Connection:
 
     @property
     def token(self) -> str:
-        """The hash of the token that let it in."""
+        """The hash of its access token."""
         return self._admitted.token
 
     def open(self, bound: Bound) -> None:
-        """Speak first (ws.md 1.4), then listen."""
+        """Send the first frame (ws.md 1.4), then read."""
         self._bound = bound
         self._all.add(self)
         name, agent = bound.name, bound.agent
@@ -139,23 +139,23 @@ class Connection:
         self._socket.take(self)
 
     def refuse(self, refused: SessionRefused) -> None:
-        """Say why this session can't be had, and end (ws.md 1.8)."""
+        """Send why the session is refused, and close (ws.md 1.8)."""
         self._socket.take(self)
         self.send(ErrorFrame(str(refused), refused.code))
         self.close(1011 if refused.code == "AGENT_INIT_FAILED" else 1000, str(refused)[:100])
 
     def send(self, frame: ServerFrame) -> None:
-        """Send this."""
+        """Send a frame."""
         self.send_text(encode(frame))
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say goodbye."""
+        """Close the connection."""
         self._socket.close(code, reason)
 
-    # What the socket says.
+    # Calls of the socket.
 
     def on_message(self, data: bytes) -> None:
-        """A frame, or what should be one."""
+        """Decode a frame and dispatch it."""
         if self._bound is None:
             return
         try:
@@ -165,7 +165,7 @@ class Connection:
             self.send(ErrorFrame(str(error), error.code if self._peer is not None else ""))
             return
         if (type(frame) is ResultFrame or type(frame) is FailureFrame) and self._peer is not None:
-            self._answered(self._peer, frame)
+            self._take_result(self._peer, frame)
             return
         self._slow_down()
         if self._peer is None:
@@ -176,7 +176,7 @@ class Connection:
             self._take(frame, self._peer)
 
     def on_close(self, code: int) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
         self._all.discard(self)
         if self._peer is not None:
             self._doors.peers.lose(self._peer, self, code)
@@ -214,7 +214,7 @@ class Connection:
         return peer
 
     def _greet(self, frame: Connect, peer: Peer, resumed: bool) -> None:
-        """Answer `connect`. Who named no capability of ours hears nothing new (ws.md 1.7)."""
+        """Answer `connect`. A client without capabilities gets the short form (ws.md 1.7)."""
         if not peer.can and peer.role == "chat":
             self.send(Connected(VERSION, _GREETING))
             return
@@ -238,13 +238,13 @@ class Connection:
         match frame:
             case RegisterTools():
                 registered = peer.tools.register(frame.tools)
-                self._doors.peers.registered(peer)
+                self._doors.peers.publish_tools(peer)
                 self.send(registered)
                 if peer.calls.open:
                     peer.tools.resume_calls()
             case UnregisterTools(names=names) if "unregister" in peer.can:
                 removed = peer.tools.unregister(names)
-                self._doors.peers.registered(peer)
+                self._doors.peers.publish_tools(peer)
                 self.send(ToolsUnregistered(removed, len(peer.tools)))
             case GetRegisteredTools():
                 self.send(RegisteredTools(peer.tools.offers()))
@@ -262,17 +262,17 @@ class Connection:
                 kind = frame.__struct_config__.tag
                 self.send(ErrorFrame(f"Frames of type {kind!r} are not taken here and now.", "UNKNOWN_MESSAGE_TYPE"))
 
-    def _answered(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
-        """A result. It is acknowledged when it is kept: the engine says when (ws.md 5.3)."""
+    def _take_result(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
+        """Take a result. It is acknowledged later, when it is stored (ws.md 5.3)."""
         if peer.calls.receive_answer(frame):
             return
-        self._slow_down()  # nobody had asked for it, or not any more
+        self._slow_down()  # no call waits for it
         if frame.call:
             peer.calls.acknowledge(frame.call)
             self._doors.late(peer, frame)
 
     def _slow_down(self) -> None:
-        """Read a client that says too much more slowly (ws.md 2.4)."""
+        """Read more slowly from a client that sends too many frames (ws.md 2.4)."""
         now, rate = time.monotonic(), self._doors.limits.messages_per_second
         self._credit = min(2.0 * rate, self._credit + (now - self._read_at) * rate) - 1.0
         self._read_at = now

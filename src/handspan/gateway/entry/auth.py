@@ -1,6 +1,6 @@
-"""Who comes in: a known Host and Origin, then a token that the store knows (SPEC S5).
+"""Authentication: a known Host and Origin, then a token that the store knows (SPEC S5).
 
-Every request and every connection is looked at anew: a token that was revoked, by whatever process, opens nothing.
+Every request and every connection is checked anew: a token that any process has revoked is refused at once.
 """
 
 import time
@@ -18,20 +18,20 @@ from handspan.core.principals import Principal, TokenScope
 from handspan.core.records import Token
 from handspan.core.store import TokenBook
 from handspan.core.values import strip_invisible
+from handspan.gateway.entry.host_policy import HostPolicy, address_of, header_of, is_local
 from handspan.gateway.entry.operator_token import OPERATOR_LABEL, open_operator_token
-from handspan.gateway.entry.places import Places, address_of, header_of, is_local
+from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import (
     PAGE,
     PAGE_SECONDS,
     PresentedToken,
     Via,
+    find_token,
     hash_of,
     is_same,
     new_token,
     page_cookie,
-    shown_token,
 )
-from handspan.gateway.entry.tries import Tries
 from handspan.gateway.http.refusals import Header, Refusal, send_refusal, send_whole
 
 __all__ = [
@@ -51,7 +51,7 @@ SCOPES: Final[tuple[TokenScope, ...]] = ("chat", "device", "admin")
 ADMIN: Final[TokenScope] = "admin"
 PAGE_LABEL: Final = "page"
 INSIDE: Final = "handspan.inside"
-"""Where in an ASGI scope a gateway inside its own process says who asks. No server copies a client's bytes there."""
+"""The key of `Admitted` in an ASGI scope's extensions, for a gateway inside its own process. No client can set it."""
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _OPEN: Final = frozenset(
@@ -60,7 +60,7 @@ _OPEN: Final = frozenset(
 _OPEN_FOLDERS: Final = ("/assets/", "/sdk/", "/examples/")
 _RENEWED_AFTER: Final = 60.0
 _MOST_REVOKED: Final = 10_000
-"""Of those that were revoked lately: a request that came before more than so many has long been answered."""
+"""Revoked tokens that are remembered: requests older than the last so many revocations are long answered."""
 _LONGEST_LABEL: Final = 64
 _HEADERS: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
@@ -85,33 +85,33 @@ _EXPOSED: Final[Header] = (
 
 
 class Admitted(Struct, frozen=True):
-    """Somebody who was let in."""
+    """The principal and the token of a request that was let in."""
 
     who: Principal
-    """Owner and scopes as the store has them; a client can't give itself any."""
+    """Owner and scopes as the store has them."""
     token: str
-    """The hash of the token; when it is revoked, connections close."""
+    """The hash of the token. When the token is revoked, its connections are closed."""
     via: Via
     renews: bool = False
-    """The browser is told to keep its cookie for another while."""
+    """Whether the answer prolongs the browser's cookie."""
 
     def may(self, scope: TokenScope) -> bool:
         """Whether the token has this scope; `admin` has them all."""
         return may(self.who, scope)
 
     def require(self, scope: TokenScope) -> None:
-        """Refuse a token without this scope."""
+        """Raises `Refusal` when the token lacks this scope."""
         if not self.may(scope):
             raise Refusal(403, "forbidden", f"This token lacks the scope {scope!r}: use one that has it.")
 
 
 def may(who: Principal, scope: TokenScope) -> bool:
-    """Whether somebody has this scope; `admin` has them all."""
+    """Whether the principal has this scope; `admin` has them all."""
     return scope in who.scopes or ADMIN in who.scopes
 
 
 class Auth:
-    """Lets people and programs in. `open` before the first one comes."""
+    """Admits requests by their tokens. Call `open` before the first request."""
 
     def __init__(
         self,
@@ -121,60 +121,56 @@ class Auth:
         bus: Bus,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`bus` is told of every token that is revoked here."""
-        self.places = Places(settings.gateway)
+        """`bus` gets an event for every token that is revoked here."""
+        self.host_policy = HostPolicy(settings.gateway)
         self.prefix = settings.gateway.path_prefix
         self.operator_token = ""
-        """The token of the person who runs this gateway; there after `open`."""
+        """The token of the person who runs this gateway; set by `open`."""
         self._revoked_lately: dict[str, None] = {}
         self._tokens = tokens
         self._state = state
         self._bus = bus
         self._clock = clock
-        self._tries = Tries(10, 60.0, 300.0, clock=clock)
+        self._tries = TryLimit(10, 60.0, 300.0, clock=clock)
 
     async def open(self) -> None:
-        """Find or make the operator's token. `ConfigError` when its file can't be used."""
+        """Find or make the operator's token. Raises `ConfigError` when its file can't be used."""
         self.operator_token = await open_operator_token(self._state, self._tokens)
 
-    def check_place(self, scope: Scope) -> None:
-        """Refuse a Host that is not ours and an Origin that is not known."""
-        self.places.check(scope)
-
     async def admit(self, scope: Scope) -> Admitted:
-        """Whoever shows a good token from a good place; raises `Refusal` for everybody else."""
-        self.check_place(scope)
+        """Returns the principal of a request with a known Host, Origin and token. Raises `Refusal` for all others."""
+        self.host_policy.check(scope)
         return await self.identify(scope)
 
     async def identify(self, scope: Scope) -> Admitted:
-        """The same for a place that was checked."""
+        """Returns the same for a request whose Host and Origin were checked."""
         inside: Admitted | None = scope.get("extensions", {}).get(INSIDE)
         if inside is not None:
             return inside
-        shown = shown_token(scope)
-        if shown is None:
+        presented = find_token(scope)
+        if presented is None:
             raise unauthorized()
-        if shown.via == "cookie":
+        if presented.via == "cookie":
             self._check_own_page(scope)
         address = address_of(scope)
-        if not is_local(address):  # from this computer the right token passes, whoever else guesses here
+        if not is_local(address):  # on this computer, a valid token passes even if another program guesses
             self._check_tries(address)
-        record = await self._find(shown)
+        record = await self._find(presented)
         if record is None:
             self._check_tries(address)
             self._tries.note(address)
             raise unauthorized()
-        renews = shown.via == "cookie" and (record.last_seen or 0.0) < self._clock() - _RENEWED_AFTER
-        return Admitted(Principal(record.owner, record.scopes), record.hash, shown.via, renews)
+        renews = presented.via == "cookie" and (record.last_seen or 0.0) < self._clock() - _RENEWED_AFTER
+        return Admitted(Principal(record.owner, record.scopes), record.hash, presented.via, renews)
 
     async def issue(self, owner: str, scopes: tuple[str, ...], label: str = "", *, page: bool = False) -> str:
-        """A new token for this owner. It is shown this once: only its hash is kept."""
+        """Returns a new token for this owner. Only its hash is stored."""
         token = f"{PAGE if page else ''}{new_token()}"
         await self._tokens.add(hash_of(token), owner=owner, scopes=scopes, label=PAGE_LABEL if page else _label(label))
         return token
 
     async def revoke(self, token_hash: str, owner: str) -> bool:
-        """Let this token in no more and close what it opened; False when the owner has no such token."""
+        """Revoke a token and close its connections. Returns False when the owner has no such token."""
         if not await self._tokens.revoke(token_hash, owner=owner):
             return False
         self._revoked_lately[token_hash] = None
@@ -184,27 +180,27 @@ class Auth:
         return True
 
     def refuse_revoked(self, admitted: Admitted) -> None:
-        """Refuse who was let in, and whose token was revoked since: for whatever came or took its time meanwhile."""
+        """Raises `Refusal` when the token was revoked after the request was admitted: for slow requests."""
         if admitted.token in self._revoked_lately:
             raise unauthorized()
 
     def forgive(self, scope: Scope) -> None:
-        """Hold no wrong token against this address any more: it has just shown that it is let in."""
+        """Forget the wrong tokens of this address: it has just shown a valid one."""
         self._tries.forget(address_of(scope))
 
     def _check_tries(self, address: str) -> None:
         if wait := self._tries.wait(address):
             raise Refusal(429, "too_many_tries", "Too many wrong tokens came from this address: wait.", wait)
 
-    async def _find(self, shown: PresentedToken) -> Token | None:
-        if shown.token.startswith(PAGE) != (shown.via == "cookie"):
+    async def _find(self, presented: PresentedToken) -> Token | None:
+        if presented.token.startswith(PAGE) != (presented.via == "cookie"):
             return None
-        token_hash = hash_of(shown.token)
+        token_hash = hash_of(presented.token)
         try:
             record = await self._tokens.find(token_hash)
             if record is None or not is_same(record.hash, token_hash):
                 return None
-            if shown.via == "cookie" and (record.last_seen or record.created) < self._clock() - PAGE_SECONDS:
+            if presented.via == "cookie" and (record.last_seen or record.created) < self._clock() - PAGE_SECONDS:
                 await self.revoke(record.hash, record.owner)
                 return None
         except StoreError:
@@ -212,8 +208,8 @@ class Auth:
         return record
 
     def _check_own_page(self, scope: Scope) -> None:
-        """A browser adds the cookie by itself, whoever makes it ask: only our own page may make it."""
-        is_own, site = self.places.is_own_origin(scope), header_of(scope, b"sec-fetch-site")
+        """Raises `Refusal` unless our own page sent the request: browsers add the cookie to requests of any page."""
+        is_own, site = self.host_policy.is_own_origin(scope), header_of(scope, b"sec-fetch-site")
         if scope["type"] == "http" and scope["method"] in _SAFE:
             good = site in (None, "same-origin", "none") and (is_own or header_of(scope, b"origin") is None)
         else:
@@ -224,33 +220,33 @@ class Auth:
 
 
 async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send] | None:
-    """How to go on with an HTTP request that is admitted, or goes to one of the few open routes; else None.
+    """Returns `receive` and `send` for an HTTP request that is admitted or needs no token; None for all others.
 
-    `scope["state"]["admitted"]` says who asks. A request that is not let in has its answer by then.
+    `scope["state"]["admitted"]` has the principal. A request that is not let in was answered here.
     """
     more: list[Header] = [*_HEADERS]
     send = _with_headers(send, more)
     try:
-        auth.check_place(scope)
-        if guest := auth.places.guest(scope):
-            more += [(b"access-control-allow-origin", guest.encode("latin-1")), (b"vary", b"Origin"), _EXPOSED]
+        auth.host_policy.check(scope)
+        if allowed := auth.host_policy.allowed_origin(scope):
+            more += [(b"access-control-allow-origin", allowed.encode("latin-1")), (b"vary", b"Origin"), _EXPOSED]
             if scope["method"] == "OPTIONS" and header_of(scope, b"access-control-request-method"):
                 await send_whole(send, 204, _PREFLIGHT)
                 return None
         if not is_open(scope):
             admitted = await auth.identify(scope)
             scope.setdefault("state", {})["admitted"] = admitted
-            receive = _while_let_in(auth, receive, admitted)
-            if admitted.renews and (shown := shown_token(scope)):
-                more.append((b"set-cookie", page_cookie(scope, shown.token, auth.prefix)))
+            receive = _receive_while_admitted(auth, receive, admitted)
+            if admitted.renews and (presented := find_token(scope)):
+                more.append((b"set-cookie", page_cookie(scope, presented.token, auth.prefix)))
     except Refusal as refusal:
         await send_refusal(refusal, scope, send)
         return None
     return receive, send
 
 
-def _while_let_in(auth: Auth, receive: Receive, admitted: Admitted) -> Receive:
-    """Receives the body for as long as the token is good: nothing is done that was not asked in full by then."""
+def _receive_while_admitted(auth: Auth, receive: Receive, admitted: Admitted) -> Receive:
+    """Returns a `receive` that refuses the body once the token is revoked: an incomplete request is not done."""
 
     async def receive_more() -> Message:
         message = await receive()
@@ -262,7 +258,7 @@ def _while_let_in(auth: Auth, receive: Receive, admitted: Admitted) -> Receive:
 
 
 def is_open(scope: Scope) -> bool:
-    """Whether this route needs no token: they answer everybody the same (SPEC S5)."""
+    """Whether this route needs no token: its answer is the same for all clients (SPEC S5)."""
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
     path: str = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
     if (method, path) in _OPEN:
@@ -271,7 +267,7 @@ def is_open(scope: Scope) -> bool:
 
 
 def _with_headers(send: Send, more: list[Header]) -> Send:
-    """Sends answers with these headers too, where they have none of that name."""
+    """Returns a `send` that adds these headers to answers that lack them."""
 
     async def send_more(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -285,12 +281,12 @@ def _with_headers(send: Send, more: list[Header]) -> Send:
 
 
 def _label(given: str) -> str:
-    """A label as people may see it. Those that mean something here can't be taken."""
+    """Returns a label that can be shown to people, and is none of the reserved labels."""
     label = " ".join(strip_invisible(given).split())[:_LONGEST_LABEL]
     return f"{label} (device)" if label in (OPERATOR_LABEL, PAGE_LABEL) else label
 
 
 def unauthorized() -> Refusal:
-    """There is no token, or none that is worth anything: the same words for both."""
+    """Returns the refusal for a missing and for an invalid token: the text is the same."""
     text = "No valid token: pair first (POST /pair with a code), then send 'Authorization: Bearer TOKEN'."
     return Refusal(401, "unauthorized", text)

@@ -1,4 +1,4 @@
-"""The operator's token: made at the first start, kept in a file that only its owner can read (SPEC S5)."""
+"""The operator's token: made at the first start, in a file that only its owner can read (SPEC S5)."""
 
 import string
 from pathlib import Path
@@ -17,7 +17,7 @@ _SHORTEST: Final = 32
 
 
 def read_operator_token(state: Path) -> str | None:
-    """The token in the state folder; None where there is none that could be one. `ConfigError` if it can't be read."""
+    """Returns the token in the state folder; None without a valid one. Raises `ConfigError` if it can't be read."""
     file = state / FILE
     try:
         data = read_private(file)
@@ -30,21 +30,19 @@ def read_operator_token(state: Path) -> str | None:
 
 
 async def open_operator_token(state: Path, tokens: TokenBook) -> str:
-    """The operator's token: that of the file while it is good, else a new one, and no other works any more."""
-    kept = read_operator_token(state)
+    """Returns the token of the file while it is valid, else a new one. All earlier operator tokens are revoked."""
+    valid = read_operator_token(state)
     known = {token.hash: token for token in await tokens.all(owner=OPERATOR.owner)}
-    record = known.get(hash_of(kept)) if kept else None
-    if kept and (record is None or record.revoked is None):
-        good = kept
-    else:
-        good = new_token()
-        _write(state / FILE, good)
+    record = known.get(hash_of(valid)) if valid else None
+    if not valid or (record is not None and record.revoked is not None):
+        valid = new_token()
+        _write(state / FILE, valid)
     for token in known.values():
-        if token.label == OPERATOR_LABEL and token.revoked is None and token.hash != hash_of(good):
+        if token.label == OPERATOR_LABEL and token.revoked is None and token.hash != hash_of(valid):
             await tokens.revoke(token.hash, owner=OPERATOR.owner)
-    if hash_of(good) not in known:
-        await tokens.add(hash_of(good), owner=OPERATOR.owner, scopes=OPERATOR.scopes, label=OPERATOR_LABEL)
-    return good
+    if hash_of(valid) not in known:
+        await tokens.add(hash_of(valid), owner=OPERATOR.owner, scopes=OPERATOR.scopes, label=OPERATOR_LABEL)
+    return valid
 
 
 def _write(file: Path, token: str) -> None:

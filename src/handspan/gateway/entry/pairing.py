@@ -1,8 +1,9 @@
-"""How somebody new gets a token: a pairing code for devices and programs, a sign-in link for browsers (SPEC S5).
+"""How a new client gets a token: a pairing code for devices and programs, a sign-in link for browsers (SPEC S5).
 
-Both are made by somebody who is in already, work once and not for long, and live in this process alone.
+Only a person with a token can make them. Each works once and for a short time; they exist in this process alone.
 """
 
+import io
 import secrets
 import time
 from collections.abc import Callable
@@ -12,8 +13,8 @@ from msgspec import Struct
 
 from handspan.core.principals import DEVICE_SCOPES, Principal
 from handspan.gateway.entry.auth import ADMIN, SCOPES, Auth, may
+from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import hash_of, is_same, new_token
-from handspan.gateway.entry.tries import Tries
 from handspan.gateway.http.refusals import Refusal
 
 CODE_SECONDS: Final = 300.0
@@ -22,11 +23,11 @@ LINK_SECONDS: Final = 600.0
 _WRONG_TRIES: Final = 5
 _DIGITS: Final = 12
 _MOST: Final = 16
-"""How many codes may be open at once; a new one takes the place of the oldest."""
+"""How many codes may be open at once; a new one replaces the oldest."""
 
 
 class PairingCode(Struct, frozen=True):
-    """A code that lets one device in."""
+    """A code with which one device gets a token."""
 
     code: str
     scopes: tuple[str, ...]
@@ -38,7 +39,7 @@ class PairingCode(Struct, frozen=True):
 
 
 class _Open(Struct):
-    """A code that can still be used; itself it is not kept."""
+    """A code that can still be used. Only its hash is held."""
 
     hash: str
     owner: str
@@ -48,24 +49,24 @@ class _Open(Struct):
 
 
 class Pairing:
-    """Makes codes and links, and takes them back for tokens."""
+    """Makes codes and links, and exchanges them for tokens."""
 
     def __init__(self, auth: Auth, clock: Callable[[], float] = time.time) -> None:
         self._auth = auth
         self._clock = clock
         self._codes: list[_Open] = []
         self._links: list[_Open] = []
-        self._tries = Tries(10, 60.0, clock=clock)
+        self._tries = TryLimit(10, 60.0, clock=clock)
 
     def new_code(self, who: Principal, scopes: tuple[str, ...] = DEVICE_SCOPES) -> PairingCode:
-        """A code for a device of this owner, to be typed or scanned within five minutes."""
+        """Returns a code for a device of this owner, valid for five minutes."""
         _check(who, scopes)
         digits = f"{secrets.randbelow(10**_DIGITS):0{_DIGITS}}"
-        self._keep(self._codes, digits, who.owner, scopes, CODE_SECONDS)
+        self._add(self._codes, digits, who.owner, scopes, CODE_SECONDS)
         return PairingCode(f"{digits[:4]}-{digits[4:8]}-{digits[8:]}", scopes, CODE_SECONDS)
 
     async def pair(self, code: str, label: str, address: str) -> str:
-        """The token for whoever has this code. Raises `Refusal` for a wrong one; five of them end every open code."""
+        """Returns a token for this code. Raises `Refusal` for a wrong code; five wrong codes end every open one."""
         if wait := self._tries.wait(address):
             raise Refusal(429, "too_many_tries", "Too many tries to pair came from this address: wait.", wait)
         self._tries.note(address)
@@ -77,42 +78,42 @@ class Pairing:
         return await self._auth.issue(found.owner, found.scopes, label or "paired device")
 
     def new_link(self, who: Principal) -> str:
-        """The code of a link that signs one browser in as this person, within ten minutes."""
+        """Returns the code of a link that signs in one browser as this person, valid for ten minutes."""
         code = new_token()
-        self._keep(self._links, code, who.owner, who.scopes, LINK_SECONDS)
+        self._add(self._links, code, who.owner, who.scopes, LINK_SECONDS)
         return code
 
     async def sign_in(self, code: str) -> str | None:
-        """The token for the cookie of the browser that has this link; None when the link is wrong, used or too old."""
+        """Returns the token for the browser's cookie; None when the link is wrong, used or too old."""
         found = self._take(self._links, code)
         return None if found is None else await self._auth.issue(found.owner, found.scopes, page=True)
 
-    def _keep(self, among: list[_Open], code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
-        among.append(_Open(hash_of(code), owner, scopes, self._clock() + seconds))
-        del among[:-_MOST]
+    def _add(self, codes: list[_Open], code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
+        codes.append(_Open(hash_of(code), owner, scopes, self._clock() + seconds))
+        del codes[:-_MOST]
 
-    def _take(self, among: list[_Open], code: str) -> _Open | None:
-        """The one with this code, which is open no more. All are looked at, whether it is among them or not."""
+    def _take(self, codes: list[_Open], code: str) -> _Open | None:
+        """Remove and return the entry of this code. All entries are compared, so that the time says nothing."""
         wanted, now = hash_of(code), self._clock()
-        found = [each for each in among if is_same(each.hash, wanted)]
-        among[:] = [each for each in among if each not in found and each.until > now]
+        found = [each for each in codes if is_same(each.hash, wanted)]
+        codes[:] = [each for each in codes if each not in found and each.until > now]
         return found[0] if found and found[0].until > now else None
 
     def _count_wrong(self, digits: str) -> None:
         if len(digits) != _DIGITS or not digits.isascii() or not digits.isdecimal():
-            return  # nobody guesses like that
+            return  # a typing error, no guess
         for each in self._codes:
             each.tries -= 1
         self._codes[:] = [each for each in self._codes if each.tries > 0]
 
 
 def pairing_url(base: str, code: str) -> str:
-    """What a phone scans. The code stands where browsers send it to nobody, so that no log has it."""
+    """Returns the address that a phone scans. Browsers do not send the part after `#`, so no log has the code."""
     return f"{base}/pair#code={code}"
 
 
 def sign_in_url(base: str, code: str) -> str:
-    """What a person opens to be signed in."""
+    """Returns the address that signs a person in."""
     return f"{base}/signin?code={code}"
 
 
@@ -125,3 +126,19 @@ def _check(who: Principal, scopes: tuple[str, ...]) -> None:
         )
     if not scopes:
         raise Refusal(422, "bad_request", f"A token needs a scope: name some of {', '.join(map(repr, SCOPES))}.")
+
+
+def qr_text(url: str) -> str:
+    """Returns a QR code in block characters, dark on light as terminals and cameras want it."""
+    import segno  # noqa: PLC0415 - only a person at a terminal or at the page sees a code
+
+    text = io.StringIO()
+    segno.make(url, error="l", micro=False).terminal(out=text, border=2, compact=True)
+    return text.getvalue()
+
+
+def qr_svg(url: str) -> str:
+    """Returns a QR code as an SVG element that scales."""
+    import segno  # noqa: PLC0415 - as above
+
+    return str(segno.make(url, error="m", micro=False).svg_inline(scale=4, border=4, omitsize=True))

@@ -1,4 +1,4 @@
-"""What a token looks like, where in a request it stands, and how two of them are compared (SPEC S5, ws.md 1.2)."""
+"""Tokens: how they are made and compared, and where a request may have one (SPEC S5, ws.md 1.2)."""
 
 import hashlib
 import hmac
@@ -9,49 +9,49 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
-from handspan.gateway.entry.places import header_of, is_secure
+from handspan.gateway.entry.host_policy import header_of, is_secure
 
 Via: TypeAlias = Literal["header", "subprotocol", "query", "cookie"]
 
 PAGE: Final = "page."
-"""What the tokens of the page begin with. They come by cookie alone, and nothing else does."""
+"""The prefix of the page's tokens. Only they are accepted in a cookie, and only there."""
 PAGE_SECONDS: Final = 30 * 24 * 3600
 
 AGENTFLOW: Final = "agentflow-bearer"
-"""The sub-protocol after which the token stands as an entry of its own (graph.md 7.1)."""
+"""The sub-protocol that is followed by the token as the next entry (graph.md 7.1)."""
 
 _SUBPROTOCOL: Final = "bearer."
 _BEARER: Final = "bearer"
 
 
 class PresentedToken(NamedTuple):
-    """A token that somebody shows; whether it is worth anything is not known yet."""
+    """A token of a request, not checked yet."""
 
     token: str
     via: Via
 
     def __repr__(self) -> str:
-        """Without the token: a repr ends up in logs."""
-        return f"Shown(via={self.via!r})"
+        """Returns a text without the token, because it may end up in logs."""
+        return f"PresentedToken(via={self.via!r})"
 
 
 def new_token() -> str:
-    """A token that nobody can guess: 256 random bits, in characters that headers, addresses and cookies take."""
+    """Returns a new token: 256 random bits, in characters that are safe in headers, addresses and cookies."""
     return secrets.token_urlsafe(32)
 
 
 def hash_of(token: str) -> str:
-    """What is kept of a token. It needs no salt: nobody can try all tokens."""
+    """Returns the hash under which a token is stored. It needs no salt: there are too many tokens to try."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two secrets are the same; how long that takes says nothing about them. The only comparison there is."""
+    """Whether two secrets are equal, compared in constant time. All secrets are compared here."""
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
 
 
-def shown_token(scope: Scope) -> PresentedToken | None:
-    """The token of the first place that has one: header, sub-protocol, query, cookie. An empty one is none."""
+def find_token(scope: Scope) -> PresentedToken | None:
+    """Returns the token of the header, the sub-protocol, the query or the cookie, in this order; None without one."""
     if token := _of_header(scope):
         return PresentedToken(token, "header")
     if token := _of_subprotocols(scope):
@@ -64,9 +64,9 @@ def shown_token(scope: Scope) -> PresentedToken | None:
 
 
 def page_cookie(scope: Scope, token: str, prefix: str) -> bytes:
-    """The header that makes a browser keep the page's token, where no script and no other site gets at it."""
-    kept = f"Path={prefix or '/'}; Max-Age={PAGE_SECONDS}{'; Secure' if is_secure(scope) else ''}"
-    return f"{_cookie_name(scope)}={token}; HttpOnly; SameSite=Strict; {kept}".encode()
+    """Returns the cookie header with the page's token. No script and no other site can read the cookie."""
+    rest = f"Path={prefix or '/'}; Max-Age={PAGE_SECONDS}{'; Secure' if is_secure(scope) else ''}"
+    return f"{_cookie_name(scope)}={token}; HttpOnly; SameSite=Strict; {rest}".encode()
 
 
 def _of_header(scope: Scope) -> str:
@@ -109,6 +109,6 @@ def _after(text: str, beginning: str) -> str:
 
 
 def _cookie_name(scope: Scope) -> str:
-    """One for each port: browsers keep cookies by host alone, and two gateways must not sign each other out."""
+    """Returns a name with the port: browsers share cookies between ports, and two gateways need their own."""
     _, port = scope.get("server") or ("", None)
     return "handspan_page" if port is None else f"handspan_page_{port}"

@@ -20,8 +20,8 @@ from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, Endpoint, Envelope, Router
-from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.parts import Door, GatewayParts
+from handspan.gateway.paths import OPEN_ANSWERS
 from handspan.sources.graph import GraphTools
 
 REPLAY_SECONDS: Final = 600.0
@@ -127,7 +127,7 @@ async def _read_nothing(request: AsgiRequest) -> dict[str, object]:
 
 async def _pong() -> AsgiResponse:
     """The same answer for every client (graph.md 1.4)."""
-    return AsgiResponse(ANSWERS["/ping"], media_type=JSON)
+    return AsgiResponse(OPEN_ANSWERS["/ping"], media_type=JSON)
 
 
 def _conflict(key: str) -> Refusal:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from handspan.agent.refusals import GatewayStops, TurnRefused
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, StoreError, ToolError
-from handspan.gateway.http.bodies import read_whole
+from handspan.gateway.http.bodies import read_body
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON
@@ -49,7 +49,7 @@ def read_paging(request: AsgiRequest) -> Paging:
 
 async def read_body_bytes(request: AsgiRequest) -> bytes:
     """The whole body. Raises `Refusal` when it is too large or comes too slowly."""
-    return await read_whole(request, BODY_BYTES, BODY_SECONDS)
+    return await read_body(request, BODY_BYTES, BODY_SECONDS)
 
 
 def path_id(request: AsgiRequest, name: str) -> str:

@@ -16,7 +16,7 @@ from handspan.gateway.graph.threads import state_of
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.http.streams import LINES, Streamed
+from handspan.gateway.http.streams import LINES, StreamedResponse
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import FixAnswer, GraphMessage, GraphState, InvokeAnswer, SetupAnswer, StopAnswer
 from handspan.wire.graph.requests import RunRequest
@@ -105,7 +105,7 @@ async def stream(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
         fingerprint(body),
         lambda: _begin_stream(parts, client, graph.read_run_request(body), lines, key),
     )
-    return Streamed(LineReader(stored), LINES, _STREAM_HEADERS, patience=None)
+    return StreamedResponse(LineReader(stored), LINES, _STREAM_HEADERS, patience=None)
 
 
 async def _begin_stream(

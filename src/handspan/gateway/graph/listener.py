@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from handspan.agent.conversation import Conversation
-from handspan.agent.past_turns import last_turn
-from handspan.agent.turn_events import Happening
+from handspan.agent.turn_events import Happening, last_turn
 from handspan.core.events import (
     CallFinished,
     CallProgress,

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from handspan.agent.titles import title_of
+from handspan.agent.stored_turns import make_title
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Message, ResultsMessage, UserMessage
 from handspan.core.records import SessionRecord, ThreadEntry
@@ -152,7 +152,7 @@ async def called_tool_names(parts: GraphParts, thread: str, owner: str) -> Mappi
 
 async def forget_title(parts: GraphParts, known: SessionRecord, removed: Iterable[Message]) -> None:
     """Removes a thread's name that was made from removed messages (graph.md 8.3). The next run makes a new one."""
-    if known.name and known.name == title_of(removed):
+    if known.name and known.name == make_title(removed):
         await parts.store.conversations.rename(known.id, "", owner=known.owner)
         parts.live.publish(known.owner, "sessions", {"session_id": known.id, "change": "renamed"})
 

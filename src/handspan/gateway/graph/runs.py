@@ -8,10 +8,10 @@ from typing import Final
 from msgspec import Struct, structs
 
 from handspan.agent.conversation import Conversation
+from handspan.agent.queue import Tasks
 from handspan.agent.refusals import SessionBusy
 from handspan.agent.session import GIVEN_UP, NOTHING_TO_DO, Equip
 from handspan.agent.sessions import Sessions
-from handspan.agent.tasks import Tasks
 from handspan.core.artifacts import Artifacts
 from handspan.core.errors import NotYours
 from handspan.core.events import Ended, EndReason

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from handspan.core.values import Json
-from handspan.gateway.clients.line import EXTENSION, Socket
+from handspan.gateway.clients.transport import EXTENSION, Socket
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.tokens import AGENTFLOW
 from handspan.gateway.graph.chunks import ChunkWriter

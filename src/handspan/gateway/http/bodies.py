@@ -1,4 +1,4 @@
-"""Bodies of requests, within their limits of size and time: read as JSON, or in pieces."""
+"""Reads the bodies of requests within limits of size and time: as JSON, whole, or in pieces."""
 
 import asyncio
 import contextlib
@@ -14,68 +14,68 @@ from handspan.wire import strict_json
 from handspan.wire.json_size import MOST_VALUES
 
 _MOST_DIGITS: Final = 18
-_PASSED_OVER: Final = 4 * 1024 * 1024
-_SECONDS: Final = 1.0
+_DISCARD_BYTES: Final = 4 * 1024 * 1024
+_DISCARD_SECONDS: Final = 1.0
 
 
 async def read_json(request: AsgiRequest, limit: int, seconds: float) -> Json:
-    """The JSON value of the body; `Refusal` when it is none, larger than the limit, or not there in that time."""
+    """Returns the body's JSON value. Raises `Refusal` when it is no JSON, too large, or too slow."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
         raise Refusal(
             415, "unsupported_media_type", f"The body must be JSON, not {kind[:60]!r}: send Content-Type: {JSON}."
         )
     try:
-        return strict_json.parse(await read_whole(request, limit, seconds), max_values=MOST_VALUES)
+        return strict_json.parse(await read_body(request, limit, seconds), max_values=MOST_VALUES)
     except WireError as error:
         raise Refusal(400, "invalid_json", f"The body can't be read. {error}") from None
 
 
-async def read_leniently(request: AsgiRequest, limit: int, seconds: float) -> Json:
-    """The same, whatever kind it is said to be; null for a body that is no JSON."""
-    whole = await read_whole(request, limit, seconds)
+async def read_json_or_null(request: AsgiRequest, limit: int, seconds: float) -> Json:
+    """Returns the body's JSON value, for any content type; None for a body that is no JSON."""
+    whole = await read_body(request, limit, seconds)
     try:
         return strict_json.parse(whole) if whole.strip() else None
     except WireError:
         return None
 
 
-def pieces(request: AsgiRequest, limit: int, seconds: float) -> AsyncIterator[bytes]:
-    """The body as it comes; `Refusal` when there are more than `limit` bytes, or no more for so many seconds."""
-    return _limited(request, _timed(request.stream(), seconds), limit)
+def read_pieces(request: AsgiRequest, limit: int, seconds: float) -> AsyncIterator[bytes]:
+    """Yields the body as it arrives. Raises `Refusal` for too many bytes, or a pause longer than `seconds`."""
+    return _limit_size(request, _limit_time(request.stream(), seconds), limit)
 
 
-async def read_whole(request: AsgiRequest, limit: int, seconds: float) -> bytes:
-    """The whole body; `Refusal` when it is larger than the limit, or not there in that time."""
+async def read_body(request: AsgiRequest, limit: int, seconds: float) -> bytes:
+    """Returns the whole body. Raises `Refusal` when it is too large or too slow."""
     whole = bytearray()
     try:
         async with asyncio.timeout(seconds):
-            async for piece in _limited(request, request.stream(), limit):
+            async for piece in _limit_size(request, request.stream(), limit):
                 whole += piece
     except TimeoutError:
         raise _too_slow(seconds) from None
     return bytes(whole)
 
 
-async def _limited(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+async def _limit_size(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     announced = request.headers.get("content-length", "")
     if len(announced) > _MOST_DIGITS or (announced.isdigit() and int(announced) > limit):
-        await _pass_over(request, stream, limit)
+        await _discard_rest(request, stream, limit)
         raise _too_large(limit)
     received = 0
     try:
         async for piece in stream:
             received += len(piece)
             if received > limit:
-                await _pass_over(request, stream, limit)
+                await _discard_rest(request, stream, limit)
                 raise _too_large(limit)
             yield piece
     except ClientGone:
         raise Refusal(400, "cut_off", "The connection ended before the body did. Send it again.") from None
 
 
-async def _timed(stream: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """The same pieces, each of them in that time."""
+async def _limit_time(stream: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """Yields the same pieces. Raises `Refusal` when one of them takes too long."""
     while True:
         try:
             async with asyncio.timeout(seconds):
@@ -87,20 +87,22 @@ async def _timed(stream: AsyncIterator[bytes], seconds: float) -> AsyncIterator[
         yield piece
 
 
-async def _pass_over(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> None:
-    """Let some more of it come, and drop it: most clients look for an answer only when they have sent everything."""
-    if "expect" in request.headers:  # this one asks first
+async def _discard_rest(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> None:
+    """Read some more of the body and drop it: most clients read the answer only after they have sent everything."""
+    if "expect" in request.headers:  # this client waits for an answer before it sends the body
         return
     dropped = 0
     with contextlib.suppress(TimeoutError, ClientGone):
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(_DISCARD_SECONDS):
             async for chunk in stream:
                 dropped += len(chunk)
-                if dropped > max(_PASSED_OVER, 2 * limit):  # what is only a little too large comes to its end
+                if dropped > max(
+                    _DISCARD_BYTES, 2 * limit
+                ):  # a body that is only a little too large is read to its end
                     return
 
 
-# What is still on its way is not read: the connection ends with such an answer.
+# The rest of the body is not read: the connection ends with such an answer.
 
 
 def _too_large(limit: int) -> Refusal:

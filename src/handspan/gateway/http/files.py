@@ -1,4 +1,4 @@
-"""Files up and down: artifacts as answers, whole or by range, of which nothing runs (SPEC X3, S4); uploads as forms."""
+"""Downloads of artifacts, whole or by range, which no browser runs (SPEC X3, S4); uploads as forms."""
 
 import re
 from collections.abc import AsyncIterator
@@ -8,39 +8,39 @@ from urllib.parse import quote
 from handspan.core.artifacts import ArtifactRef, Artifacts
 from handspan.core.errors import WireError
 from handspan.core.values import strip_invisible
-from handspan.gateway.http.bodies import pieces
+from handspan.gateway.http.bodies import read_pieces
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
-from handspan.gateway.http.streams import Streamed
+from handspan.gateway.http.streams import StreamedResponse
 from handspan.wire.multipart import Multipart, PartBegin, PartData, PartEnd, PartEvent
 
 BINARY: Final = "application/octet-stream"
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 _PIECE: Final = 256 * 1024
-_AROUND_IT: Final = 256 * 1024
-"""Bytes of a form that are not of its file."""
+_FORM_BYTES: Final = 256 * 1024
+"""Bytes of a form around its file."""
 _LONGEST_NAME: Final = 200
 _HARMLESS: Final = {
-    # Somebody else's HTML or SVG must not run as if it were our page.
+    # HTML or SVG of a stranger must not run as if it were our page.
     "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
 }
 
 
-class _Part(NamedTuple):
+class _ByteRange(NamedTuple):
     begin: int
     end: int
-    """The first byte that does not belong to it."""
+    """The first byte after the range."""
 
 
 def download(request: AsgiRequest, artifacts: Artifacts, ref: ArtifactRef, owner: str) -> AsgiResponse:
-    """The artifact, or the part of it that `Range` names; raises `Refusal` when there is no such part."""
-    part = _part(request.headers.get("range", ""), ref.size)
+    """Returns the artifact, or the part that `Range` names. Raises `Refusal` when there is no such part."""
+    part = _read_range(request.headers.get("range", ""), ref.size)
     headers = _headers(ref)
     if part is None:
-        part, status = _Part(0, ref.size), 200
+        part, status = _ByteRange(0, ref.size), 200
     else:
         status = 206
         headers["content-range"] = f"bytes {part.begin}-{part.end - 1}/{ref.size}"
@@ -48,13 +48,13 @@ def download(request: AsgiRequest, artifacts: Artifacts, ref: ArtifactRef, owner
     if request.method == "HEAD":
         return AsgiResponse(None, status, headers, ref.media_type)
     pieces = FilePieces(artifacts, owner, ref, part)
-    return Streamed(pieces, ref.media_type, headers, patience=None, status=status)
+    return StreamedResponse(pieces, ref.media_type, headers, patience=None, status=status)
 
 
 class FilePieces:
-    """A part of an artifact, in pieces that fit into memory."""
+    """Reads a part of an artifact piece by piece."""
 
-    def __init__(self, artifacts: Artifacts, owner: str, ref: ArtifactRef, part: _Part) -> None:
+    def __init__(self, artifacts: Artifacts, owner: str, ref: ArtifactRef, part: _ByteRange) -> None:
         self._artifacts, self._owner, self._id = artifacts, owner, ref.id
         self._at, self._end = part
 
@@ -73,11 +73,11 @@ class FilePieces:
 
 
 class NoFile(WireError):
-    """A form has no file under the name that is wanted."""
+    """A form has no file under the expected name."""
 
 
 class UploadedFile:
-    """The file in a form, as it comes. What is wrong with the form, also behind the file, is raised meanwhile."""
+    """The file in a form, while it arrives."""
 
     def __init__(self, form: AsyncIterator[PartEvent], began: PartBegin, most: int) -> None:
         self.name = file_name(began.file_name or "")[-_LONGEST_NAME:]
@@ -87,7 +87,7 @@ class UploadedFile:
         self._most = most
 
     async def bytes(self) -> AsyncIterator[bytes]:
-        """All of it; then the rest of the form is read, in which no other file may be."""
+        """Yields the file, then checks the rest of the form. Raises `Refusal` or `WireError` for a bad form."""
         size = 0
         async for happening in self._form:
             if isinstance(happening, PartEnd):
@@ -104,8 +104,8 @@ class UploadedFile:
 
 
 async def uploaded_file(request: AsgiRequest, field: str, most: int, seconds: float) -> UploadedFile:
-    """The file of a form; raises `NoFile`, `WireError` for what is no such form, `Refusal` when it is too much."""
-    form = _form(request, most + _AROUND_IT, seconds)
+    """Returns the file of a form. Raises `NoFile`, `WireError` for a bad form, `Refusal` when it is too large."""
+    form = _form(request, most + _FORM_BYTES, seconds)
     async for happening in form:
         if isinstance(happening, PartBegin) and happening.name == field:
             return UploadedFile(form, happening, most)
@@ -114,20 +114,20 @@ async def uploaded_file(request: AsgiRequest, field: str, most: int, seconds: fl
 
 async def _form(request: AsgiRequest, most: int, seconds: float) -> AsyncIterator[PartEvent]:
     form = Multipart(request.headers.get("content-type", ""))
-    async for piece in pieces(request, most, seconds):
+    async for piece in read_pieces(request, most, seconds):
         for happening in form.feed(piece):
             yield happening
     form.end()
 
 
 def media_type_of(header: str) -> str:
-    """What the bytes are said to be, where that can be said again; else just bytes."""
+    """Returns the header's media type if it is valid; else that of plain bytes."""
     kind = header.partition(";")[0].strip().lower()
     return kind if _MEDIA_TYPE.fullmatch(kind) else BINARY
 
 
 def file_name(given: str) -> str:
-    """The last part of the name, without what nobody sees."""
+    """Returns the last part of a path, without invisible characters."""
     return " ".join(strip_invisible(given).split()).replace("\\", "/").rpartition("/")[2]
 
 
@@ -141,9 +141,9 @@ def _headers(ref: ArtifactRef) -> dict[str, str]:
     }
 
 
-def _part(asked: str, size: int) -> _Part | None:
-    """The one range that was asked for; None for the whole. What is no such range is passed over (RFC 9110 14.2)."""
-    found = _RANGE.fullmatch(asked.strip())
+def _read_range(header: str, size: int) -> _ByteRange | None:
+    """Returns the range of a `Range` header; None for the whole. Invalid headers are ignored (RFC 9110 14.2)."""
+    found = _RANGE.fullmatch(header.strip())
     if found is None or found[0] == "bytes=-":
         return None
     first, last = found.groups()
@@ -152,6 +152,6 @@ def _part(asked: str, size: int) -> _Part | None:
     if first and last and int(last) < int(first):
         return None
     if begin >= size or begin >= end:
-        text = f"The artifact has {size} bytes: there is nothing at {asked[:60]!r}."
+        text = f"The artifact has {size} bytes: there is nothing at {header[:60]!r}."
         raise Refusal(416, "range_not_satisfiable", text, headers={"content-range": f"bytes */{size}"})
-    return _Part(begin, end)
+    return _ByteRange(begin, end)

@@ -1,7 +1,7 @@
-"""The same request twice is one request: by a key that the client chose.
+"""Idempotency: a request that is sent twice under one key of the client is done once.
 
-`Replays` keeps answers for some minutes. The call of a tool needs none of them: the store makes its id from owner and
-key, so the ledger knows it even after a restart; `AskedCalls` remembers exactly what was asked.
+`Replays` holds answers for some minutes. Tool calls do not need it: the store makes their id from owner and key, so the
+ledger knows them even after a restart; `AskedCalls` remembers the exact request.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 def fingerprint(request: Json | bytes) -> bytes:
-    """The same for the same request; for a JSON value, however it was written."""
+    """Returns a hash that is equal for equal requests; for a JSON value, whatever its formatting."""
     whole = request if isinstance(request, bytes) else msgspec.json.encode(request, order="sorted")
     return hashlib.sha256(whole).digest()
 
@@ -32,11 +32,11 @@ class _Answer(Struct, Generic[_T]):
     asked: bytes
     future: "asyncio.Future[_T]"
     at: float
-    """When it began; once it is there, when it came."""
+    """When the request began; once it has its answer, when that was."""
 
 
 class Replays(Generic[_T]):
-    """Answers by owner and key, bounded in number, size and age. An answer that is still to come is waited for."""
+    """Answers by owner and key, bounded in number, size and age. A second request waits for the first one's answer."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Replays(Generic[_T]):
         most_bytes: int = 64 * 1024 * 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`conflict` refuses a key that was used for another request. Errors are answers too, but for `forgets`."""
+        """`conflict` makes the refusal for a key of another request. Errors are answers too, except `forgets`."""
         self._seconds = seconds
         self._conflict = conflict
         self._forgets = forgets
@@ -60,7 +60,7 @@ class Replays(Generic[_T]):
         self._answers: OrderedDict[tuple[str, str], _Answer[_T]] = OrderedDict()
 
     async def answer(self, owner: str, key: str, asked: bytes, begin: Callable[[], Awaitable[_T]]) -> _T:
-        """The answer to this request (its `fingerprint`), which begins now if there is none. An empty key is none."""
+        """Returns the known answer to this request (its `fingerprint`), or begins it. An empty key always begins."""
         if not key:
             return await begin()
         self._forget_old()
@@ -68,7 +68,7 @@ class Replays(Generic[_T]):
         if known is None:
             future = asyncio.ensure_future(begin())
             known = self._answers[owner, key] = _Answer(asked, future, self._clock())
-            future.add_done_callback(partial(self._come, (owner, key), known))
+            future.add_done_callback(partial(self._note_done, (owner, key), known))
             if len(self._answers) > self._most:
                 self._answers.popitem(last=False)
         elif known.asked != asked:
@@ -76,27 +76,27 @@ class Replays(Generic[_T]):
         return await asyncio.shield(known.future)
 
     def forget(self, owner: str, key: str) -> None:
-        """Let the next request under this key begin anew: what came of the last one was not kept after all."""
+        """Let the next request under this key begin anew: the last answer was not stored."""
         self._answers.pop((owner, key), None)
 
-    def _come(self, place: tuple[str, str], answer: _Answer[_T], future: "asyncio.Future[_T]") -> None:
-        is_none = future.cancelled() or isinstance(future.exception(), self._forgets)
-        if self._answers.get(place) is answer:
+    def _note_done(self, key: tuple[str, str], answer: _Answer[_T], future: "asyncio.Future[_T]") -> None:
+        is_no_answer = future.cancelled() or isinstance(future.exception(), self._forgets)
+        if self._answers.get(key) is answer:
             answer.at = self._clock()
-            self._answers.move_to_end(place)  # the oldest answers stay in front
-            if is_none:
-                del self._answers[place]
+            self._answers.move_to_end(key)  # the oldest answers stay in front
+            if is_no_answer:
+                del self._answers[key]
 
     def _forget_old(self) -> None:
         too_old = self._clock() - self._seconds
         size = 0 if self._size_of is None else sum(map(self._size, self._answers.values()))
-        for place, answer in list(self._answers.items()):
+        for key, answer in list(self._answers.items()):
             if not answer.future.done():
-                continue  # without it the same request would begin a second time, beside the first
+                continue  # it must stay: else the same request would run a second time, beside the first
             if answer.at > too_old and size <= self._most_bytes:
-                return  # all others came later
+                return  # all others are newer
             size -= self._size(answer)
-            del self._answers[place]
+            del self._answers[key]
 
     def _size(self, answer: _Answer[_T]) -> int:
         future = answer.future
@@ -105,18 +105,18 @@ class Replays(Generic[_T]):
 
 
 class AskedCalls:
-    """What was asked under the ids of the last calls that came with a key."""
+    """The fingerprints of the last calls that were made with a key, by call id."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._asked: dict[str, bytes] = {}
 
     def remember(self, call_id: str, asked: bytes) -> None:
-        """What was asked under this id (`fingerprint`)."""
+        """Remember the `fingerprint` of this call's request."""
         self._asked[call_id] = asked
         if len(self._asked) > self._most:
             del self._asked[next(iter(self._asked))]
 
     def find(self, call_id: str) -> bytes | None:
-        """What was asked under this id; None when that is long ago, or was in another process."""
+        """Returns the fingerprint of this call's request; None when it is too old, or of another process."""
         return self._asked.get(call_id)

@@ -45,7 +45,7 @@ class AsgiRequest:
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """The headers by their names in lower case; the first one where a name is sent twice."""
+        """The headers by their names in lower case; the first one if a name was sent twice."""
         found: dict[str, str] = {}
         for name, value in self.scope["headers"]:
             found.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
@@ -53,11 +53,11 @@ class AsgiRequest:
 
     @cached_property
     def query_params(self) -> dict[str, str]:
-        """The query's fields; the last one where a name is sent twice."""
+        """The fields of the query; the last one if a name was sent twice."""
         return dict(parse_qsl(self.query, keep_blank_values=True))
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The body in pieces. Raises `ClientGone` when the connection ends first."""
+        """Yields the body in pieces. Raises `ClientGone` when the connection ends first."""
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
@@ -69,7 +69,7 @@ class AsgiRequest:
 
 
 class AsgiResponse:
-    """An answer that is there as a whole."""
+    """A response whose whole body is known."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class AsgiResponse:
         headers: Mapping[str, str] | None = None,
         media_type: str = "",
     ) -> None:
-        """`media_type` counts where `headers` names none; a text gets its charset."""
+        """`media_type` is used if `headers` has none; a text type gets its charset."""
         self.body = content.encode() if isinstance(content, str) else content or b""
         self.status = status
         self.headers = {name.lower(): value for name, value in (headers or {}).items()}
@@ -87,7 +87,7 @@ class AsgiResponse:
             self.headers["content-type"] = f"{media_type}; charset=utf-8" if is_bare_text else media_type
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the response."""
         if self.status not in (204, 304):
             self.headers.setdefault("content-length", str(len(self.body)))
         await self.start(send)

@@ -1,4 +1,4 @@
-"""Why a request is refused: one error type for every door, and its form on the wire."""
+"""`Refusal`, the error type of every door, and its form on the wire."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ _NO_STORE: Final[Header] = (b"cache-control", b"no-store")
 
 
 class Refusal(HandspanError):
-    """A request can't be answered as it is. The message says what to do, and holds nothing that was secret."""
+    """A request is refused. The message says what to do, and has no secrets."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Refusal(HandspanError):
         headers: Mapping[str, str] | None = None,
         details: "Sequence[Detail]" = (),
     ) -> None:
-        """`code` is a word of REST or of the graph API; `details` are shown by the graph API alone."""
+        """`code` is an error code of REST or of the graph API; only the graph API sends `details`."""
         super().__init__(message)
         self.status = status
         self.code = code
@@ -41,50 +41,50 @@ class Refusal(HandspanError):
         """In whole seconds."""
         self.details = list(details)
         self.headers = dict(headers or {})
-        """What the response says beside its kind and length."""
+        """Headers of the response beside content type and length."""
         if self.retry_after is not None:
             self.headers["retry-after"] = str(self.retry_after)
         if status == 401:
             self.headers["www-authenticate"] = "Bearer"
 
     def body(self) -> bytes:
-        """The JSON form of errors everywhere but in the graph API."""
-        told: dict[str, str | int] = {"error": self.message, "code": self.code}
+        """Returns the JSON form of an error in all APIs except the graph API."""
+        fields: dict[str, str | int] = {"error": self.message, "code": self.code}
         if self.retry_after is not None:
-            told["retry_after"] = self.retry_after
-        return msgspec.json.encode(told)
+            fields["retry_after"] = self.retry_after
+        return msgspec.json.encode(fields)
 
 
 def is_own_fault(error: Exception, refusal: Refusal) -> bool:
-    """Whether the log has to say more than the client hears: for errors that no code of ours meant as an answer."""
+    """Whether the error is a fault of ours, of which the log needs the details."""
     return refusal.status >= 500 and refusal.code != "stopping" and not isinstance(error, Refusal)
 
 
 async def send_refusal(refusal: Refusal, scope: Scope, send: Send) -> None:
-    """Answer with it; over WebSocket before the upgrade, so that no message is ever read."""
+    """Send the refusal as the answer; for a WebSocket before the upgrade, so that no message is read."""
     kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
     await send_whole(send, refusal.status, raw_headers(refusal), body_of(refusal, scope), kind)
 
 
 def raw_headers(refusal: Refusal) -> list[Header]:
-    """The headers of a response that is this refusal."""
+    """Returns the headers of the response."""
     more = [(name.encode(), value.encode()) for name, value in refusal.headers.items()]
     return [JSON_HEADER, _NO_STORE, *more]
 
 
 def body_of(refusal: Refusal, scope: Scope) -> bytes:
-    """What it says, in the form of the API that was asked."""
+    """Returns the body of the response, in the form of the requested API."""
     return graph_body(refusal, new_call_id(), datetime.now(UTC).isoformat()) if is_graph(scope) else refusal.body()
 
 
 def is_graph(scope: Scope) -> bool:
-    """Whether this is for the graph API, whose errors have a form of their own (graph.md 1.2)."""
+    """Whether the request is for the graph API, whose errors have their own form (graph.md 1.2)."""
     path = "/" + scope["path"].removeprefix(scope.get("root_path", "")).lstrip("/")  # graph.md 1.8
     return path.startswith("/v1/") or path in ("/v1", "/ping")
 
 
 def graph_body(refusal: Refusal, request_id: str, at: str) -> bytes:
-    """The JSON form of errors in the graph API."""
+    """Returns the JSON form of an error in the graph API."""
     from handspan.wire.graph.envelope import encode_failure  # noqa: PLC0415 - the start needs none of it
     from handspan.wire.graph.faults import error_code  # noqa: PLC0415 - as above
 
@@ -94,7 +94,7 @@ def graph_body(refusal: Refusal, request_id: str, at: str) -> bytes:
 async def send_whole(
     send: Send, status: int, headers: Iterable[Header], body: bytes = b"", kind: str = "http.response"
 ) -> None:
-    """An answer in one piece."""
+    """Send a whole answer."""
     length = (b"content-length", b"%d" % len(body))
     await send({"type": f"{kind}.start", "status": status, "headers": [*headers, length]})
     await send({"type": f"{kind}.body", "body": body})

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def moment(at: float) -> str:
-    """Seconds since 1970 as RFC 3339 says it."""
+    """Returns seconds since 1970 as a time of RFC 3339."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -27,27 +27,27 @@ class Endpoint(Struct, frozen=True):
     """What one method of one path does."""
 
     read: Callable[[AsgiRequest], Awaitable[dict[str, object]]]
-    """The arguments of `work`, read from the request; raises what the envelope refuses."""
+    """Reads the arguments of `work` from the request. Its errors are translated by the envelope."""
     work: Callable[..., Awaitable[object]]
     respond: Callable[[object], AsgiResponse]
-    """The response for what `work` returned."""
+    """Makes the response from what `work` returned."""
 
 
 class Envelope(Struct, frozen=True):
     """How a door answers where no endpoint does."""
 
     translate: Callable[[Exception], Refusal]
-    """The refusal for an error; for an error that no rule foresees, a constant one."""
+    """Returns the refusal for an error; for an unexpected error, a constant one."""
     refuse: Callable[[Refusal], AsgiResponse]
     no_path: str
-    """What is said about an unknown path; `{path!r}` is the path."""
+    """The message for an unknown path; `{path!r}` is the path."""
     no_method: str
-    """What is said about an unknown method; also `{method}` and `{allow}`."""
+    """The message for an unknown method; also with `{method}` and `{allow}`."""
     complete: Callable[[AsgiRequest, AsgiResponse], AsgiResponse]
-    """Gets every response before it is sent; gives the one to send."""
+    """Gets every response before it is sent, and returns the one to send."""
 
     def refusal(self, request: AsgiRequest, error: Exception) -> AsgiResponse:
-        """The response for an error. What is our own fault is in the log, and in no answer."""
+        """Returns the response for an error. A fault of ours is logged, and its details stay out of the response."""
         refusal = self.translate(error)
         if is_own_fault(error, refusal):
             _log.error("%s %s could not be answered", request.method, request.path, exc_info=error)
@@ -55,7 +55,7 @@ class Envelope(Struct, frozen=True):
 
 
 Table: TypeAlias = Mapping[str, Mapping[str, Endpoint]]
-"""Endpoints by path and method. `{name}` in a path is what stands between two slashes as sent: %2F is part of it."""
+"""Endpoints by path and method. `{name}` in a path is the text between two slashes as sent: it may have a %2F."""
 
 
 class _Path:
@@ -68,7 +68,7 @@ class _Path:
         self.segments = path.split("/")
 
     def parameters(self, segments: list[str]) -> dict[str, str] | None:
-        """What the names in the path stand for; None when it is another path of as many segments."""
+        """Returns the values of the names in the path; None when the segments are of another path."""
         found: dict[str, str] = {}
         for wanted, given in zip(self.segments, segments, strict=True):
             if wanted[:1] == "{" and given:
@@ -85,7 +85,7 @@ class Router:
         self.table = table
         self._plain: dict[tuple[str, ...], _Path] = {}
         self._with_names: dict[int, list[_Path]] = {}
-        """By the number of segments; those with fewer names first."""
+        """Paths with names, by the number of segments; those with fewer names first."""
         for path in sorted(table, key=lambda path: path.count("{")):
             known = _Path(path, table[path])
             if "{" in path:
@@ -105,7 +105,7 @@ class Router:
         await envelope.complete(request, response)(scope, receive, send)
 
     def _find(self, request: AsgiRequest) -> Endpoint:
-        """The endpoint, with its path's parameters in the scope; raises `Refusal` where there is none."""
+        """Returns the endpoint, and sets the path's parameters in the scope. Raises `Refusal` when there is none."""
         scope, segments = request.scope, _segments(request.scope)
         method: str = scope["method"]
         plain = self._plain.get(tuple(segments))
@@ -129,10 +129,10 @@ class Router:
 
 
 def _segments(scope: Scope) -> list[str]:
-    """The parts of the path below the prefix."""
+    """Returns the segments of the path below the prefix."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     path = raw.partition(b"?")[0].decode("latin-1")
     segments = [unquote(part) for part in path.split("/")] if "%" in path else path.split("/")
     root = scope.get("root_path", "").rstrip("/").split("/")
     below = segments[len(root) :] if root == segments[: len(root)] else segments[1:]
-    return ["", *(below or [""])]  # the prefix without a slash behind it is its `/`
+    return ["", *(below or [""])]  # the prefix alone means its `/`

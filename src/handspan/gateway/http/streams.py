@@ -1,4 +1,4 @@
-"""Answers that come piece by piece, while something goes on: server-sent events, or a line of JSON for each event."""
+"""Answers that are sent piece by piece: server-sent events, or one line of JSON for each event."""
 
 import asyncio
 import contextlib
@@ -14,35 +14,35 @@ EVENTS: Final = "text/event-stream"
 LINES: Final = "application/x-ndjson"
 STREAM_KINDS: Final[tuple[StreamKind, ...]] = (EVENTS, LINES)
 STILL_HERE: Final = b": still here\n\n"
-"""A comment among server-sent events: for whoever would think that nobody is there."""
+"""A comment among server-sent events: it shows the client that the stream is alive."""
 _SECONDS_TO_TAKE: Final = 30.0
-"""For one piece, by a client that does not read."""
+"""The timeout for sending one piece to a client that does not read."""
 
 
-class Pieces(Protocol):
-    """What is sent, as it comes."""
+class PieceSource(Protocol):
+    """The source of the pieces of an answer."""
 
     async def next(self) -> bytes | None:
-        """The next piece, once it is there; None when it was the last one, or after `end`."""
+        """Waits for the next piece and returns it; None after the last one, or after `end`."""
         ...
 
     def end(self) -> None:
-        """Nobody listens any more."""
+        """Stop: the client does not read any more."""
         ...
 
 
-class Streamed(AsgiResponse):
-    """An answer that lasts until its pieces end, the client goes, or nobody reads."""
+class StreamedResponse(AsgiResponse):
+    """An answer that lasts until its pieces end, the client leaves, or the client stops reading."""
 
     def __init__(
         self,
-        pieces: Pieces,
+        pieces: PieceSource,
         kind: str,
         headers: Mapping[str, str],
         patience: float | None = _SECONDS_TO_TAKE,
         status: int = 200,
     ) -> None:
-        """`patience`: seconds that a client may take for one piece; None where it may take its time."""
+        """`patience`: seconds that the client may take for one piece; None for no limit."""
         super().__init__(None, status, headers, kind)
         if kind in STREAM_KINDS:  # a proxy passes each event on as it comes
             self.headers.setdefault("x-accel-buffering", "no")
@@ -50,15 +50,15 @@ class Streamed(AsgiResponse):
         self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the pieces as they come."""
+        """Send the pieces as they arrive."""
         watching = asyncio.create_task(self._watch(receive))
         try:
             await self.start(send)
             with contextlib.suppress(TimeoutError):
                 while scope["method"] != "HEAD" and (piece := await self._pieces.next()) is not None:
-                    await self._take(send, piece)
+                    await self._send(send, piece)
             with contextlib.suppress(TimeoutError):
-                await self._take(send, b"", more=False)
+                await self._send(send, b"", more=False)
         finally:
             self._pieces.end()
             watching.cancel()
@@ -69,18 +69,18 @@ class Streamed(AsgiResponse):
             pass
         self._pieces.end()
 
-    async def _take(self, send: Send, data: bytes, *, more: bool = True) -> None:
+    async def _send(self, send: Send, data: bytes, *, more: bool = True) -> None:
         async with asyncio.timeout(self._patience):
             await send({"type": "http.response.body", "body": data, "more_body": more})
 
 
 def piece_of(kind: StreamKind, event: str, data: bytes) -> bytes:
-    """One event, whose data is JSON on one line. A line of JSON has the event's name in it."""
+    """Returns one event with its data, JSON on one line. In a stream of lines, the data itself has the event's name."""
     return data + b"\n" if kind == LINES else b"event: %b\ndata: %b\n\n" % (event.encode(), data)
 
 
-def wanted_stream(accept: str) -> StreamKind | None:
-    """The kind of stream that a client prefers to a plain answer, by its `Accept`; None when it does not."""
+def preferred_stream(accept: str) -> StreamKind | None:
+    """Returns the kind of stream that `Accept` prefers to a whole answer; None when it prefers none."""
     offers = sorted((_offer(part) for part in accept.split(",")), key=lambda offer: -offer[1])
     for name, quality in offers:
         if quality <= 0 or name in ("application/json", "application/*", "*/*"):

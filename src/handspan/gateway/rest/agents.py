@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import UNSET, structs
 
-from handspan.agent.agents import KnownAgent, selects, ticked, unticked
+from handspan.agent.agents import KnownAgent, selects, tick_tool, untick_tool
 from handspan.core.agents import GENERAL, Agent, mode_asks, mode_refuses
 from handspan.core.errors import ConfigError
 from handspan.gateway.http.refusals import Refusal
@@ -95,11 +95,11 @@ async def select(visit: Visit, name: str, body: Ticks) -> AgentTools:
     """Select and deselect tools. The others stay as they are."""
     chosen = (await _find_known(visit, name)).agent
     if both := set(body.on) & set(body.off):
-        raise Refusal(409, "conflict", f"{min(both)!r} can't be both ticked and unticked. Name it once.")
+        raise Refusal(409, "conflict", f"{min(both)!r} can't be both ticked and untick_tool. Name it once.")
     for tool in body.off:
-        chosen = unticked(chosen, tool)
+        chosen = untick_tool(chosen, tool)
     for tool in body.on:
-        chosen = ticked(chosen, tool)
+        chosen = tick_tool(chosen, tool)
     await visit.parts.app.agents.edit(name, chosen, owner=visit.owner)
     visit.publish("agents", name=name, change="changed")
     return _selection(visit, chosen)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from handspan.core.errors import ToolError
-from handspan.gateway.http.bodies import pieces
+from handspan.gateway.http.bodies import read_pieces
 from handspan.gateway.http.files import BINARY, download, file_name, media_type_of
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.rest.route import Family, Visit
@@ -18,7 +18,7 @@ async def upload(visit: Visit, query: UploadQuery) -> ShownArtifact:
     request, artifacts, limits = visit.request, visit.parts.artifacts, visit.parts.limits
     await _check_session(visit, query.session)
     ref = await artifacts.receive(
-        pieces(request, limits.of("upload"), limits.seconds),
+        read_pieces(request, limits.of("upload"), limits.seconds),
         owner=visit.owner,
         session=query.session,
         media_type=media_type_of(request.headers.get("content-type", "")),

@@ -10,12 +10,12 @@ from handspan.core.errors import StoreError
 from handspan.core.results import Pending, ToolResult, encode_envelope
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
-from handspan.gateway.http.calls import RunningCall, first_of
+from handspan.gateway.http.calls import RunningCall, wait_for_first
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
-from handspan.gateway.http.streams import Streamed, StreamKind, wanted_stream
+from handspan.gateway.http.streams import StreamedResponse, StreamKind, preferred_stream
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.call_events import CallStream, render_result
 from handspan.gateway.rest.route import Family, Reply, Visit
@@ -69,7 +69,7 @@ async def call_tool(
         caller = Caller(visit.who, agent, box, body.session, found.report, found.ask)
         found.task = asyncio.create_task(parts.app.engine.call(ToolCall(name, body.args, call_id), caller))
         parts.at_work.add(found)
-    kind = wanted_stream(visit.request.headers.get("accept", ""))
+    kind = preferred_stream(visit.request.headers.get("accept", ""))
     if kind is not None:
         return _stream(visit, found, kind)
     return await _answer(visit, found) if isinstance(found, RunningCall) else _stored_reply(visit, found, [])
@@ -97,9 +97,9 @@ async def _same_call(visit: Visit, call_id: str, key: str, asked: _Asked) -> Run
 async def _answer(visit: Visit, running: RunningCall) -> Reply:
     """The result, if it comes while the request waits. The request does not wait for a person."""
     task = running.task
-    await first_of(task, running.asked, seconds=visit.parts.patience)
+    await wait_for_first(task, running.asked, seconds=visit.parts.patience)
     if not task.done() and running.asked.done():
-        await first_of(task, seconds=_MOMENT)
+        await wait_for_first(task, seconds=_MOMENT)
     if task.cancelled():
         raise Refusal(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
     record = await visit.parts.store.ledger.find(running.id)
@@ -132,7 +132,7 @@ def _location(visit: Visit, call_id: str) -> dict[str, str]:
 # As a stream.
 
 
-def _stream(visit: Visit, found: RunningCall | CallRecord, kind: StreamKind) -> Streamed:
+def _stream(visit: Visit, found: RunningCall | CallRecord, kind: StreamKind) -> StreamedResponse:
     """A stream of the call's events from now on, and its end."""
     assert visit.admitted is not None
 
@@ -145,7 +145,7 @@ def _stream(visit: Visit, found: RunningCall | CallRecord, kind: StreamKind) -> 
         found.watch(stream)
     else:
         stream.done()
-    return Streamed(stream, kind, {**PRIVATE, **_location(visit, found.id)})
+    return StreamedResponse(stream, kind, {**PRIVATE, **_location(visit, found.id)})
 
 
 async def _last_event(visit: Visit, found: RunningCall | CallRecord) -> CallEnded | CallWaits:

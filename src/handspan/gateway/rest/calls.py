@@ -9,7 +9,7 @@ from msgspec import UnsetType, structs
 from handspan.core.calls import CallRecord
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json
-from handspan.gateway.http.calls import first_of
+from handspan.gateway.http.calls import wait_for_first
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.call_events import render_result
@@ -52,7 +52,8 @@ async def call(visit: Visit, call_id: str, query: WaitQuery) -> ShownCallRecord:
     """One call. With `wait`, the answer waits so many seconds for the call's result."""
     ledger, running = visit.parts.store.ledger, visit.parts.at_work.find(call_id)
     if running is not None and running.owner == visit.owner and await ledger.find(call_id) is None:
-        await first_of(running.task, seconds=query.wait or _MOMENT)  # the call has begun, and is not in the ledger yet
+        # The call has begun, and is not in the ledger yet.
+        await wait_for_first(running.task, seconds=query.wait or _MOMENT)
     record = await ledger.get(call_id, owner=visit.owner)
     if query.wait and record.state != "done":
         await _wait(visit, call_id, query.wait)
@@ -72,11 +73,11 @@ async def usage(visit: Visit, query: UsageQuery) -> UsageList:
 async def _wait(visit: Visit, call_id: str, seconds: float) -> None:
     running = visit.parts.at_work.find(call_id)
     if running is not None:
-        await first_of(running.task, seconds=seconds)
+        await wait_for_first(running.task, seconds=seconds)
         return
     waiting = asyncio.ensure_future(visit.parts.app.engine.result(call_id))
     try:
-        await first_of(waiting, seconds=seconds)
+        await wait_for_first(waiting, seconds=seconds)
     finally:
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

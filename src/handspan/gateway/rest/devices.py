@@ -38,7 +38,7 @@ async def forget_device(visit: Visit, label: str) -> ForgottenDevice:
 @family.post("/api/devices/{label}/looked")
 async def looked(visit: Visit, label: str) -> Looked:
     """Confirm that a person has seen which tools changed (SPEC T5)."""
-    if not await visit.parts.devices.looked(label, visit.owner):
+    if not await visit.parts.devices.mark_seen(label, visit.owner):
         raise not_found("device", label)
     visit.publish("devices", label=label, change="looked")
     return Looked(label)

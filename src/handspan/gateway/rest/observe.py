@@ -5,7 +5,7 @@ from typing import Final
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
-from handspan.gateway.http.streams import EVENTS, STILL_HERE, Streamed, piece_of
+from handspan.gateway.http.streams import EVENTS, STILL_HERE, StreamedResponse, piece_of
 from handspan.gateway.live import Stream, TooManyListeners
 from handspan.gateway.metrics import CONTENT_TYPE
 from handspan.gateway.rest.route import Family, Visit
@@ -50,7 +50,7 @@ async def live(visit: Visit) -> AsgiResponse:
         stream = visit.parts.live.subscribe(visit.owner, visit.admitted.token)
     except TooManyListeners as error:
         raise Refusal(429, "too_many_streams", str(error)) from None
-    return Streamed(LiveUpdates(stream), EVENTS, PRIVATE)
+    return StreamedResponse(LiveUpdates(stream), EVENTS, PRIVATE)
 
 
 @family.get("/metrics", media_type="text/plain")

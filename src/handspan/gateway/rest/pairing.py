@@ -8,8 +8,8 @@ from typing import Final
 
 from handspan.core.errors import StoreError
 from handspan.core.records import Token
+from handspan.gateway.entry.host_policy import address_of
 from handspan.gateway.entry.pairing import LINK_SECONDS, sign_in_url
-from handspan.gateway.entry.places import address_of
 from handspan.gateway.entry.tokens import hash_of, page_cookie
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal

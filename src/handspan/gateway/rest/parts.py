@@ -12,8 +12,8 @@ from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
-from handspan.gateway.entry.tries import Tries
-from handspan.gateway.http.calls import CallsAtWork
+from handspan.gateway.entry.rate_limit import TryLimit
+from handspan.gateway.http.calls import RunningCalls
 from handspan.gateway.http.idempotency import AskedCalls, Replays
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.live import Live
@@ -64,11 +64,11 @@ class RestParts(Struct, kw_only=True):
     limits: BodyLimits = BodyLimits()
     patience: float = 25.0
     """Seconds that a request waits for a call's result. After that the answer is the call's id."""
-    at_work: CallsAtWork = field(default_factory=CallsAtWork)
+    at_work: RunningCalls = field(default_factory=RunningCalls)
     asked_calls: AskedCalls = field(default_factory=AskedCalls)
     webhook_answers: Replays[Struct] = field(default_factory=lambda: Replays(300.0, conflict=_used_for_another))
     """Stored answers by owner and key, for five minutes. A failed request may be sent again with its key."""
-    webhook_tries: Tries = field(default_factory=lambda: Tries(30, 60.0))
+    webhook_tries: TryLimit = field(default_factory=lambda: TryLimit(30, 60.0))
 
     @property
     def store(self) -> Store:

@@ -23,7 +23,7 @@ from handspan.core.names import did_you_mean
 from handspan.core.principals import Principal
 from handspan.core.values import Json, encode
 from handspan.gateway.entry.auth import Admitted, TokenScope, unauthorized
-from handspan.gateway.http.bodies import read_json, read_leniently
+from handspan.gateway.http.bodies import read_json, read_json_or_null
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE, Endpoint
@@ -184,7 +184,7 @@ class Operation:
             limits = visit.parts.limits
             within = (limits.of(self.size), limits.seconds)
             if self.lenient:
-                arguments["body"] = _decode_leniently(await read_leniently(request, *within), form.body)
+                arguments["body"] = _decode_leniently(await read_json_or_null(request, *within), form.body)
             else:
                 arguments["body"] = self._body(await read_json(request, *within), form.body)
         return arguments

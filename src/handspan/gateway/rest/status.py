@@ -12,7 +12,7 @@ from handspan.core.sources import SourceState
 from handspan.core.version import VERSION
 from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.open_answers import Health, Pong
+from handspan.gateway.paths import Health, Pong
 from handspan.gateway.rest.route import Family, Visit
 from handspan.models.choice import choose
 from handspan.models.projection import EncodedProjection

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 from handspan.core.agents import Agent
 from handspan.core.errors import ToolError
 from handspan.gateway.entry.auth import ADMIN, may
-from handspan.gateway.live import EVERYBODY
+from handspan.gateway.live import ALL_OWNERS
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
@@ -83,7 +83,7 @@ async def enable(visit: Visit, body: Pattern) -> Switched:
 
 def _switch_answer(visit: Visit, pattern: str, changed: bool) -> Switched:
     if changed:
-        visit.parts.live.publish(EVERYBODY, "tools", {"switched": pattern})
+        visit.parts.live.publish(ALL_OWNERS, "tools", {"switched": pattern})
     registry = visit.parts.app.registry
     named = {entry.spec.name for entry in registry if entry.scope.kind == "global" and is_named_by(pattern, entry)}
     return Switched(pattern, changed, sorted(named))

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import structs
 
 from handspan.core.messages import AssistantMessage, Text, UserMessage
-from handspan.gateway.entry.places import address_of
+from handspan.gateway.entry.host_policy import address_of
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.agents import find_agent

@@ -1,7 +1,7 @@
-"""SESSIONS, as the gateway needs them: what waits for a person or a client, across turns and restarts.
+"""SESSIONS in the gateway: questions and calls that wait for a person or a client, across turns and restarts.
 
-Holds:   `questions.py`, questions that are stored and waited for; `answered_calls.py`, calls that go on when a question
-         is answered, or that have expired. The sessions themselves are in `agent/`.
+Holds:   `questions.py`, questions that are stored and waited for; `resumable_calls.py`, calls that go on when their
+         question is answered, or that have expired. The sessions themselves are in `agent/`.
 Imports: agent, engine, core. No sockets and no HTTP.
-To add:  what every front needs of a turn goes into `agent/session.py`; what one front needs belongs to that front.
+To add:  what every client needs of a turn goes into `agent/session.py`; what one door needs belongs to that door.
 """

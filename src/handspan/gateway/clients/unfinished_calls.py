@@ -1,4 +1,4 @@
-"""Calls that an earlier life of this gateway had handed to a client who can come back (ws.md 6.7 i, j)."""
+"""Calls that an earlier process of this gateway had sent to a client that can come back (ws.md 6.7 i, j)."""
 
 import asyncio
 import logging
@@ -20,11 +20,11 @@ from handspan.sources.ws.outcome import read_outcome
 _log = logging.getLogger(__name__)
 
 GoOn = Callable[[str, str], Awaitable[None]]
-"""Lets the turn of a session go on: session, owner."""
+"""Resumes the turn of a session: session, owner."""
 
 
-class Leftovers:
-    """Waits for the clients of such calls, not longer than the calls themselves may take, nor than the grace time."""
+class UnfinishedCalls:
+    """Waits for the clients of such calls, until the call's own deadline or the end of the grace time."""
 
     def __init__(self, engine: Engine, artifacts: Artifacts, workspace: Path, go_on: GoOn) -> None:
         self._engine = engine
@@ -32,39 +32,39 @@ class Leftovers:
         self._workspace = workspace
         self._go_on = go_on
         self._calls: dict[str, list[RemoteCall]] = {}
-        """By peer."""
+        """By the id of the peer."""
         self._ending: set[asyncio.Task[None]] = set()
         self._timers: list[asyncio.TimerHandle] = []
 
     def open(self, records: Iterable[CallRecord], grace: float) -> None:
-        """Wait for the outcomes of these."""
+        """Wait for the outcomes of these calls."""
         for record in records:
             assert record.tool.origin is not None
             left = grace if record.expires_at is None else min(grace, record.expires_at - time.time())
             arguments = record.arguments if isinstance(record.arguments, dict) else {}
             call = RemoteCall(record.id, "", arguments, Deadline(time.monotonic() + left, "the tool's own limit"))
             call.known_as = record.name
-            call.was_sent = True  # nobody knows better any more
-            call.outcome.add_done_callback(partial(self._ended, call, record))
+            call.was_sent = True  # the earlier process knew; this one must assume it
+            call.outcome.add_done_callback(partial(self._on_outcome, call, record))
             self._calls.setdefault(record.tool.origin.connection, []).append(call)
             lost = LostCall(True, "The gateway was restarted, and the client did not come back in time")
             self._timers.append(asyncio.get_running_loop().call_later(max(0.0, left), call.end, lost))
 
     def adopt(self, peer: str, calls: RemoteCalls) -> None:
-        """The client of some of them is back: it may answer them."""
+        """Let a client that is back answer its calls."""
         for call in self._calls.pop(peer, ()):
             if not call.outcome.done():
                 call.outcome.add_done_callback(partial(_forget, calls, call))
                 calls.ask(call)
 
     async def close(self) -> None:
-        """Wait no longer. The calls stay open in the ledger."""
+        """Stop waiting. The calls stay open in the ledger."""
         for timer in self._timers:
             timer.cancel()
         self._calls.clear()
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def _ended(self, call: RemoteCall, record: CallRecord, _: object) -> None:
+    def _on_outcome(self, call: RemoteCall, record: CallRecord, _: object) -> None:
         if not call.outcome.cancelled():
             task = asyncio.ensure_future(self._settle(call, record))
             self._ending.add(task)
@@ -75,7 +75,7 @@ class Leftovers:
             await self._engine.settle(record.id, await self._result(call, record))
             if record.session:
                 await self._go_on(record.session, record.owner)
-        except Exception:  # of a model, or a full disk: the call stays open, and expires
+        except Exception:  # such as a model's fault or a full disk: the call stays open, and expires
             _log.exception("The call %s of %r could not be settled", record.id, record.name)
 
     async def _result(self, call: RemoteCall, record: CallRecord) -> ToolResult:

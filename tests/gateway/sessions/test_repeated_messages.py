@@ -6,9 +6,8 @@ import sqlite3
 import pytest
 
 from handspan import Pending, tool
-from handspan.agent.past_turns import how_answered, last_turn
 from handspan.agent.refusals import IdTaken, SessionBusy
-from handspan.agent.turn_events import AnsweredBefore, MessageStored
+from handspan.agent.turn_events import AnsweredBefore, MessageStored, find_answer, last_turn
 from handspan.core.bus import TurnEvent
 from handspan.core.events import Ended, RoundBegan, TextArrived
 from handspan.core.messages import AssistantMessage, Message, StopReason, Text, UserMessage
@@ -347,7 +346,7 @@ def reply(text: str, stop: StopReason = "end") -> AssistantMessage:
 )
 def test_how_a_message_was_answered(after: list[Message], answered: AnsweredBefore | None) -> None:
     message = UserMessage((Text("1"),), "m1", "t1")
-    assert how_answered(message, [said("before"), reply("it"), message, *after]) == answered
+    assert find_answer(message, [said("before"), reply("it"), message, *after]) == answered
 
 
 def test_the_last_turn_is_that_of_the_last_message() -> None:

@@ -1,6 +1,6 @@
-"""Calls that wait for a person while this gateway dies and lives again: they run when somebody has answered (SPEC P5).
+"""Calls that wait for a person while the gateway restarts: they run when the person has answered (SPEC P5).
 
-The process that asked is gone, and with it the turn. The call is in the ledger, the question in the store.
+The process that asked is gone, and with it the turn. The ledger has the call, the store has the question.
 """
 
 import logging
@@ -23,8 +23,8 @@ from handspan.engine.engine import Engine
 _log = logging.getLogger(__name__)
 
 
-class AnsweredCalls:
-    """Runs such calls, each once, and lets their turns go on. All work is done beside the turns, and ends with them."""
+class ResumableCalls:
+    """Runs such calls, each once, and resumes their turns. The work runs in tasks of `Sessions`, which end with it."""
 
     def __init__(
         self, store: Store, engine: Engine, loader: ConversationLoader, agents: Agents, sessions: Sessions
@@ -35,17 +35,17 @@ class AnsweredCalls:
         self._agents = agents
         self._sessions = sessions
 
-    def expired(self, call_id: str) -> None:
-        """End the run of this call, which waited too long here."""
+    def end_expired(self, call_id: str) -> None:
+        """Resume the turn of a call that has expired."""
         self._sessions.beside(self._go_on_after(call_id))
 
-    def answered(self, question: Question) -> None:
-        """Run the call of this question, if it has one, which was answered when nobody waited for that any more."""
+    def resume_answered(self, question: Question) -> None:
+        """Run the call of a question that was answered after its caller had gone."""
         if question.call_id:
             self._sessions.beside(self._resume(question.call_id))
 
     async def recover(self, recovery: Recovery) -> None:
-        """Go on with what was decided while nobody was there: for the start, with what `Store.recover` gave."""
+        """Resume the calls that were answered or expired while no gateway ran: at the start, after `Store.recover`."""
         for call_id in recovery.expired:
             self._sessions.beside(self._go_on_after(call_id))
         for call_id in recovery.waiting:
@@ -54,7 +54,7 @@ class AnsweredCalls:
                 self._sessions.beside(self._resume(call_id))
 
     async def expire(self) -> None:
-        """End the calls that waited too long, and let their turns go on. To be called now and then."""
+        """End expired calls and resume their turns. The gateway calls this regularly."""
         for call_id in await self._store.expire():
             self._sessions.beside(self._go_on_after(call_id))
 
@@ -77,9 +77,9 @@ class AnsweredCalls:
             await self._sessions.go_on(record.session, record.owner)
 
     async def _end_run(self, record: CallRecord) -> None:
-        """Its client does not come any more, and no model is asked for nobody; unless others of the round are open."""
+        """End the run of a page that does not come back, unless other calls of its round are open."""
         if not await self._store.ledger.open_calls(owner=record.owner, session=record.session):
-            try:  # another run may be at work by now, and have calls of its own when it lets us in
+            try:  # another run may have begun meanwhile: `expired` leaves its open calls alone
                 session = self._sessions.get(record.session, record.owner)
                 await session.give_up(Principal(record.owner), expired=True).end()
             except HandspanError as refused:
@@ -90,7 +90,7 @@ class AnsweredCalls:
         return any(question.call_id == record.id for question in asked)
 
     async def _caller(self, record: CallRecord) -> Caller:
-        """Who made that call; one whose agent is gone may use nothing."""
+        """Returns the caller of that call. A caller whose agent is gone has no tools."""
         try:
             agent = (await self._agents.find(record.agent, owner=record.owner)).agent
         except ConfigError:
@@ -101,6 +101,6 @@ class AnsweredCalls:
             if session is not None:
                 session.tell(CallProgress(record.id, record.name, value))
 
-        # What was not a page's tool when it was called does not become one: another run may be at work by now.
+        # The toolbox has the page's tools only for a call of the page: another run may use them by now.
         in_turn = record.tool.answered_by == "request"
         return self._loader.caller(agent, Principal(record.owner), record.session, report, in_turn=in_turn)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.agent.loading import loaded
+from handspan.agent.loading import conversation_of
 from handspan.agent.session import Session
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent
@@ -38,7 +38,7 @@ async def opened(app: App, agent: Agent, turns: list[ScriptTurn]) -> tuple[Sessi
 
 
 def names(session: Session) -> set[str]:
-    return {spec.name for spec in loaded(session).caller.box.specs()}
+    return {spec.name for spec in conversation_of(session).caller.box.specs()}
 
 
 async def say(app: App, session: Session, text: str) -> None:
@@ -47,7 +47,7 @@ async def say(app: App, session: Session, text: str) -> None:
 
 async def test_a_skill_that_can_not_be_used_is_told_and_the_agent_stays_as_it_is(app: App) -> None:
     session, _ = await opened(app, Agent(skills=("nonsense",)), [])
-    assert "nonsense" in loaded(session).notes[0]
+    assert "nonsense" in conversation_of(session).notes[0]
     assert "read_file" in names(session)
 
 
@@ -69,7 +69,7 @@ async def test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_ne
     await say(app, session, "what time is it")
     assert "read_file" in model.requests[0].tools
     assert model.requests[1].tools == ("get_current_time",)
-    results = loaded(session).messages[2]
+    results = conversation_of(session).messages[2]
     assert isinstance(results, ResultsMessage) and "Tell the time in words." in results.results[0].envelope
 
 

@@ -1,7 +1,7 @@
-"""Where a request may come from: a Host that is ours, and from web pages an Origin that is known (SPEC S5).
+"""Which Host and Origin headers are accepted: a Host of ours, and from web pages a known Origin (SPEC S5).
 
-A page whose name was made to lead here (DNS rebinding) has no foreign Origin, but it has a foreign Host; a page of
-another site has our Host, but a foreign Origin. Neither check is a token's work, and no token replaces them.
+The Host check stops DNS rebinding: a page whose name points to this computer has a foreign Host, and no foreign Origin.
+The Origin check stops pages of other sites: they have our Host, but a foreign Origin. A token replaces neither check.
 """
 
 import re
@@ -21,59 +21,60 @@ _T = TypeVar("_T")
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 LOCAL: Final = "local"
-"""In place of an address: a connection without one, as over a Unix socket."""
+"""In place of an address: a connection that has none, such as a Unix socket."""
 
 _AUTHORITY: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]+)(?::([0-9]{1,5}))?")
 _ORIGIN: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#@\\\s]+)")
-_SHOWN: Final = 100
+_MOST_QUOTED: Final = 100
 
 
 class Authority(NamedTuple):
-    """A host in its one form, and the port where one is named."""
+    """A host in its normal form, and the port if one is given."""
 
     host: str
     port: int | None
 
 
 class WebOrigin(NamedTuple):
-    """Where a web page comes from."""
+    """The origin of a web page."""
 
     scheme: str
     authority: Authority | str
-    """For schemes that are not the web's (`chrome-extension`): the text."""
+    """The text, for schemes other than http and https (`chrome-extension`)."""
 
 
-class Places:
-    """The Hosts that are ours and the Origins that may speak to us."""
+class HostPolicy:
+    """Accepts or refuses requests by their Host and Origin."""
 
     def __init__(self, settings: GatewaySettings) -> None:
-        self._hosts = {_of_settings("hosts", text, _authority) for text in settings.hosts}
-        self._origins = {_of_settings("origins", text, _origin) for text in settings.origins}
-        self._bound = _bound(settings.host)
+        self._hosts = {_read_setting("hosts", text, _authority) for text in settings.hosts}
+        self._origins = {_read_setting("origins", text, _origin) for text in settings.origins}
+        self._bound = _bound_host(settings.host)
 
     def check(self, scope: Scope) -> None:
-        """Refuse a request for somebody else's name, or from somebody else's page."""
+        """Raises `Refusal` for a Host that is not ours, or an Origin that is not known."""
         host = self._check_host(scope)
         origin = header_of(scope, b"origin")
-        if origin is None or _is_own(origin, host, scope) or self._is_guest(origin):
+        if origin is None or _is_own(origin, host, scope) or self._is_allowed(origin):
             return
         raise Refusal(
             403,
             "unknown_origin",
-            f"Pages of {origin[:_SHOWN]!r} may not use this gateway: add that origin to `gateway.origins` if they may.",
+            f"Pages of {origin[:_MOST_QUOTED]!r} may not use this gateway: add that origin to `gateway.origins` if they"
+            " may.",
         )
 
     def is_own_origin(self, scope: Scope) -> bool:
-        """Whether the request says that it comes from our own page."""
+        """Whether the request's Origin is our own page."""
         origin = header_of(scope, b"origin")
         return origin is not None and _is_own(origin, self._check_host(scope), scope)
 
-    def guest(self, scope: Scope) -> str | None:
-        """The origin of a page of `gateway.origins` that asks; None for everybody else."""
+    def allowed_origin(self, scope: Scope) -> str | None:
+        """Returns the request's Origin if it is one of `gateway.origins`; else None."""
         origin = header_of(scope, b"origin")
-        return origin if origin is not None and self._is_guest(origin) else None
+        return origin if origin is not None and self._is_allowed(origin) else None
 
-    def _is_guest(self, origin: str) -> bool:
+    def _is_allowed(self, origin: str) -> bool:
         return bool(self._origins) and _read_origin(origin) in self._origins
 
     def _check_host(self, scope: Scope) -> Authority:
@@ -81,9 +82,9 @@ class Places:
         host = None if text is None else _read_authority(text)
         if host is not None and self._knows(host, scope):
             return host
-        shown = "no host" if text is None else f"{text[:_SHOWN]!r}"
+        name = "no host" if text is None else f"{text[:_MOST_QUOTED]!r}"
         raise Refusal(
-            403, "unknown_host", f"This gateway is not known as {shown}: add that to `gateway.hosts` if it should be."
+            403, "unknown_host", f"This gateway is not known as {name}: add that to `gateway.hosts` if it should be."
         )
 
     def _knows(self, host: Authority, scope: Scope) -> bool:
@@ -93,11 +94,11 @@ class Places:
         here, here_port = scope.get("server") or ("", None)
         if here_port is not None and port != here_port:
             return False
-        return host.host in LOOPBACK or host.host == self._bound or host.host == _plain_address(here)
+        return host.host in LOOPBACK or host.host == self._bound or host.host == _normal_address(here)
 
 
 def header_of(scope: Scope, name: bytes) -> str | None:
-    """The header, or None where it is missing. One that stands there twice is as good as none that we know."""
+    """Returns the header; None if it is missing; an empty string, which no check accepts, if it was sent twice."""
     found: list[bytes] = [value for key, value in scope["headers"] if key == name]
     if len(found) > 1:
         return ""
@@ -110,19 +111,19 @@ def is_secure(scope: Scope) -> bool:
 
 
 def address_of(scope: Scope) -> str:
-    """Whom tries are counted for: the address of the client; of IPv6 the network, which is what one person has."""
+    """Returns the address for counting a client's tries; of IPv6 the network, since one person has a whole one."""
     client = scope.get("client")
-    return LOCAL if not client else _counted(client[0])
+    return LOCAL if not client else _counted_address(client[0])
 
 
 def is_local(address: str) -> bool:
-    """Whether this (`address_of`) is the computer that the gateway runs on."""
+    """Whether this address (of `address_of`) is the gateway's own computer."""
     return address == LOCAL or address.startswith("127.")
 
 
 @lru_cache(maxsize=1024)
-def _counted(text: str) -> str:
-    address = ip_address(_plain_address(text)) if _is_address(text) else None
+def _counted_address(text: str) -> str:
+    address = ip_address(_normal_address(text)) if _is_address(text) else None
     if address is None:
         return text
     if address.is_loopback:
@@ -133,8 +134,8 @@ def _counted(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _plain_address(text: str) -> str:
-    """An address in its one form; the IPv4 one where an IPv6 one only stands for it. Else the text."""
+def _normal_address(text: str) -> str:
+    """Returns an address in its normal form, an IPv4-mapped one as IPv4. Returns other texts unchanged."""
     if not _is_address(text):
         return text
     address = ip_address(text.partition("%")[0])
@@ -150,15 +151,15 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _bound(host: str) -> str | None:
-    """The name that we listen on. `0.0.0.0` is no name: pages of strangers reach this computer by it."""
+def _bound_host(host: str) -> str | None:
+    """Returns the host that we listen on; None for `0.0.0.0`, by which foreign pages can reach this computer."""
     if _is_address(host):
-        return None if ip_address(host).is_unspecified else _plain_address(host)
-    return _of_settings("host", host, lambda text: Authority(parse_host(text), None)).host
+        return None if ip_address(host).is_unspecified else _normal_address(host)
+    return _read_setting("host", host, lambda text: Authority(parse_host(text), None)).host
 
 
 def _authority(text: str) -> Authority:
-    """The host and port; `ValueError` for whatever two readers could read in two ways."""
+    """Returns host and port. Raises `ValueError` for a text that two programs could read differently."""
     parts = _AUTHORITY.fullmatch(text) if text.isascii() else None
     if parts is None:
         raise ValueError(f"{text!r} is not a host with an optional port")
@@ -188,12 +189,12 @@ def _origin(text: str) -> WebOrigin:
 def _read_origin(text: str) -> WebOrigin | None:
     try:
         return _origin(text)
-    except ValueError:  # among them `null`: a page that hides where it comes from
+    except ValueError:  # such as `null`: a page that hides its origin
         return None
 
 
 def _is_own(text: str, host: Authority, scope: Scope) -> bool:
-    """Whether a page of this origin was served under the Host of this request."""
+    """Whether this origin is a page that was served under the Host of this request."""
     origin = _read_origin(text)
     if origin is None or origin.scheme not in DEFAULT_PORTS:
         return False
@@ -203,7 +204,7 @@ def _is_own(text: str, host: Authority, scope: Scope) -> bool:
     return origin.authority == Authority(host.host, host.port or DEFAULT_PORTS[origin.scheme])
 
 
-def _of_settings(name: str, text: str, read: Callable[[str], _T]) -> _T:
+def _read_setting(name: str, text: str, read: Callable[[str], _T]) -> _T:
     try:
         return read(text)
     except ValueError as error:

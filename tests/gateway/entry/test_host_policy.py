@@ -6,21 +6,21 @@ import pytest
 
 from handspan.config.settings import GatewaySettings
 from handspan.core.errors import ConfigError
-from handspan.gateway.entry.places import Places, address_of, is_local
+from handspan.gateway.entry.host_policy import HostPolicy, address_of, is_local
 from handspan.gateway.http.refusals import Refusal
 from tests.gateway.entry.entering import scope, socket_scope
 
 
-def refusal(places: Places, asked: dict[str, Any]) -> str:
+def refusal(policy: HostPolicy, asked: dict[str, Any]) -> str:
     with pytest.raises(Refusal) as refused:
-        places.check(asked)
+        policy.check(asked)
     assert refused.value.status == 403
     return refused.value.code
 
 
 @pytest.fixture
-def places() -> Places:
-    return Places(GatewaySettings())
+def policy() -> HostPolicy:
+    return HostPolicy(GatewaySettings())
 
 
 class TestHost:
@@ -60,30 +60,30 @@ class TestHost:
             "192.168.1.20:42617",
         ],
     )
-    def test_a_host_that_is_not_ours_is_refused(self, places: Places, host: str | None) -> None:
-        assert refusal(places, scope(host=host)) == "unknown_host"
-        assert refusal(places, socket_scope(host=host)) == "unknown_host"
+    def test_a_host_that_is_not_ours_is_refused(self, policy: HostPolicy, host: str | None) -> None:
+        assert refusal(policy, scope(host=host)) == "unknown_host"
+        assert refusal(policy, socket_scope(host=host)) == "unknown_host"
 
     @pytest.mark.parametrize(
         "host",
         ["127.0.0.1:42617", "localhost:42617", "LocalHost:42617", "localhost.:42617", "[::1]:42617", "[0:0::1]:42617"],
     )
-    def test_names_of_this_computer_with_our_port_pass(self, places: Places, host: str) -> None:
-        places.check(scope(host=host))
-        places.check(socket_scope(host=host))
+    def test_names_of_this_computer_with_our_port_pass(self, policy: HostPolicy, host: str) -> None:
+        policy.check(scope(host=host))
+        policy.check(socket_scope(host=host))
 
-    def test_two_hosts_are_none(self, places: Places) -> None:
+    def test_two_hosts_are_none(self, policy: HostPolicy) -> None:
         asked = scope()
         asked["headers"].append((b"host", b"127.0.0.1:42617"))
-        assert refusal(places, asked) == "unknown_host"
+        assert refusal(policy, asked) == "unknown_host"
 
-    def test_the_port_of_the_scheme_may_be_left_out(self, places: Places) -> None:
-        places.check(scope(host="localhost", server=("127.0.0.1", 80)))
-        places.check(scope(host="localhost", server=("127.0.0.1", 443), scheme="https"))
-        assert refusal(places, scope(host="localhost", server=("127.0.0.1", 80), scheme="https")) == "unknown_host"
+    def test_the_port_of_the_scheme_may_be_left_out(self, policy: HostPolicy) -> None:
+        policy.check(scope(host="localhost", server=("127.0.0.1", 80)))
+        policy.check(scope(host="localhost", server=("127.0.0.1", 443), scheme="https"))
+        assert refusal(policy, scope(host="localhost", server=("127.0.0.1", 80), scheme="https")) == "unknown_host"
 
     def test_the_address_that_the_connection_came_to_is_ours(self) -> None:
-        everywhere = Places(GatewaySettings(host="0.0.0.0"))
+        everywhere = HostPolicy(GatewaySettings(host="0.0.0.0"))
         everywhere.check(scope(host="192.168.1.20:42617", server=("192.168.1.20", 42617)))
         everywhere.check(scope(host="192.168.1.20:42617", server=("::ffff:192.168.1.20", 42617)))
         everywhere.check(scope(host="[2001:db8::7]:42617", server=("2001:db8:0::7", 42617)))
@@ -91,12 +91,12 @@ class TestHost:
         assert refusal(everywhere, scope(host="192.168.1.21:42617", server=("192.168.1.20", 42617))) == "unknown_host"
 
     def test_the_name_that_it_listens_on_is_ours(self) -> None:
-        named = Places(GatewaySettings(host="My-Laptop.local"))
+        named = HostPolicy(GatewaySettings(host="My-Laptop.local"))
         named.check(scope(host="my-laptop.local:42617", server=("192.168.1.20", 42617)))
         assert refusal(named, scope(host="my-laptop.local:1", server=("192.168.1.20", 42617))) == "unknown_host"
 
     def test_hosts_of_the_settings_pass_with_any_port_or_with_theirs(self) -> None:
-        places = Places(GatewaySettings(hosts=("Gateway.example", "other.example:8443", "[2001:db8::1]")))
+        policy = HostPolicy(GatewaySettings(hosts=("Gateway.example", "other.example:8443", "[2001:db8::1]")))
         for host in (
             "gateway.example",
             "gateway.example:1234",
@@ -104,20 +104,20 @@ class TestHost:
             "other.example:8443",
             "[2001:db8::1]",
         ):
-            places.check(scope(host=host))
-        assert refusal(places, scope(host="other.example")) == "unknown_host"
-        assert refusal(places, scope(host="sub.gateway.example")) == "unknown_host"
+            policy.check(scope(host=host))
+        assert refusal(policy, scope(host="other.example")) == "unknown_host"
+        assert refusal(policy, scope(host="sub.gateway.example")) == "unknown_host"
 
-    def test_over_a_unix_socket_only_names_of_this_computer_pass(self, places: Places) -> None:
+    def test_over_a_unix_socket_only_names_of_this_computer_pass(self, policy: HostPolicy) -> None:
         for server in (None, ("/run/handspan.sock", None)):
-            places.check(scope(host="localhost", server=server, client=None))
-            assert refusal(places, scope(host="evil.example", server=server, client=None)) == "unknown_host"
+            policy.check(scope(host="localhost", server=server, client=None))
+            assert refusal(policy, scope(host="evil.example", server=server, client=None)) == "unknown_host"
 
-    def test_the_refusal_says_what_to_do(self, places: Places) -> None:
+    def test_the_refusal_says_what_to_do(self, policy: HostPolicy) -> None:
         with pytest.raises(Refusal, match=r"not known as 'box:8080': add that to `gateway.hosts`"):
-            places.check(scope(host="box:8080"))
+            policy.check(scope(host="box:8080"))
         with pytest.raises(Refusal, match="not known as no host"):
-            places.check(scope(host=None))
+            policy.check(scope(host=None))
 
 
 class TestOrigin:
@@ -141,11 +141,11 @@ class TestOrigin:
             "chrome-extension://127.0.0.1:42617",
         ],
     )
-    def test_a_page_of_somebody_else_is_refused(self, places: Places, origin: str) -> None:
-        assert refusal(places, scope(origin=origin)) == "unknown_origin"
-        assert refusal(places, socket_scope(origin=origin)) == "unknown_origin"
+    def test_a_page_of_somebody_else_is_refused(self, policy: HostPolicy, origin: str) -> None:
+        assert refusal(policy, scope(origin=origin)) == "unknown_origin"
+        assert refusal(policy, socket_scope(origin=origin)) == "unknown_origin"
 
-    def test_our_own_page_passes(self, places: Places) -> None:
+    def test_our_own_page_passes(self, policy: HostPolicy) -> None:
         for asked in (
             scope(origin="http://127.0.0.1:42617"),
             socket_scope(origin="HTTP://127.0.0.1:42617"),
@@ -153,39 +153,39 @@ class TestOrigin:
             scope(host="[::1]:42617", origin="http://[::1]:42617"),
             scope(host="localhost", origin="http://localhost", server=("127.0.0.1", 80)),
         ):
-            places.check(asked)
-            assert places.is_own_origin(asked)
-            assert places.guest(asked) is None
+            policy.check(asked)
+            assert policy.is_own_origin(asked)
+            assert policy.allowed_origin(asked) is None
 
     def test_a_page_behind_a_proxy_with_tls_is_our_own(self) -> None:
-        places = Places(GatewaySettings(hosts=("gateway.example",)))
-        places.check(scope(host="gateway.example", origin="https://gateway.example"))
-        assert refusal(places, scope(host="gateway.example", origin="https://gateway.example:8443")) == "unknown_origin"
+        policy = HostPolicy(GatewaySettings(hosts=("gateway.example",)))
+        policy.check(scope(host="gateway.example", origin="https://gateway.example"))
+        assert refusal(policy, scope(host="gateway.example", origin="https://gateway.example:8443")) == "unknown_origin"
 
-    def test_with_tls_of_our_own_a_page_without_is_not_ours(self, places: Places) -> None:
-        places.check(scope(scheme="https", origin="https://127.0.0.1:42617"))
-        assert refusal(places, scope(scheme="https", origin="http://127.0.0.1:42617")) == "unknown_origin"
-        assert refusal(places, socket_scope(scheme="wss", origin="http://127.0.0.1:42617")) == "unknown_origin"
+    def test_with_tls_of_our_own_a_page_without_is_not_ours(self, policy: HostPolicy) -> None:
+        policy.check(scope(scheme="https", origin="https://127.0.0.1:42617"))
+        assert refusal(policy, scope(scheme="https", origin="http://127.0.0.1:42617")) == "unknown_origin"
+        assert refusal(policy, socket_scope(scheme="wss", origin="http://127.0.0.1:42617")) == "unknown_origin"
 
-    def test_two_origins_are_none_that_we_know(self, places: Places) -> None:
+    def test_two_origins_are_none_that_we_know(self, policy: HostPolicy) -> None:
         asked = scope(origin="http://127.0.0.1:42617")
         asked["headers"].append((b"origin", b"http://127.0.0.1:42617"))
-        assert refusal(places, asked) == "unknown_origin"
+        assert refusal(policy, asked) == "unknown_origin"
 
     def test_guests_are_those_of_the_settings_alone(self) -> None:
-        places = Places(GatewaySettings(origins=("https://App.example", "chrome-extension://abcdef")))
+        policy = HostPolicy(GatewaySettings(origins=("https://App.example", "chrome-extension://abcdef")))
         for origin in ("https://app.example", "https://app.example:443", "chrome-extension://abcdef"):
             asked = scope(origin=origin)
-            places.check(asked)
-            assert places.guest(asked) == origin
-            assert not places.is_own_origin(asked)
+            policy.check(asked)
+            assert policy.allowed_origin(asked) == origin
+            assert not policy.is_own_origin(asked)
         for origin in ("http://app.example", "https://app.example:8443", "https://sub.app.example", "null"):
-            assert refusal(places, scope(origin=origin)) == "unknown_origin"
+            assert refusal(policy, scope(origin=origin)) == "unknown_origin"
 
-    def test_without_an_origin_nobody_is_a_page(self, places: Places) -> None:
-        places.check(scope())
-        assert not places.is_own_origin(scope())
-        assert places.guest(scope()) is None
+    def test_without_an_origin_nobody_is_a_page(self, policy: HostPolicy) -> None:
+        policy.check(scope())
+        assert not policy.is_own_origin(scope())
+        assert policy.allowed_origin(scope()) is None
 
 
 class TestSettings:
@@ -200,7 +200,7 @@ class TestSettings:
     )
     def test_what_is_no_host_is_named_with_its_key(self, settings: GatewaySettings, key: str) -> None:
         with pytest.raises(ConfigError, match=f"^{key}: "):
-            Places(settings)
+            HostPolicy(settings)
 
 
 class TestAddresses:

@@ -1,4 +1,4 @@
-"""How often an address may try something: a window of time, and a pause for whoever tries too often."""
+"""A limit on tries by address: so many in a window of time, then a pause."""
 
 import time
 from collections.abc import Callable
@@ -11,8 +11,8 @@ class _Tried(Struct):
     free_at: float = 0.0
 
 
-class Tries:
-    """Counts tries by address. It remembers so many addresses and no more: the oldest are forgotten first."""
+class TryLimit:
+    """Counts tries by address. The number of addresses is bounded: the oldest are forgotten first."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Tries:
         addresses: int = 10_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`limit` tries in `seconds`; then a `pause`, or without one until the window has moved on."""
+        """Allows `limit` tries in `seconds`, then a `pause`; without a pause, until the window has moved on."""
         self._limit = limit
         self._seconds = seconds
         self._pause = pause
@@ -32,12 +32,12 @@ class Tries:
         self._tried: dict[str, _Tried] = {}
 
     def wait(self, address: str) -> float:
-        """How many seconds this address has to wait; 0 when it may try."""
+        """Returns how many seconds this address has to wait; 0 when it may try."""
         tried = self._tried.get(address)
         return max(0.0, tried.free_at - self._clock()) if tried else 0.0
 
     def note(self, address: str) -> None:
-        """It has tried."""
+        """Count a try."""
         now = self._clock()
         tried = self._tried.pop(address, None) or _Tried([])
         tried.at = [at for at in tried.at if at > now - self._seconds]
@@ -51,5 +51,5 @@ class Tries:
             del self._tried[next(iter(self._tried))]
 
     def forget(self, address: str) -> None:
-        """It has shown that it may: nothing is held against it."""
+        """Forget the tries of this address."""
         self._tried.pop(address, None)
