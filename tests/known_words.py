@@ -47,7 +47,6 @@ KNOWN_OFFENDERS: dict[str, tuple[str, ...]] = {
     "sources/offers.py": ("interned",),
     "sources/ws/calls.py": ("earlier life",),
     "sources/ws/tools.py": ("earlier life", "interned"),
-    "tools/__init__.py": ("house",),
     "wire/json_size.py": ("crowd",),
     "wire/strict_json.py": ("crowd",),
     "wire/graph/bodies.py": ("crowd",),

@@ -27,7 +27,7 @@ from handspan.engine.engine import Engine
 from handspan.models.choice import Choice
 from handspan.registry.registry import Registry
 from handspan.skills.file import Skill
-from handspan.skills.skills import Skills, allowed_globs, instructions_with
+from handspan.skills.skills import Skills, allowed_globs, build_instructions
 from handspan.skills.use_skill import UseSkill
 
 LAST: Final = "last"
@@ -156,7 +156,7 @@ class ConversationLoader:
         """SPEC A3: the toolbox is what the skills' globs match; the instructions are the agent's and theirs."""
         conversation.knows_skills = True
         conversation.skills = tuple({skill.name: skill for skill in skills}.values())
-        words = instructions_with(conversation.agent, conversation.skills, self._skills.usable_lately())
+        words = build_instructions(conversation.agent, conversation.skills, self._skills.usable_cached())
         agent = structs.replace(conversation.agent, instructions=words)
         globs = allowed_globs(conversation.skills)
         conversation.caller = self.caller(agent, conversation.caller.who, conversation.id, skill_tools=globs)
@@ -169,7 +169,7 @@ class ConversationLoader:
         limits = TurnLimits(rounds=agent.max_tool_iterations or None)
         made = self._loaded[session_id] = Conversation(session_id, caller, choice.model, log, messages, limits)
         if agent.skills:
-            on, made.notes = self._skills.chosen(agent.skills)
+            on, made.notes = self._skills.select(agent.skills)
             self._act_with(made, on)
         return made
 

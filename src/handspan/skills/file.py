@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError, WireError
 from handspan.core.values import JsonObject, strip_invisible
-from handspan.skills.fields import Fields, SkillError
-from handspan.skills.front_matter import MAX_DEPTH, read_front_matter
-from handspan.skills.text import cleaned, filled, variables_in
+from handspan.skills.front_matter import MAX_DEPTH, Fields, SkillError, read_front_matter
+from handspan.skills.text import clean_text, fill_variables, find_variables
 from handspan.wire import strict_json
 
 MAX_BYTES: Final = 50 * 1024
@@ -75,13 +74,13 @@ def fill(skill: Skill, values: Mapping[str, str]) -> Skill:
     """
     _check_values(skill, values)
     template = skill.instructions
-    if not skill.variables and _FREE_INPUT in values and _FREE_INPUT not in variables_in(template):
+    if not skill.variables and _FREE_INPUT in values and _FREE_INPUT not in find_variables(template):
         template = f"{template}\n\nArguments: {{{{{_FREE_INPUT}}}}}"
-    length = len(template) + sum(len(values.get(name, "")) for name in variables_in(template))
+    length = len(template) + sum(len(values.get(name, "")) for name in find_variables(template))
     if length > MAX_FILLED:
         problem = f"with these values it would have {length} characters; at most {MAX_FILLED} are taken. Say less"
         raise ToolError("invalid_arguments", f"Skill {skill.name!r} can't be filled in: {problem}.")
-    return msgspec.structs.replace(skill, variables=(), instructions=filled(template, values))
+    return msgspec.structs.replace(skill, variables=(), instructions=fill_variables(template, values))
 
 
 def _check_values(skill: Skill, values: Mapping[str, str]) -> None:
@@ -106,7 +105,7 @@ def _skill(fields: Fields, body: str, fingerprint: str) -> Skill:
         user_invocable=fields.flag("user_invocable"),
         disable_model_invocation=fields.flag("disable_model_invocation"),
         metadata=fields.rest(),
-        instructions=cleaned(body).strip(),
+        instructions=clean_text(body).strip(),
         fingerprint=fingerprint,
     )
 

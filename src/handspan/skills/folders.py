@@ -4,16 +4,20 @@ What lies in the workspace may have been put there by a model: it is read as fil
 A person's own folder may be full of links, as a person likes.
 """
 
+import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from handspan.core.errors import ConfigError, ToolError
-from handspan.skills.fields import SkillError
-from handspan.skills.text import cleaned
+from handspan.skills.file import MAX_BYTES, Skill, parse_legacy, parse_skill
+from handspan.skills.front_matter import SkillError
+from handspan.skills.text import clean_text
 from handspan.tools.workspace import Workspace
 
 Where: TypeAlias = Literal["workspace", "user", "builtin"]
@@ -40,7 +44,7 @@ class SkillFolder(Protocol):
     def names(self) -> list[str]:
         """The folders in it, sorted."""
 
-    def place(self, name: str, file: str) -> str:
+    def display_path(self, name: str, file: str) -> str:
         """Where a file of one of them lies, for a person."""
 
     def read(self, name: str, file: str, limit: int) -> bytes | None:
@@ -72,14 +76,16 @@ class PlainFolder:
         try:
             with os.scandir(self._folder) as children:
                 return sorted(
-                    child.name for child in islice(children, MAX_CHILDREN) if _counts(child.name, child.is_dir())
+                    child.name
+                    for child in islice(children, MAX_CHILDREN)
+                    if _is_skill_folder(child.name, child.is_dir())
                 )
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise SkillError(self.path, None, _cause(error)) from None
+            raise SkillError(self.path, None, _explain_os_error(error)) from None
 
-    def place(self, name: str, file: str) -> str:
+    def display_path(self, name: str, file: str) -> str:
         """The whole path."""
         return printable(self._folder / name / file)
 
@@ -93,8 +99,8 @@ class PlainFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise SkillError(self.place(name, file), None, _cause(error)) from None
-        raise SkillError(self.place(name, file), None, "it is not a regular file. Put one there, or remove it")
+            raise SkillError(self.display_path(name, file), None, _explain_os_error(error)) from None
+        raise SkillError(self.display_path(name, file), None, "it is not a regular file. Put one there, or remove it")
 
 
 class WorkspaceFolder:
@@ -120,10 +126,10 @@ class WorkspaceFolder:
         except ToolError as error:
             if error.code == "file_not_found":
                 return []
-            raise SkillError(self.path, None, _without_stop(error)) from None
-        return [child.name for child in children if _counts(child.name, child.kind in ("directory", "link"))]
+            raise SkillError(self.path, None, _message_without_stop(error)) from None
+        return [child.name for child in children if _is_skill_folder(child.name, child.kind in ("directory", "link"))]
 
-    def place(self, name: str, file: str) -> str:
+    def display_path(self, name: str, file: str) -> str:
         """The path from the workspace on, as file tools take it."""
         return printable(f"{_IN_WORKSPACE}/{name}/{file}")
 
@@ -132,15 +138,15 @@ class WorkspaceFolder:
         try:
             with (
                 Workspace(self._root, self._hidden) as workspace,
-                workspace.reading(f"{_IN_WORKSPACE}/{name}/{file}") as opened,
+                workspace.open_file(f"{_IN_WORKSPACE}/{name}/{file}") as opened,
             ):
-                return opened.part(0, limit)
+                return opened.read(0, limit)
         except ConfigError:
             return None
         except ToolError as error:
             if error.code == "file_not_found":
                 return None
-            raise SkillError(self.place(name, file), None, _without_stop(error)) from None
+            raise SkillError(self.display_path(name, file), None, _message_without_stop(error)) from None
 
 
 def _is_missing(path: Path) -> bool:
@@ -153,18 +159,112 @@ def _is_missing(path: Path) -> bool:
     return False
 
 
-def _counts(name: str, is_folder: bool) -> bool:
+def _is_skill_folder(name: str, is_folder: bool) -> bool:
     return is_folder and not name.startswith(".")
 
 
 def printable(path: Path | str) -> str:
     """A path that any front can show: what is no text in it is replaced, what a model could misread is left out."""
-    return cleaned(os.fsencode(path).decode("utf-8", "replace"))
+    return clean_text(os.fsencode(path).decode("utf-8", "replace"))
 
 
-def _cause(error: OSError) -> str:
+def _explain_os_error(error: OSError) -> str:
     return f"it can't be read ({error.strerror}). Change its permissions, or remove it"
 
 
-def _without_stop(error: ToolError) -> str:
+def _message_without_stop(error: ToolError) -> str:
     return error.message.removesuffix(".")
+
+
+# Reading
+
+MAX_SKILLS: Final = 100
+"""In one folder."""
+
+_FILE: Final = "SKILL.md"
+_MANIFEST: Final = "skill.json"
+_PROMPT: Final = "prompt.md"
+
+_Parsed: TypeAlias = tuple[bytes, Skill | str]
+"""The hash of what was read, and the skill that it is or the reason why it is none."""
+
+
+class FoundSkill(Struct, frozen=True):
+    """What one folder holds: a skill, or the reason why it is none."""
+
+    where: Where
+    path: str
+    name: str
+    """The folder's, when there is no skill."""
+    skill: Skill | None
+    problem: str = ""
+
+
+class SkillReader:
+    """Looks into the folders each time it is asked, and parses a file again only when it has changed."""
+
+    def __init__(self, folders: Sequence[SkillFolder]) -> None:
+        self._folders = tuple(folders)
+        self._parsed: dict[str, _Parsed] = {}
+
+    def find_all(self) -> list[FoundSkill]:
+        """All that is there at this moment, in the order of the folders, then of the names in them."""
+        parsed: dict[str, _Parsed] = {}
+        found = [each for folder in self._folders for each in self._read_folder(folder, parsed)]
+        self._parsed = parsed  # what is gone is forgotten
+        return found
+
+    def _read_folder(self, folder: SkillFolder, parsed: dict[str, _Parsed]) -> Iterator[FoundSkill]:
+        try:
+            names = folder.names()
+        except SkillError as error:
+            yield FoundSkill(folder.where, folder.path, "*", None, str(error))
+            return
+        for name in names[:MAX_SKILLS]:
+            yield self._read_skill(folder, name, parsed)
+        if len(names) > MAX_SKILLS:
+            problem = f"{folder.path}: only the first {MAX_SKILLS} folders by name are read. Remove what is not needed."
+            yield FoundSkill(folder.where, folder.path, "*", None, problem)
+
+    def _read_skill(self, folder: SkillFolder, name: str, parsed: dict[str, _Parsed]) -> FoundSkill:
+        path = folder.display_path(name, _FILE)
+        try:
+            parts = _read_parts(folder, name)
+            path = path if len(parts) == 1 else folder.display_path(name, _MANIFEST)
+            parsed[path] = self._parse_cached(path, parts)
+            outcome = parsed[path][1]
+        except SkillError as error:
+            outcome = str(error)
+        if isinstance(outcome, str):
+            return FoundSkill(folder.where, path, printable(name), None, outcome)
+        return FoundSkill(folder.where, path, outcome.name, outcome)
+
+    def _parse_cached(self, path: str, parts: tuple[bytes, ...]) -> _Parsed:
+        digest = b"".join(hashlib.sha256(part).digest() for part in parts)
+        known = self._parsed.get(path)
+        return known if known is not None and known[0] == digest else (digest, _parse(path, parts))
+
+
+def _read_parts(folder: SkillFolder, name: str) -> tuple[bytes, ...]:
+    """The bytes of a SKILL.md, or of an older skill's two files."""
+    limit = MAX_BYTES + 1
+    data = folder.read(name, _FILE, limit)
+    if data is not None:
+        return (data,)
+    manifest, prompt = folder.read(name, _MANIFEST, limit), folder.read(name, _PROMPT, limit)
+    if manifest is None:
+        raise SkillError(
+            folder.display_path(name, _FILE), None, "there is no such file. Write one, or remove the folder"
+        )
+    if prompt is None:
+        raise SkillError(
+            folder.display_path(name, _PROMPT), None, f"there is no such file beside {_MANIFEST}. Write one"
+        )
+    return manifest, prompt
+
+
+def _parse(path: str, parts: tuple[bytes, ...]) -> Skill | str:
+    try:
+        return parse_skill(parts[0], path) if len(parts) == 1 else parse_legacy(parts[0], parts[1], path)
+    except SkillError as error:
+        return str(error)

@@ -34,7 +34,7 @@ def has_control_token(text: str) -> bool:
     return re.search(_TOKEN, text) is not None
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text without invisible characters and control tokens; cleaning it again changes nothing."""
     token = re.compile(_TOKEN)
     text = token.sub("", re.sub(_LONE_SURROGATE, "", strip_invisible(text)))
@@ -45,12 +45,12 @@ def cleaned(text: str) -> str:
     return text
 
 
-def variables_in(text: str) -> tuple[str, ...]:
+def find_variables(text: str) -> tuple[str, ...]:
     """The names that stand as `{{name}}` in the text, each as often as it does."""
     return tuple(re.findall(_VARIABLE, text))
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def fill_variables(text: str, values: Mapping[str, str]) -> str:
     """The text with `{{name}}` replaced by its value where there is one. Values are not looked into for variables."""
     # A value could complete a token that the text began.
-    return cleaned(re.sub(_VARIABLE, lambda found: values.get(found[1], found[0]), text))
+    return clean_text(re.sub(_VARIABLE, lambda found: values.get(found[1], found[0]), text))

@@ -22,7 +22,7 @@ LIST_STRETCH: Final = 100
 """Items after which a numbered list is continued as a new one: the writer counts all items before each item."""
 
 
-def _names(words: str) -> frozenset[str]:
+def _word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
@@ -38,16 +38,16 @@ _TRAILING_BLANKS: Final = r"(?<![ \t])[ \t]++\n"
 _BLANK_LINES: Final = r"\n{3,}"
 
 _RAW: Final = {
-    name: rf"(?i)</{name}(?=[\s/>])" for name in _names("script style textarea title iframe noembed noframes xmp")
+    name: rf"(?i)</{name}(?=[\s/>])" for name in _word_set("script style textarea title iframe noembed noframes xmp")
 }
-_DROPPED: Final = _names("nav svg math template noscript object canvas audio video select datalist dialog")
+_DROPPED: Final = _word_set("nav svg math template noscript object canvas audio video select datalist dialog")
 _VOID: Final = frozenset({"br", "hr", "img"})
-_CONTAINERS: Final = _names(
+_CONTAINERS: Final = _word_set(
     "div section article main header footer aside figure figcaption details summary address form fieldset"
 )
-_INLINE: Final = _names("a b strong em i del s code kbd samp sub sup q")
-_TABLE: Final = _names("table caption tr td th")
-_BLOCK: Final = _names("p div h1 h2 h3 h4 h5 h6 blockquote pre ul ol li dl dt dd hr") | _TABLE
+_INLINE: Final = _word_set("a b strong em i del s code kbd samp sub sup q")
+_TABLE: Final = _word_set("table caption tr td th")
+_BLOCK: Final = _word_set("p div h1 h2 h3 h4 h5 h6 blockquote pre ul ol li dl dt dd hr") | _TABLE
 _KEPT: Final = _INLINE | _BLOCK | _VOID
 _ATTRIBUTES: Final = {
     "a": ("href", "title"),
@@ -104,7 +104,11 @@ def _pieces(page: str) -> Iterator["str | re.Match[str]"]:
             yield tag
             position = _end_of_raw_text(page, tag)
         elif following[:1] in ("!", "?", "/"):
-            position = _after(page, "-->", start + 4) if page.startswith("<!--", start) else _after(page, ">", start)
+            position = (
+                _index_after(page, "-->", start + 4)
+                if page.startswith("<!--", start)
+                else _index_after(page, ">", start)
+            )
         else:  # a lone "<" is text
             yield "<"
             position = start + 1
@@ -116,7 +120,7 @@ def _is_tag(following: str) -> bool:
     return first.isascii() and first.isalpha()
 
 
-def _after(page: str, mark: str, start: int) -> int:
+def _index_after(page: str, mark: str, start: int) -> int:
     found = page.find(mark, start)
     return len(page) if found < 0 else found + len(mark)
 
@@ -199,7 +203,7 @@ class _Content:
         if name == "img" and not attributes.get("src"):
             self._take_text(attributes.get("alt", ""))
             return
-        self._add(f"<{name}" + "".join(f' {key}="{_escaped(value)}"' for key, value in attributes.items()) + ">")
+        self._add(f"<{name}" + "".join(f' {key}="{_escape(value)}"' for key, value in attributes.items()) + ">")
         if name not in _VOID:
             self._open.append(name)
         if name == "ol":
@@ -238,7 +242,7 @@ class _Content:
         found: dict[str, str] = {}
         for match in re.finditer(_ATTRIBUTE, rest) if wanted else ():
             attribute = match["name"].lower()
-            value = _unescaped(match["double"] or match["single"] or match["bare"] or "").strip()
+            value = _unescape(match["double"] or match["single"] or match["bare"] or "").strip()
             if attribute in wanted and attribute not in found and len(value) <= MAX_ATTRIBUTE:
                 found[attribute] = self._absolute(value) if attribute in ("href", "src") else value
         return found
@@ -252,13 +256,13 @@ class _Content:
         return "" if address.lower().startswith(("javascript:", "data:", "vbscript:")) else address
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     import html  # noqa: PLC0415 - its table of names is large, and only pages need it
 
     return html.escape(text)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     import html  # noqa: PLC0415 - as above
 
     return html.unescape(text)

@@ -20,7 +20,7 @@ from handspan.core.errors import ToolError
 
 KEPT_BYTES: Final = 65_536
 """Of each stream: more is read, so that the child is not blocked, and dropped."""
-SHOWN_CHARACTERS: Final = 4_096
+MOST_SHOWN_CHARACTERS: Final = 4_096
 """The most that one progress report carries."""
 _ENDING_SECONDS: Final = 5.0
 _LAST_BYTES_SECONDS: Final = 1.0
@@ -36,10 +36,10 @@ class Launch(Struct, frozen=True):
     env: dict[str, str]
     fds: tuple[int, ...] = ()
     """Descriptors that the child inherits."""
-    sandbox: "SandboxLine | None" = None
+    sandbox: "SandboxHandshake | None" = None
 
 
-class SandboxLine(Struct, frozen=True):
+class SandboxHandshake(Struct, frozen=True):
     """The line to the first process of a sandbox: it reports when nothing but our word is missing, and waits for it.
 
     By then everything in there dies with us. If we die before, no word comes, and it ends by itself.
@@ -51,7 +51,7 @@ class SandboxLine(Struct, frozen=True):
     """The other end of a Unix socket pair, with `SO_PASSCRED`: its report carries its process id."""
 
 
-class Finished(Struct, frozen=True):
+class ChildResult(Struct, frozen=True):
     """What is left of a child: it and everything that it started is gone."""
 
     exit_code: int
@@ -63,9 +63,11 @@ class Finished(Struct, frozen=True):
     """False: the sandbox itself failed, and stderr says why; the program never ran."""
 
 
-async def run(launch: Launch, *, timeout: float, show: Progress = no_progress, keep: int = KEPT_BYTES) -> Finished:
+async def run_child(
+    launch: Launch, *, timeout: float, progress: Progress = no_progress, keep: int = KEPT_BYTES
+) -> ChildResult:
     """The outcome of one child; `ToolError` when it can't be started. Cancelled or late: everything is killed first."""
-    child = _Child(launch, show, keep)
+    child = _Child(launch, progress, keep)
     loop = asyncio.get_running_loop()
     began = loop.time()
     timed_out = False
@@ -79,7 +81,7 @@ async def run(launch: Launch, *, timeout: float, show: Progress = no_progress, k
     finally:
         await asyncio.wait((starting,))
         await child.end()
-    return child.finished(loop.time() - began, timed_out)
+    return child.result(loop.time() - began, timed_out)
 
 
 class HeadAndTail:
@@ -102,19 +104,19 @@ class HeadAndTail:
         """What was kept, as text; bytes that are no UTF-8 become replacement characters."""
         if self._total == len(self._head) + len(self._tail):
             return (self._head + self._tail).decode("utf-8", "replace")
-        head, tail = _without_cut_end(bytes(self._head)), _without_cut_start(bytes(self._tail))
+        head, tail = _drop_cut_end(bytes(self._head)), _drop_cut_start(bytes(self._tail))
         left_out = self._total - len(head) - len(tail)
         return f"{head.decode('utf-8', 'replace')}\n[… {left_out} bytes left out …]\n{tail.decode('utf-8', 'replace')}"
 
 
-def _without_cut_end(data: bytes) -> bytes:
+def _drop_cut_end(data: bytes) -> bytes:
     """Without a character that the cut split: at most three bytes less."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(data)
     return data[: len(data) - len(decoder.getstate()[0])]
 
 
-def _without_cut_start(data: bytes) -> bytes:
+def _drop_cut_start(data: bytes) -> bytes:
     start = 0
     while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
         start += 1
@@ -124,12 +126,12 @@ def _without_cut_start(data: bytes) -> bytes:
 class OutputProgress:
     """A stream as progress reports: at once when it is slow, fewer and fewer when it floods (SPEC X5)."""
 
-    def __init__(self, stream: str, show: Progress, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, stream: str, progress: Progress, loop: asyncio.AbstractEventLoop) -> None:
         self._stream = stream
-        self._show = show
+        self._progress = progress
         self._loop = loop
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._waiting = ""
+        self._unreported = ""
         self._skipped = 0
         self._reports = 0
         self._next_at = 0.0
@@ -137,7 +139,7 @@ class OutputProgress:
 
     def add(self, data: bytes) -> None:
         self._take(self._decoder.decode(data))
-        if self._timer is None and self._waiting:
+        if self._timer is None and self._unreported:
             delay = self._next_at - self._loop.time()
             if delay <= 0:
                 self._report()
@@ -149,18 +151,18 @@ class OutputProgress:
         self._take(self._decoder.decode(b"", final=True))
         if self._timer is not None:
             self._timer.cancel()
-        if self._waiting:
+        if self._unreported:
             self._report()
 
     def _take(self, text: str) -> None:
-        waiting = self._waiting + text
-        self._skipped += max(0, len(waiting) - SHOWN_CHARACTERS)
-        self._waiting = waiting[-SHOWN_CHARACTERS:]
+        waiting = self._unreported + text
+        self._skipped += max(0, len(waiting) - MOST_SHOWN_CHARACTERS)
+        self._unreported = waiting[-MOST_SHOWN_CHARACTERS:]
 
     def _report(self) -> None:
         mark = f"[… {self._skipped} characters not shown …]\n" if self._skipped else ""
-        self._show({"stream": self._stream, "text": mark + self._waiting})
-        self._timer, self._waiting, self._skipped = None, "", 0
+        self._progress({"stream": self._stream, "text": mark + self._unreported})
+        self._timer, self._unreported, self._skipped = None, "", 0
         self._reports += 1
         # Ten a second at first; a child that talks without end is shown every two seconds in the end.
         self._next_at = self._loop.time() + min(2.0, 0.1 * 2.0 ** (self._reports // 50))
@@ -169,11 +171,14 @@ class OutputProgress:
 class _Child(asyncio.SubprocessProtocol):
     """One running child. Its exit and the end of its pipes are separate events: a background process may hold those."""
 
-    def __init__(self, launch: Launch, show: Progress, keep: int) -> None:
+    def __init__(self, launch: Launch, progress: Progress, keep: int) -> None:
         self._launch = launch
         self._loop = asyncio.get_running_loop()
-        self._kept = {1: HeadAndTail(keep), 2: HeadAndTail(keep)}
-        self._shown = {1: OutputProgress("stdout", show, self._loop), 2: OutputProgress("stderr", show, self._loop)}
+        self._outputs = {1: HeadAndTail(keep), 2: HeadAndTail(keep)}
+        self._progress = {
+            1: OutputProgress("stdout", progress, self._loop),
+            2: OutputProgress("stderr", progress, self._loop),
+        }
         self._open_pipes = {1, 2}
         self._transport: asyncio.SubprocessTransport | None = None
         self._init: int | None = None
@@ -199,11 +204,11 @@ class _Child(asyncio.SubprocessProtocol):
                 "execution_failed", f"Could not start {launch.argv[0]!r} in {launch.cwd!r}: {error}"
             ) from error
         if launch.sandbox is not None:
-            self._loop.add_reader(launch.sandbox.ours, self._give_word)
+            self._loop.add_reader(launch.sandbox.ours, self._release_sandbox)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self._kept[fd].add(data)
-        self._shown[fd].add(data)
+        self._outputs[fd].add(data)
+        self._progress[fd].add(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open_pipes.discard(fd)
@@ -221,7 +226,7 @@ class _Child(asyncio.SubprocessProtocol):
             self._kill()
             async with asyncio.timeout(_ENDING_SECONDS):
                 await self.exited.wait()
-                await self._sandbox_gone()
+                await self._wait_for_sandbox()
             async with asyncio.timeout(_LAST_BYTES_SECONDS):  # without a sandbox, a process that fled may hold a pipe
                 await self._drained.wait()
         except TimeoutError:
@@ -229,12 +234,12 @@ class _Child(asyncio.SubprocessProtocol):
         finally:
             self._close(self._transport)
 
-    def finished(self, seconds: float, timed_out: bool) -> Finished:
+    def result(self, seconds: float, timed_out: bool) -> ChildResult:
         code = self._exit_code
-        return Finished(
+        return ChildResult(
             exit_code=code if code >= 0 else 128 - code,  # as a shell says it: 128 and the signal's number
-            stdout=self._kept[1].text(),
-            stderr=self._kept[2].text(),
+            stdout=self._outputs[1].text(),
+            stderr=self._outputs[2].text(),
             seconds=seconds,
             timed_out=timed_out,
             started=self._started,
@@ -251,7 +256,7 @@ class _Child(asyncio.SubprocessProtocol):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
 
-    def _give_word(self) -> None:
+    def _release_sandbox(self) -> None:
         """The sandbox stands, and its first process, certainly alive, waits for us: note who it is, let it go on."""
         assert self._launch.sandbox is not None
         line = self._launch.sandbox.ours
@@ -263,7 +268,7 @@ class _Child(asyncio.SubprocessProtocol):
         self._started = True
         line.send(b"\n")
 
-    async def _sandbox_gone(self) -> None:
+    async def _wait_for_sandbox(self) -> None:
         """Wait for the first process of the sandbox: the kernel lets it end only after all others in there."""
         if self._init is None:
             return
@@ -279,8 +284,8 @@ class _Child(asyncio.SubprocessProtocol):
             os.close(self._init)
         code = transport.get_returncode()
         self._exit_code = code if code is not None else -signal.SIGKILL
-        for shown in self._shown.values():
-            shown.close()
+        for reported in self._progress.values():
+            reported.close()
         transport.close()
 
 

@@ -29,20 +29,20 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE, Mounts
-from handspan.tools.processes import Finished, Launch, SandboxLine, find_program, run
+from handspan.tools.processes import ChildResult, Launch, SandboxHandshake, find_program, run_child
 from handspan.tools.seccomp import system_call_filter
 
 SANDBOX_UID: Final = 65534
 _PROGRAMS: Final = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
 _PROBE_SECONDS: Final = 10.0
 _NO_ENTRY: Final = 96
-_NO_WORD: Final = 97
+_NO_RELEASE: Final = 97
 
 # The first process inside. It dies with bubblewrap, which dies with the gateway, and everything in its process space
 # dies with it; but bubblewrap asks the kernel for that late. So it first says that it is there and waits for the
 # gateway's word: `read` fails when the gateway is gone. It keeps bubblewrap's own user: one that bubblewrap may kill.
-_FIRST: Final = f"""
-echo >&0; read -r word || exit {_NO_WORD}
+_FIRST_PROCESS: Final = f"""
+echo >&0; read -r word || exit {_NO_RELEASE}
 "$@" </dev/null
 exit $?
 """
@@ -149,7 +149,7 @@ class Sandbox:
         self.is_required = switch == "on"
         self._is_off = switch == "off"
         self._report = report
-        self._one_test = asyncio.Lock()
+        self._test_lock = asyncio.Lock()
         self._as_root = os.geteuid() == 0 if as_root is None else as_root
         self._wanted_uid = uid
         self._uid = uid if self._as_root else os.geteuid()
@@ -173,9 +173,9 @@ class Sandbox:
 
     async def ready(self) -> SandboxReport:
         """Whether it is active: found out by a real run, once, when somebody first needs to know."""
-        async with self._one_test:
+        async with self._test_lock:
             if self._report is None:
-                self._report = self._what_speaks_against() or await self._test()
+                self._report = self._find_obstacle() or await self._test()
         return self._report
 
     @property
@@ -189,13 +189,13 @@ class Sandbox:
     @property
     def file_owner(self) -> tuple[int, int] | None:
         """The user and group that new files of the workspace should have so that commands can change them."""
-        will_be_active = self.active if self._report else self._what_speaks_against() is None
+        will_be_active = self.active if self._report else self._find_obstacle() is None
         return (self._uid, self._uid) if self._as_root and will_be_active else None
 
-    def _what_speaks_against(self) -> SandboxReport | None:
+    def _find_obstacle(self) -> SandboxReport | None:
         if self._is_off:
             return _inactive("it is switched off", "set tools.sandbox.enabled to auto")
-        return _what_is_missing(self.workspace, self._wanted_uid)
+        return _find_missing(self.workspace, self._wanted_uid)
 
     @contextmanager
     def launch(self, argv: Sequence[str]) -> Iterator[Launch]:
@@ -206,21 +206,29 @@ class Sandbox:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
             if self._filter is not None:
-                opened.append(_descriptor_of(self._filter))
+                opened.append(_open_memory_file(self._filter))
                 options += ["--seccomp", str(opened[-1])]
             for name, entry in (("passwd", "sandbox:x:{0}:{0}::/tmp:/bin/sh\n"), ("group", "sandbox:x:{0}:\n")):
-                opened.append(_descriptor_of(entry.format(self._uid).encode()))
+                opened.append(_open_memory_file(entry.format(self._uid).encode()))
                 options += ["--perms", "0644", "--ro-bind-data", str(opened[-1]), f"/etc/{name}"]
-            line = (*self._walls(), *self._mounts.options(), *options, "--remount-ro", "/", "--", *self._limited(argv))
+            line = (
+                *self._namespace_options(),
+                *self._mounts.options(),
+                *options,
+                "--remount-ro",
+                "/",
+                "--",
+                *self._wrap_command(argv),
+            )
             # bubblewrap's own environment can be read inside, as that of process 1: it has none.
-            yield Launch(line, "/", {}, tuple(opened), SandboxLine(theirs, ours))
+            yield Launch(line, "/", {}, tuple(opened), SandboxHandshake(theirs, ours))
         finally:
             for descriptor in opened:
                 os.close(descriptor)
             ours.close()
             theirs.close()
 
-    def _walls(self) -> Iterator[str]:
+    def _namespace_options(self) -> Iterator[str]:
         yield find_program("bwrap") or "bwrap"
         yield from (
             "--as-pid-1",
@@ -244,7 +252,7 @@ class Sandbox:
         zone = os.environ.get("TZ")
         return {**_ENVIRONMENT, "TZ": zone} if zone else dict(_ENVIRONMENT)
 
-    def _limited(self, argv: Sequence[str]) -> tuple[str, ...]:
+    def _wrap_command(self, argv: Sequence[str]) -> tuple[str, ...]:
         """Limits are set inside: in a namespace of its own the count of processes begins at nought."""
         limits = self._limits.prlimit(find_program("prlimit", SANDBOX_PATH) or "prlimit")
         user: tuple[str, ...] = ()
@@ -252,17 +260,17 @@ class Sandbox:
             number = str(self._uid)
             user = (find_program("setpriv", SANDBOX_PATH) or "setpriv", "--reuid", number, "--regid", number)
             user += ("--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs", "--")
-        return ("/bin/sh", "-c", _FIRST, "sh", *limits, *user, "/bin/sh", "-c", _IN_WORKSPACE, "sh", *argv)
+        return ("/bin/sh", "-c", _FIRST_PROCESS, "sh", *limits, *user, "/bin/sh", "-c", _IN_WORKSPACE, "sh", *argv)
 
     async def _test(self) -> SandboxReport:
         script = ("sh", "-c", _SELF_TEST, "sh", str(self._uid), str(self._limits.open_files))
         try:
             with self.launch(script) as launch:
-                finished = await run(launch, timeout=_PROBE_SECONDS)
+                finished = await run_child(launch, timeout=_PROBE_SECONDS)
         except ToolError as error:
             return _inactive(error.message)
         if finished.exit_code != 0 or not finished.started:
-            return _failed_test(finished, self._how_to_open())
+            return _explain_failed_test(finished, self._how_to_allow_writing())
         return SandboxReport(True, "bubblewrap, tested", warning=self._warning("writable" in finished.stdout))
 
     def _warning(self, writable: bool) -> str:
@@ -270,13 +278,13 @@ class Sandbox:
         if not writable:
             warnings.append(
                 f"commands can read but not write in the workspace {str(self.workspace)!r}, which does not belong to "
-                f"their user {self._uid}; to allow it: {self._how_to_open()}"
+                f"their user {self._uid}; to allow it: {self._how_to_allow_writing()}"
             )
         if self._filter is None:
             warnings.append(f"no system call filter is known for {os.uname().machine!r}")
         return "; ".join(warnings)
 
-    def _how_to_open(self) -> str:
+    def _how_to_allow_writing(self) -> str:
         return f"chown {self._uid} {self.workspace}, or setfacl -R -m u:{self._uid}:rwX {self.workspace}"
 
 
@@ -290,7 +298,7 @@ def create_workspace(path: Path, uid: int = SANDBOX_UID) -> None:
         os.chown(path, uid, uid)
 
 
-def _what_is_missing(workspace: Path, uid: int) -> SandboxReport | None:
+def _find_missing(workspace: Path, uid: int) -> SandboxReport | None:
     if sys.platform != "linux":
         return _inactive(f"bubblewrap needs Linux, this is {sys.platform!r}", "run the gateway on Linux")
     for program, package in _PROGRAMS.items():
@@ -305,12 +313,14 @@ def _what_is_missing(workspace: Path, uid: int) -> SandboxReport | None:
     return None
 
 
-def _failed_test(finished: Finished, how_to_open: str) -> SandboxReport:
+def _explain_failed_test(finished: ChildResult, how_to_allow_writing: str) -> SandboxReport:
     if finished.timed_out:
         return _inactive(f"its self-test did not end within {_PROBE_SECONDS:g} seconds", "see why bwrap hangs here")
     if finished.started and finished.exit_code in _SELF_TEST_REASONS:
         remedy = (
-            how_to_open if finished.exit_code == _NO_ENTRY else "report this, with what is special about the machine"
+            how_to_allow_writing
+            if finished.exit_code == _NO_ENTRY
+            else "report this, with what is special about the machine"
         )
         return _inactive(_SELF_TEST_REASONS[finished.exit_code], remedy)
     said = finished.stderr.strip()
@@ -322,7 +332,7 @@ def _inactive(reason: str, remedy: str = "") -> SandboxReport:
     return SandboxReport(False, reason, remedy)
 
 
-def _descriptor_of(data: bytes) -> int:
+def _open_memory_file(data: bytes) -> int:
     """A descriptor from which these bytes can be read once."""
     descriptor = os.memfd_create("handspan")
     os.write(descriptor, data)

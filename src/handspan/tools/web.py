@@ -78,7 +78,7 @@ class WebFetch:
         limits = _limits(ctx)
         fetched = await self._guard.fetch(request, limits)
         # A long page takes a second or two to read: not on the event loop.
-        return await asyncio.to_thread(_page, fetched, limits)
+        return await asyncio.to_thread(_render_page, fetched, limits)
 
 
 class HttpRequest:
@@ -115,9 +115,9 @@ class HttpRequest:
         """Status, headers and body of the answer; a 5xx is a `network_error` (SPEC B)."""
         limits = _limits(ctx)
         fetched = await self._guard.fetch(_request_with_body(arguments), limits)
-        answer = await asyncio.to_thread(_with_body, {"status": fetched.status}, fetched, limits)
+        answer = await asyncio.to_thread(_add_body, {"status": fetched.status}, fetched, limits)
         if fetched.status >= 500:
-            raise ToolError("network_error", f"HTTP {fetched.status} from {fetched.url}{_head(answer)}")
+            raise ToolError("network_error", f"HTTP {fetched.status} from {fetched.url}{_body_start(answer)}")
         return {"status": answer.pop("status"), "url": fetched.url, "headers": dict(fetched.headers), **answer}
 
 
@@ -164,7 +164,7 @@ class WebSearch:
         joint = "&" if "?" in self._endpoint else "?"
         url = f"{self._endpoint}{joint}{urlencode({'q': query, 'count': count})}"
         fetched = await self._guard.fetch(OutgoingRequest(url, headers=self._headers), _limits(ctx))
-        return {"query": query, "results": _results(_search_answer(fetched), count)}
+        return {"query": query, "results": _results(_decode_search(fetched), count)}
 
 
 def _text(arguments: Arguments, name: str, default: str = "") -> str:
@@ -190,16 +190,16 @@ def _request_with_body(arguments: Arguments) -> OutgoingRequest:
     return OutgoingRequest(_text(arguments, "url"), method, headers, body.encode("utf-8", "replace"))
 
 
-def _page(fetched: Fetched, limits: RequestLimits) -> JsonObject:
+def _render_page(fetched: Fetched, limits: RequestLimits) -> JsonObject:
     content_type = fetched.headers.get("content-type", "")
     answer: JsonObject = {"status": fetched.status, "content_type": content_type, "url": fetched.url}
-    return _with_body(answer, fetched, limits, wants_markdown=media_type_of(content_type) in _HTML_TYPES)
+    return _add_body(answer, fetched, limits, wants_markdown=media_type_of(content_type) in _HTML_TYPES)
 
 
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
-def _with_body(
+def _add_body(
     answer: JsonObject, fetched: Fetched, limits: RequestLimits, *, wants_markdown: bool = False
 ) -> JsonObject:
     """The answer with its body as text; what is not text is named by type and size, not shown."""
@@ -209,7 +209,7 @@ def _with_body(
         answer["warning"] = f"The body is longer than {limits.body_bytes} bytes; this is its beginning."
     text = _body_text(fetched)
     if text is None:
-        return answer | {"body": "", "binary": True, "warning": _not_text(fetched)}
+        return answer | {"body": "", "binary": True, "warning": _binary_warning(fetched)}
     if wants_markdown and text:
         markdown = html_to_markdown(text, fetched.url)
         answer["markdown"] = markdown.text
@@ -230,13 +230,13 @@ def _declared_size(fetched: Fetched) -> JsonObject:
     return {"total_bytes": int(size)} if size.isdigit() and "content-encoding" not in fetched.headers else {}
 
 
-def _not_text(fetched: Fetched) -> str:
+def _binary_warning(fetched: Fetched) -> str:
     kind = fetched.headers.get("content-type") or "of unknown type"
     cut = " or more" if fetched.truncated else ""
     return f"The body is not text ({kind}, {len(fetched.body)} bytes{cut}) and is left out."
 
 
-def _head(answer: JsonObject) -> str:
+def _body_start(answer: JsonObject) -> str:
     text = str(answer["body"] or answer.get("warning", "")).strip()
     return f": {text[:1000]}{'…' if len(text) > 1000 else ''}" if text else " (with an empty body)."
 
@@ -256,7 +256,7 @@ def _search_headers(endpoint: str | None, api_key: str | None) -> tuple[tuple[st
     return (accept, ("Authorization", f"Bearer {api_key}"))
 
 
-def _search_answer(fetched: Fetched) -> Json:
+def _decode_search(fetched: Fetched) -> Json:
     if fetched.status >= 400:
         hint = f"; the operator should check {KEY_SETTING}" if fetched.status in (401, 403) else ""
         head = fetched.body[:500].decode("utf-8", "replace").strip()

@@ -17,7 +17,7 @@ from handspan.core.errors import ToolError
 Operands: TypeAlias = Literal["text", "none", "format", "paths", "one_path", "files", "pattern_then_paths"]
 
 
-class _Plain(Struct, frozen=True):
+class _CommandRules(Struct, frozen=True):
     """What one command may be given."""
 
     operands: Operands
@@ -39,27 +39,27 @@ def _long(names: str) -> frozenset[str]:
     return frozenset(f"--{name}" for name in names.split())
 
 
-_HEAD_TAIL: Final = _Plain(
+_HEAD_TAIL: Final = _CommandRules(
     "paths", "qvz", "nc", "", _long("quiet silent verbose zero-terminated"), _long("lines bytes"), counts=True
 )
 
-PLAIN_COMMANDS: Final = {
-    "echo": _Plain("text"),
-    "pwd": _Plain("none", "LP", long_flags=_long("logical physical")),
-    "date": _Plain(
+LITERAL_COMMANDS: Final = {
+    "echo": _CommandRules("text"),
+    "pwd": _CommandRules("none", "LP", long_flags=_long("logical physical")),
+    "date": _CommandRules(
         "format", "uR", "d", "I", _long("utc universal rfc-email"), _long("date rfc-3339"), _long("iso-8601")
     ),
-    "cat": _Plain(
+    "cat": _CommandRules(
         "paths",
         "AbeEnstTuv",
         long_flags=_long("show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting"),
     ),
     "head": _HEAD_TAIL,
     "tail": _HEAD_TAIL,
-    "wc": _Plain(
+    "wc": _CommandRules(
         "paths", "cmlLw", long_flags=_long("bytes chars lines max-line-length words"), long_valued=_long("total")
     ),
-    "grep": _Plain(
+    "grep": _CommandRules(
         "pattern_then_paths",
         "EFGPivwxclLnHhoqszbaITyr",
         "emABC",
@@ -73,7 +73,7 @@ PLAIN_COMMANDS: Final = {
         _long("color colour"),
         counts=True,
     ),
-    "sort": _Plain(
+    "sort": _CommandRules(
         "paths",
         "bdfghiMnRrVcCmsuz",
         "kt",
@@ -86,7 +86,7 @@ PLAIN_COMMANDS: Final = {
         _long("key field-separator sort"),
         _long("check"),
     ),
-    "uniq": _Plain(
+    "uniq": _CommandRules(
         "one_path",
         "cdDuiz",
         "fsw",
@@ -95,7 +95,7 @@ PLAIN_COMMANDS: Final = {
         _long("skip-fields skip-chars check-chars"),
         _long("all-repeated group"),
     ),
-    "diff": _Plain(
+    "diff": _CommandRules(
         "files",
         "qsucenybBwiaEZtT",
         "UCWI",
@@ -108,8 +108,8 @@ PLAIN_COMMANDS: Final = {
         _long("width ignore-matching-lines label tabsize"),
         _long("unified context color"),
     ),
-    "stat": _Plain("paths", "ftL", "c", "", _long("file-system terse dereference"), _long("format printf")),
-    "ls": _Plain(
+    "stat": _CommandRules("paths", "ftL", "c", "", _long("file-system terse dereference"), _long("format printf")),
+    "ls": _CommandRules(
         "paths",
         "aAlh1FprtSXdisnogGRcuUvmxCkBQNbq",
         "wIT",
@@ -126,7 +126,7 @@ PLAIN_COMMANDS: Final = {
 _RECURSIVE: Final = {"grep": ("r", "--recursive"), "ls": ("R", "--recursive")}
 
 
-class _Words(Struct):
+class _CommandWords(Struct):
     """A command's words, told apart."""
 
     letters: str = ""
@@ -134,25 +134,25 @@ class _Words(Struct):
     operands: tuple[str, ...] = ()
 
 
-def check_plain(argv: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> None:
+def check_literal(argv: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> None:
     """Refuse, with `ToolError`, words that could write, start programs or read outside the workspace."""
     name = argv[0]
-    plain = PLAIN_COMMANDS[name]
-    if plain.operands == "text":
+    rules = LITERAL_COMMANDS[name]
+    if rules.operands == "text":
         return
-    words = _told_apart(name, plain, argv[1:])
-    paths = _paths_of(name, plain, words)
+    words = _split_words(name, rules, argv[1:])
+    paths = _find_paths(name, rules, words)
     is_recursive = _is_recursive(name, words)
     for path in paths or (["."] if is_recursive else []):
-        real = _inside(name, path, workspace, hidden)
-        if plain.operands == "files" and os.path.isdir(real):
+        real = _resolve_inside(name, path, workspace, hidden)
+        if rules.operands == "files" and os.path.isdir(real):
             raise _refusal(f"{name} may not be given the folder {path!r}: name two files")
         if is_recursive and any(os.path.realpath(secret).startswith(f"{real}/") for secret in hidden):
             raise _refusal(f"{name} may not go through {path!r}, which holds files of the gateway: name its folders")
 
 
-def _told_apart(name: str, plain: _Plain, rest: Sequence[str]) -> _Words:
-    words = _Words()
+def _split_words(name: str, rules: _CommandRules, rest: Sequence[str]) -> _CommandWords:
+    words = _CommandWords()
     waiting = list(reversed(rest))
     while waiting:
         text = waiting.pop()
@@ -162,39 +162,39 @@ def _told_apart(name: str, plain: _Plain, rest: Sequence[str]) -> _Words:
         if text == "-" or not text.startswith("-"):
             words.operands += (text,)
         elif text.startswith("--"):
-            _take_long(name, plain, text, words, waiting)
-        elif not (plain.counts and text[1:].isdecimal()):
-            _take_letters(name, plain, text, words, waiting)
+            _take_long(name, rules, text, words, waiting)
+        elif not (rules.counts and text[1:].isdecimal()):
+            _take_letters(name, rules, text, words, waiting)
     return words
 
 
-def _take_long(name: str, plain: _Plain, text: str, words: _Words, waiting: list[str]) -> None:
+def _take_long(name: str, rules: _CommandRules, text: str, words: _CommandWords, waiting: list[str]) -> None:
     option, equals, _ = text.partition("=")
     words.long += (option,)
-    if option in plain.long_valued:
+    if option in rules.long_valued:
         if not equals and waiting:
             waiting.pop()
-    elif option not in plain.long_optional and (equals or option not in plain.long_flags):
+    elif option not in rules.long_optional and (equals or option not in rules.long_flags):
         raise _unknown_option(name, text)
 
 
-def _take_letters(name: str, plain: _Plain, text: str, words: _Words, waiting: list[str]) -> None:
+def _take_letters(name: str, rules: _CommandRules, text: str, words: _CommandWords, waiting: list[str]) -> None:
     for index, letter in enumerate(text[1:], start=2):
         words.letters += letter
-        if letter in plain.attached:
+        if letter in rules.attached:
             return
-        if letter in plain.valued:
+        if letter in rules.valued:
             if index == len(text) and waiting:
                 waiting.pop()
             return
-        if letter not in plain.flags:
+        if letter not in rules.flags:
             raise _unknown_option(name, text)
 
 
-def _paths_of(name: str, plain: _Plain, words: _Words) -> list[str]:
+def _find_paths(name: str, rules: _CommandRules, words: _CommandWords) -> list[str]:
     """The operands that the command opens."""
     operands = list(words.operands)
-    match plain.operands:
+    match rules.operands:
         case "none" if operands:
             raise _refusal(f"{name} takes no {operands[0]!r}")
         case "format":
@@ -209,12 +209,12 @@ def _paths_of(name: str, plain: _Plain, words: _Words) -> list[str]:
     return [path for path in operands if path != "-"]
 
 
-def _is_recursive(name: str, words: _Words) -> bool:
+def _is_recursive(name: str, words: _CommandWords) -> bool:
     letter, option = _RECURSIVE.get(name, ("", ""))
     return bool(letter) and (letter in words.letters or option in words.long)
 
 
-def _inside(name: str, path: str, workspace: Path, hidden: Sequence[Path]) -> str:
+def _resolve_inside(name: str, path: str, workspace: Path, hidden: Sequence[Path]) -> str:
     """Where the path really leads: inside the workspace and to nothing of the gateway's own (SPEC S1)."""
     root = os.path.realpath(workspace)
     real = os.path.realpath(os.path.join(root, path))

@@ -14,9 +14,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
-from handspan.tools.shell.parts import Script, SimpleCommand, Unreadable, Word, literal_words
-from handspan.tools.shell.words import read_script
-from handspan.tools.shell.wrappers import Computed, what_it_runs
+from handspan.tools.shell.parser import read_script
+from handspan.tools.shell.script import Script, SimpleCommand, Unreadable, Word, literal_words
+from handspan.tools.shell.wrappers import ComputedCommand, find_wrapped
 
 DEFAULT_ALLOWLIST: Final = (
     *("echo", "cat", "ls", "pwd", "head", "tail", "wc", "grep", "find", "sort", "uniq", "diff", "date", "env"),
@@ -101,12 +101,12 @@ class CommandPolicy(Struct, frozen=True):
             raise _refusal(f"command not allowed: commands that run commands, more than {_MOST_NESTING} deep.")
         if not words:
             return
-        if pattern := _meant_by([word.text for word in words]):
-            raise _danger(" ".join(word.text for word in words), pattern)
+        if pattern := _find_danger([word.text for word in words]):
+            raise _danger_error(" ".join(word.text for word in words), pattern)
         name = self._judge_name(words[0])
         try:
-            runs = what_it_runs(name, words[1:])
-        except Computed as error:
+            runs = find_wrapped(name, words[1:])
+        except ComputedCommand as error:
             if self.mode == "denylist":
                 return  # hidden from this policy: no promise (the patterns have seen the text)
             raise _refusal(
@@ -126,7 +126,7 @@ class CommandPolicy(Struct, frozen=True):
         name = _OTHER_NAMES.get(name, name)
         if self.mode == "denylist":
             return name
-        if not word.literal:
+        if not word.is_literal:
             raise _refusal(
                 f"command not allowed: {_short(word.text)}: the command's name is computed. Write it out literally."
             )
@@ -150,11 +150,11 @@ class CommandPolicy(Struct, frozen=True):
         seen = [(text, _normal(text)) for text in texts]
         for text, normal in seen:
             for pattern in DANGEROUS_PATTERNS:
-                if _is_in(pattern, normal):
-                    raise _danger(text, pattern)
+                if _matches(pattern, normal):
+                    raise _danger_error(text, pattern)
         for text, normal in seen:
             for pattern in self.denylist:
-                if _is_in(pattern, normal):
+                if _matches(pattern, normal):
                     raise _refusal(
                         f"command blocked: {_short(text)} (matched pattern: {pattern}). Do without it; "
                         "a person can change the setting tools.command_policy.denylist."
@@ -177,7 +177,7 @@ def check_readable(words: Sequence[str]) -> None:
         raise ToolError("invalid_arguments", "The command is empty: give the command to run.")
 
 
-def _meant_by(argv: Sequence[str]) -> str:
+def _find_danger(argv: Sequence[str]) -> str:
     """The dangerous pattern that these words amount to, however they are written."""
     name, options = argv[0].rpartition("/")[2], argv[1:]
     letters = "".join(option[1:] for option in options if option.startswith("-") and not option.startswith("--"))
@@ -199,7 +199,7 @@ def _normal(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _is_in(pattern: str, seen: str) -> bool:
+def _matches(pattern: str, seen: str) -> bool:
     """`seen` holds the pattern, spaces around the shell's own signs left aside."""
     wanted = " ".join(pattern.lower().split()) + (" " if pattern.endswith(" ") else "")
     return wanted in seen or ("(" in pattern and wanted.replace(" ", "") in seen.replace(" ", ""))
@@ -209,7 +209,7 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 200 else f"{text[:200]}…")
 
 
-def _danger(text: str, pattern: str) -> ToolError:
+def _danger_error(text: str, pattern: str) -> ToolError:
     return _refusal(
         f"dangerous command: {_short(text)} (matched pattern: {pattern}). This is never allowed: "
         "do it another way, with paths that are relative to the workspace."

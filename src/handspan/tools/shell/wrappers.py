@@ -5,10 +5,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.tools.shell.parts import Word
+from handspan.tools.shell.script import Word
 
 
-class Computed(ValueError):
+class ComputedCommand(ValueError):
     """What would run is decided only when it runs, or by options that are not known here."""
 
 
@@ -67,23 +67,23 @@ _SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 _FIND_RUNS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
-def what_it_runs(name: str, words: Sequence[Word]) -> WrappedCommand:
-    """What the program `name` would run with these words; raises `Computed` where that can't be told."""
+def find_wrapped(name: str, words: Sequence[Word]) -> WrappedCommand:
+    """What the program `name` would run with these words; raises `ComputedCommand` where that can't be told."""
     if name in _SHELLS:
-        return _of_shell(words)
+        return _read_shell(words)
     if name == "eval":
-        return WrappedCommand(texts=(" ".join(_literal(word) for word in words),))
+        return WrappedCommand(texts=(" ".join(_read_literal(word) for word in words),))
     if name == "find":
-        return _of_find(words)
+        return _read_find(words)
     if name == "export":
         return WrappedCommand(assignments=tuple(word for word in words if word.assigns))
     wrapper = _WRAPPERS.get(name)
     if wrapper is None:
         return WrappedCommand()
-    return _of_wrapper(name, wrapper, words)
+    return _read_wrapper(name, wrapper, words)
 
 
-def _of_wrapper(name: str, wrapper: _Wrapper, words: Sequence[Word]) -> WrappedCommand:
+def _read_wrapper(name: str, wrapper: _Wrapper, words: Sequence[Word]) -> WrappedCommand:
     at, values = _after_options(wrapper, words)
     if at is None:
         return WrappedCommand()
@@ -94,7 +94,7 @@ def _of_wrapper(name: str, wrapper: _Wrapper, words: Sequence[Word]) -> WrappedC
         at += 1
     inner = words[at:]
     if name == "xargs" and inner and any(mark and mark in inner[0].text for mark in values):
-        raise Computed("its input would name the program")
+        raise ComputedCommand("its input would name the program")
     return WrappedCommand(commands=(inner,) if inner else (), assignments=tuple(assignments))
 
 
@@ -103,7 +103,7 @@ def _after_options(wrapper: _Wrapper, words: Sequence[Word]) -> tuple[int | None
     values: list[str] = []
     at = 0
     while at < len(words):
-        text = _literal(words[at])
+        text = _read_literal(words[at])
         at += 1
         if text == "--":
             return at, values
@@ -113,7 +113,7 @@ def _after_options(wrapper: _Wrapper, words: Sequence[Word]) -> tuple[int | None
             return None, values
         value, is_whole = _option(wrapper, text)
         if not is_whole:
-            value = _literal(words[at]) if at < len(words) else ""
+            value = _read_literal(words[at]) if at < len(words) else ""
             at += 1
         values.append(value)
     return at, values
@@ -127,21 +127,21 @@ def _option(wrapper: _Wrapper, text: str) -> tuple[str, bool]:
             return value, bool(equals)
         if name in wrapper.long_flags and not equals:
             return "", True
-        raise Computed(f"the option {text!r} is not known here")
+        raise ComputedCommand(f"the option {text!r} is not known here")
     for index, letter in enumerate(text[1:], start=2):
         if letter in wrapper.valued:
             return text[index:], index < len(text)
         if letter not in wrapper.flags:
-            raise Computed(f"the option {text!r} is not known here")
+            raise ComputedCommand(f"the option {text!r} is not known here")
     return "", True
 
 
-def _of_shell(words: Sequence[Word]) -> WrappedCommand:
+def _read_shell(words: Sequence[Word]) -> WrappedCommand:
     """The text after `-c`. A script from a file or from standard input is not visible here."""
     reads_text = False
     at = 0
     while at < len(words):
-        text = _literal(words[at])
+        text = _read_literal(words[at])
         if not text.startswith(("-", "+")) or text in ("-", "--"):
             break
         reads_text = reads_text or (not text.startswith("--") and "c" in text)
@@ -150,10 +150,10 @@ def _of_shell(words: Sequence[Word]) -> WrappedCommand:
         at += 1
     if not reads_text or at >= len(words):
         return WrappedCommand()
-    return WrappedCommand(texts=(_literal(words[at]),))
+    return WrappedCommand(texts=(_read_literal(words[at]),))
 
 
-def _of_find(words: Sequence[Word]) -> WrappedCommand:
+def _read_find(words: Sequence[Word]) -> WrappedCommand:
     commands: list[Sequence[Word]] = []
     at = 0
     while at < len(words):
@@ -170,7 +170,7 @@ def _of_find(words: Sequence[Word]) -> WrappedCommand:
     return WrappedCommand(commands=tuple(commands))
 
 
-def _literal(word: Word) -> str:
-    if not word.literal:
-        raise Computed(f"{word.text!r} is computed when it runs")
+def _read_literal(word: Word) -> str:
+    if not word.is_literal:
+        raise ComputedCommand(f"{word.text!r} is computed when it runs")
     return word.text
