@@ -1,7 +1,7 @@
-"""The folders that skills are found in, one folder a skill (SPEC A3, S1).
+"""The folders of skills, one folder for each skill, and the reader of their files (SPEC A3, S1).
 
-What lies in the workspace may have been put there by a model: it is read as file tools read, so that no link leads out.
-A person's own folder may be full of links, as a person likes.
+A model can write in the workspace. So skills there are read like files of the file tools: no link leads out. In a
+person's own folder links are allowed.
 """
 
 import hashlib
@@ -23,38 +23,38 @@ from handspan.tools.workspace import Workspace
 Where: TypeAlias = Literal["workspace", "user", "builtin"]
 
 MAX_CHILDREN: Final = 1000
-"""Names that are looked at in one folder."""
+"""The most names that are read in one folder."""
 
 _IN_WORKSPACE: Final = ".handspan/skills"
 _BUILTIN: Final = Path(__file__).with_name("builtin")
-# A pipe without a writer must not block, a terminal must not become ours.
+# A pipe without a writer must not block, and a terminal must not become our controlling terminal.
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class SkillFolder(Protocol):
-    """A place with skills. What can't be read is a `SkillError`; what is not there, is not."""
+    """A folder of skills. Methods raise `SkillError` when it can't be read; a missing folder is empty."""
 
     @property
     def where(self) -> Where: ...
 
     @property
     def path(self) -> str:
-        """Where it lies, for a person."""
+        """The path, for a person."""
 
     def names(self) -> list[str]:
-        """The folders in it, sorted."""
+        """Returns the names of the skills' folders, sorted."""
 
     def display_path(self, name: str, file: str) -> str:
-        """Where a file of one of them lies, for a person."""
+        """Returns the path of a skill's file, for a person."""
 
     def read(self, name: str, file: str, limit: int) -> bytes | None:
-        """Up to `limit` bytes of a file in one of them."""
+        """Returns up to `limit` bytes of a skill's file, or None when it is missing."""
 
 
 def skill_folders(
     workspace: Path, config_folder: Path | None = None, hidden: Iterable[Path] = ()
 ) -> tuple[SkillFolder, ...]:
-    """The folders of the workspace, the person and the package: the nearest first."""
+    """Returns the folders of the workspace, the person and the package, in this order of priority."""
     user = [] if config_folder is None else [PlainFolder("user", config_folder / "skills")]
     return WorkspaceFolder(workspace, hidden), *user, PlainFolder("builtin", _BUILTIN)
 
@@ -68,11 +68,11 @@ class PlainFolder:
 
     @property
     def path(self) -> str:
-        """Where it lies, for a person."""
+        """The path, for a person."""
         return printable(self._folder)
 
     def names(self) -> list[str]:
-        """The folders in it, sorted; none when it does not exist."""
+        """Returns the folders in it, sorted."""
         try:
             with os.scandir(self._folder) as children:
                 return sorted(
@@ -86,11 +86,11 @@ class PlainFolder:
             raise SkillError(self.path, None, _explain_os_error(error)) from None
 
     def display_path(self, name: str, file: str) -> str:
-        """The whole path."""
+        """Returns the whole path."""
         return printable(self._folder / name / file)
 
     def read(self, name: str, file: str, limit: int) -> bytes | None:
-        """Up to `limit` bytes of a file; None when there is none."""
+        """Returns up to `limit` bytes of a file, or None when it is missing."""
         try:
             descriptor = os.open(self._folder / name / file, _READ)
             with open(descriptor, "rb") as opened:
@@ -110,13 +110,13 @@ class WorkspaceFolder:
     path = _IN_WORKSPACE
 
     def __init__(self, workspace: Path, hidden: Iterable[Path] = ()) -> None:
-        """`hidden`: what is out of reach although the workspace contains it."""
+        """`hidden`: paths in the workspace that are not read."""
         self._root = workspace
         self._hidden = tuple(hidden)
 
     def names(self) -> list[str]:
-        """The folders in it, sorted; none when there is no such folder, or no workspace yet."""
-        if _is_missing(self._root / _IN_WORKSPACE):  # the usual case, and found out much faster
+        """Returns the folders in it, sorted. A missing folder or workspace has none."""
+        if _is_missing(self._root / _IN_WORKSPACE):  # the usual case, and a much faster check
             return []
         try:
             with Workspace(self._root, self._hidden) as workspace:
@@ -130,11 +130,11 @@ class WorkspaceFolder:
         return [child.name for child in children if _is_skill_folder(child.name, child.kind in ("directory", "link"))]
 
     def display_path(self, name: str, file: str) -> str:
-        """The path from the workspace on, as file tools take it."""
+        """Returns the path relative to the workspace, as for the file tools."""
         return printable(f"{_IN_WORKSPACE}/{name}/{file}")
 
     def read(self, name: str, file: str, limit: int) -> bytes | None:
-        """Up to `limit` bytes of a file; None when there is none."""
+        """Returns up to `limit` bytes of a file, or None when it is missing."""
         try:
             with (
                 Workspace(self._root, self._hidden) as workspace,
@@ -154,7 +154,7 @@ def _is_missing(path: Path) -> bool:
         path.lstat()
     except FileNotFoundError:
         return True
-    except OSError:  # whoever reads it says what is wrong
+    except OSError:  # the reader reports the problem
         return False
     return False
 
@@ -164,7 +164,7 @@ def _is_skill_folder(name: str, is_folder: bool) -> bool:
 
 
 def printable(path: Path | str) -> str:
-    """A path that any front can show: what is no text in it is replaced, what a model could misread is left out."""
+    """Returns a path that every interface can show: valid text, without characters that could mislead a model."""
     return clean_text(os.fsencode(path).decode("utf-8", "replace"))
 
 
@@ -179,39 +179,39 @@ def _message_without_stop(error: ToolError) -> str:
 # Reading
 
 MAX_SKILLS: Final = 100
-"""In one folder."""
+"""The most skills of one folder."""
 
 _FILE: Final = "SKILL.md"
 _MANIFEST: Final = "skill.json"
 _PROMPT: Final = "prompt.md"
 
 _Parsed: TypeAlias = tuple[bytes, Skill | str]
-"""The hash of what was read, and the skill that it is or the reason why it is none."""
+"""The hash of the files, and the skill, or the reason why it is none."""
 
 
 class FoundSkill(Struct, frozen=True):
-    """What one folder holds: a skill, or the reason why it is none."""
+    """One folder with its skill, or with the reason why it is none."""
 
     where: Where
     path: str
     name: str
-    """The folder's, when there is no skill."""
+    """The folder's name when there is no skill."""
     skill: Skill | None
     problem: str = ""
 
 
 class SkillReader:
-    """Looks into the folders each time it is asked, and parses a file again only when it has changed."""
+    """Reads the folders at each call, and parses a file only when it has changed."""
 
     def __init__(self, folders: Sequence[SkillFolder]) -> None:
         self._folders = tuple(folders)
         self._parsed: dict[str, _Parsed] = {}
 
     def find_all(self) -> list[FoundSkill]:
-        """All that is there at this moment, in the order of the folders, then of the names in them."""
+        """Returns all skills of this moment, in the order of the folders and of their names."""
         parsed: dict[str, _Parsed] = {}
         found = [each for folder in self._folders for each in self._read_folder(folder, parsed)]
-        self._parsed = parsed  # what is gone is forgotten
+        self._parsed = parsed  # entries of removed files go
         return found
 
     def _read_folder(self, folder: SkillFolder, parsed: dict[str, _Parsed]) -> Iterator[FoundSkill]:
@@ -246,7 +246,7 @@ class SkillReader:
 
 
 def _read_parts(folder: SkillFolder, name: str) -> tuple[bytes, ...]:
-    """The bytes of a SKILL.md, or of an older skill's two files."""
+    """Returns the bytes of a SKILL.md, or of the two files of an older skill."""
     limit = MAX_BYTES + 1
     data = folder.read(name, _FILE, limit)
     if data is not None:

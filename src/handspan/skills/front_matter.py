@@ -1,7 +1,7 @@
-"""The front matter of a SKILL.md: YAML, loaded so that it can be nothing but plain values of bounded depth (SPEC A3).
+"""The front matter of a SKILL.md: YAML with plain values of limited depth, and its fields by type (SPEC A3).
 
-What YAML can do beyond that is refused before anything is built: aliases (a few lines of them can mean millions of
-values), tags (they name types) and depth.
+Other features of YAML are refused before values are built: aliases (a few lines can mean millions of values), tags
+(they name types) and depth.
 """
 
 import math
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 10
 MAX_CHARACTERS: Final = 16 * 1024
 MAX_VALUES: Final = 1000
-"""Keys and values, lists and mappings: the loader takes its time over each of them."""
+"""The most keys and values together: the loader needs time for each."""
 
-# By name, because the library is loaded late.
+# Names of classes, because the library is loaded late.
 _OPENING: Final = ("MappingStartEvent", "SequenceStartEvent")
 _CLOSING: Final = ("MappingEndEvent", "SequenceEndEvent")
 _LEAVES: Final = ("ScalarEvent", "AliasEvent")
@@ -50,21 +50,21 @@ _MAX_INTEGER: Final = 2**63
 
 
 class SkillError(HandspanError):
-    """A skill's file can't be used; the message names the file, the line where known, and what to do."""
+    """A skill's file can't be used. The message names the file, the line if known, and what to do."""
 
     def __init__(self, file: str, line: int | None, problem: str) -> None:
         super().__init__(f"{file}{'' if line is None else f', line {line}'}: {problem}.")
 
 
 class WrittenValue(Struct, frozen=True):
-    """Where a key stands and, beside it, a plain value letter by letter."""
+    """The line of a key, and its plain value exactly as written."""
 
     line: int
     text: str | None = None
 
 
 class Fields:
-    """The values of one file. Every key that we know may be written with `-` or with `_`."""
+    """The values of one file. Known keys may be written with `-` or `_`."""
 
     def __init__(
         self, file: str, values: Iterable[tuple[object, object]], written: Mapping[str, WrittenValue] | None = None
@@ -78,12 +78,12 @@ class Fields:
             self._values[name] = value
 
     def problem(self, key: str, words: str) -> SkillError:
-        """The error for what stands at this key."""
+        """Returns the error for this key, with its line."""
         place = self._written.get(key)
         return SkillError(self._file, None if place is None else place.line, words)
 
     def name(self) -> str:
-        """The skill's name, which it must have."""
+        """Returns the skill's name. Raises `SkillError` when it is missing or invalid."""
         name = self.text("name")
         if not name:
             hint = did_you_mean("name", (key for key in self._values if key not in _KNOWN))
@@ -96,17 +96,17 @@ class Fields:
         return name
 
     def text(self, key: str) -> str:
-        """The words at this key, as they are written there; empty when there are none."""
+        """Returns the text at this key exactly as written, or an empty text."""
         value, place = self._values.get(key), self._written.get(key)
         if value is None:
             return ""
         if isinstance(value, dict | list):
             raise self.problem(key, f"{key!r} must be a text. Put it in quotes")
-        # 1.10 is a number for the loader, and a version for its author.
+        # YAML loads the version 1.10 as the number 1.1, so the written text is used.
         return clean_text(str(value) if place is None or place.text is None else place.text).strip()
 
     def flag(self, key: str) -> bool:
-        """Whether this is true; not, when the key is missing."""
+        """Returns the bool at this key; False when the key is missing."""
         match self._values.get(key):
             case bool(value):
                 return value
@@ -118,19 +118,19 @@ class Fields:
                 raise self.problem(key, f"{key!r} is {quote_value(value)}. Use true or false")
 
     def variables(self) -> tuple[str, ...]:
-        """The names of the variables."""
+        """Returns the names of the variables."""
         return self._items("variables", _VARIABLE, "Use letters, digits, '-' and '_', as in 'file_name'") or ()
 
     def globs(self) -> tuple[str, ...] | None:
-        """The globs of tools; None when the key is missing."""
+        """Returns the globs of tools, or None when the key is missing."""
         return self._items("allowed_tools", _GLOB, "Use names and globs of tools, as in 'read_file' or 'web_*'")
 
     def rest(self) -> JsonObject:
-        """The keys that we do not know, with their values."""
+        """Returns the unknown keys with their values."""
         return {clean_text(key): self._json(key, value) for key, value in self._values.items() if key not in _KNOWN}
 
     def _items(self, key: str, form: str, advice: str) -> tuple[str, ...] | None:
-        """The items of a list, or of a text in which commas or spaces stand between them."""
+        """Returns the items of a list, or of a text that is separated by commas or spaces."""
         value = self._values.get(key)
         if value is None:
             return None
@@ -143,7 +143,7 @@ class Fields:
         return tuple(dict.fromkeys(items))
 
     def _json(self, key: str, value: object) -> Json:
-        """A value of any key as JSON, every text in it cleaned."""
+        """Returns a value as JSON with all texts cleaned. Raises `SkillError` when JSON can't hold it."""
         match value:
             case str():
                 return clean_text(value)
@@ -151,7 +151,7 @@ class Fields:
                 return [self._json(key, item) for item in value]
             case dict():
                 return {clean_text(str(name)): self._json(key, item) for name, item in value.items()}
-            case date():  # datetime is one too
+            case date():  # also matches datetime
                 return value.isoformat()
             case None | bool():
                 return value
@@ -166,7 +166,7 @@ class Fields:
 
 
 def quote_value(value: object) -> str:
-    """A value as a message quotes it."""
+    """Returns the value in quotes for a message, cut when it is long."""
     try:
         text = repr(value[:100] if isinstance(value, str) else value)
     except ValueError:  # an integer of thousands of digits
@@ -180,7 +180,7 @@ def _canonical_key(key: str) -> str:
 
 
 def read_front_matter(front: str, first_line: int, file: str) -> Fields:
-    """The values of the front matter; `SkillError` with the line where it can't be read."""
+    """Returns the fields of the front matter. Raises `SkillError` with the line when it can't be read."""
     import yaml  # noqa: PLC0415 - slow to load, and only skills need it
 
     if len(front) > MAX_CHARACTERS:
@@ -198,7 +198,7 @@ def read_front_matter(front: str, first_line: int, file: str) -> Fields:
     except yaml.reader.ReaderError as error:
         line = first_line + front.count("\n", 0, error.position)
         raise SkillError(file, line, f"YAML does not take the character {error.character:#x}. Leave it out") from None
-    except (ValueError, OverflowError) as error:  # a date or a character that is none, thousands of digits
+    except (ValueError, OverflowError) as error:  # an invalid date or character, or thousands of digits
         raise SkillError(file, None, f"a value can't be read ({quote_value(str(error))}). Put it in quotes") from None
     if not isinstance(values, dict):
         raise SkillError(file, first_line, "the front matter must be lines of 'key: value', one of them with 'name'")
@@ -206,14 +206,14 @@ def read_front_matter(front: str, first_line: int, file: str) -> Fields:
 
 
 class _YamlCheck:
-    """Looks at what a YAML text is made of, before anything is made of it."""
+    """Checks the events of a YAML text before its values are built."""
 
     def __init__(self, file: str, first_line: int) -> None:
         self._file = file
         self._first_line = first_line
 
     def read_keys(self, events: "Iterable[yaml.Event]") -> dict[str, WrittenValue]:
-        """The keys at the top and their places; `SkillError` for what is refused."""
+        """Returns the top keys with their lines. Raises `SkillError` for refused features."""
         depth = 0
         top: list[WrittenValue] = []
         for number, event in enumerate(events):
@@ -233,7 +233,7 @@ class _YamlCheck:
         return self._by_key(top)
 
     def _by_key(self, top: list[WrittenValue]) -> dict[str, WrittenValue]:
-        """Keys and values take turns. A list at the top has none, and is refused by the caller."""
+        """Returns the values by key. Keys and values alternate; the caller refuses a list at the top."""
         keys: dict[str, WrittenValue] = {}
         for key, value in zip(top[::2], top[1::2], strict=False):
             if key.text is not None:

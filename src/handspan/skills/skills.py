@@ -1,8 +1,8 @@
-"""Skills: which there are, which may be used, and what an agent is while some are on (SPEC A3).
+"""Skills: which exist, which may be used, and the instructions and tools of an agent while some are on (SPEC A3).
 
-Three folders, the nearest first: workspace, person, package. A skill of the workspace is off until a person enables it,
-since a model can write there, and is off again once its file changes. One that is off hides nothing: a model can't
-take a person's skill away by writing another one of its name.
+There are three folders, in order of priority: workspace, person, package. A skill of the workspace is off until a
+person enables it, because a model can write there. It is off again when its file changes. A skill that is off hides no
+other skill: so a model can't remove a person's skill by writing another one with the same name.
 """
 
 import time
@@ -21,28 +21,28 @@ from handspan.skills.text import clean_text
 
 _CACHE_SECONDS: Final = 1.0
 _MOST_DESCRIPTION: Final = 300
-"""Characters of a description that a model is shown."""
+"""The most characters of a description in the model's list."""
 
 
 class ListedSkill(Struct, frozen=True):
-    """A skill as a list shows it, usable or not."""
+    """A skill for a list, usable or not."""
 
     name: str
-    """The folder's, when the file can't be used."""
+    """The folder's name when the file can't be used."""
     description: str
     version: str
     where: Where
     path: str
     enabled: bool
-    """Whether it can be switched on under its name."""
+    """Whether it can be switched on."""
     problems: tuple[str, ...]
-    """Why it can't."""
+    """The reasons why it can't be used."""
     fingerprint: str
-    """What a person who enables it agrees to."""
+    """Identifies the content that a person agrees to by enabling it."""
 
 
 class _CheckedSkill(Struct, frozen=True):
-    """What was found, and what keeps it from being used: the code for a call that wants it, and the reasons."""
+    """A found skill, with the reasons why it can't be used and the error code for a call that wants it."""
 
     found: FoundSkill
     problems: tuple[str, ...] = ()
@@ -54,10 +54,10 @@ class _CheckedSkill(Struct, frozen=True):
 
 
 class Skills:
-    """All skills there are, as the folders have them at the moment they are asked for."""
+    """All skills of the folders. Each method reads the folders again, unless it says otherwise."""
 
     def __init__(self, folders: Sequence[SkillFolder], switches: SkillSwitches) -> None:
-        """`folders`: the nearest first. `refresh` tells what a person has enabled; until then nothing is."""
+        """`folders`: in order of priority. Before the first `refresh` no skill of the workspace is enabled."""
         self._reader = SkillReader(folders)
         self._switches = switches
         self._agreed: Mapping[str, str] = {}
@@ -66,34 +66,34 @@ class Skills:
         self._cached_at: float | None = None
 
     async def refresh(self) -> None:
-        """Learn what a person has enabled meanwhile, perhaps with another process; nothing, when it can't be read."""
+        """Reads which skills a person has enabled, perhaps in another process. None are when this can't be read."""
         try:
             self._agreed, self._switch_problems = await self._switches.enabled(), ()
         except ConfigError as error:
             self._agreed, self._switch_problems = {}, (str(error),)
 
     def listing(self) -> tuple[ListedSkill, ...]:
-        """Every skill that was found, the nearest folder first, with what keeps it from being used."""
+        """Returns every skill in order of priority, with the reasons why it can't be used."""
         return tuple(_list_skill(checked) for checked in self._check_all())
 
     def usable(self) -> tuple[Skill, ...]:
-        """The skills that can be switched on, by name."""
+        """Returns the skills that can be switched on, sorted by name."""
         found = (checked.usable for checked in self._check_all())
         return tuple(sorted((skill for skill in found if skill is not None), key=lambda skill: skill.name))
 
     def usable_cached(self) -> tuple[Skill, ...]:
-        """The same, as it was at most a second ago: reading files costs more than most turns."""
+        """Returns the same from a cache of one second: reading the files takes longer than most turns."""
         now = time.monotonic()
         if self._cached_at is None or now - self._cached_at > _CACHE_SECONDS:
             self._cached, self._cached_at = self.usable(), now
         return self._cached
 
     def find(self, name: str) -> Skill:
-        """The skill that this name means; `ToolError` says why none can be switched on."""
+        """Returns the skill of this name. Raises `ToolError` with the reason when it can't be switched on."""
         return _pick_usable(name, self._check_all())
 
     def select(self, names: Iterable[str]) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
-        """The skills that an agent's settings name, and the reasons why others of them can't be on."""
+        """Returns the skills of these names, and the reasons why some of them can't be on."""
         checked = self._check_all()
         skills: list[Skill] = []
         problems: list[str] = []
@@ -105,15 +105,15 @@ class Skills:
         return tuple(skills), tuple(problems)
 
     def find_any(self, name: str) -> Skill:
-        """The nearest skill of this name, usable or not, for a person to read; `ToolError` when there is none."""
+        """Returns the first skill of this name, usable or not, for a person. Raises `ToolError` when there is none."""
         checked = self._check_all()
         nearest = (each.found.skill for each in checked if each.found.skill is not None and each.found.name == name)
         return next(nearest, None) or _pick_usable(name, checked)
 
     async def enable(self, name: str, fingerprint: str) -> bool:
-        """Let a skill of the workspace be used as a person saw it; False when it already could.
+        """Enables a skill of the workspace with the content that a person saw. Returns False when it already was.
 
-        Only for a person's word. `ToolError` when there is no such skill, or the file is not what was seen.
+        Only a person may decide this. Raises `ToolError` when there is no such skill, or its content is different.
         """
         there = [
             found.skill for found in self._reader.find_all() if found.where == "workspace" and found.skill is not None
@@ -131,13 +131,13 @@ class Skills:
         return changed
 
     async def disable(self, name: str) -> bool:
-        """Take back an `enable`; False when there was none."""
+        """Disables a skill of the workspace. Returns False when it was not enabled."""
         changed = await self._switches.disable(name)
         await self.refresh()
         return changed
 
     def _check_all(self) -> list[_CheckedSkill]:
-        """What there is, each with what keeps it from being used."""
+        """Returns all skills, each with the reasons why it can't be used."""
         found = self._reader.find_all()
         nearest: dict[str, FoundSkill] = {}
         checked: list[_CheckedSkill] = []
@@ -150,13 +150,13 @@ class Skills:
 
 
 def allowed_globs(skills: Iterable[Skill]) -> tuple[str, ...] | None:
-    """What the toolbox is while these are on (`Registry.toolbox`): the union of their globs; None: none has any."""
+    """Returns the union of the skills' globs, for `Registry.toolbox`; None when no skill has globs."""
     lists = [skill.allowed_tools for skill in skills if skill.allowed_tools is not None]
     return tuple(dict.fromkeys(glob for globs in lists for glob in globs)) if lists else None
 
 
 def build_instructions(agent: Agent, skills: Iterable[Skill], offered: Iterable[Skill] = ()) -> str:
-    """The agent's instructions, those of the skills that are on, and a list of those the model may switch on."""
+    """Returns the agent's instructions, those of active skills, and a list of skills that the model may switch on."""
     on = {skill.name: skill for skill in skills}
     parts = [agent.instructions.strip(), *map(_skill_section, on.values())]
     lines = [_offer_line(skill) for skill in offered if skill.name not in on and not skill.disable_model_invocation]
@@ -196,7 +196,7 @@ def _check_skill(
 
 
 def _pick_usable(name: str, checked: Sequence[_CheckedSkill]) -> Skill:
-    """The usable skill of this name, or the error that says why there is none."""
+    """Returns the usable skill of this name. Raises `ToolError` with the reason when there is none."""
     named = [each for each in checked if each.found.name == name]
     usable = next((each.usable for each in named if each.usable is not None), None)
     if usable is not None:

@@ -1,7 +1,7 @@
-"""Child processes: in a group of their own, read with a cap, shown while they run, and never left behind.
+"""Child processes: each runs in its own process group, its output is limited, and none survives its call.
 
-A child's end is the end of everything it started: its process group is killed, and where it ran in a sandbox the call
-returns only when the last process of that sandbox is gone.
+When a child ends, everything that it started ends too: its process group is killed. For a child in a sandbox the call
+returns when the last process of the sandbox is gone.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
 
 KEPT_BYTES: Final = 65_536
-"""Of each stream: more is read, so that the child is not blocked, and dropped."""
+"""Bytes of each stream that are kept. More is read and dropped, so that the child is not blocked."""
 MOST_SHOWN_CHARACTERS: Final = 4_096
-"""The most that one progress report carries."""
+"""The most characters of one progress report."""
 _ENDING_SECONDS: Final = 5.0
 _LAST_BYTES_SECONDS: Final = 1.0
 _CREDENTIALS: Final = struct.Struct("=iII")
@@ -29,7 +29,7 @@ _CREDENTIALS: Final = struct.Struct("=iII")
 
 
 class Launch(Struct, frozen=True):
-    """All that is needed to start a child."""
+    """Everything that is needed to start a child."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -40,19 +40,20 @@ class Launch(Struct, frozen=True):
 
 
 class SandboxHandshake(Struct, frozen=True):
-    """The line to the first process of a sandbox: it reports when nothing but our word is missing, and waits for it.
+    """A socket pair to the first process of a sandbox. That process reports that it is ready, and waits for a release.
 
-    By then everything in there dies with us. If we die before, no word comes, and it ends by itself.
+    From the report on, all processes of the sandbox die with the gateway. If the gateway dies before, the release does
+    not come, and the first process ends by itself.
     """
 
     theirs: socket.socket
-    """Its standard input."""
+    """Standard input of the first process."""
     ours: socket.socket
-    """The other end of a Unix socket pair, with `SO_PASSCRED`: its report carries its process id."""
+    """The gateway's end, with `SO_PASSCRED`: so the report carries the process id."""
 
 
 class ChildResult(Struct, frozen=True):
-    """What is left of a child: it and everything that it started is gone."""
+    """The result of a child. The child and everything that it started is gone."""
 
     exit_code: int
     stdout: str
@@ -60,20 +61,23 @@ class ChildResult(Struct, frozen=True):
     seconds: float
     timed_out: bool = False
     started: bool = True
-    """False: the sandbox itself failed, and stderr says why; the program never ran."""
+    """False: the sandbox failed and stderr says why. The program did not run."""
 
 
 async def run_child(
     launch: Launch, *, timeout: float, progress: Progress = no_progress, keep: int = KEPT_BYTES
 ) -> ChildResult:
-    """The outcome of one child; `ToolError` when it can't be started. Cancelled or late: everything is killed first."""
+    """Runs one child and returns its result. Raises `ToolError` when it can't be started.
+
+    On a timeout or a cancellation everything is killed first.
+    """
     child = _Child(launch, progress, keep)
     loop = asyncio.get_running_loop()
     began = loop.time()
     timed_out = False
     starting = asyncio.ensure_future(child.start())
     try:
-        await asyncio.shield(starting)  # a cancel now would leave a half-started child that nobody can end
+        await asyncio.shield(starting)  # a cancellation now would leave a half-started child that can't be killed
         async with asyncio.timeout(timeout):
             await child.exited.wait()
     except TimeoutError:
@@ -85,7 +89,7 @@ async def run_child(
 
 
 class HeadAndTail:
-    """The head and the tail of a stream, with a mark of how much between them was left out."""
+    """Keeps the head and the tail of a stream, and counts the bytes between them."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self._half = limit // 2
@@ -101,7 +105,7 @@ class HeadAndTail:
         del self._tail[: -self._half]
 
     def text(self) -> str:
-        """What was kept, as text; bytes that are no UTF-8 become replacement characters."""
+        """Returns the kept bytes as text. Invalid UTF-8 becomes replacement characters."""
         if self._total == len(self._head) + len(self._tail):
             return (self._head + self._tail).decode("utf-8", "replace")
         head, tail = _drop_cut_end(bytes(self._head)), _drop_cut_start(bytes(self._tail))
@@ -110,7 +114,7 @@ class HeadAndTail:
 
 
 def _drop_cut_end(data: bytes) -> bytes:
-    """Without a character that the cut split: at most three bytes less."""
+    """Returns the bytes without an incomplete character at the end."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(data)
     return data[: len(data) - len(decoder.getstate()[0])]
@@ -124,7 +128,7 @@ def _drop_cut_start(data: bytes) -> bytes:
 
 
 class OutputProgress:
-    """A stream as progress reports: at once when it is slow, fewer and fewer when it floods (SPEC X5)."""
+    """Reports a stream as progress: at once when it is slow, and less often when it is fast (SPEC X5)."""
 
     def __init__(self, stream: str, progress: Progress, loop: asyncio.AbstractEventLoop) -> None:
         self._stream = stream
@@ -147,7 +151,7 @@ class OutputProgress:
                 self._timer = self._loop.call_later(delay, self._report)
 
     def close(self) -> None:
-        """Report what is still waiting."""
+        """Reports the rest."""
         self._take(self._decoder.decode(b"", final=True))
         if self._timer is not None:
             self._timer.cancel()
@@ -164,12 +168,12 @@ class OutputProgress:
         self._progress({"stream": self._stream, "text": mark + self._unreported})
         self._timer, self._unreported, self._skipped = None, "", 0
         self._reports += 1
-        # Ten a second at first; a child that talks without end is shown every two seconds in the end.
+        # Ten reports a second at first. After many reports there is one every two seconds.
         self._next_at = self._loop.time() + min(2.0, 0.1 * 2.0 ** (self._reports // 50))
 
 
 class _Child(asyncio.SubprocessProtocol):
-    """One running child. Its exit and the end of its pipes are separate events: a background process may hold those."""
+    """One running child. Its exit and the end of its pipes are separate: a background process may hold the pipes."""
 
     def __init__(self, launch: Launch, progress: Progress, keep: int) -> None:
         self._launch = launch
@@ -219,7 +223,7 @@ class _Child(asyncio.SubprocessProtocol):
         self.exited.set()
 
     async def end(self) -> None:
-        """Kill what still runs and wait until it is gone; then read the last bytes and close everything."""
+        """Kills what still runs and waits until it is gone. Then reads the last bytes and closes everything."""
         if self._transport is None:
             return
         try:
@@ -227,7 +231,9 @@ class _Child(asyncio.SubprocessProtocol):
             async with asyncio.timeout(_ENDING_SECONDS):
                 await self.exited.wait()
                 await self._wait_for_sandbox()
-            async with asyncio.timeout(_LAST_BYTES_SECONDS):  # without a sandbox, a process that fled may hold a pipe
+            async with asyncio.timeout(
+                _LAST_BYTES_SECONDS
+            ):  # without a sandbox, a process outside of the group may hold a pipe
                 await self._drained.wait()
         except TimeoutError:
             pass
@@ -237,7 +243,7 @@ class _Child(asyncio.SubprocessProtocol):
     def result(self, seconds: float, timed_out: bool) -> ChildResult:
         code = self._exit_code
         return ChildResult(
-            exit_code=code if code >= 0 else 128 - code,  # as a shell says it: 128 and the signal's number
+            exit_code=code if code >= 0 else 128 - code,  # like a shell: 128 plus the number of the signal
             stdout=self._outputs[1].text(),
             stderr=self._outputs[2].text(),
             seconds=seconds,
@@ -249,7 +255,7 @@ class _Child(asyncio.SubprocessProtocol):
         assert self._transport is not None
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._transport.get_pid(), signal.SIGKILL)
-        if self._launch.sandbox is not None:  # its first process, if it has left the group, may still wait for our word
+        if self._launch.sandbox is not None:  # its first process may have left the group and still wait for the release
             self._loop.remove_reader(self._launch.sandbox.ours)
             self._launch.sandbox.ours.shutdown(socket.SHUT_RDWR)
         if self._init is not None:
@@ -257,19 +263,19 @@ class _Child(asyncio.SubprocessProtocol):
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
 
     def _release_sandbox(self) -> None:
-        """The sandbox stands, and its first process, certainly alive, waits for us: note who it is, let it go on."""
+        """Notes the first process of the sandbox, which waits and is certainly alive, and lets it go on."""
         assert self._launch.sandbox is not None
         line = self._launch.sandbox.ours
         self._loop.remove_reader(line)
         _, credentials, _, _ = line.recvmsg(16, socket.CMSG_SPACE(_CREDENTIALS.size))
         pid, _, _ = _CREDENTIALS.unpack(credentials[0][2])
-        with suppress(OSError):  # an old kernel has no pidfd: then its end is not waited for
+        with suppress(OSError):  # an old kernel has no pidfd: then we do not wait for its end
             self._init = os.pidfd_open(pid)
         self._started = True
         line.send(b"\n")
 
     async def _wait_for_sandbox(self) -> None:
-        """Wait for the first process of the sandbox: the kernel lets it end only after all others in there."""
+        """Waits for the end of the sandbox's first process. The kernel ends it after all others of the sandbox."""
         if self._init is None:
             return
         gone = asyncio.Event()
@@ -290,9 +296,9 @@ class _Child(asyncio.SubprocessProtocol):
 
 
 def find_program(name: str, search_path: str | None = None) -> str | None:
-    """The file that this name starts, by its path or in the search path; None when there is none.
+    """Returns the file of this program, given by path or found in the search path; None when there is none.
 
-    Not `shutil.which`: that module brings every kind of archive along, and everything here is imported at start.
+    `shutil.which` is not used: `shutil` imports all kinds of archives, and this module is imported at the start.
     """
     folders = [""] if "/" in name else (search_path or os.environ.get("PATH", os.defpath)).split(os.pathsep)
     for folder in folders:

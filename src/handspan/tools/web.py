@@ -1,4 +1,4 @@
-"""The web tools: `web_fetch`, `http_request` and `web_search`. All go out through the network guard (SPEC B, S2)."""
+"""The web tools: `web_fetch`, `http_request` and `web_search`. All use the network guard (SPEC B, S2)."""
 
 import asyncio
 import time
@@ -36,7 +36,7 @@ def web_tools(
     search_api_key: str | None = None,
     http_hosts: tuple[str, ...] | None = None,
 ) -> tuple[Tool, ...]:
-    """The three web tools; `http_hosts` narrows `http_request` to some hosts."""
+    """Returns the three web tools. `http_hosts` limits `http_request` to some hosts."""
     return (
         WebSearch(guard, search_endpoint, search_api_key),
         WebFetch(guard),
@@ -45,7 +45,7 @@ def web_tools(
 
 
 class WebFetch:
-    """Reads a page or file of the web."""
+    """Fetches a page or file from the web."""
 
     spec = ToolSpec(
         name="web_fetch",
@@ -73,11 +73,11 @@ class WebFetch:
         self._guard = guard
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """Status, type, size and body of the page."""
+        """Returns status, type, size and body of the page."""
         request = OutgoingRequest(_text(arguments, "url"), _text(arguments, "method", "GET"), _headers(arguments))
         limits = _limits(ctx)
         fetched = await self._guard.fetch(request, limits)
-        # A long page takes a second or two to read: not on the event loop.
+        # Converting a long page takes seconds, so it runs on a thread.
         return await asyncio.to_thread(_render_page, fetched, limits)
 
 
@@ -108,11 +108,11 @@ class HttpRequest:
     )
 
     def __init__(self, guard: NetGuard, allowed_hosts: tuple[str, ...] | None = None) -> None:
-        """`allowed_hosts`: `host` or `host:port`; None leaves the choice of hosts to the guard's policy alone."""
+        """`allowed_hosts`: `host` or `host:port`. None: only the guard's policy limits the hosts."""
         self._guard = guard if allowed_hosts is None else guard.restrict_to(allowed_hosts, HOSTS_SETTING)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """Status, headers and body of the answer; a 5xx is a `network_error` (SPEC B)."""
+        """Returns status, headers and body of the answer. Raises `network_error` for a 5xx status (SPEC B)."""
         limits = _limits(ctx)
         fetched = await self._guard.fetch(_request_with_body(arguments), limits)
         answer = await asyncio.to_thread(_add_body, {"status": fetched.status}, fetched, limits)
@@ -122,7 +122,7 @@ class HttpRequest:
 
 
 class WebSearch:
-    """Asks the search endpoint that the operator configured."""
+    """Searches by the endpoint that the operator configured."""
 
     spec = ToolSpec(
         name="web_search",
@@ -149,11 +149,11 @@ class WebSearch:
     def __init__(self, guard: NetGuard, endpoint: str | None, api_key: str | None = None) -> None:
         self._endpoint = endpoint
         self._headers = _search_headers(endpoint, api_key)
-        # The operator chose this host: it may be private. Where it redirects to is judged like everything else.
+        # The operator chose this host, so it may be private. Redirects are checked like all other requests.
         self._guard = guard.trust(endpoint) if endpoint else guard
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """The query and at most `num_results` results, as the endpoint gives them."""
+        """Returns the query and at most `num_results` results of the endpoint."""
         if not self._endpoint:
             raise ToolError(
                 "execution_failed",
@@ -176,7 +176,7 @@ def _headers(arguments: Arguments) -> tuple[tuple[str, str], ...]:
 
 
 def _limits(ctx: ToolContext) -> RequestLimits:
-    """The time that this call has left; None where the operator took the limit away."""
+    """Returns limits with the seconds left for this call; None when the operator removed the timeout."""
     return RequestLimits(seconds=max(0.001, ctx.deadline.at - time.monotonic()) if ctx.deadline else None)
 
 
@@ -202,7 +202,7 @@ _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 def _add_body(
     answer: JsonObject, fetched: Fetched, limits: RequestLimits, *, wants_markdown: bool = False
 ) -> JsonObject:
-    """The answer with its body as text; what is not text is named by type and size, not shown."""
+    """Returns the answer with its body as text. For a binary body it names type and size instead."""
     answer["bytes"] = len(fetched.body)
     if fetched.truncated:
         answer |= {"truncated": True, "limit_bytes": limits.body_bytes, **_declared_size(fetched)}
@@ -220,7 +220,7 @@ def _add_body(
 
 def _body_text(fetched: Fetched) -> str | None:
     coding = fetched.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in ("", "identity", "gzip", "deflate"):  # packed in a way that we did not offer to unpack
+    if coding not in ("", "identity", "gzip", "deflate"):  # an encoding that our request did not offer
         return None
     return decode_text(fetched.body, fetched.headers.get("content-type", "")) if fetched.body else ""
 
@@ -272,7 +272,7 @@ def _decode_search(fetched: Fetched) -> Json:
 
 
 def _results(answer: Json, count: int) -> Json:
-    """The list of results, wherever this endpoint keeps it; the whole answer where there is none."""
+    """Returns the list of results from the known places in the answer, or else the whole answer."""
     match answer:
         case list() as found:
             return found[:count]

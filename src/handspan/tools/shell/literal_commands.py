@@ -1,8 +1,8 @@
-"""The short list of commands that run without a sandbox, and the words that they may be given (SPEC S3).
+"""The commands that may run without a sandbox, and the arguments that they may get (SPEC S3).
 
 Each runs as literal words, without a shell, and only reads inside the workspace. An option that is not in the table is
-refused: among the others are those that write files (`sort -o`), read lists of names (`wc --files0-from`), follow links
-out of the workspace (`grep -R`), set the clock (`date -s`) or start programs (`diff -l`, `sort --compress-program`).
+refused. Some of the others write files (`sort -o`), read lists of names (`wc --files0-from`), follow links out of the
+workspace (`grep -R`), set the clock (`date -s`) or start programs (`diff -l`, `sort --compress-program`).
 """
 
 import os
@@ -18,21 +18,21 @@ Operands: TypeAlias = Literal["text", "none", "format", "paths", "one_path", "fi
 
 
 class _CommandRules(Struct, frozen=True):
-    """What one command may be given."""
+    """The options and operands that one command may get."""
 
     operands: Operands
     flags: str = ""
     valued: str = ""
-    """Letters that take a value: the rest of their word, or the next one."""
+    """Letters with a value: the rest of the word, or the next word."""
     attached: str = ""
-    """Letters whose value, if any, is the rest of their word."""
+    """Letters with an optional value: the rest of the word."""
     long_flags: frozenset[str] = frozenset()
     long_valued: frozenset[str] = frozenset()
-    """Their value stands after a `=` or is the next word."""
+    """Options with a value: after a `=`, or the next word."""
     long_optional: frozenset[str] = frozenset()
-    """A value may stand after a `=`."""
+    """Options with an optional value after a `=`."""
     counts: bool = False
-    """`-5` is short for a count."""
+    """Whether `-5` is a count."""
 
 
 def _long(names: str) -> frozenset[str]:
@@ -127,7 +127,7 @@ _RECURSIVE: Final = {"grep": ("r", "--recursive"), "ls": ("R", "--recursive")}
 
 
 class _CommandWords(Struct):
-    """A command's words, told apart."""
+    """The words of a command by kind."""
 
     letters: str = ""
     long: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ class _CommandWords(Struct):
 
 
 def check_literal(argv: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> None:
-    """Refuse, with `ToolError`, words that could write, start programs or read outside the workspace."""
+    """Raises `ToolError` for words that could write, start programs or read outside of the workspace."""
     name = argv[0]
     rules = LITERAL_COMMANDS[name]
     if rules.operands == "text":
@@ -192,7 +192,7 @@ def _take_letters(name: str, rules: _CommandRules, text: str, words: _CommandWor
 
 
 def _find_paths(name: str, rules: _CommandRules, words: _CommandWords) -> list[str]:
-    """The operands that the command opens."""
+    """Returns the operands that the command opens as files."""
     operands = list(words.operands)
     match rules.operands:
         case "none" if operands:
@@ -215,7 +215,7 @@ def _is_recursive(name: str, words: _CommandWords) -> bool:
 
 
 def _resolve_inside(name: str, path: str, workspace: Path, hidden: Sequence[Path]) -> str:
-    """Where the path really leads: inside the workspace and to nothing of the gateway's own (SPEC S1)."""
+    """Returns the real path. Raises `invalid_path` outside of the workspace and for hidden paths (SPEC S1)."""
     root = os.path.realpath(workspace)
     real = os.path.realpath(os.path.join(root, path))
     if real != root and not real.startswith(f"{root}/"):

@@ -1,8 +1,8 @@
-"""A command line as a POSIX shell would see it: its simple commands, wherever they hide in it.
+"""The parser of command lines: it finds all simple commands of a text, as a POSIX shell would.
 
-The reader knows quotes, lists, pipes, subshells, groups, loops, `$( )`, backticks, assignments, redirections and
-here-documents. What shells read differently from one another, or what it does not know, is `Unreadable`: whoever
-judges a command must not guess.
+It knows quotes, lists, pipes, subshells, groups, loops, `$( )`, backticks, assignments, redirections and
+here-documents. It raises `Unreadable` for what shells read differently, and for what it does not know: the policy must
+not guess.
 """
 
 import re
@@ -14,7 +14,7 @@ MOST_PARTS: Final = 64
 MOST_NESTING: Final = 16
 
 _WORD_ENDS: Final = frozenset(" \t\n;&|<>()")
-# Patterns as text: `re` compiles them when they are first used, and keeps them.
+# Patterns are text: `re` compiles them at their first use and caches them.
 _OPERATOR: Final = r"&&|\|\||;;|\|&|[;&|]"
 _REDIRECTION: Final = r"<<<|<<-|<<|<&|<>|<|>>|>&|>\||>"
 _ARITHMETIC: Final = r"[\w\s+\-*/%<>=!&|^~?:,()$]*"
@@ -23,7 +23,7 @@ _SPECIAL_PARAMETERS: Final = frozenset("@*#?-$!0123456789")
 
 
 def read_script(text: str) -> Script:
-    """The simple commands of `text`; raises `Unreadable` where it can't be split with certainty."""
+    """Returns the simple commands of `text`. Raises `Unreadable` when it can't be split with certainty."""
     reader = _Reader(text, [], 0)
     reader.read_commands("")
     parts = tuple(reader.parts)
@@ -33,12 +33,12 @@ def read_script(text: str) -> Script:
 
 
 class _WordBuilder:
-    """A word while it is read."""
+    """Collects the characters of one word."""
 
     def __init__(self) -> None:
         self.text = ""
         self.unquoted = ""
-        """The text with each quoted or computed character replaced: what the shell still looks at."""
+        """The text with NUL for each quoted or computed character: the characters that are special for the shell."""
         self.is_bare = True
         self.is_literal = True
 
@@ -57,7 +57,7 @@ class _WordBuilder:
 
 
 class _Reader:
-    """Reads one text from left to right. Substitutions are read in place, and their commands are parts like others."""
+    """Reads one text from left to right. The commands of substitutions become parts like all others."""
 
     def __init__(self, text: str, parts: list[SimpleCommand], nesting: int) -> None:
         self.text = text
@@ -70,7 +70,7 @@ class _Reader:
         self._redirections: list[str] = []
 
     def read_commands(self, closing: str) -> None:
-        """Read commands up to `closing`, or to the end of the text."""
+        """Reads commands up to `closing`, or to the end of the text."""
         outer = self._words, self._redirections
         self._words, self._redirections = [], []
         while self._has_more(closing):
@@ -100,7 +100,7 @@ class _Reader:
             self.at += 2
             self.is_literal = False
         elif character == "\n":
-            self._end_line()
+            self._read_line_end()
         elif character == "#":
             self.is_literal = False
             self.at = self._index_of("\n", len(self.text))
@@ -119,7 +119,7 @@ class _Reader:
     def _read_command_word(self) -> None:
         word = self._read_word()
         is_descriptor = word.is_bare and word.text.isdecimal() and self._peek() in ("<", ">")
-        if not is_descriptor:  # in `2>file` the number belongs to the redirection
+        if not is_descriptor:  # the number of `2>file` belongs to the redirection
             self._words.append(word)
 
     def _read_subshell(self) -> None:
@@ -166,7 +166,7 @@ class _Reader:
                 raise Unreadable("the end mark of a here-document is computed")
             self._documents.append((target.text, operator == "<<-", not target.is_bare))
 
-    def _end_line(self) -> None:
+    def _read_line_end(self) -> None:
         self.is_literal = self.is_literal and not self.text[self.at :].strip()
         self.at += 1
         self._finish_part()
@@ -317,7 +317,7 @@ class _Reader:
         builder.add_computed(self.text[self.at : end + 1])
         self.at = end + 1
 
-    # Looking around
+    # Position
 
     def _peek(self) -> str:
         return self.text[self.at : self.at + 1]

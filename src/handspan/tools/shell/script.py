@@ -1,4 +1,4 @@
-"""What a command line is made of: words, simple commands, and the shell's own words before them."""
+"""The parts of a command line: words, simple commands, and the reserved words of the shell."""
 
 import re
 from typing import Final
@@ -11,23 +11,23 @@ _UNKNOWN: Final = frozenset(("case", "esac", "select", "function", "coproc", "[[
 
 
 class Unreadable(ValueError):
-    """This text can't be split with certainty; the message says why."""
+    """The text can't be split with certainty. The message says why."""
 
 
 class Word(Struct, frozen=True):
-    """One word after quote removal; what the shell would compute stands in it as it was written."""
+    """One word without its quotes. Parts that the shell would compute stay as they are written."""
 
     text: str
     is_literal: bool = True
-    """Nothing in it is computed: no variable, substitution, glob, brace or tilde."""
+    """The shell computes nothing in it: no variable, substitution, glob, brace or tilde."""
     is_bare: bool = True
-    """No part of it was quoted: it can be a reserved word."""
+    """No part of it is quoted, so it can be a reserved word."""
     assigns: str = ""
-    """The variable that it sets when it stands before a command."""
+    """The variable that it sets before a command; empty when it sets none."""
 
 
 class SimpleCommand(Struct, frozen=True):
-    """One simple command."""
+    """One simple command: its words and redirections."""
 
     words: tuple[Word, ...]
     redirections: tuple[str, ...] = ()
@@ -37,26 +37,26 @@ class SimpleCommand(Struct, frozen=True):
 
 
 class Script(Struct, frozen=True):
-    """All simple commands of a text, those inside substitutions included."""
+    """All simple commands of a text, also those inside of substitutions."""
 
     parts: tuple[SimpleCommand, ...]
     is_literal: bool
-    """One command of literal words: no shell is needed to run it."""
+    """It is one command of literal words, which runs without a shell."""
 
 
 def literal_words(argv: tuple[str, ...]) -> tuple[Word, ...]:
-    """The words of a command that runs without a shell: nothing in them is special."""
+    """Returns the words of a command that runs without a shell: no character in them is special."""
     return tuple(Word(text, is_bare=False, assigns=assigned_variable(text)) for text in argv)
 
 
 def assigned_variable(text: str) -> str:
-    """The variable that a word like `name=value` sets, or nothing."""
+    """Returns the variable that a word like `name=value` sets, or an empty text."""
     match = re.match(_ASSIGNMENT, text)
     return match[1] if match else ""
 
 
 def strip_reserved(words: list[Word]) -> list[Word]:
-    """The words without the shell's own that stand before a command."""
+    """Returns the words without reserved words before the command. Raises `Unreadable` for unknown ones."""
     start = 0
     while start < len(words) and words[start].is_bare and words[start].text in _SKIPPED:
         start += 1
@@ -71,7 +71,7 @@ def strip_reserved(words: list[Word]) -> list[Word]:
 
 
 def _strip_for(words: list[Word]) -> list[Word]:
-    """Nothing to run stands in `for name in words`: what it runs comes in the parts after it."""
+    """Returns no words for `for name in words`: its commands come in the parts after it."""
     if len(words) == 2 or (len(words) > 2 and words[2].is_bare and words[2].text == "in"):
         return []
     raise Unreadable("a 'for' is written in an unusual way")

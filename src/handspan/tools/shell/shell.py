@@ -1,8 +1,9 @@
-"""Commands as tools: `exec_shell` for a command line, `spawn` for one program with its arguments (SPEC B, S3).
+"""The shell tools: `exec_shell` runs a command line, `spawn` one program with its arguments (SPEC B, S3).
 
-With an active sandbox a command line runs by `sh -c` inside it, after the policy judged every visible part. Without
-one, only the short list of `literal_commands` runs, as literal words without a shell. `unsafe_shell_without_sandbox`
-gives a command line to the machine's own shell, with nothing but the policy between it and the machine.
+With an active sandbox, `sh -c` runs the command line inside of it, after the policy has judged every visible part.
+Without a sandbox only the commands of `literal_commands.py` run, as literal words and without a shell. The setting
+`unsafe_shell_without_sandbox` gives the command line to the machine's own shell: then only the policy protects the
+machine.
 """
 
 import os
@@ -26,7 +27,7 @@ MOST_SPAWNS: Final = 5
 _SHELL_SECONDS: Final = 30.0
 _SPAWN_SECONDS: Final = 60.0
 _EXTRA_SECONDS: Final = 10.0
-"""What the engine's limit leaves to the tool's own, so that a late command still gets its output told."""
+"""The engine's timeout is longer by this, so that the tool can still report the output of a late command."""
 _MOST_OUTPUT: Final = 8_000
 _PASSED_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 _TIMEOUT_SCHEMA: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
@@ -86,7 +87,7 @@ _SPAWN_SPEC: Final = ToolSpec(
 def shell_tools(
     workspace: Path, policy: CommandPolicy, sandbox: Sandbox, *, unsafe_shell_without_sandbox: bool = False
 ) -> tuple[Tool, ...]:
-    """Both tools, for one workspace."""
+    """Returns both tools for one workspace."""
     return (
         ExecShell(workspace, policy, sandbox, unsafe_shell_without_sandbox=unsafe_shell_without_sandbox),
         Spawn(workspace, policy, sandbox, unsafe_shell_without_sandbox=unsafe_shell_without_sandbox),
@@ -144,7 +145,7 @@ class Spawn:
 
 
 class _CommandLauncher:
-    """How a command runs here: in the sandbox, or without one as little as possible."""
+    """Decides how a command starts: in the sandbox, or as a literal command without one."""
 
     def __init__(self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, is_unsafe: bool) -> None:
         self._workspace = workspace
@@ -153,7 +154,7 @@ class _CommandLauncher:
         self._is_unsafe = is_unsafe
 
     async def ready(self) -> None:
-        """Know whether there is a sandbox; `ToolError` when there has to be one and is none."""
+        """Tests the sandbox. Raises `policy_denied` when a sandbox is required and not active."""
         report = await self._sandbox.ready()
         if self._sandbox.is_required and not report.active:
             raise ToolError(
@@ -164,7 +165,7 @@ class _CommandLauncher:
 
     @contextmanager
     def launch_text(self, command: str) -> Iterator[Launch]:
-        """How to start this command line; `ToolError` when it may not run."""
+        """Returns how to start this command line. Raises `ToolError` when it may not run."""
         script = self._policy.judge_text(command)
         if not script.parts:
             raise ToolError("invalid_arguments", f"There is nothing to run in {command!r}: give a command.")
@@ -184,7 +185,7 @@ class _CommandLauncher:
 
     @contextmanager
     def launch_argv(self, argv: tuple[str, ...]) -> Iterator[Launch]:
-        """How to start this program; `ToolError` when it may not run or is not there."""
+        """Returns how to start this program. Raises `ToolError` when it may not run or does not exist."""
         self._policy.judge_argv(argv)
         if self._sandbox.active:
             self._find_program(argv[0], SANDBOX_PATH)
@@ -197,7 +198,7 @@ class _CommandLauncher:
             yield self._launch_literal(argv)
 
     def _launch_literal(self, argv: tuple[str, ...]) -> Launch:
-        name = argv[0].rpartition("/")[2]  # whatever folder was named: the system's own program runs
+        name = argv[0].rpartition("/")[2]  # the folder is ignored: always the system's own program runs
         if name not in LITERAL_COMMANDS:
             raise ToolError(
                 "policy_denied",
@@ -247,18 +248,18 @@ async def _run_launch(launch: Launch, arguments: Arguments, default: float, ctx:
         "stderr": finished.stderr,
         "duration_ms": round(finished.seconds * 1000),
     }
-    if asked > seconds:  # SPEC E5: clamped, and said so
+    if asked > seconds:  # SPEC E5: the answer says that the timeout was cut
         result["note"] = f"A timeout of {asked:g} s is above the limit: {seconds:g} s held."
     return result
 
 
 def _timeout_message(finished: ChildResult, seconds: float) -> str:
-    told = [
+    outputs = [
         f"{name} so far: {text[-_MOST_OUTPUT:]!r}"
         for name, text in (("stdout", finished.stdout), ("stderr", finished.stderr))
         if text
     ]
-    output = ". ".join(told) if told else "It had written nothing"
+    output = ". ".join(outputs) if outputs else "It had written nothing"
     return (
         f"timeout after {seconds:g}s: the command and everything it had started was killed. {output}. "
         f"Give a longer timeout (at most {MOST_SECONDS:g}) or do less at once."
