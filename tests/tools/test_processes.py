@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from handspan.core.errors import ToolError
 from handspan.core.values import Json
 from handspan.tools.processes import HeadAndTail, Launch, OutputProgress, run_child
-from tests.tools.leftovers import LIMIT, Reports, all_end, is_gone, new_mark, pid_of, processes_with, states_of_children
+from tests.tools.child_processes import (
+    LIMIT,
+    Reports,
+    all_end,
+    is_gone,
+    new_mark,
+    pid_of,
+    processes_with,
+    states_of_children,
+)
 
 pytestmark = pytest.mark.anyio
 

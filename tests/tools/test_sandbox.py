@@ -14,7 +14,7 @@ import pytest
 from handspan.tools.processes import ChildResult, Launch, run_child
 from handspan.tools.sandbox import SANDBOX_UID, CommandLimits, Sandbox, SandboxReport, create_workspace
 from handspan.tools.seccomp import system_call_filter
-from tests.tools.leftovers import LIMIT, Reports, all_end, is_gone, new_mark, processes_with, states_of_children
+from tests.tools.child_processes import LIMIT, Reports, all_end, is_gone, new_mark, processes_with, states_of_children
 
 pytestmark = pytest.mark.anyio
 

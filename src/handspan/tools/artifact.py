@@ -20,7 +20,7 @@ from handspan.core.values import Json, JsonObject
 _DEFAULT_LIMIT: Final = 32 * 1024
 _MAX_LIMIT: Final = 60 * 1024
 _SAMPLE: Final = 8 * 1024
-_AROUND: Final = 512
+_OVERHEAD: Final = 512
 """Bytes of the answer that are not content: envelope, id, sizes, media type."""
 _MAX_MATCHES: Final = 100
 _LONG_LINE: Final = 400
@@ -66,7 +66,7 @@ class ReadArtifact:
 
     def __init__(self, result_limit: int = 64 * 1024) -> None:
         """`result_limit`: the engine's limit for a result. An answer of this tool always stays below it."""
-        self._most_bytes = max(result_limit - _AROUND, _AROUND)
+        self._most_bytes = max(result_limit - _OVERHEAD, _OVERHEAD)
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
         """Returns a range with its offsets, or the matches of a query."""

@@ -97,7 +97,8 @@ def choose_opener(root: int) -> OpenBeneath:
 
 Kind: TypeAlias = Literal["file", "directory", "link", "other"]
 
-_LOOK_AT_CLOCK_EVERY: Final = 4096
+_KINDS: Final[dict[int, Kind]] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+_CHECK_DEADLINE_EVERY: Final = 4096
 
 
 class DirectoryEntry(Struct, frozen=True):
@@ -138,7 +139,7 @@ def list_children(
 def _read_names(descriptor: int, deadline: Deadline | None) -> Iterator[str]:
     with os.scandir(descriptor) as found:
         for number, entry in enumerate(found):
-            if not number % _LOOK_AT_CLOCK_EVERY:
+            if not number % _CHECK_DEADLINE_EVERY:
                 check_deadline(deadline)
             yield entry.name
 
@@ -151,17 +152,5 @@ def _read_entry(descriptor: int, name: str, out_of_reach: frozenset[Identity]) -
         return None
     if identity(there) in out_of_reach:
         return None
-    kind = _kind_of_mode(there.st_mode)
+    kind = _KINDS.get(stat.S_IFMT(there.st_mode), "other")
     return DirectoryEntry(name, kind, there.st_size if kind == "file" else 0)
-
-
-def _kind_of_mode(mode: int) -> Kind:
-    match stat.S_IFMT(mode):
-        case stat.S_IFREG:
-            return "file"
-        case stat.S_IFDIR:
-            return "directory"
-        case stat.S_IFLNK:
-            return "link"
-        case _:
-            return "other"

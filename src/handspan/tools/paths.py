@@ -133,12 +133,12 @@ class HiddenPaths:
     """
 
     def __init__(self, root: Path, hidden: Iterable[Path]) -> None:
-        places = [Path(os.path.abspath(path)) for path in hidden]
+        given = [Path(os.path.abspath(path)) for path in hidden]
         # A hidden link is hidden, and its target too.
-        spellings = {place.parent.resolve() / place.name for place in places} | {place.resolve() for place in places}
+        spellings = {path.parent.resolve() / path.name for path in given} | {path.resolve() for path in given}
         self._paths = tuple(spellings)
         self._names = tuple(_caseless(_split(os.fsencode(p.relative_to(root)))) for p in spellings if root in p.parents)
-        self.holds_root = root in spellings
+        self.has_root = root in spellings
 
     def __bool__(self) -> bool:
         return bool(self._paths)
@@ -212,20 +212,14 @@ def explain_refusal(error: OSError, path: str, *, root_exists: bool) -> ToolErro
 
 def wrong_kind_error(path: str, mode: int) -> ToolError:
     """Returns the error for a path that is not a regular file."""
-    match stat.S_IFMT(mode):
-        case stat.S_IFLNK:
-            return invalid_path(path, "became a link while it was being opened. Try again.")
-        case stat.S_IFDIR:
-            return ToolError(
-                "execution_failed", f"{quote_path(path)} is a directory. Name a file in it; list_directory shows them."
-            )
-        case stat.S_IFIFO:
-            kind = "a pipe"
-        case stat.S_IFSOCK:
-            kind = "a socket"
-        case _:
-            kind = "a device"
-    return ToolError("execution_failed", f"{quote_path(path)} is {kind}, not a regular file. Use another path.")
+    if stat.S_ISLNK(mode):
+        return invalid_path(path, "became a link while it was being opened. Try again.")
+    if stat.S_ISDIR(mode):
+        advice = "is a directory. Name a file in it; list_directory shows them."
+    else:
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        advice = f"is {kind}, not a regular file. Use another path."
+    return ToolError("execution_failed", f"{quote_path(path)} {advice}")
 
 
 def too_large_error(path: str, size: int, limit: int, advice: str) -> ToolError:

@@ -97,7 +97,7 @@ class Workspace:
         """
         self._root = WorkspaceRoot(root, self._read_link)
         self._hidden = HiddenPaths(self.path, hidden)
-        if self._hidden.holds_root:
+        if self._hidden.has_root:
             raise ConfigError(
                 f"The workspace {str(root)!r} is also a directory that must stay hidden. Choose another one."
             )

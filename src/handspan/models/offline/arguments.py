@@ -76,15 +76,15 @@ def _read_slot(name: str, schema: Json, is_required: bool) -> Slot:
 
 @functools.cache
 def known_zones() -> dict[str, str]:
-    """City in lower case with `_` for blanks → time zone. The first call reads the disk: not on the event loop."""
-    import zoneinfo  # noqa: PLC0415 - 4 ms that only a question about a zone has to pay
+    """Returns time zones by city, in lower case with `_` for blanks. The first call reads the disk: use a thread."""
+    import zoneinfo  # noqa: PLC0415 - takes 4 ms, and only questions about a zone need it
 
     zones = sorted(zoneinfo.available_timezones(), key=lambda zone: ("/" in zone, zone))
     return {name: zone for zone in zones for name in (zone.casefold(), zone.rpartition("/")[2].casefold())}
 
 
 class FilledCall:
-    """The arguments for one tool, and what speaks against sending them. Each piece of the clause is used once."""
+    """The arguments for one tool, and the reasons against the call. Each piece of the clause is used once."""
 
     def __init__(self, tool: KnownTool, clause: Clause, last: LastCall | None = None) -> None:
         self._tool, self._clause, self._last, self._slots = tool, clause, last, read_slots(tool)
@@ -97,7 +97,7 @@ class FilledCall:
         self.missing = [slot for slot in self._slots if slot.is_required and slot.name not in self.arguments]
         self.problems = [] if self.missing else self._check()
         self.unused = [piece.text for piece in self._free if not self._is_own(piece) and piece.kind != "mark"]
-        """Words and literals that are neither the tool's own nor part of an argument."""
+        """Pieces that are neither words of the tool nor part of an argument."""
         self.lack = min(len(self.missing), 2) + sum(0.5 if text.isalpha() else 1.5 for text in self.unused[:8])
 
     def _check(self) -> list[str]:
@@ -107,7 +107,7 @@ class FilledCall:
             return [f"its schema can't be used ({error})"]
 
     def _take_written(self) -> JsonObject:
-        """Take JSON and each `key=value`. A key that the schema does not have is kept: the validator reports it."""
+        """Returns the arguments that are JSON or `key=value`. Unknown keys stay in: the validator reports them."""
         slots = {plain_name(slot.name): slot for slot in self._slots}
         pairs = [self._use(piece).partition("=") for piece in self._pieces("pair")]
         written = self._clause.given | {key: value.strip("\"',?!") for key, _, value in pairs}
@@ -118,13 +118,13 @@ class FilledCall:
         return [piece for piece in self._free if piece.kind in kinds]
 
     def _use(self, *pieces: TextPiece) -> str:
-        """Take these pieces; the text of the first."""
+        """Marks these pieces as used. Returns the text of the first."""
         used = {piece.start for piece in pieces}
         self._free = [piece for piece in self._free if piece.start not in used]
         return pieces[0].text if pieces else ""
 
     def _is_own(self, piece: TextPiece) -> bool:
-        """Whether it is a word of the tool or of a parameter's name, or one that says nothing."""
+        """Whether the piece is a word of the tool or of a parameter's name, or a word without meaning."""
         if piece.kind != "word":
             return piece.kind == "mark" and piece.text in ":,"
         names = plain_name(self._tool.name), plain_name(self._tool.own_name)
@@ -159,7 +159,7 @@ class FilledCall:
         return _convert(slot, self._use(found[0])) if found else None
 
     def _place(self, slot: Slot) -> Json:
-        """The words after "in" or "for": a city that has a time zone, or any name that is no word of the tool."""
+        """Returns the name after "in" or "for": a city with a time zone, or any words that are not the tool's own."""
         free, is_zone = self._free, slot.kind == "zone"
         starts = [at + 1 for at, piece in enumerate(free) if piece.text.lower() in ("in", "for", "of", "at")]
         for names in (free[start : start + length] for start in starts for length in (3, 2, 1)):
@@ -172,7 +172,7 @@ class FilledCall:
         return None
 
     def _path(self, slot: Slot) -> Json:
-        """A path; a quoted name; a word beside "file" or "folder"; for a folder the workspace itself."""
+        """Returns a path, a quoted name, or the word beside "file" or "folder"; else "." for a folder tool."""
         needs_text = any(other.is_required and other.kind in ("query", "text") for other in self._slots)
         before = dict(zip(self._clause.pieces, ("", *self._clause.words), strict=False))
         quoted = [one for one in self._pieces("quoted") if not needs_text or before[one] in _PREPOSITIONS]
@@ -191,7 +191,7 @@ class FilledCall:
         return [_convert(slot, one.text) if one.kind == "number" else one.text for one in found] or None
 
     def _text(self, slot: Slot) -> Json:
-        """What is quoted; else the words that are left, where one parameter wants them."""
+        """Returns quoted text; or the unused words, when this is the only parameter for text."""
         is_query, found = slot.kind == "query", self._pieces("quoted", "code")
         if found and (slot.is_required or is_query or slot.words & _BODY):
             return self._use(found[0])
@@ -206,7 +206,7 @@ class FilledCall:
         return (re.sub(_QUERY_FRAME, "", text) if is_query else text) or None
 
     def _words_after_verb(self) -> list[TextPiece]:
-        """The pieces after the tool's own words, up to one that is used: `hello` of `write hello to notes.txt`."""
+        """Returns the pieces between the tool's own words and a used piece: `hello` of `write hello to notes.txt`."""
         free, kept = {piece.start for piece in self._free}, ("my", "i", *_PREPOSITIONS)
         after = [*dropwhile(lambda one: self._is_own(one) and one.text.lower() not in kept, self._clause.pieces)]
         found = [*takewhile(lambda one: one.start in free, after)]
@@ -225,7 +225,7 @@ def decode_json(text: str) -> Json:
 
 
 def _convert(slot: Slot | None, value: Json) -> Json:
-    """The value of `key=value` in the type that the parameter wants, where the text has that form."""
+    """Returns the value in the type of the parameter, if the text can be read as that type."""
     if slot is None or slot.kind not in ("choice", "number", "json") or not isinstance(value, str):
         return value
     if slot.kind == "choice":

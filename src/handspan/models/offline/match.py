@@ -27,7 +27,7 @@ _TOKEN: Final = r"""
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text as a set."""
+    """Returns the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -81,13 +81,13 @@ def split_pieces(text: str) -> list[TextPiece]:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a name or a sentence in lower case, without a plural `s`."""
+    """Returns the words of a name or a sentence in lower case, without a plural `s`."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
     return [re.sub(r"(?<=\w\w[^s])s$", "", word.lower()) for word in re.findall(r"[^\W_]+", spaced)]
 
 
 def plain_name(name: str) -> str:
-    """A name as it is compared: in any case, with `-` or `_`."""
+    """Returns the form of a name for comparison: case, `-` and `_` make no difference."""
     return name.casefold().replace("-", "_")
 
 
@@ -114,7 +114,7 @@ class Clause:
 
 
 class KnownTool:
-    """An offered tool, with the words that are compared with those of a request."""
+    """An offered tool, with the words that are compared with a request."""
 
     def __init__(self, spec: ToolSpec) -> None:
         self.spec, self.name = spec, spec.name
@@ -137,7 +137,7 @@ class KnownTool:
         return word in self.described or word in self.namespace or bool(self.find_in_name([word]))
 
     def score(self, words: Sequence[str]) -> float:
-        """How well the words fit: 3 for a word of the name, 2 for a synonym, 1 for the description or namespace."""
+        """Returns how well the words fit: 3 for a word of the name, 2 for a synonym, 1 for another known word."""
         known = [word for word in words if self.knows(word)]
         points = sum(3 if word in self.name_words else 1 + bool(self.find_in_name([word])) for word in known)
         share = len(self.find_in_name(known)) / max(len(self.name_words), 1)

@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
+from handspan.tools.shell.script import options
 
 Operands: TypeAlias = Literal["text", "none", "format", "paths", "one_path", "files", "pattern_then_paths"]
 
@@ -35,42 +36,38 @@ class _CommandRules(Struct, frozen=True):
     """Whether `-5` is a count."""
 
 
-def _long(names: str) -> frozenset[str]:
-    return frozenset(f"--{name}" for name in names.split())
-
-
 _HEAD_TAIL: Final = _CommandRules(
-    "paths", "qvz", "nc", "", _long("quiet silent verbose zero-terminated"), _long("lines bytes"), counts=True
+    "paths", "qvz", "nc", "", options("quiet silent verbose zero-terminated"), options("lines bytes"), counts=True
 )
 
 LITERAL_COMMANDS: Final = {
     "echo": _CommandRules("text"),
-    "pwd": _CommandRules("none", "LP", long_flags=_long("logical physical")),
+    "pwd": _CommandRules("none", "LP", long_flags=options("logical physical")),
     "date": _CommandRules(
-        "format", "uR", "d", "I", _long("utc universal rfc-email"), _long("date rfc-3339"), _long("iso-8601")
+        "format", "uR", "d", "I", options("utc universal rfc-email"), options("date rfc-3339"), options("iso-8601")
     ),
     "cat": _CommandRules(
         "paths",
         "AbeEnstTuv",
-        long_flags=_long("show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting"),
+        long_flags=options("show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting"),
     ),
     "head": _HEAD_TAIL,
     "tail": _HEAD_TAIL,
     "wc": _CommandRules(
-        "paths", "cmlLw", long_flags=_long("bytes chars lines max-line-length words"), long_valued=_long("total")
+        "paths", "cmlLw", long_flags=options("bytes chars lines max-line-length words"), long_valued=options("total")
     ),
     "grep": _CommandRules(
         "pattern_then_paths",
         "EFGPivwxclLnHhoqszbaITyr",
         "emABC",
         "",
-        _long(
+        options(
             "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match "
             "word-regexp line-regexp count files-with-matches files-without-match line-number with-filename "
             "no-filename only-matching quiet silent no-messages null null-data byte-offset text initial-tab recursive"
         ),
-        _long("regexp max-count after-context before-context context include exclude exclude-dir binary-files label"),
-        _long("color colour"),
+        options("regexp max-count after-context before-context context include exclude exclude-dir binary-files label"),
+        options("color colour"),
         counts=True,
     ),
     "sort": _CommandRules(
@@ -78,49 +75,49 @@ LITERAL_COMMANDS: Final = {
         "bdfghiMnRrVcCmsuz",
         "kt",
         "",
-        _long(
+        options(
             "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort "
             "ignore-nonprinting month-sort numeric-sort random-sort reverse version-sort merge stable unique "
             "zero-terminated"
         ),
-        _long("key field-separator sort"),
-        _long("check"),
+        options("key field-separator sort"),
+        options("check"),
     ),
     "uniq": _CommandRules(
         "one_path",
         "cdDuiz",
         "fsw",
         "",
-        _long("count repeated unique ignore-case zero-terminated"),
-        _long("skip-fields skip-chars check-chars"),
-        _long("all-repeated group"),
+        options("count repeated unique ignore-case zero-terminated"),
+        options("skip-fields skip-chars check-chars"),
+        options("all-repeated group"),
     ),
     "diff": _CommandRules(
         "files",
         "qsucenybBwiaEZtT",
         "UCWI",
         "",
-        _long(
+        options(
             "normal brief report-identical-files ed rcs side-by-side ignore-case ignore-tab-expansion "
             "ignore-trailing-space ignore-space-change ignore-all-space ignore-blank-lines text strip-trailing-cr "
             "expand-tabs initial-tab left-column suppress-common-lines minimal"
         ),
-        _long("width ignore-matching-lines label tabsize"),
-        _long("unified context color"),
+        options("width ignore-matching-lines label tabsize"),
+        options("unified context color"),
     ),
-    "stat": _CommandRules("paths", "ftL", "c", "", _long("file-system terse dereference"), _long("format printf")),
+    "stat": _CommandRules("paths", "ftL", "c", "", options("file-system terse dereference"), options("format printf")),
     "ls": _CommandRules(
         "paths",
         "aAlh1FprtSXdisnogGRcuUvmxCkBQNbq",
         "wIT",
         "",
-        _long(
+        options(
             "all almost-all author escape ignore-backups directory file-type full-time group-directories-first "
             "no-group human-readable si inode kibibytes numeric-uid-gid literal hide-control-chars quote-name "
             "reverse recursive size"
         ),
-        _long("ignore hide sort time time-style width tabsize format indicator-style quoting-style block-size"),
-        _long("color classify"),
+        options("ignore hide sort time time-style width tabsize format indicator-style quoting-style block-size"),
+        options("color classify"),
     ),
 }
 _RECURSIVE: Final = {"grep": ("r", "--recursive"), "ls": ("R", "--recursive")}

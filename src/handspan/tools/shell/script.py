@@ -44,6 +44,11 @@ class Script(Struct, frozen=True):
     """It is one command of literal words, which runs without a shell."""
 
 
+def options(names: str) -> frozenset[str]:
+    """Returns the options of these names, such as `--all` for `all`."""
+    return frozenset(f"--{name}" for name in names.split())
+
+
 def literal_words(argv: tuple[str, ...]) -> tuple[Word, ...]:
     """Returns the words of a command that runs without a shell: no character in them is special."""
     return tuple(Word(text, is_bare=False, assigns=assigned_variable(text)) for text in argv)

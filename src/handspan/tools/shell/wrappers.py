@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.tools.shell.script import Word
+from handspan.tools.shell.script import Word, options
 
 
 class ComputedCommand(ValueError):
@@ -36,23 +36,17 @@ class _Wrapper(Struct, frozen=True):
     """With one of these letters the program runs nothing."""
 
 
-def _long_options(text: str) -> frozenset[str]:
-    return frozenset(f"--{name}" for name in text.split())
-
-
 _WRAPPERS: Final = {
-    "env": _Wrapper(
-        "i0v", "uC", _long_options("ignore-environment null debug"), _long_options("unset chdir"), assigns=True
-    ),
-    "nice": _Wrapper("0123456789", "n", long_valued=_long_options("adjustment")),
+    "env": _Wrapper("i0v", "uC", options("ignore-environment null debug"), options("unset chdir"), assigns=True),
+    "nice": _Wrapper("0123456789", "n", long_valued=options("adjustment")),
     "nohup": _Wrapper(),
-    "setsid": _Wrapper("cfw", long_flags=_long_options("ctty fork wait")),
-    "time": _Wrapper("apv", "fo", _long_options("append portability verbose"), _long_options("format output")),
+    "setsid": _Wrapper("cfw", long_flags=options("ctty fork wait")),
+    "time": _Wrapper("apv", "fo", options("append portability verbose"), options("format output")),
     "timeout": _Wrapper(
-        "v", "ks", _long_options("foreground preserve-status verbose"), _long_options("kill-after signal"), operands=1
+        "v", "ks", options("foreground preserve-status verbose"), options("kill-after signal"), operands=1
     ),
-    "stdbuf": _Wrapper("", "ioe", long_valued=_long_options("input output error")),
-    "ionice": _Wrapper("t", "cn", _long_options("ignore"), _long_options("class classdata")),
+    "stdbuf": _Wrapper("", "ioe", long_valued=options("input output error")),
+    "ionice": _Wrapper("t", "cn", options("ignore"), options("class classdata")),
     "command": _Wrapper("p", runs_nothing="vV"),
     "builtin": _Wrapper(),
     "exec": _Wrapper("cl", "a"),
@@ -61,8 +55,8 @@ _WRAPPERS: Final = {
     "xargs": _Wrapper(
         "0oprtx",
         "adEILnPs",
-        _long_options("null open-tty interactive no-run-if-empty verbose exit show-limits"),
-        _long_options("arg-file delimiter max-lines max-args max-procs max-chars process-slot-var replace eof"),
+        options("null open-tty interactive no-run-if-empty verbose exit show-limits"),
+        options("arg-file delimiter max-lines max-args max-procs max-chars process-slot-var replace eof"),
     ),
 }
 _SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
