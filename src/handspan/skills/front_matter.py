@@ -33,14 +33,8 @@ _LEAVES: Final = ("ScalarEvent", "AliasEvent")
 _QUOTES: Final = "Put a text in quotes when ': ' or ' #' stands in it or it begins with one of *&!|>%@`[]{}"
 
 _KNOWN: Final = (
-    "name",
-    "description",
-    "version",
-    "variables",
-    "allowed_tools",
-    "argument_hint",
-    "user_invocable",
-    "disable_model_invocation",
+    *("name", "description", "version", "variables", "allowed_tools", "argument_hint"),
+    *("user_invocable", "disable_model_invocation"),
 )
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"

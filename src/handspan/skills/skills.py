@@ -211,13 +211,6 @@ def _pick_usable(name: str, checked: Sequence[_CheckedSkill]) -> Skill:
 def _list_skill(checked: _CheckedSkill) -> ListedSkill:
     found = checked.found
     skill = found.skill or Skill(found.name)
-    return ListedSkill(
-        found.name,
-        skill.description,
-        skill.version,
-        found.where,
-        found.path,
-        checked.usable is not None,
-        checked.problems,
-        skill.fingerprint,
-    )
+    is_enabled = checked.usable is not None
+    head = found.name, skill.description, skill.version, found.where, found.path
+    return ListedSkill(*head, is_enabled, checked.problems, skill.fingerprint)

@@ -78,10 +78,10 @@ def open_by_walk(root: int, parts: Parts, flags: int) -> int:
 
 def open_child(here: int, part: bytes, root: int) -> int:
     """Opens the directory `part` in `here`. Then closes `here`, unless it is the root."""
-    there = os.open(part, DIRECTORY | _ALWAYS, dir_fd=here)
+    child = os.open(part, DIRECTORY | _ALWAYS, dir_fd=here)
     if here != root:
         os.close(here)
-    return there
+    return child
 
 
 def choose_opener(root: int) -> OpenBeneath:
@@ -147,10 +147,10 @@ def _read_names(descriptor: int, deadline: Deadline | None) -> Iterator[str]:
 def _read_entry(descriptor: int, name: str, out_of_reach: frozenset[Identity]) -> DirectoryEntry | None:
     """Returns None for a hidden child, and for one that was removed since its name was read."""
     try:
-        there = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    if identity(there) in out_of_reach:
+    if identity(status) in out_of_reach:
         return None
-    kind = _KINDS.get(stat.S_IFMT(there.st_mode), "other")
-    return DirectoryEntry(name, kind, there.st_size if kind == "file" else 0)
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "other")
+    return DirectoryEntry(name, kind, status.st_size if kind == "file" else 0)

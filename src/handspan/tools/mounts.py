@@ -42,14 +42,7 @@ class Mounts:
         for path in protected:
             yield from ("--ro-bind", path, _inside(path, real))
         if _can_create_hooks(f"{real}/.git"):
-            yield from (
-                "--perms",
-                "0555",
-                "--tmpfs",
-                f"{WORKSPACE}/.git/hooks",
-                "--remount-ro",
-                f"{WORKSPACE}/.git/hooks",
-            )
+            yield from _empty_folder(f"{WORKSPACE}/.git/hooks")
         for path in hidden:
             if _is_below(path, real):
                 yield from _cover(path, _inside(path, real))
@@ -113,9 +106,13 @@ def _pin_folders(real: str, paths: Iterable[str]) -> Iterator[str]:
 def _cover(path: str, inside: str) -> Iterator[str]:
     """Yields options that replace a folder by an empty one, or a file by /dev/null."""
     if os.path.isdir(path):
-        yield from ("--perms", "0555", "--tmpfs", inside, "--remount-ro", inside)
+        yield from _empty_folder(inside)
     elif os.path.lexists(path):
         yield from ("--ro-bind", "/dev/null", inside)
+
+
+def _empty_folder(inside: str) -> tuple[str, ...]:
+    return "--perms", "0555", "--tmpfs", inside, "--remount-ro", inside
 
 
 def _inside(path: str, real: str) -> str:

@@ -27,9 +27,9 @@ Identity: TypeAlias = tuple[int, int]
 """Device and inode: they identify a file under any name."""
 
 
-def identity(there: os.stat_result) -> Identity:
+def identity(status: os.stat_result) -> Identity:
     """Returns the device and inode of a stat result."""
-    return there.st_dev, there.st_ino
+    return status.st_dev, status.st_ino
 
 
 def quote_path(path: str) -> str:
@@ -117,6 +117,7 @@ class WorkspaceRoot:
         return target
 
     def _strip_root(self, position: list[bytes], path: str) -> Parts:
+        """Returns the names below the root. Raises `invalid_path` when the position is outside."""
         depth = len(self._real)
         if tuple(position[:depth]) != self._real:
             raise outside_workspace(path)
@@ -153,10 +154,10 @@ class HiddenPaths:
         found = set()
         for path in self._paths:
             try:
-                there = os.stat(path)
+                status = os.stat(path)
             except OSError:
                 continue
-            found.add(identity(there))
+            found.add(identity(status))
         return frozenset(found)
 
 
@@ -191,7 +192,7 @@ _ADVICE: Final[dict[int, str]] = {
 
 
 def explain_refusal(error: OSError, path: str, *, root_exists: bool) -> ToolError:
-    """Returns the error for this path when a system call failed."""
+    """Returns the error that explains a failed system call on this path."""
     if not root_exists:
         return ToolError(
             "execution_failed",

@@ -194,6 +194,7 @@ class Sandbox:
         return (self._uid, self._uid) if self._as_root and will_be_active else None
 
     def _find_obstacle(self) -> SandboxReport | None:
+        """Returns the reason why the sandbox can't be used, as far as it is known without a test."""
         if self._is_off:
             return _inactive("it is switched off", "set tools.sandbox.enabled to auto")
         return _find_missing(self.workspace, self._wanted_uid)
@@ -230,15 +231,10 @@ class Sandbox:
             theirs.close()
 
     def _namespace_options(self) -> Iterator[str]:
+        """Yields bubblewrap and its options for namespaces, capabilities and environment."""
         yield find_program("bwrap") or "bwrap"
-        yield from (
-            "--as-pid-1",
-            "--unshare-pid",
-            "--unshare-net",
-            "--unshare-ipc",
-            "--unshare-uts",
-            "--unshare-cgroup-try",
-        )
+        yield from ("--as-pid-1", "--unshare-pid", "--unshare-net")
+        yield from ("--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
         yield from ("--die-with-parent", "--new-session", "--hostname", "sandbox", "--cap-drop", "ALL")
         if self._as_root:  # root in a user namespace is root outside too; setpriv needs these three, then drops them
             for name in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
@@ -264,6 +260,7 @@ class Sandbox:
         return ("/bin/sh", "-c", _FIRST_PROCESS, "sh", *limits, *user, "/bin/sh", "-c", _IN_WORKSPACE, "sh", *argv)
 
     async def _test(self) -> SandboxReport:
+        """Runs the self-test inside of the sandbox and returns its report."""
         script = ("sh", "-c", _SELF_TEST, "sh", str(self._uid), str(self._limits.open_files))
         try:
             with self.launch(script) as launch:

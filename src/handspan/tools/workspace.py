@@ -58,10 +58,10 @@ _MISSING: Final = _FileState()
 class OpenedFile:
     """A regular file, open for reading. `size` is its size at the moment of opening."""
 
-    def __init__(self, descriptor: int, there: os.stat_result) -> None:
+    def __init__(self, descriptor: int, status: os.stat_result) -> None:
         self._descriptor = descriptor
-        self.size = there.st_size
-        self.state = _file_state(there)
+        self.size = status.st_size
+        self.state = _file_state(status)
 
     def read(self, offset: int, length: int) -> bytes:
         """Returns `length` bytes from `offset`, or fewer where the file ends."""
@@ -198,10 +198,10 @@ class Workspace:
         hidden = self._hidden.identities()
         for depth in range(1, len(parts) + 1):
             try:
-                there = os.stat(b"/".join(parts[:depth]), dir_fd=self._descriptor, follow_symlinks=False)
+                status = os.stat(b"/".join(parts[:depth]), dir_fd=self._descriptor, follow_symlinks=False)
             except OSError:
                 return False
-            if identity(there) in hidden:
+            if identity(status) in hidden:
                 return True
         return False
 
@@ -216,10 +216,10 @@ class Workspace:
     def _open_parts(self, path: str, parts: Parts) -> Iterator[OpenedFile]:
         descriptor = self._opener(self._descriptor, parts, _READ)
         try:
-            there = os.fstat(descriptor)
-            if not stat.S_ISREG(there.st_mode):
-                raise wrong_kind_error(path, there.st_mode)
-            yield OpenedFile(descriptor, there)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise wrong_kind_error(path, status.st_mode)
+            yield OpenedFile(descriptor, status)
         finally:
             os.close(descriptor)
 
@@ -368,8 +368,8 @@ def _state_at(folder: int, name: bytes) -> _FileState:
         return _MISSING
 
 
-def _file_state(there: os.stat_result) -> _FileState:
-    return _FileState(there.st_ino, there.st_size, there.st_mtime_ns)
+def _file_state(status: os.stat_result) -> _FileState:
+    return _FileState(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _sync_folder(folder: int) -> None:

@@ -81,6 +81,7 @@ class _Reader:
         self._words, self._redirections = outer
 
     def _has_more(self, closing: str) -> bool:
+        """Whether there is more to read before `closing`. Reads the closing `)`."""
         if self.at >= len(self.text):
             if closing:
                 raise Unreadable(f"there is no {closing!r} for its opening")
@@ -93,6 +94,7 @@ class _Reader:
         return True
 
     def _read_next(self) -> None:
+        """Reads one operator, redirection, comment, subshell or word."""
         character = self.text[self.at]
         if character in " \t":
             self.at += 1
@@ -130,6 +132,7 @@ class _Reader:
         self._read_nested()
 
     def _read_nested(self) -> None:
+        """Reads the commands up to the closing `)`."""
         if self._documents:
             raise Unreadable("a substitution stands on the line of a here-document")
         self._enter_nesting()
@@ -142,6 +145,7 @@ class _Reader:
             raise Unreadable(f"it is nested more than {MOST_NESTING} deep")
 
     def _finish_part(self) -> None:
+        """Adds the words and redirections that were read as one command."""
         words = strip_reserved(self._words)
         self.is_literal = self.is_literal and len(words) == len(self._words)
         if words or self._redirections:
@@ -175,6 +179,7 @@ class _Reader:
             self._read_document(mark, strips_tabs, is_quoted)
 
     def _read_document(self, mark: str, strips_tabs: bool, is_quoted: bool) -> None:
+        """Reads a here-document up to its end mark. Substitutions in it count unless the mark is quoted."""
         lines: list[str] = []
         while self.at < len(self.text):
             end = self._index_of("\n", len(self.text))
@@ -236,6 +241,7 @@ class _Reader:
         self.at += 1
 
     def _read_quoted(self, builder: _WordBuilder) -> None:
+        """Reads one character or substitution inside of double quotes."""
         character = self.text[self.at]
         following = self.text[self.at + 1 : self.at + 2]
         if character == "\\" and following and following in '$`"\\\n':
@@ -252,6 +258,7 @@ class _Reader:
     # Expansions
 
     def _read_dollar(self, builder: _WordBuilder, *, is_quoted: bool) -> None:
+        """Reads what begins with `$`: a substitution, a variable, arithmetic, or a plain `$`."""
         start = self.at
         following = self.text[self.at + 1 : self.at + 2]
         if self.text.startswith("$((", self.at):

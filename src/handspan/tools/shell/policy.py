@@ -28,17 +28,8 @@ DEFAULT_ALLOWLIST: Final = (
     *("weft", "claude-flow"),
 )
 DANGEROUS_PATTERNS: Final = (
-    "rm -rf /",
-    "sudo ",
-    "mkfs",
-    "dd if=",
-    ":(){ :|:& };:",
-    "chmod 777 /",
-    "> /dev/sd",
-    "shutdown",
-    "reboot",
-    "poweroff",
-    "format c:",
+    *("rm -rf /", "sudo ", "mkfs", "dd if=", ":(){ :|:& };:", "chmod 777 /", "> /dev/sd"),
+    *("shutdown", "reboot", "poweroff", "format c:"),
 )
 MOST_BYTES: Final = 65_536
 SETTING: Final = "tools.command_policy.allowlist"

@@ -131,6 +131,7 @@ class Spawn:
 
     @contextmanager
     def _limit_spawns(self) -> Iterator[None]:
+        """Counts this spawn during the block. Raises `busy` when too many run."""
         if self._active >= MOST_SPAWNS:
             raise ToolError(
                 "busy",
@@ -165,7 +166,7 @@ class _CommandLauncher:
 
     @contextmanager
     def launch_text(self, command: str) -> Iterator[Launch]:
-        """Returns how to start this command line. Raises `ToolError` when it may not run."""
+        """Yields how to start this command line. Raises `ToolError` when it may not run."""
         script = self._policy.judge_text(command)
         if not script.parts:
             raise ToolError("invalid_arguments", f"There is nothing to run in {command!r}: give a command.")
@@ -185,7 +186,7 @@ class _CommandLauncher:
 
     @contextmanager
     def launch_argv(self, argv: tuple[str, ...]) -> Iterator[Launch]:
-        """Returns how to start this program. Raises `ToolError` when it may not run or does not exist."""
+        """Yields how to start this program. Raises `ToolError` when it may not run or does not exist."""
         self._policy.judge_argv(argv)
         if self._sandbox.active:
             self._find_program(argv[0], SANDBOX_PATH)
@@ -198,6 +199,7 @@ class _CommandLauncher:
             yield self._launch_literal(argv)
 
     def _launch_literal(self, argv: tuple[str, ...]) -> Launch:
+        """Returns how to start a literal command without a sandbox. Raises `policy_denied` when it is not listed."""
         name = argv[0].rpartition("/")[2]  # the folder is ignored: always the system's own program runs
         if name not in LITERAL_COMMANDS:
             raise ToolError(
@@ -210,14 +212,16 @@ class _CommandLauncher:
         return Launch((program, *argv[1:]), str(self._workspace), {"PATH": SANDBOX_PATH, "LANG": "C.UTF-8"})
 
     def _launch_unsafe(self, argv: tuple[str, ...]) -> Launch:
+        """Returns how to start a command on the machine itself, with a few environment variables."""
         environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         return Launch(argv, str(self._workspace), environment)
 
     def _find_program(self, name: str, search_path: str) -> str:
-        place = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
-        if "/" in place:
-            place = os.path.join(self._workspace, place)
-        program = find_program(place, search_path)
+        """Returns the program's file. Raises `execution_failed` when there is none."""
+        path = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
+        if "/" in path:
+            path = os.path.join(self._workspace, path)
+        program = find_program(path, search_path)
         if program is None:
             raise ToolError(
                 "execution_failed",
@@ -235,6 +239,7 @@ class _CommandLauncher:
 
 
 async def _run_launch(launch: Launch, arguments: Arguments, default: float, ctx: ToolContext) -> JsonObject:
+    """Runs the command and returns its result. Raises `timeout` when it takes too long."""
     asked = float(cast(float, arguments.get("timeout", default)))
     seconds = min(asked, MOST_SECONDS)
     finished = await run_child(launch, timeout=seconds, progress=ctx.progress)
