@@ -347,7 +347,7 @@ async def test_nothing_but_the_workspace_and_scratch_folders_can_be_written(sand
 
 async def test_scratch_folders_are_empty_for_each_command(sandbox: Sandbox) -> None:
     await within(sandbox, "echo x >/tmp/x; echo x >/dev/shm/x")
-    assert (await within(sandbox, "ls /dev/shm; ls /tmp | grep -c x")).stdout == "0\n"
+    assert (await within(sandbox, "ls /dev/shm; ls /tmp | grep -cx x")).stdout == "0\n"
 
 
 async def test_the_usual_programs_work(sandbox: Sandbox) -> None:
