@@ -1,5 +1,6 @@
 """Each command gives the same answer with a running gateway and without one (SPEC U2)."""
 
+import contextlib
 import json
 import re
 from typing import Any
@@ -138,3 +139,31 @@ def test_a_call_works_while_a_conversation_is_open_in_another_process(run: Shell
         terminal.type("\x04")
         assert terminal.ended() == 0
     sleeper.close()
+
+
+_COUNT = """
+from handspan import ToolContext, tool
+
+@tool
+async def count(ctx: ToolContext) -> str:
+    "Count to two."
+    ctx.progress({"text": "one "})
+    ctx.progress({"text": "two "})
+    ctx.progress([3])
+    return "done"
+"""
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_a_call_shows_what_its_tool_reports_unless_it_shall_be_quiet(run: Shell, is_served: bool) -> None:
+    run.tool("count", _COUNT)
+    with serving(run) if is_served else contextlib.nullcontext():
+        with run.at_terminal("call", "count") as terminal:
+            shown = terminal.until(r'"status":"success"')
+            assert terminal.ended() == 0
+        assert "one two [3]" in shown
+        with run.at_terminal("call", "count", "--quiet") as terminal:
+            shown = terminal.until(r'"status":"success"')
+            assert terminal.ended() == 0
+        assert "one" not in shown
+        assert run("call", "count").stderr.count("one") == 0, "a script sees the result alone"

@@ -16,7 +16,7 @@ import pytest
 
 from handspan.cli.asking import ask
 from handspan.cli.doctor_gateway import gateway_findings
-from handspan.cli.running import RunningGateway, Taken, announce, claim_state, find_running, write_ready
+from handspan.cli.running import ServingGateway, StateInUse, announce, claim_state, find_running, write_ready
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.errors import ConfigError
 from handspan.gateway.server import Server
@@ -71,7 +71,7 @@ class TestClaims:
         state = tmp_path / "state"
         with (
             claim_state(state),
-            pytest.raises(Taken, match=r"Another gateway serves the state folder .*--state"),
+            pytest.raises(StateInUse, match=r"Another gateway serves the state folder .*--state"),
             claim_state(state),
         ):
             raise AssertionError("two hold it")
@@ -82,7 +82,7 @@ class TestClaims:
         holder = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         try:
             assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-            with pytest.raises(Taken), claim_state(tmp_path):
+            with pytest.raises(StateInUse), claim_state(tmp_path):
                 raise AssertionError("two hold it")
         finally:
             holder.kill()
@@ -211,4 +211,4 @@ class TestDoctor:
 
 
 def test_a_running_gateway_does_not_show_its_token() -> None:
-    assert repr(RunningGateway("http://x", 1, "secret")) == "RunningGateway(url='http://x', pid=1)"
+    assert repr(ServingGateway("http://x", 1, "secret")) == "ServingGateway(url='http://x', pid=1)"

@@ -15,8 +15,7 @@ from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
-from handspan.wire.rest.agents import AgentList, DeletedAgent, ShownAgent, ToolSelection
-from handspan.wire.rest.common import AgentName
+from handspan.wire.rest.agents import AgentList, AgentName, DeletedAgent, ShownAgent, ToolSelection
 from handspan.wire.rest.status import ChosenModel, SkillList
 
 F = TypeVar("F", bound=Callable[..., None])

@@ -1,7 +1,7 @@
 """`handspan call`: run one tool and print the result envelope, or many, a line each (SPEC U2)."""
 
+import asyncio
 import sys
-import uuid
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
@@ -13,16 +13,18 @@ from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import settings_options
 from handspan.cli.requests import RemoteRefused, Requests, segment
 from handspan.cli.terminal import ask_here, questions_for
+from handspan.core.context import Progress
 from handspan.core.errors import ErrorCode, WireError
 from handspan.core.questions import Questions
 from handspan.core.results import Failure, encode_envelope
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json, JsonObject, strip_invisible
 from handspan.wire import strict_json
 from handspan.wire.rest.agents import ShownAgent
-from handspan.wire.rest.calls import PendingCall
 from handspan.wire.rest.questions import AcceptedAnswer, QuestionList
 
 _Line: TypeAlias = tuple[str, bytes | str] | Failure
+_DATA: Final = b"data: "
+"""Before the JSON of an event."""
 _SECONDS: Final = "1"
 """How long one request waits for a result, before the command looks whether a person is asked something."""
 _ABOUT_THE_CALL: Final[dict[int, ErrorCode]] = {
@@ -35,6 +37,15 @@ _ABOUT_THE_CALL: Final[dict[int, ErrorCode]] = {
 
 class _Status(Struct, frozen=True):
     status: str
+
+
+class _CallEvent(Struct, frozen=True):
+    """An event of a call; which fields it has depends on its name."""
+
+    event: str
+    value: Json = None
+    call_id: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Record(Struct, frozen=True):
@@ -62,7 +73,8 @@ def command(
     if batch == (tool is not None):
         raise click.UsageError("Name a TOOL, or use --batch: one of the two.")
     lines = _batch(sys.stdin.buffer) if batch else iter([(tool or "", _arguments(arguments))])
-    is_failed = ask_gateway(lambda requests: _call_each(Calls(requests, agent or "", questions_for(yes)), lines))
+    show = None if quiet or not sys.stderr.isatty() else _show_progress
+    is_failed = ask_gateway(lambda requests: _call_each(Calls(requests, agent or "", questions_for(yes), show), lines))
     sys.exit(1 if is_failed else 0)
 
 
@@ -81,10 +93,12 @@ async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> bool:
 class Calls:
     """Calls tools as one agent; questions are asked here."""
 
-    def __init__(self, requests: Requests, agent: str, questions: Questions) -> None:
+    def __init__(self, requests: Requests, agent: str, questions: Questions, show: Progress | None = None) -> None:
+        """`show` gets what a tool reports while it runs."""
         self._requests = requests
         self._agent = agent
         self._questions = questions
+        self._show = show
 
     async def check(self) -> None:
         """Raises `RemoteRefused` when the agent is not there."""
@@ -92,21 +106,42 @@ class Calls:
             await self._requests.get(f"/api/agents/{segment(self._agent)}", ShownAgent)
 
     async def call(self, tool: str, arguments: bytes | str) -> bytes:
-        """The envelope. A request whose answer got lost is sent again, and the tool runs once all the same."""
+        """The result envelope, also for a call that the gateway refuses."""
         given = _read(tool, arguments)
         if isinstance(given, Failure):
             return encode_envelope(given)
-        body = {"args": given, "agent": self._agent}
         try:
-            path = f"/api/tools/{segment(tool)}/call"
-            answered = await self._requests.send("POST", path, body, {"Idempotency-Key": uuid.uuid4().hex})
+            return await self._follow(f"/api/tools/{segment(tool)}/call", {"args": given, "agent": self._agent})
         except RemoteRefused as refused:
             if refused.status not in _ABOUT_THE_CALL:
                 raise
             return encode_envelope(Failure(_ABOUT_THE_CALL[refused.status], str(refused)))
-        if answered.status == 200:
-            return answered.body
-        return await self._wait(msgspec.json.decode(answered.body, type=PendingCall).call_id)
+
+    async def _follow(self, path: str, body: JsonObject) -> bytes:
+        """Make the call and follow its events until there is a result."""
+        call_id, envelope = "", b""
+        waiting: asyncio.Task[bytes] | None = None
+
+        def on_line(line: bytes) -> None:
+            nonlocal call_id, envelope, waiting
+            if not line.startswith(_DATA):
+                return
+            event = msgspec.json.decode(line[len(_DATA) :], type=_CallEvent)
+            call_id = event.call_id or call_id
+            if event.event == "progress" and self._show is not None:
+                self._show(event.value)
+            elif event.event == "result":
+                envelope = bytes(event.result)
+            elif event.event in ("question", "pending") and waiting is None:
+                waiting = asyncio.create_task(self._wait(call_id))
+
+        try:
+            await self._requests.stream(path, body, {"Accept": "text/event-stream"}, on_line)
+            return envelope or await (waiting or self._wait(call_id))
+        finally:
+            if waiting is not None:
+                waiting.cancel()
+                await asyncio.gather(waiting, return_exceptions=True)
 
     async def _wait(self, call_id: str) -> bytes:
         """The envelope that comes later: each wait is bounded here, all of them by the call's own time there."""
@@ -132,6 +167,13 @@ class Calls:
         except RemoteRefused as refused:
             if refused.status != 404:  # another client was faster, or its time is over
                 raise
+
+
+def _show_progress(value: Json) -> None:
+    """Show what a tool reports: a text as it comes, any other value on a line."""
+    text = value.get("text") if isinstance(value, dict) else None
+    is_text = isinstance(text, str)
+    click.echo(strip_invisible(str(text if is_text else value)), err=True, nl=not is_text)
 
 
 def _read(tool: str, arguments: bytes | str) -> Json | Failure:

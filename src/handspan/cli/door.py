@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -13,7 +14,7 @@ import msgspec
 
 from handspan.cli.asking import own_tls
 from handspan.cli.options import config_folder, read_settings
-from handspan.cli.requests import GatewayAnswer, Method, Requests, check_answer
+from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, check_answer
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
@@ -30,6 +31,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 Late: TypeAlias = Literal["client", "inside", "remote", "threads", "qr"]
 
+_GC_OBJECTS: Final = 50_000
+"""New objects between two collections of garbage. What a command loads is no garbage, and looking takes time."""
 _URL: Final = "HANDSPAN_URL"
 _TOKEN: Final = "HANDSPAN_TOKEN"
 _LATE: Final[dict[Late, str]] = {
@@ -93,13 +96,14 @@ async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable
 async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIterator[Requests]:
     """Requests to this gateway. None: to one inside this process, where `model` answers for every agent."""
     if remote is not None:
-        threads = load("threads").Threads()  # its threads hold no process up: Ctrl-C ends a command at once
+        threads = load("threads").CallThreads()  # its threads hold no process up: Ctrl-C ends a command at once
         try:
             yield _remote_requests(remote, threads)
         finally:
             threads.close()
             remote.close()
         return
+    gc.set_threshold(_GC_OBJECTS)
     inside: InsideGateway = load("inside").InsideGateway(read_settings(), config_folder(), model=model)
     await inside.open()
     try:
@@ -109,8 +113,12 @@ async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIte
 
 
 def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
-    async def send(method: Method, path: str, body: object, headers: Mapping[str, str]) -> GatewayAnswer:
-        answered: GatewayAnswer = await threads.run(remote.send, method, path, body, headers)
+    async def send(
+        method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
+    ) -> GatewayAnswer:
+        loop = asyncio.get_running_loop()
+        on_loop = None if on_line is None else lambda line: loop.call_soon_threadsafe(on_line, line)
+        answered: GatewayAnswer = await threads.run(remote.send, method, path, body, headers, on_loop)
         return answered
 
     def client() -> "Client":
@@ -123,10 +131,12 @@ def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
 def _inside_requests(inside: "InsideGateway") -> Requests:
     url: str = load("inside").URL
 
-    async def send(method: Method, path: str, body: object, headers: Mapping[str, str]) -> GatewayAnswer:
+    async def send(
+        method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
+    ) -> GatewayAnswer:
         data = b"" if body is None else msgspec.json.encode(body)
         given = headers if body is None else {"Content-Type": "application/json", **headers}
-        answer = await inside.send(method, path, data, given)
+        answer = await inside.send(method, path, data, given, on_line)
         return check_answer("This gateway", answer.status, answer.body)
 
     def client() -> "Client":

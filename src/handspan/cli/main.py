@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "call": ("handspan.cli.call", "Run one tool, or many."),
     "calls": ("handspan.cli.calls", "See the journal of tool calls."),
     "chat": ("handspan.cli.chat", "Talk to an agent that uses your tools."),
+    "config": ("handspan.cli.config", "See the settings that are in force, and where each comes from."),
     "device": ("handspan.cli.device.command", "Make this computer a device whose tools agents can use."),
     "devices": ("handspan.cli.devices", "List your devices, rename and forget them."),
     "doctor": ("handspan.cli.doctor", "See whether everything works here, and what to do where it does not."),

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from handspan.config.load import find_file, folder_of, load_settings
+from handspan.config.load import LoadedSettings, find_file, folder_of, load_with_sources
 from handspan.config.settings import Settings
 from handspan.core.values import Json
 
@@ -43,7 +43,12 @@ def config_folder() -> Path:
 
 def read_settings(more: Mapping[str, Json] | None = None) -> Settings:
     """The settings as file, environment and options give them; `more` are options of the command itself."""
+    return read_loaded_settings(more).settings
+
+
+def read_loaded_settings(more: Mapping[str, Json] | None = None) -> LoadedSettings:
+    """The same, with the source of each."""
     given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
     overrides: dict[str, Json] = {name: str(given[name]) for name in ("workspace", "state") if name in given}
     environ = {name: value for name, value in os.environ.items() if name not in OF_COMMANDS}
-    return load_settings(given.get("config"), environ, {**overrides, **(more or {})})
+    return load_with_sources(given.get("config"), environ, {**overrides, **(more or {})})

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from handspan.cli.requests import GatewayAnswer, Method, check_answer, read_answer, with_query
+from handspan.cli.requests import GatewayAnswer, Method, OnLine, check_answer, read_answer, with_query
 from handspan.client.address import Address
-from handspan.client.faults import GatewayUnreachable
+from handspan.client.errors import GatewayUnreachable
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -44,15 +44,22 @@ class Remote:
         return read_answer(self.url, self.send(method, path, body), form)
 
     def send(
-        self, method: Method, path: str, body: object = None, headers: Mapping[str, str] | None = None
+        self,
+        method: Method,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        on_line: OnLine | None = None,
     ) -> GatewayAnswer:
-        """The answer to one request; `RemoteRefused` or `GatewayUnreachable` when there is none to be had."""
+        """The answer to one request. Raises `RemoteRefused` or `GatewayUnreachable` when there is none."""
         import http.client  # noqa: PLC0415 - only where a gateway runs, and start-up counts
 
         given = {"Authorization": f"Bearer {self.token}", **(headers or {})} if self.token else dict(headers or {})
         data = None if body is None else msgspec.json.encode(body)
         if data is not None:
             given["Content-Type"] = "application/json"
+        if on_line is not None:
+            return self._stream(method, path, data, given, on_line)
         may_repeat = method == "GET" or "Idempotency-Key" in given
         for again in (True, False):
             was_open = self._connection is not None
@@ -64,6 +71,25 @@ class Remote:
                 if not (again and was_open and may_repeat):
                     raise self._unreachable(error) from None
         raise AssertionError("the second try ends it")  # pragma: no cover
+
+    def _stream(
+        self, method: str, path: str, data: bytes | None, headers: Mapping[str, str], on_line: OnLine
+    ) -> GatewayAnswer:
+        """Use a connection of its own: other requests are made while the lines come."""
+        import http.client  # noqa: PLC0415 - as above
+
+        connection = self._opened()
+        try:
+            connection.request(method, urlsplit(self.url).path + path, data, headers)
+            response = connection.getresponse()
+            if response.status == 200:
+                for line in response:
+                    on_line(line)
+            return check_answer(self.url, response.status, response.read())
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from None
+        finally:
+            connection.close()
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -37,8 +37,13 @@ class _Refusal(Struct, frozen=True):
     error: str
 
 
-SendRequest: TypeAlias = Callable[[Method, str, object, Mapping[str, str]], Awaitable[GatewayAnswer]]
-"""One request: method, path, body as an object, headers. Raises `RemoteRefused` when the gateway refuses it."""
+OnLine: TypeAlias = Callable[[bytes], None]
+"""Gets each line of an answer as it comes."""
+SendRequest: TypeAlias = Callable[[Method, str, object, Mapping[str, str], OnLine | None], Awaitable[GatewayAnswer]]
+"""One request: method, path, body as an object, headers. Raises `RemoteRefused` when the gateway refuses it.
+
+With an `OnLine`, the answer has no body: its lines go there.
+"""
 
 
 class Requests:
@@ -58,11 +63,13 @@ class Requests:
         """What the change came to, read as this type."""
         return read_answer(self.url, await self.send(method, path, body), form)
 
-    async def send(
-        self, method: Method, path: str, body: object = None, headers: Mapping[str, str] | None = None
-    ) -> GatewayAnswer:
+    async def send(self, method: Method, path: str, body: object = None) -> GatewayAnswer:
         """The answer to one request."""
-        return await self._send(method, path, body, headers or {})
+        return await self._send(method, path, body, {}, None)
+
+    async def stream(self, path: str, body: object, headers: Mapping[str, str], on_line: OnLine) -> None:
+        """Post a request whose answer comes line by line; returns after the last line."""
+        await self._send("POST", path, body, headers, on_line)
 
 
 def with_query(path: str, query: Mapping[str, str]) -> str:

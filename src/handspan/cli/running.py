@@ -20,7 +20,7 @@ _LOCK: Final = "gateway.lock"
 _SECONDS: Final = 3.0
 
 
-class RunningGateway(Struct, frozen=True):
+class ServingGateway(Struct, frozen=True):
     """A gateway that answers."""
 
     url: str
@@ -30,7 +30,7 @@ class RunningGateway(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Without the token: a repr ends up in logs."""
-        return f"RunningGateway(url={self.url!r}, pid={self.pid!r})"
+        return f"ServingGateway(url={self.url!r}, pid={self.pid!r})"
 
 
 class _GatewayFile(Struct, frozen=True):
@@ -38,11 +38,11 @@ class _GatewayFile(Struct, frozen=True):
     pid: int
 
 
-class Taken(ConfigError):
+class StateInUse(ConfigError):
     """Another gateway serves this state folder."""
 
 
-def find_running(state: Path) -> RunningGateway | None:
+def find_running(state: Path) -> ServingGateway | None:
     """The gateway that serves this state folder; None when there is none that lives and answers."""
     try:
         found = msgspec.json.decode(read_private(state / _FILE) or b"", type=_GatewayFile)
@@ -53,12 +53,12 @@ def find_running(state: Path) -> RunningGateway | None:
         return None
     if not _is_locked(state) or ask("GET", f"{found.url}/health", seconds=_SECONDS).status != 200:
         return None
-    return RunningGateway(found.url, found.pid, read_operator_token(state) or "")
+    return ServingGateway(found.url, found.pid, read_operator_token(state) or "")
 
 
 @contextlib.contextmanager
 def claim_state(state: Path) -> Iterator[None]:
-    """A block in which this process alone serves the state folder; `Taken` when another one does.
+    """A block in which this process alone serves the state folder; `StateInUse` when another one does.
 
     The system lets go of the lock however the process ends.
     """
@@ -71,7 +71,7 @@ def claim_state(state: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Taken(
+            raise StateInUse(
                 f"Another gateway serves the state folder {str(state)!r} already. End it first, or give this one a "
                 "folder of its own: --state."
             ) from None

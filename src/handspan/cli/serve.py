@@ -13,7 +13,7 @@ import msgspec
 
 from handspan.cli.asking import ask, own_tls
 from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.running import Taken, announce, claim_state, find_running, write_ready
+from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
@@ -61,7 +61,7 @@ def command(host: str | None, port: int | None, model: str | None, ready_file: P
     try:
         with claim_state(settings.state), asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(settings, model or "", ready_file))
-    except Taken as taken:
+    except StateInUse as taken:
         click.echo(f"handspan: {taken}{_where_it_is(settings)}", err=True)
         sys.exit(1)
 

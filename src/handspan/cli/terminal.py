@@ -11,7 +11,7 @@ from handspan.core.errors import InvalidAnswer
 from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer, Question, Questions
 from handspan.core.values import strip_invisible
-from handspan.engine.asking import RuleAnswers
+from handspan.engine.questions import RuleAnswers
 
 _ANSWERS: Final = {
     "y": Answer("allow"),

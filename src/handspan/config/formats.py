@@ -9,6 +9,8 @@ from handspan.core.errors import ConfigError
 from handspan.core.values import Json, JsonObject
 
 _MAX_BYTES: Final = 1024 * 1024
+_VALUE_STARTS: Final = frozenset("\"'+-[{ \t0123456789tfinTF")
+"""Characters that a TOML value begins with; `T` and `F` because `True` and `False` count here."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -28,6 +30,8 @@ def read_file(path: Path) -> dict[str, Any]:
 
 def toml_values(text: str) -> list[Any]:
     """Return a list of the one TOML value that the text is; an empty list if it is none."""
+    if text[:1] not in _VALUE_STARTS:  # such as the name of a model: the parser need not be loaded for it
+        return []
     literal = text.lower() if text.lower() in ("true", "false") else text
     try:
         document = _parse_toml(f"value = {literal}")

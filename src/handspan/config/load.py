@@ -22,6 +22,26 @@ def load_settings(
 ) -> Settings:
     """Return the settings of this user. Raises `ConfigError` with everything that is wrong with them.
 
+    The arguments are those of `load_with_sources`.
+    """
+    return load_with_sources(path, environ, overrides).settings
+
+
+class LoadedSettings(NamedTuple):
+    """Settings, and where they come from."""
+
+    settings: Settings
+    file: Path | None
+    """The file that was read; None if there is none."""
+    sources: Mapping[Key, str]
+    """The source of each key that is given: the file, a variable, the command line. The others have their default."""
+
+
+def load_with_sources(
+    path: Path | None = None, environ: Mapping[str, str] | None = None, overrides: Mapping[str, Json] | None = None
+) -> LoadedSettings:
+    """Return the settings of this user and their sources. Raises `ConfigError` with everything that is wrong.
+
     `path`: the file; None is the default one. `environ`: the environment; None is the real one. `overrides` come from
     flags: their keys may be dotted ("tools.result_limit"), None counts as not given, and a `RawText` is read as in
     the environment.
@@ -39,8 +59,7 @@ def load_settings(
         errors.append(f"environment variable {FAST_VARIABLE}: {environ[FAST_VARIABLE]!r} is neither 'on' nor 'off'.")
     if errors:
         raise ConfigError("\n".join(["The settings can't be used:", *(f"- {error}" for error in errors)]))
-    settings: Settings = build(Settings, merged)
-    return settings
+    return LoadedSettings(build(Settings, merged), file, sources)
 
 
 def find_file(environ: Mapping[str, str]) -> Path | None:

@@ -11,7 +11,7 @@ HandspanError                   core     the root of all our errors
 │   └── RepliesInARow           core     … because two messages of the model follow each other
 ├── ConfigError                 core     the settings can't be used; names file, key and remedy
 │   ├── NoModel                 models   … because the model that they name can't be used
-│   └── Taken                   cli      … because another gateway serves this state folder
+│   └── StateInUse              cli      … because another gateway serves this state folder
 ├── WireError                   core     bytes from outside are not what they claim to be
 │   ├── CrowdError              wire     … because they hold more values than one request may
 │   ├── FrameError              wire     … in a frame of the WebSocket protocol; carries its code

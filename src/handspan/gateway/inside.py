@@ -6,7 +6,7 @@ state folder, as the store's leases allow.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
@@ -66,22 +66,19 @@ class InsideGateway:
         await asyncio.gather(*self._connections, return_exceptions=True)
         await self._gateway.close()
 
-    async def send(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> InsideAnswer:
-        """The answer to a request of the operator."""
-        status, pieces = 0, []
-
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: Any) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            else:
-                pieces.append(message.get("body", b""))
-
-        await self._gateway.asgi(self._scope("http", path, headers) | {"method": method}, receive, send)
-        return InsideAnswer(status, b"".join(pieces))
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        on_line: Callable[[bytes], None] | None = None,
+    ) -> InsideAnswer:
+        """The answer to a request of the operator. `on_line` gets the lines of a success instead, as they come."""
+        exchange = _Exchange(body, on_line)
+        scope = self._scope("http", path, headers) | {"method": method}
+        await self._gateway.asgi(scope, exchange.receive, exchange.send)
+        return InsideAnswer(exchange.status, b"".join(exchange.pieces))
 
     async def connect(self, url: str) -> "InsideSocket":
         """A WebSocket connection of the operator to this address."""
@@ -113,6 +110,33 @@ class InsideGateway:
             "extensions": {INSIDE: admitted},
             "state": {},
         }
+
+
+class _Exchange:
+    """One request and its answer, as ASGI passes them."""
+
+    def __init__(self, body: bytes, on_line: Callable[[bytes], None] | None) -> None:
+        self.status = 0
+        self.pieces: list[bytes] = []
+        self._body: bytes | None = body
+        self._on_line = on_line
+
+    async def receive(self) -> dict[str, Any]:
+        """The body, once. A client in this process does not go away: the second call waits until it is cancelled."""
+        body, self._body = self._body, None
+        if body is None:
+            await asyncio.get_running_loop().create_future()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(self, message: Any) -> None:
+        """Take the status, or a piece of the answer. An event of a stream is never cut in two."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif self._on_line is None or self.status != 200:
+            self.pieces.append(message.get("body", b""))
+        else:
+            for line in message.get("body", b"").splitlines(keepends=True):
+                self._on_line(line)
 
 
 class GatewayEnd:

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from handspan.core.errors import HandspanError
 from handspan.core.names import did_you_mean
 from handspan.core.values import Json, JsonObject
-from handspan.skills.text import clean_text
+from handspan.skills.fast_front_matter import read_simple
+from handspan.skills.text import WrittenValue, clean_text
 
 if TYPE_CHECKING:
     import yaml
@@ -48,13 +47,6 @@ class SkillError(HandspanError):
 
     def __init__(self, file: str, line: int | None, problem: str) -> None:
         super().__init__(f"{file}{'' if line is None else f', line {line}'}: {problem}.")
-
-
-class WrittenValue(Struct, frozen=True):
-    """The line of a key, and its plain value exactly as written."""
-
-    line: int
-    text: str | None = None
 
 
 class Fields:
@@ -175,11 +167,18 @@ def _canonical_key(key: str) -> str:
 
 def read_front_matter(front: str, first_line: int, file: str) -> Fields:
     """Returns the fields of the front matter. Raises `SkillError` with the line when it can't be read."""
-    import yaml  # noqa: PLC0415 - slow to load, and only skills need it
-
     if len(front) > MAX_CHARACTERS:
         problem = f"the front matter is too long: at most {MAX_CHARACTERS} characters are taken. Move the rest below it"
         raise SkillError(file, first_line, problem)
+    if (simple := read_simple(front, first_line)) is not None:
+        values, written = simple
+        return Fields(file, values.items(), written)
+    return _read_yaml(front, first_line, file)
+
+
+def _read_yaml(front: str, first_line: int, file: str) -> Fields:
+    import yaml  # noqa: PLC0415 - slow to load, and only skills need it
+
     try:
         written = _YamlCheck(file, first_line).read_keys(yaml.parse(front, Loader=yaml.SafeLoader))
         values = yaml.safe_load(front)

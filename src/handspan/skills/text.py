@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from handspan.core.values import strip_invisible
 
 _GAP: Final = r"\s{0,4}"  # every repetition is bounded, so that no text takes long
@@ -27,6 +29,13 @@ _LONGEST: Final = 200
 """The most characters of a token."""
 _LONE_SURROGATE: Final = r"[\ud800-\udfff]"
 _VARIABLE: Final = r"\{\{\s{0,8}([A-Za-z_][A-Za-z0-9_-]{0,63})\s{0,8}\}\}"
+
+
+class WrittenValue(Struct, frozen=True):
+    """The line of a key, and its plain value exactly as written."""
+
+    line: int
+    text: str | None = None
 
 
 def has_control_token(text: str) -> bool:

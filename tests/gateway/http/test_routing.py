@@ -5,9 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from starlette.requests import Request
-from starlette.responses import Response
 
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import Endpoint, Envelope, Router
 from tests.gateway.entry.entering import Answer, nothing_received, scope
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.anyio
 def endpoint(name: str) -> Endpoint:
     """Says its name, and what the path has."""
 
-    async def read(request: Request) -> dict[str, object]:
+    async def read(request: AsgiRequest) -> dict[str, object]:
         return {"found": dict(request.path_params)}
 
     async def work(found: dict[str, str]) -> object:
@@ -28,7 +27,7 @@ def endpoint(name: str) -> Endpoint:
             raise Refusal(409, "busy", "Not now.", 2.5)
         return [name, found]
 
-    return Endpoint(read, work, lambda answered: Response(msgspec.json.encode(answered)))
+    return Endpoint(read, work, lambda answered: AsgiResponse(msgspec.json.encode(answered)))
 
 
 def translate(error: Exception) -> Refusal:
@@ -36,14 +35,14 @@ def translate(error: Exception) -> Refusal:
 
 
 def router(completed: list[int] | None = None) -> Router:
-    def complete(request: Request, response: Response) -> Response:
+    def complete(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
         if completed is not None:
-            completed.append(response.status_code)
+            completed.append(response.status)
         return response
 
     envelope = Envelope(
         translate,
-        lambda refusal: Response(refusal.body(), refusal.status, refusal.headers),
+        lambda refusal: AsgiResponse(refusal.body(), refusal.status, refusal.headers),
         no_path="Nothing at {path!r}.",
         no_method="{method} is none of {allow} at {path!r}.",
         complete=complete,

@@ -226,7 +226,7 @@ class Auth:
 async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send] | None:
     """How to go on with an HTTP request that is admitted, or goes to one of the few open routes; else None.
 
-    `request.state.admitted` says who asks. A request that is not let in has its answer by then.
+    `scope["state"]["admitted"]` says who asks. A request that is not let in has its answer by then.
     """
     more: list[Header] = [*_HEADERS]
     send = _with_headers(send, more)

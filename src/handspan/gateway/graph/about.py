@@ -5,7 +5,6 @@ from functools import cache
 from typing import Final
 
 import msgspec
-from starlette.requests import Request
 
 from handspan.core.agents import Agent
 from handspan.core.calls import new_call_id
@@ -15,8 +14,9 @@ from handspan.core.values import JsonObject
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.following import MODEL, TOOLS
 from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.http.message import AsgiRequest
 from handspan.registry.toolbox import Toolbox
-from handspan.sources.graph import BrowserTool
+from handspan.sources.graph import GraphTool
 from handspan.wire.graph.answers import (
     EdgeShown,
     GraphAnswer,
@@ -38,7 +38,7 @@ _SOURCES: Final[Mapping[OriginKind, str]] = {"builtin": "local", "plugin": "loca
 """All others run elsewhere."""
 
 
-async def about(doors: GraphDoors, client: GraphClient, request: Request) -> GraphAnswer:
+async def about(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> GraphAnswer:
     """The agent as a graph: the model, and its tools."""
     agent = await _agent(doors, client, request)
     info: JsonObject = {
@@ -61,12 +61,12 @@ async def about(doors: GraphDoors, client: GraphClient, request: Request) -> Gra
     return GraphAnswer(info, _NODES, _EDGES)
 
 
-async def state_schema(doors: GraphDoors, client: GraphClient, request: Request) -> JsonObject:
+async def state_schema(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> JsonObject:
     """The JSON Schema of a thread's state."""
     return _state_schema()
 
 
-async def tools(doors: GraphDoors, client: GraphClient, request: Request) -> ToolsAnswer:
+async def tools(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> ToolsAnswer:
     """What the agent may use: what the gateway has, and what this client has set up, by its nodes."""
     agent = await _agent(doors, client, request)
     offered = await doors.book.of_client(client.id)
@@ -75,18 +75,18 @@ async def tools(doors: GraphDoors, client: GraphClient, request: Request) -> Too
     return ToolsAnswer(len(listed), sum(node.tool_count for node in listed), listed)
 
 
-async def _agent(doors: GraphDoors, client: GraphClient, request: Request) -> Agent:
+async def _agent(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> Agent:
     named = request.query_params.get("agent")
     return (await doors.agents.find(named, owner=client.who.owner)).agent
 
 
 def _tools(
-    doors: GraphDoors, client: GraphClient, agent: Agent, offered: Sequence[BrowserTool]
+    doors: GraphDoors, client: GraphClient, agent: Agent, offered: Sequence[GraphTool]
 ) -> dict[str, list[ToolShown]]:
     """The tools by node, exactly as a run would have them: they are lent to a thread that nobody else knows."""
     thread = new_call_id()
     nodes: dict[str, list[ToolShown]] = {TOOLS: []}
-    with doors.tools.lent(offered, agent.nodes, Origin("browser", client.id, thread), thread) as lent:
+    with doors.tools.register(offered, agent.nodes, Origin("browser", client.id, thread), thread) as lent:
         box = doors.registry.toolbox(agent, client.who, thread, in_turn=True)
         for spec in box.specs():
             own = lent.get(spec.name)

@@ -4,10 +4,10 @@ import re
 from typing import Final
 
 from msgspec import Struct
-from starlette.requests import Request
 
 from handspan.gateway.graph.doors import BODY_BYTES, BODY_SECONDS
 from handspan.gateway.http.bodies import read_whole
+from handspan.gateway.http.message import AsgiRequest
 from handspan.wire.graph.faults import Faults, shown
 
 MOST: Final = 1000
@@ -23,7 +23,7 @@ class Paging(Struct, frozen=True):
     limit: int
 
 
-def paging_of(request: Request) -> Paging:
+def paging_of(request: AsgiRequest) -> Paging:
     """The part that the query asks for."""
     faults, query = Faults(), request.query_params
     offset = _number(query.get("offset", "0"), "offset", 0, 10**15, faults)
@@ -32,12 +32,12 @@ def paging_of(request: Request) -> Paging:
     return Paging(query.get("search", ""), offset, limit)
 
 
-async def body_of(request: Request) -> bytes:
+async def body_of(request: AsgiRequest) -> bytes:
     """The whole body; raises `Refusal` when it is too large or too slow."""
     return await read_whole(request, BODY_BYTES, BODY_SECONDS)
 
 
-def id_of(request: Request, name: str) -> str:
+def id_of(request: AsgiRequest, name: str) -> str:
     """What stands in the path under this name."""
     given: str = request.path_params[name]
     faults = Faults()

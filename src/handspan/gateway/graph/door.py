@@ -5,8 +5,6 @@ from operator import attrgetter
 from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
-from starlette.requests import Request
-from starlette.responses import Response
 
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import StoreError
@@ -22,17 +20,18 @@ from handspan.gateway.graph.socket import GraphSocketDoor
 from handspan.gateway.graph.stream import stream
 from handspan.gateway.graph.toolbook import ToolBook
 from handspan.gateway.http.idempotency import Replays
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, Endpoint, Envelope, Router
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.parts import Door, GatewayParts
-from handspan.sources.graph import BrowserTools
+from handspan.sources.graph import GraphTools
 
 REPLAY_SECONDS: Final = 600.0
 """How long an answer is kept for a request that is sent again (graph.md 5.6)."""
 
 
-GraphWork: TypeAlias = Callable[[GraphDoors, GraphClient, Request], Awaitable[Struct | Json | Raw | Response]]
+GraphWork: TypeAlias = Callable[[GraphDoors, GraphClient, AsgiRequest], Awaitable[Struct | Json | Raw | AsgiResponse]]
 """What a route does: the data of its answer, or an answer of its own form."""
 _THREAD: Final = "/v1/threads/{thread_id}"
 _FILE: Final = "/v1/files/{file_id}"
@@ -70,7 +69,7 @@ _WORK: Final[dict[str, dict[str, GraphWork]]] = {
 def open_door(parts: GatewayParts) -> Door:
     """What is below `/v1/`, for clients that were let in."""
     app, store, settings, rules = parts.app, parts.store, parts.app.settings.gateway, parts.offer_rules
-    tools = BrowserTools(app.registry, rules, settings.browser_call)
+    tools = GraphTools(app.registry, rules, settings.browser_call)
     book = ToolBook(store.browser_tools, tools, rules.limits.tools)
     runs = GraphRuns(store, app.engine, app.artifacts, parts.sessions, tools, book)
     doors = GraphDoors(
@@ -95,7 +94,7 @@ def open_door(parts: GatewayParts) -> Door:
 
 
 def _router(doors: GraphDoors) -> Router:
-    def refuse_revoked(request: Request, response: Response) -> Response:
+    def refuse_revoked(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
         admitted: Admitted | None = request.scope.get("state", {}).get("admitted")
         try:
             if admitted is not None:
@@ -112,8 +111,8 @@ def _router(doors: GraphDoors) -> Router:
         complete=refuse_revoked,
     )
 
-    async def read(request: Request) -> dict[str, object]:
-        return {"doors": doors, "client": GraphClient.of(request.state.admitted), "request": request}
+    async def read(request: AsgiRequest) -> dict[str, object]:
+        return {"doors": doors, "client": GraphClient.of(request.scope["state"]["admitted"]), "request": request}
 
     table = {
         path: {method: Endpoint(read, work, _respond) for method, work in methods.items()}
@@ -123,17 +122,17 @@ def _router(doors: GraphDoors) -> Router:
     return Router({**table, "/ping": {"GET": Endpoint(_read_nothing, _pong, _respond)}}, envelope)
 
 
-def _respond(answered: object) -> Response:
-    return answered if isinstance(answered, Response) else succeed(answered)
+def _respond(answered: object) -> AsgiResponse:
+    return answered if isinstance(answered, AsgiResponse) else succeed(answered)
 
 
-async def _read_nothing(request: Request) -> dict[str, object]:
+async def _read_nothing(request: AsgiRequest) -> dict[str, object]:
     return {}
 
 
-async def _pong() -> Response:
+async def _pong() -> AsgiResponse:
     """The same to everybody (graph.md 1.4)."""
-    return Response(ANSWERS["/ping"], media_type=JSON)
+    return AsgiResponse(ANSWERS["/ping"], media_type=JSON)
 
 
 def _conflict(key: str) -> Refusal:

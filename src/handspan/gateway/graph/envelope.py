@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from starlette.responses import Response
-
 from handspan.agent.refusals import GatewayStops, TurnRefused
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, StoreError, ToolError
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal, graph_body
 from handspan.gateway.http.routing import JSON
 from handspan.wire.graph import reading as graph
@@ -18,17 +17,17 @@ _REFUSED_TURNS: Final = {"SESSION_BUSY": 409, "SESSION_OWNER_MISMATCH": 403}
 _UNFORESEEN: Final = "The gateway failed inside: its log says more. Try again."
 
 
-def succeed(data: object) -> Response:
+def succeed(data: object) -> AsgiResponse:
     """A success (graph.md 1.1)."""
     request_id, at = new_call_id(), _now()
-    return Response(graph.success(data, request_id, at), 200, _headers(request_id, at), JSON)
+    return AsgiResponse(graph.success(data, request_id, at), 200, _headers(request_id, at), JSON)
 
 
-def refuse(refusal: Refusal) -> Response:
+def refuse(refusal: Refusal) -> AsgiResponse:
     """Anything else (graph.md 1.2)."""
     request_id, at = new_call_id(), _now()
     headers = {**_headers(request_id, at), **refusal.headers}
-    return Response(graph_body(refusal, request_id, at), refusal.status, headers, JSON)
+    return AsgiResponse(graph_body(refusal, request_id, at), refusal.status, headers, JSON)
 
 
 def refusal_of(error: Exception) -> Refusal:

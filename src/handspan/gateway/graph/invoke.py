@@ -4,7 +4,6 @@ import asyncio
 from typing import Final
 
 import msgspec
-from starlette.requests import Request
 
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.asking import body_of
@@ -12,6 +11,7 @@ from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import GraphClient, RunState
 from handspan.gateway.graph.state import state_of
 from handspan.gateway.http.idempotency import fingerprint
+from handspan.gateway.http.message import AsgiRequest
 from handspan.gateway.http.refusals import Refusal
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import GraphMessage, InvokeAnswer
@@ -46,7 +46,7 @@ class Collected:
         """Nothing to do."""
 
 
-async def invoke(doors: GraphDoors, client: GraphClient, request: Request) -> msgspec.Raw:
+async def invoke(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> msgspec.Raw:
     """What came of it, when the run has ended or waits for the client."""
     body = await body_of(request)
     key = request.headers.get("idempotency-key", "")[:200]

@@ -3,12 +3,11 @@
 A search is one for words: the score is the part of them that a memory has. There are no vectors.
 """
 
-from starlette.requests import Request
-
 from handspan.core.records import MemoryFilter, MemoryRecord
 from handspan.gateway.graph.asking import body_of, id_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.http.message import AsgiRequest
 from handspan.gateway.http.routing import moment
 from handspan.wire.graph.bodies import read_body
 from handspan.wire.graph.faults import BodyError, Detail, Kind
@@ -27,7 +26,7 @@ from handspan.wire.graph.memories import (
 )
 
 
-async def store_memory(doors: GraphDoors, client: GraphClient, request: Request) -> StoredAnswer:
+async def store_memory(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> StoredAnswer:
     """Keep one."""
     body = await _body(request, StoreBody)
     kept = await doors.store.memories.add(
@@ -40,7 +39,7 @@ async def store_memory(doors: GraphDoors, client: GraphClient, request: Request)
     return StoredAnswer(kept.id)
 
 
-async def search_memories(doors: GraphDoors, client: GraphClient, request: Request) -> FoundAnswer:
+async def search_memories(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> FoundAnswer:
     """Those that have some of the words, the best first."""
     body = await _body(request, SearchBody)
     found = await doors.store.memories.search(
@@ -53,19 +52,19 @@ async def search_memories(doors: GraphDoors, client: GraphClient, request: Reque
     return FoundAnswer([_shown(one.memory, one.score) for one in found])
 
 
-async def memory(doors: GraphDoors, client: GraphClient, request: Request) -> MemoryAnswer:
+async def memory(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> MemoryAnswer:
     """One of them."""
     return MemoryAnswer(_shown(await doors.store.memories.get(id_of(request, "memory_id"), owner=client.who.owner)))
 
 
-async def update_memory(doors: GraphDoors, client: GraphClient, request: Request) -> ChangedAnswer:
+async def update_memory(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
     """Let one say something else."""
     memory_id, body = id_of(request, "memory_id"), await _body(request, UpdateBody)
     await doors.store.memories.change(memory_id, body.content, body.metadata, owner=client.who.owner)
     return ChangedAnswer(data={"memory_id": memory_id})
 
 
-async def delete_memory(doors: GraphDoors, client: GraphClient, request: Request) -> ChangedAnswer:
+async def delete_memory(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
     """Remove one."""
     memory_id = id_of(request, "memory_id")
     await body_of(request)  # graph.md 1.5: it may have one, in which nothing counts
@@ -73,13 +72,13 @@ async def delete_memory(doors: GraphDoors, client: GraphClient, request: Request
     return ChangedAnswer(data={"memory_id": memory_id})
 
 
-async def list_memories(doors: GraphDoors, client: GraphClient, request: Request) -> MemoriesAnswer:
+async def list_memories(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> MemoriesAnswer:
     """The newest ones."""
     body = await _body(request, ListBody)
     return MemoriesAnswer(list(map(_shown, await doors.store.memories.all(owner=client.who.owner, limit=body.limit))))
 
 
-async def forget_memories(doors: GraphDoors, client: GraphClient, request: Request) -> ChangedAnswer:
+async def forget_memories(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
     """Remove those that are as the body says; one that says nothing is no order to remove all."""
     body = await _body(request, ForgetBody)
     if body == ForgetBody():
@@ -89,7 +88,7 @@ async def forget_memories(doors: GraphDoors, client: GraphClient, request: Reque
     return ChangedAnswer(data={"removed_count": await doors.store.memories.forget(wanted, owner=client.who.owner)})
 
 
-async def _body(request: Request, kind: type[Kind]) -> Kind:
+async def _body(request: AsgiRequest, kind: type[Kind]) -> Kind:
     return read_body(await body_of(request), kind)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
-from starlette.requests import Request
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError
@@ -19,8 +18,9 @@ from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Shower
 from handspan.gateway.graph.threads import forget_name, refuse_at_work
 from handspan.gateway.graph.toolbook import set_of
+from handspan.gateway.http.message import AsgiRequest
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.graph import BrowserTool
+from handspan.sources.graph import GraphTool
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import DoneAnswer, GraphMessage, MessagesAnswer
 from handspan.wire.graph.blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
@@ -30,7 +30,7 @@ from handspan.wire.graph.requests import AddedMessage
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
 
 
-async def messages(doors: GraphDoors, client: GraphClient, request: Request) -> MessagesAnswer:
+async def messages(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> MessagesAnswer:
     """What was said, the first one first."""
     thread_id, part, owner = id_of(request, "thread_id"), paging_of(request), client.who.owner
     shower = Shower(thread_id, await own_names(doors, thread_id, owner))
@@ -43,12 +43,12 @@ async def messages(doors: GraphDoors, client: GraphClient, request: Request) -> 
     return MessagesAnswer(found[part.offset : part.offset + part.limit])
 
 
-async def message(doors: GraphDoors, client: GraphClient, request: Request) -> GraphMessage:
+async def message(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> GraphMessage:
     """One message."""
     return (await _found(doors, client, request))[1]
 
 
-async def add_messages(doors: GraphDoors, client: GraphClient, request: Request) -> DoneAnswer:
+async def add_messages(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
     """Put messages at the end of a thread; nobody answers them."""
     thread_id = id_of(request, "thread_id")
     added = graph.read_added(await body_of(request))
@@ -56,7 +56,7 @@ async def add_messages(doors: GraphDoors, client: GraphClient, request: Request)
     return DoneAnswer(message="Messages put successfully")
 
 
-async def delete_message(doors: GraphDoors, client: GraphClient, request: Request) -> DoneAnswer:
+async def delete_message(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
     """Take a message away, with those that can't stand without it; not while the thread is at work."""
     await body_of(request)  # graph.md 1.5: nothing in it counts
     entry, _ = await _found(doors, client, request)
@@ -101,7 +101,7 @@ def _shown(shower: Shower, entry: ThreadEntry) -> GraphMessage:
             return shower.result(entry.number, entry.place, entry.call, results[entry.place], entry.at)
 
 
-async def _found(doors: GraphDoors, client: GraphClient, request: Request) -> tuple[ThreadEntry, GraphMessage]:
+async def _found(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> tuple[ThreadEntry, GraphMessage]:
     """The message that the path names; `Refusal` (404) when there is none."""
     thread_id, message_id = id_of(request, "thread_id"), id_of(request, "message_id")
     thread, _, numbers = message_id.rpartition(":")
@@ -158,7 +158,7 @@ async def own_names(doors: GraphDoors, thread: str, owner: str) -> Mapping[str, 
     return names
 
 
-def names_of(tools: Sequence[BrowserTool]) -> dict[str, str]:
+def names_of(tools: Sequence[GraphTool]) -> dict[str, str]:
     """Own names by every name that a model may know a tool by; its first one counts most (graph.md 3.6)."""
     names: dict[str, str] = {}
     prefixed = [(tool, f"{tool.node}__{tool.own_name}") for tool in tools]

@@ -1,17 +1,16 @@
 """`setup`, `stop` and `fix` (graph.md 3.2, 6)."""
 
-from starlette.requests import Request
-
 from handspan.core.errors import ToolError
 from handspan.gateway.graph.asking import body_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.state import state_of
+from handspan.gateway.http.message import AsgiRequest
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import FixAnswer, GraphState, SetupAnswer, StopAnswer
 
 
-async def set_up(doors: GraphDoors, client: GraphClient, request: Request) -> SetupAnswer:
+async def set_up(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> SetupAnswer:
     """Keep the client's tools."""
     offered = graph.read_setup(await body_of(request))
     has = await doors.book.set_up(client.id, offered)
@@ -20,7 +19,7 @@ async def set_up(doors: GraphDoors, client: GraphClient, request: Request) -> Se
     return SetupAnswer(message=text, registered_tools=len({(tool.node_name, tool.name) for tool in has}), details=text)
 
 
-async def stop(doors: GraphDoors, client: GraphClient, request: Request) -> StopAnswer:
+async def stop(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> StopAnswer:
     """End what runs or waits in a thread."""
     thread = graph.read_stop(await body_of(request))
     was_running = await doors.runs.stop(client, thread)
@@ -29,7 +28,7 @@ async def stop(doors: GraphDoors, client: GraphClient, request: Request) -> Stop
     return StopAnswer(message=text, thread_id=thread, running=was_running, reason=reason)
 
 
-async def fix(doors: GraphDoors, client: GraphClient, request: Request) -> FixAnswer:
+async def fix(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> FixAnswer:
     """Close the calls that nobody will answer any more."""
     thread = graph.read_stop(await body_of(request))
     if doors.sessions.state(thread, client.who.owner) is not None:

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from starlette.requests import Request
-
 from handspan.core.calls import CallRecord
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.gateway.graph.asking import body_of, id_of
@@ -14,6 +12,7 @@ from handspan.gateway.graph.results import is_of
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.shown import Shower, arguments_of
 from handspan.gateway.graph.threads import forget_name, refuse_at_work
+from handspan.gateway.http.message import AsgiRequest
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import (
     DoneAnswer,
@@ -27,12 +26,12 @@ from handspan.wire.graph.answers import (
 _WAITS_FOR_OTHERS = "The run waits for a person or for another client"
 
 
-async def state(doors: GraphDoors, client: GraphClient, request: Request) -> StateAnswer:
+async def state(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> StateAnswer:
     """How the thread stands: a page that was reloaded finds its open calls here."""
     return StateAnswer(await state_of(doors, client, id_of(request, "thread_id")))
 
 
-async def put_state(doors: GraphDoors, client: GraphClient, request: Request) -> StateAnswer:
+async def put_state(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> StateAnswer:
     """Append the messages of the state that is sent; the state as it is then."""
     thread_id = id_of(request, "thread_id")
     added = graph.read_state(await body_of(request))
@@ -40,7 +39,7 @@ async def put_state(doors: GraphDoors, client: GraphClient, request: Request) ->
     return StateAnswer(await state_of(doors, client, thread_id))
 
 
-async def clear_state(doors: GraphDoors, client: GraphClient, request: Request) -> DoneAnswer:
+async def clear_state(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
     """Remove all messages; what is suspended is given up, what runs is in the way."""
     thread_id, owner = id_of(request, "thread_id"), client.who.owner
     await body_of(request)  # graph.md 1.5: nothing in it counts

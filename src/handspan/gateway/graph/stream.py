@@ -2,9 +2,6 @@
 
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import Response
-
 from handspan.core.errors import StoreError
 from handspan.gateway.graph.asking import body_of
 from handspan.gateway.graph.chunks import Chunks
@@ -13,6 +10,7 @@ from handspan.gateway.graph.lines import LineReader, Lines
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.state import state_of
 from handspan.gateway.http.idempotency import fingerprint
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.streams import LINES, Streamed
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.requests import Asked
@@ -20,9 +18,9 @@ from handspan.wire.graph.requests import Asked
 _HEADERS: Final = {"cache-control": "no-cache, no-transform"}
 
 
-async def stream(doors: GraphDoors, client: GraphClient, request: Request) -> Response:
+async def stream(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> AsgiResponse:
     """Lines of JSON. What fails before the first of them is an ordinary answer."""
-    lines = doors.open_streams.open(request.state.admitted.token)
+    lines = doors.open_streams.open(request.scope["state"]["admitted"].token)
     body = await body_of(request)
     lines.refuse()
     key = request.headers.get("idempotency-key", "")[:200]

@@ -2,20 +2,19 @@
 
 from collections.abc import Iterable
 
-from starlette.requests import Request
-
 from handspan.agent.titles import title_of
 from handspan.core.messages import Message
 from handspan.core.records import SessionRecord
 from handspan.gateway.graph.asking import body_of, id_of, paging_of
 from handspan.gateway.graph.doors import GraphDoors
 from handspan.gateway.graph.runs import GraphClient
+from handspan.gateway.http.message import AsgiRequest
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
 from handspan.wire.graph.answers import DoneAnswer, ThreadAnswer, ThreadData, ThreadsAnswer, ThreadShown
 
 
-async def threads(doors: GraphDoors, client: GraphClient, request: Request) -> ThreadsAnswer:
+async def threads(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> ThreadsAnswer:
     """The owner's threads, the last active first."""
     part, owner = paging_of(request), client.who.owner
     found = await doors.store.threads.page(owner=owner, search=part.search, offset=part.offset, limit=part.limit)
@@ -23,7 +22,7 @@ async def threads(doors: GraphDoors, client: GraphClient, request: Request) -> T
     return ThreadsAnswer([_shown(one, runs.get(one.id)) for one in found])
 
 
-async def thread(doors: GraphDoors, client: GraphClient, request: Request) -> ThreadAnswer:
+async def thread(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> ThreadAnswer:
     """One thread, without its messages."""
     thread_id, owner = id_of(request, "thread_id"), client.who.owner
     found = await doors.store.conversations.get(thread_id, owner=owner)
@@ -31,7 +30,7 @@ async def thread(doors: GraphDoors, client: GraphClient, request: Request) -> Th
     return ThreadAnswer(ThreadData(_shown(found, None if turn is None else turn.turn_id)))
 
 
-async def delete_thread(doors: GraphDoors, client: GraphClient, request: Request) -> DoneAnswer:
+async def delete_thread(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
     """Remove a thread with all that belongs to it; not while it is at work."""
     thread_id = id_of(request, "thread_id")
     await body_of(request)  # graph.md 1.5: nothing in it counts

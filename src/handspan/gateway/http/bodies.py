@@ -5,10 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from starlette.requests import ClientDisconnect, Request
-
 from handspan.core.errors import WireError
 from handspan.core.values import Json
+from handspan.gateway.http.message import AsgiRequest, ClientGone
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON
 from handspan.wire import strict_json
@@ -19,7 +18,7 @@ _PASSED_OVER: Final = 4 * 1024 * 1024
 _SECONDS: Final = 1.0
 
 
-async def read_json(request: Request, limit: int, seconds: float) -> Json:
+async def read_json(request: AsgiRequest, limit: int, seconds: float) -> Json:
     """The JSON value of the body; `Refusal` when it is none, larger than the limit, or not there in that time."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
@@ -32,7 +31,7 @@ async def read_json(request: Request, limit: int, seconds: float) -> Json:
         raise Refusal(400, "invalid_json", f"The body can't be read. {error}") from None
 
 
-async def read_leniently(request: Request, limit: int, seconds: float) -> Json:
+async def read_leniently(request: AsgiRequest, limit: int, seconds: float) -> Json:
     """The same, whatever kind it is said to be; null for a body that is no JSON."""
     whole = await read_whole(request, limit, seconds)
     try:
@@ -41,12 +40,12 @@ async def read_leniently(request: Request, limit: int, seconds: float) -> Json:
         return None
 
 
-def pieces(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
+def pieces(request: AsgiRequest, limit: int, seconds: float) -> AsyncIterator[bytes]:
     """The body as it comes; `Refusal` when there are more than `limit` bytes, or no more for so many seconds."""
     return _limited(request, _timed(request.stream(), seconds), limit)
 
 
-async def read_whole(request: Request, limit: int, seconds: float) -> bytes:
+async def read_whole(request: AsgiRequest, limit: int, seconds: float) -> bytes:
     """The whole body; `Refusal` when it is larger than the limit, or not there in that time."""
     whole = bytearray()
     try:
@@ -58,7 +57,7 @@ async def read_whole(request: Request, limit: int, seconds: float) -> bytes:
     return bytes(whole)
 
 
-async def _limited(request: Request, stream: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+async def _limited(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     announced = request.headers.get("content-length", "")
     if len(announced) > _MOST_DIGITS or (announced.isdigit() and int(announced) > limit):
         await _pass_over(request, stream, limit)
@@ -71,7 +70,7 @@ async def _limited(request: Request, stream: AsyncIterator[bytes], limit: int) -
                 await _pass_over(request, stream, limit)
                 raise _too_large(limit)
             yield piece
-    except ClientDisconnect:
+    except ClientGone:
         raise Refusal(400, "cut_off", "The connection ended before the body did. Send it again.") from None
 
 
@@ -88,12 +87,12 @@ async def _timed(stream: AsyncIterator[bytes], seconds: float) -> AsyncIterator[
         yield piece
 
 
-async def _pass_over(request: Request, stream: AsyncIterator[bytes], limit: int) -> None:
+async def _pass_over(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> None:
     """Let some more of it come, and drop it: most clients look for an answer only when they have sent everything."""
     if "expect" in request.headers:  # this one asks first
         return
     dropped = 0
-    with contextlib.suppress(TimeoutError, ClientDisconnect):
+    with contextlib.suppress(TimeoutError, ClientGone):
         async with asyncio.timeout(_SECONDS):
             async for chunk in stream:
                 dropped += len(chunk)

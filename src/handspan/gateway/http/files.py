@@ -5,15 +5,14 @@ from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-
 from handspan.core.artifacts import ArtifactRef, Artifacts
 from handspan.core.errors import WireError
 from handspan.core.values import strip_invisible
 from handspan.gateway.http.bodies import pieces
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
+from handspan.gateway.http.streams import Streamed
 from handspan.wire.multipart import Began, Data, Happening, Multipart, PartEnd
 
 BINARY: Final = "application/octet-stream"
@@ -36,7 +35,7 @@ class _Part(NamedTuple):
     """The first byte that does not belong to it."""
 
 
-def download(request: Request, artifacts: Artifacts, ref: ArtifactRef, owner: str) -> Response:
+def download(request: AsgiRequest, artifacts: Artifacts, ref: ArtifactRef, owner: str) -> AsgiResponse:
     """The artifact, or the part of it that `Range` names; raises `Refusal` when there is no such part."""
     part = _part(request.headers.get("range", ""), ref.size)
     headers = _headers(ref)
@@ -47,8 +46,30 @@ def download(request: Request, artifacts: Artifacts, ref: ArtifactRef, owner: st
         headers["content-range"] = f"bytes {part.begin}-{part.end - 1}/{ref.size}"
     headers["content-length"] = str(part.end - part.begin)
     if request.method == "HEAD":
-        return Response(None, status, headers, ref.media_type)
-    return StreamingResponse(_pieces(artifacts, owner, ref, part), status, headers, ref.media_type)
+        return AsgiResponse(None, status, headers, ref.media_type)
+    pieces = FilePieces(artifacts, owner, ref, part)
+    return Streamed(pieces, ref.media_type, headers, patience=None, status=status)
+
+
+class FilePieces:
+    """A part of an artifact, in pieces that fit into memory."""
+
+    def __init__(self, artifacts: Artifacts, owner: str, ref: ArtifactRef, part: _Part) -> None:
+        self._artifacts, self._owner, self._id = artifacts, owner, ref.id
+        self._at, self._end = part
+
+    async def next(self) -> bytes | None:
+        """The next piece; None after the last one."""
+        limit = min(_PIECE, self._end - self._at)
+        if limit <= 0:
+            return None
+        data = await self._artifacts.read(self._id, owner=self._owner, offset=self._at, limit=limit)
+        self._at += len(data)
+        return data or None
+
+    def end(self) -> None:
+        """The client has gone: there is no next piece."""
+        self._at = self._end
 
 
 class NoFile(WireError):
@@ -82,7 +103,7 @@ class UploadedFile:
                 raise WireError(f"There are two files: send one form for each, with one {self._field!r}.")
 
 
-async def uploaded_file(request: Request, field: str, most: int, seconds: float) -> UploadedFile:
+async def uploaded_file(request: AsgiRequest, field: str, most: int, seconds: float) -> UploadedFile:
     """The file of a form; raises `NoFile`, `WireError` for what is no such form, `Refusal` when it is too much."""
     form = _form(request, most + _AROUND_IT, seconds)
     async for happening in form:
@@ -91,7 +112,7 @@ async def uploaded_file(request: Request, field: str, most: int, seconds: float)
     raise NoFile(f"There is no file in the form: send it under the name {field!r}.")
 
 
-async def _form(request: Request, most: int, seconds: float) -> AsyncIterator[Happening]:
+async def _form(request: AsgiRequest, most: int, seconds: float) -> AsyncIterator[Happening]:
     form = Multipart(request.headers.get("content-type", ""))
     async for piece in pieces(request, most, seconds):
         for happening in form.feed(piece):
@@ -108,17 +129,6 @@ def media_type_of(header: str) -> str:
 def file_name(given: str) -> str:
     """The last part of the name, without what nobody sees."""
     return " ".join(strip_invisible(given).split()).replace("\\", "/").rpartition("/")[2]
-
-
-async def _pieces(artifacts: Artifacts, owner: str, ref: ArtifactRef, part: _Part) -> AsyncIterator[bytes]:
-    at = part.begin
-    while at < part.end:
-        limit = min(_PIECE, part.end - at)
-        data = await artifacts.read(ref.id, owner=owner, offset=at, limit=limit)
-        if not data:
-            return
-        at += len(data)
-        yield data
 
 
 def _headers(ref: ArtifactRef) -> dict[str, str]:

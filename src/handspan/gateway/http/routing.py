@@ -7,10 +7,9 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal, is_own_fault
 
 JSON: Final = "application/json"
@@ -27,10 +26,10 @@ def moment(at: float) -> str:
 class Endpoint(Struct, frozen=True):
     """What one method of one path does."""
 
-    read: Callable[[Request], Awaitable[dict[str, object]]]
+    read: Callable[[AsgiRequest], Awaitable[dict[str, object]]]
     """The arguments of `work`, read from the request; raises what the envelope refuses."""
     work: Callable[..., Awaitable[object]]
-    respond: Callable[[object], Response]
+    respond: Callable[[object], AsgiResponse]
     """The response for what `work` returned."""
 
 
@@ -39,19 +38,19 @@ class Envelope(Struct, frozen=True):
 
     translate: Callable[[Exception], Refusal]
     """The refusal for an error; for an error that no rule foresees, a constant one."""
-    refuse: Callable[[Refusal], Response]
+    refuse: Callable[[Refusal], AsgiResponse]
     no_path: str
     """What is said about an unknown path; `{path!r}` is the path."""
     no_method: str
     """What is said about an unknown method; also `{method}` and `{allow}`."""
-    complete: Callable[[Request, Response], Response]
+    complete: Callable[[AsgiRequest, AsgiResponse], AsgiResponse]
     """Gets every response before it is sent; gives the one to send."""
 
-    def refusal(self, request: Request, error: Exception) -> Response:
+    def refusal(self, request: AsgiRequest, error: Exception) -> AsgiResponse:
         """The response for an error. What is our own fault is in the log, and in no answer."""
         refusal = self.translate(error)
         if is_own_fault(error, refusal):
-            _log.error("%s %s could not be answered", request.method, request.url.path, exc_info=error)
+            _log.error("%s %s could not be answered", request.method, request.path, exc_info=error)
         return self.refuse(refusal)
 
 
@@ -97,7 +96,7 @@ class Router:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request, envelope = Request(scope, receive), self._envelope
+        request, envelope = AsgiRequest(scope, receive), self._envelope
         try:
             endpoint = self._find(request)
             response = endpoint.respond(await endpoint.work(**await endpoint.read(request)))
@@ -105,7 +104,7 @@ class Router:
             response = envelope.refusal(request, error)
         await envelope.complete(request, response)(scope, receive, send)
 
-    def _find(self, request: Request) -> Endpoint:
+    def _find(self, request: AsgiRequest) -> Endpoint:
         """The endpoint, with its path's parameters in the scope; raises `Refusal` where there is none."""
         scope, segments = request.scope, _segments(request.scope)
         method: str = scope["method"]
@@ -121,7 +120,7 @@ class Router:
                     scope["path_params"] = found
                     return path.endpoints[method]
                 allowed = allowed or path.endpoints
-        at = request.url.path[:200]
+        at = request.path[:200]
         if allowed is None:
             raise Refusal(404, "not_found", self._envelope.no_path.format(path=at))
         allow = ", ".join(sorted(allowed))

@@ -5,8 +5,9 @@ import contextlib
 from collections.abc import Mapping
 from typing import Final, Literal, Protocol, TypeAlias
 
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from handspan.gateway.http.message import AsgiResponse
 
 StreamKind: TypeAlias = Literal["text/event-stream", "application/x-ndjson"]
 EVENTS: Final = "text/event-stream"
@@ -30,15 +31,21 @@ class Pieces(Protocol):
         ...
 
 
-class Streamed(Response):
+class Streamed(AsgiResponse):
     """An answer that lasts until its pieces end, the client goes, or nobody reads."""
 
     def __init__(
-        self, pieces: Pieces, kind: StreamKind, headers: Mapping[str, str], patience: float | None = _SECONDS_TO_TAKE
+        self,
+        pieces: Pieces,
+        kind: str,
+        headers: Mapping[str, str],
+        patience: float | None = _SECONDS_TO_TAKE,
+        status: int = 200,
     ) -> None:
         """`patience`: seconds that a client may take for one piece; None where it may take its time."""
-        super().__init__(headers={"x-accel-buffering": "no", **headers}, media_type=kind)
-        del self.headers["content-length"]
+        super().__init__(None, status, headers, kind)
+        if kind in STREAM_KINDS:  # a proxy passes each event on as it comes
+            self.headers.setdefault("x-accel-buffering", "no")
         self._pieces = pieces
         self._patience = patience
 
@@ -46,7 +53,7 @@ class Streamed(Response):
         """Send the pieces as they come."""
         watching = asyncio.create_task(self._watch(receive))
         try:
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await self.start(send)
             with contextlib.suppress(TimeoutError):
                 while scope["method"] != "HEAD" and (piece := await self._pieces.next()) is not None:
                     await self._take(send, piece)

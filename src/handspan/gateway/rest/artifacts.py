@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from starlette.responses import Response
-
 from handspan.core.errors import ToolError
 from handspan.gateway.http.bodies import pieces
 from handspan.gateway.http.files import BINARY, download, file_name, media_type_of
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.rest.route import Family, Visit
 from handspan.wire.rest.artifacts import ShownArtifact, UploadQuery
 
@@ -34,8 +33,8 @@ async def upload(visit: Visit, query: UploadQuery) -> ShownArtifact:
     return ShownArtifact(ref.id, ref.size, ref.media_type, ref.name)
 
 
-@family.get("/api/artifacts/{artifact_id}", media_type=BINARY, also={206: Response}, also_refuses=(416,))
-async def read(visit: Visit, artifact_id: str) -> Response:
+@family.get("/api/artifacts/{artifact_id}", media_type=BINARY, also={206: AsgiResponse}, also_refuses=(416,))
+async def read(visit: Visit, artifact_id: str) -> AsgiResponse:
     """The artifact, or the part of it that `Range` names."""
     ref = await visit.doors.artifacts.get(artifact_id, owner=visit.owner)
     return download(visit.request, visit.doors.artifacts, ref, visit.owner)

@@ -4,7 +4,6 @@ import asyncio
 from typing import Final, TypeAlias
 
 from msgspec import UnsetType
-from starlette.responses import Response
 
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
 from handspan.core.errors import StoreError
@@ -13,6 +12,7 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.gateway.http.calls import RunningCall, first_of
 from handspan.gateway.http.idempotency import fingerprint
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import Streamed, StreamKind, wanted_stream
@@ -41,7 +41,9 @@ _Asked: TypeAlias = tuple[str, dict[str, Json], str, str]
 @family.post(
     "/api/tools/{name}/call", also={202: PendingCall}, also_refuses=(409, 503), size="large", streams=CallEvent
 )
-async def call_tool(visit: Visit, name: str, body: CallBody, headers: CallHeaders) -> CallEnvelope | Reply | Response:
+async def call_tool(
+    visit: Visit, name: str, body: CallBody, headers: CallHeaders
+) -> CallEnvelope | Reply | AsgiResponse:
     """Run one tool. 200 with the envelope, for an error of the tool too; 202 when its result comes later.
 
     With an `Idempotency-Key` the same request gets the stored result, even after a restart; another request under

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from handspan.core.bus import TokenRevoked
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.routing import Endpoint, Envelope, Router, Table
 from handspan.gateway.parts import Door, GatewayParts
 from handspan.gateway.rest.doors import BodyLimits, Doors
@@ -87,8 +86,8 @@ def open_door(parts: GatewayParts) -> Door:
 def router(doors: Doors) -> "RestRouter":
     """The application of REST."""
 
-    def count(request: Request, response: Response) -> Response:
-        doors.metrics.requests.add(f"{response.status_code // 100}xx")
+    def count(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
+        doors.metrics.requests.add(f"{response.status // 100}xx")
         return response
 
     envelope = Envelope(

@@ -3,11 +3,11 @@
 from typing import Final
 
 from msgspec import UNSET
-from starlette.responses import Response
 
 from handspan.agent.refusals import RefusalCode, TurnRefused
 from handspan.core.errors import ConfigError, ErrorCode, StoreError, ToolError
 from handspan.core.values import encode
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE
 from handspan.wire.rest.common import ErrorBody
@@ -58,8 +58,8 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(500, "internal_error", text)
 
 
-def as_response(refusal: Refusal) -> Response:
+def as_response(refusal: Refusal) -> AsgiResponse:
     """The refusal as it goes out."""
     wait = UNSET if refusal.retry_after is None else refusal.retry_after
     content = encode(ErrorBody(refusal.message, refusal.code, wait))
-    return Response(content, refusal.status, {**PRIVATE, **refusal.headers}, JSON)
+    return AsgiResponse(content, refusal.status, {**PRIVATE, **refusal.headers}, JSON)

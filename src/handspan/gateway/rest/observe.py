@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from starlette.responses import Response
-
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import EVENTS, STILL_HERE, Streamed, piece_of
@@ -41,7 +40,7 @@ class LiveUpdates:
 
 
 @family.get("/api/live", media_type=EVENTS)
-async def live(visit: Visit) -> Response:
+async def live(visit: Visit) -> AsgiResponse:
     """Live updates of lists, as server-sent events: the event is the list, the data says what changed.
 
     After a reconnect read the lists anew: what happened meanwhile is not told again.
@@ -55,18 +54,18 @@ async def live(visit: Visit) -> Response:
 
 
 @family.get("/metrics", media_type="text/plain")
-async def metrics(visit: Visit) -> Response:
+async def metrics(visit: Visit) -> AsgiResponse:
     """Figures for Prometheus."""
     text = await visit.doors.metrics.text()
-    return Response(text, headers={**PRIVATE, "content-type": CONTENT_TYPE})
+    return AsgiResponse(text, headers={**PRIVATE, "content-type": CONTENT_TYPE})
 
 
 @family.get("/openapi.json")
-async def contract(visit: Visit) -> Response:
+async def contract(visit: Visit) -> AsgiResponse:
     """This document."""
     # Loaded and made when somebody first asks: start-up counts.
     from handspan.gateway.rest.door import operations  # noqa: PLC0415 - it lists this very module
     from handspan.gateway.rest.openapi import encoded_document  # noqa: PLC0415 - see above
 
     prefix = visit.request.scope.get("root_path", "")
-    return Response(encoded_document(tuple(operations()), prefix), headers=PRIVATE, media_type="application/json")
+    return AsgiResponse(encoded_document(tuple(operations()), prefix), headers=PRIVATE, media_type="application/json")

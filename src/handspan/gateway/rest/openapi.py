@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from starlette.responses import Response
 
 from handspan.core.values import JsonObject
 from handspan.core.version import VERSION
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.routing import JSON
 from handspan.gateway.http.streams import STREAM_KINDS
 from handspan.gateway.rest.route import Operation
@@ -70,7 +70,7 @@ def _types(operations: Sequence[Operation]) -> list[Any]:
     for operation in operations:
         form = operation.form
         for one in (form.query, form.headers, form.body, form.answer, *operation.also.values(), operation.streams):
-            if one is not None and one is not Response:
+            if one is not None and one is not AsgiResponse:
                 found.setdefault(repr(one), one)
     return list(found.values())
 
@@ -138,7 +138,7 @@ def _responses(operation: Operation, schema_of: dict[str, Any]) -> JsonObject:
 
 
 def _schema(operation: Operation, answer: Any, schema_of: dict[str, Any]) -> JsonObject:
-    if answer is not Response:
+    if answer is not AsgiResponse:
         schema: JsonObject = schema_of[repr(answer)]
         return schema
     return {"type": "string"} if operation.media_type.startswith("text/") else {}

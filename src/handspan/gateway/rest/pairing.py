@@ -3,12 +3,11 @@
 import html
 from typing import Final
 
-from starlette.responses import Response
-
 from handspan.core.errors import StoreError
 from handspan.gateway.entry.pairing import LINK_SECONDS, sign_in_url
 from handspan.gateway.entry.places import address_of
 from handspan.gateway.entry.tokens import page_cookie
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.rest.route import HTML, Family, Visit
@@ -43,7 +42,7 @@ _NOT_YET: Final = _PAGE.format(title="Not yet", text="A sign-in link is opened b
 
 
 @family.get("/", "open", media_type=HTML)
-async def home(visit: Visit) -> Response:
+async def home(visit: Visit) -> AsgiResponse:
     """What a person sees who opens the address of the gateway."""
     return _html(_HOME.replace("{prefix}", html.escape(visit.doors.auth.prefix)))
 
@@ -65,13 +64,13 @@ async def pair(visit: Visit, headers: PairHeaders, body: PairBody) -> Paired:
 
 
 @family.get("/pair", "open", media_type=HTML)
-async def pair_page(visit: Visit) -> Response:
+async def pair_page(visit: Visit) -> AsgiResponse:
     """What a browser shows that was led here by a QR code."""
     return _html(_PAIR)
 
 
-@family.get("/signin", "open", status=303, media_type=HTML, also={403: Response, 503: Response})
-async def sign_in(visit: Visit, query: SignInQuery) -> Response:
+@family.get("/signin", "open", status=303, media_type=HTML, also={403: AsgiResponse, 503: AsgiResponse})
+async def sign_in(visit: Visit, query: SignInQuery) -> AsgiResponse:
     """The cookie for whoever has the link, and the way to the page."""
     request, auth = visit.request, visit.doors.auth
     if request.method == "HEAD" or "sec-purpose" in request.headers:  # nobody has clicked yet
@@ -86,7 +85,7 @@ async def sign_in(visit: Visit, query: SignInQuery) -> Response:
     if token is not None:
         auth.forgive(request.scope)
         headers["set-cookie"] = page_cookie(request.scope, token, auth.prefix).decode()
-    return Response(b"", 303, headers)
+    return AsgiResponse(b"", 303, headers)
 
 
 @family.post("/api/signin", "admin", status=201)
@@ -105,6 +104,6 @@ async def _is_signed_in(visit: Visit) -> bool:
         return False
 
 
-def _html(text: str, status: int = 200) -> Response:
+def _html(text: str, status: int = 200) -> AsgiResponse:
     headers = {**PRIVATE, "content-security-policy": "default-src 'none'"}
-    return Response(text, status, headers, HTML)
+    return AsgiResponse(text, status, headers, HTML)

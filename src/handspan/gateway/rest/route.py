@@ -18,14 +18,13 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import Response
 
 from handspan.core.names import did_you_mean
 from handspan.core.principals import Principal
 from handspan.core.values import Json, encode
 from handspan.gateway.entry.auth import Admitted, TokenScope, unauthorized
 from handspan.gateway.http.bodies import read_json, read_leniently
+from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE, Endpoint
 from handspan.gateway.live import Topic
@@ -52,7 +51,7 @@ class Visit(Struct, frozen=True):
     """One request: who comes, and what the house has."""
 
     doors: Doors
-    request: Request
+    request: AsgiRequest
     admitted: Admitted | None
     """None only where a route is open."""
 
@@ -154,12 +153,12 @@ class Operation:
     def endpoint(self, doors: Doors) -> Endpoint:
         """This operation as a line of the kit's table."""
 
-        async def read(request: Request) -> dict[str, object]:
+        async def read(request: AsgiRequest) -> dict[str, object]:
             return await self._arguments(Visit(doors, request, self._admitted(request)))
 
         return Endpoint(read, self.work, self._response)
 
-    def _admitted(self, request: Request) -> Admitted | None:
+    def _admitted(self, request: AsgiRequest) -> Admitted | None:
         if self.right == "open":
             return None
         admitted: Admitted | None = request.scope.get("state", {}).get("admitted")
@@ -198,12 +197,12 @@ class Operation:
                 raise
             raise Refusal(*self.invalid) from None
 
-    def _response(self, answered: object) -> Response:
-        if isinstance(answered, Response):
+    def _response(self, answered: object) -> AsgiResponse:
+        if isinstance(answered, AsgiResponse):
             return answered
         reply = answered if isinstance(answered, Reply) else Reply(answered, self.status)  # type: ignore[arg-type] # a Struct: the function's return type says so
         content = reply.content if isinstance(reply.content, bytes) else encode(reply.content)
-        return Response(content, reply.status, {**PRIVATE, **reply.headers}, self.media_type)
+        return AsgiResponse(content, reply.status, {**PRIVATE, **reply.headers}, self.media_type)
 
 
 class Family:
@@ -240,12 +239,12 @@ def _plain(answer: Any) -> Any:
     """What a function may return beside `Reply`, which can hold what is declared in `also`, and beside a stream."""
     if Reply not in get_args(answer):
         return answer
-    return functools.reduce(operator.or_, (one for one in get_args(answer) if one not in (Reply, Response)))
+    return functools.reduce(operator.or_, (one for one in get_args(answer) if one not in (Reply, AsgiResponse)))
 
 
-def _query(request: Request) -> dict[str, str]:
+def _query(request: AsgiRequest) -> dict[str, str]:
     try:
-        pairs = parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(request.query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise Refusal(422, "invalid_request", f"The query has more than {_MOST_FIELDS} fields. Send fewer.") from None
     found: dict[str, str] = {}

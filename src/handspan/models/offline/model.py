@@ -15,7 +15,7 @@ from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsM
 from handspan.core.names import did_you_mean
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json
-from handspan.models.kept_messages import KeptMessages, played
+from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
 from handspan.models.offline.arguments import FilledCall, LastCall, decode_json, known_zones, read_slots
 from handspan.models.offline.match import Clause, KnownTool, TextPiece, find_named, plain_name, split_pieces
@@ -55,14 +55,14 @@ class Offline:
     ) -> AsyncIterator[ModelEvent]:
         """Calls while there are steps left, then an answer in words."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
-        tools = [KnownTool(spec) for spec in specs]
-        if any("zone" in str(spec.parameters.get("properties")) for spec in specs):
+        request, tools = _Request(projection.messages), [KnownTool(spec) for spec in specs]
+        if not request.is_small_talk and any("zone" in str(spec.parameters.get("properties")) for spec in specs):
             await asyncio.to_thread(known_zones)
-        calls, text = _decide(_Request(projection.messages), tools)
+        calls, text = _decide(request, tools)
         is_noted = any(type(one) is AssistantMessage and STAND_IN in one.text for one in projection.messages)
         text = text if is_noted else f"{text}\n\n{self._note}"
         answer = AssistantMessage(calls or (Text(text),), "calls" if calls else "end", self.name)
-        for event in played(answer):
+        for event in message_events(answer):
             yield event
 
 
@@ -87,21 +87,21 @@ class _Request:
                 for done in self.rounds:
                     is_stopped = any(re.search(_STOPPED, result.envelope) for result in done[1].results)
                     self.unreported = [] if is_stopped else [*self.unreported, done]
+                self.earlier, self.rounds, is_asking = self.text if is_asking else "", [], False
                 text = "\n".join(part.text for part in message.parts if type(part) is Text)
-                text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # no lone surrogates in JSON
-                self.earlier, self.text = self.text if is_asking else "", text
-                self.rounds, is_asking = [], False
+                self.text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON has no surrogates
             elif type(message) is AssistantMessage and type(following) is ResultsMessage:
                 self.last = message, following
                 self.rounds = [*self.rounds, self.last]
             elif type(message) is AssistantMessage:
                 self.rounds, self.unreported, is_asking = [], [], _ASKING in message.text
+        self.is_small_talk = re.fullmatch(_SMALL_TALK, self.text[:80]) is not None
 
 
 def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPart, ...], str]:
     """Returns the calls of the next step; without any, the answer in words."""
     rounds, told = request.rounds, [_render_round(done) for done in (*request.unreported, *request.rounds)]
-    if not told and re.fullmatch(_SMALL_TALK, request.text[:80]):
+    if not told and request.is_small_talk:
         return (), _list_abilities(tools)
     steps = _plan(request.text, tools) if tools else []
     if request.earlier and not any(task.tool for step in steps for task in step):

@@ -1,12 +1,21 @@
 """Agents and the checkboxes of their tools, as REST shows them (SPEC A1)."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from handspan.core.agents import Mode
-from handspan.wire.rest.common import SOMETHING, AgentName, ToolName
+from handspan.wire.rest.common import SOMETHING, ToolName
 
+_CHARS: Final = "!-~¡-¬®-ͷΑ-ΡΣ-ωЀ-ӿא-תؠ-يऄ-हก-ะぁ-ゖァ-ヺ一-鿿가-힣🌀-🗿😀-🙏🚀-🛅🤌-🤺🥇-🧿"
+AgentName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=f"^[{_CHARS}]+( +[{_CHARS}]+)*$",
+        max_length=100,
+        description="1 to 100 characters of one line: letters, digits, punctuation, emoji.",
+    ),
+]
 Glob = Annotated[str, Meta(pattern=SOMETHING, max_length=200)]
 Rounds = Annotated[int, Meta(ge=0, le=10_000)]
 Line = Annotated[str, Meta(max_length=1000)]

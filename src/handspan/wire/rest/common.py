@@ -6,7 +6,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 SOMETHING: Final = r"[^\s\x1c-\x1f\x85\ufeff]"
 """A pattern for texts that are not empty: it means the same to Python and to JSON Schema, which have other spaces."""
-_CHARS: Final = "!-~¡-¬®-ͷΑ-ΡΣ-ωЀ-ӿא-תؠ-يऄ-हก-ะぁ-ゖァ-ヺ一-鿿가-힣🌀-🗿😀-🙏🚀-🛅🤌-🤺🥇-🧿"
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="How many at most.")]
 After: TypeAlias = Annotated[
     str,
@@ -19,13 +18,6 @@ SessionId: TypeAlias = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9._-]{0,128}$", description="A session's id; empty where none is meant.")
 ]
 ToolName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, description="A tool's name.")]
-AgentName: TypeAlias = Annotated[
-    str,
-    Meta(
-        pattern=f"^[{_CHARS}]([ {_CHARS}]{{0,98}}[{_CHARS}])?$",
-        description="1 to 100 characters of one line: letters, digits, punctuation, emoji.",
-    ),
-]
 
 
 class ErrorBody(Struct, frozen=True):

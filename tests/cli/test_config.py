@@ -1,0 +1,49 @@
+"""`handspan config` (SPEC U2, U4)."""
+
+import json
+from typing import Any
+
+from tests.cli.shell import Shell
+
+
+def settings(run: Shell, *words: str, **environ: str) -> tuple[str | None, dict[str, dict[str, Any]]]:
+    shown = json.loads(run("config", "--json", *words, **environ).stdout)
+    return shown["file"], {row["key"]: row for row in shown["settings"]}
+
+
+def test_without_a_file_every_setting_is_a_default(run: Shell) -> None:
+    file, rows = settings(run)
+    assert file is None
+    assert {row["source"] for row in rows.values()} == {"default"}
+    assert rows["gateway.port"]["value"] > 0 and rows["state"]["value"] == str(run.state)
+
+
+def test_each_setting_names_the_source_that_won(run: Shell) -> None:
+    run.config('model = "gpt"\n[gateway]\nport = 7000\n')
+    file, rows = settings(run, "--state", str(run.home / "s"), HANDSPAN_MODEL="offline")
+    assert file == str(run.home / ".config" / "handspan" / "config.toml")
+    assert (rows["gateway.port"]["value"], rows["gateway.port"]["source"]) == (7000, file)
+    assert (rows["model"]["value"], rows["model"]["source"]) == ("offline", "environment variable HANDSPAN_MODEL")
+    assert rows["state"]["source"] == "command line"
+    assert rows["gateway.host"]["source"] == "default"
+    assert f"File: {file}" in run("config").stdout
+
+
+def test_no_secret_is_shown(run: Shell) -> None:
+    run.config(
+        '[models.a]\napi = "openai-chat"\nmodel = "m"\nkey = "hush-1"\n[models.a.options]\nauth = "hush-2"\n'
+        '[models.b]\napi = "openai-chat"\nmodel = "m"\nkey = "env:MY_KEY"\n'
+        '[tools.web_search]\napi_key = "hush-3"\n'
+        '[tools.mcp_servers.git]\ncommand = "git-mcp"\n[tools.mcp_servers.git.env]\nTOKEN = "hush-4"\n'
+    )
+    for words in (("config",), ("config", "--json")):
+        done = run(*words)
+        assert done.returncode == 0, done.stderr
+        assert "hush" not in done.stdout
+    _, rows = settings(run)
+    assert rows["models.a.key"]["value"] == "…" and rows["models.b.key"]["value"] == "env:MY_KEY"
+
+
+def test_settings_that_can_not_be_used_are_told(run: Shell) -> None:
+    done = run("config", HANDSPAN_NOPE="1")
+    assert done.returncode == 1 and "HANDSPAN_NOPE" in done.stderr
