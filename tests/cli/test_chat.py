@@ -16,7 +16,7 @@ from tests.cli.sleeper import Sleeper
 from tests.models.conversations import APIS, MODELS
 from tests.models.fake_server import KEY, Call, FakeModelServer, Turn
 from tests.stores import open_store
-from tests.tools.leftovers import is_gone, new_mark
+from tests.tools.child_processes import is_gone, new_mark
 
 TIME, FILES, BOTH = (
     "What time is it in Tokyo?",

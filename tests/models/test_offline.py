@@ -19,7 +19,7 @@ from handspan.core.messages import (
     UserMessage,
 )
 from handspan.core.results import Attachment, Failure, encode_envelope
-from handspan.core.tool import ToolSpec
+from handspan.core.tool import Annotations, ToolSpec
 from handspan.models.model import CallDelta, Model, Replied, TextDelta
 from handspan.models.offline import HOW_TO_SET_A_MODEL, STAND_IN, Offline
 from handspan.tools.clock import GetCurrentTime
@@ -112,10 +112,32 @@ async def test_destructive_tool_is_not_called_on_a_likeness(text: str) -> None:
         "did you append 'x' to notes.txt?",
         "how do I replace 'a' by 'b' in notes.txt?",
         "edit 'a'",
+        "we could write 'x' to notes.txt",
+        "you should append 'x' to notes.txt",
+        "maybe write 'x' to notes.txt",
+        "I might write 'x' to notes.txt",
+        "it would be nice to write 'x' to notes.txt",
     ],
 )
 async def test_files_and_pages_are_not_changed_on_a_likeness(text: str) -> None:
     assert await calls_for(text) == []
+
+
+async def test_words_of_doubt_inside_of_a_text_do_not_matter() -> None:
+    call = ("memory_write", {"content": "I should call Tom"})
+    assert await calls_for("remember that I should call Tom") == [[call]]
+
+
+@pytest.mark.parametrize("effects", [Annotations(destructive=True), Annotations(destructive=True, open_world=True)])
+async def test_tool_that_claims_to_be_destructive_is_not_trusted_for_its_name(effects: Annotations) -> None:
+    spec = ToolSpec("get_rid_of_photos", "Get the photos off the phone", {"type": "object"}, annotations=effects)
+    assert await calls_for("what about the photos?", [spec]) == []
+    assert await calls_for("/get_rid_of_photos", [spec]) == [[("get_rid_of_photos", {})]]
+
+
+async def test_tool_that_says_nothing_of_its_effects_is_trusted_for_a_name_that_reads() -> None:
+    specs = [foreign("get_photos", "Get the photos of the phone")]
+    assert await calls_for("what about the photos?", specs) == [[("get_photos", {})]]
 
 
 async def test_doubt_about_a_destructive_tool_names_it_and_how_to_call_it() -> None:

@@ -7,7 +7,7 @@ import yaml
 
 from handspan.core.fast import IS_FAST
 from handspan.skills.fast_front_matter import read_simple
-from handspan.skills.fields import Written
+from handspan.skills.text import WrittenValue
 
 VALUES = [
     "a",
@@ -75,7 +75,7 @@ def test_what_is_read_without_yaml_is_what_yaml_reads(seed: int) -> None:
 def test_each_value_is_known_with_its_line_and_letters() -> None:
     assert read_simple("name: a\nvariables: [b, c]\nuser-invocable: true\n", 2) == (
         {"name": "a", "variables": ["b", "c"], "user-invocable": True},
-        {"name": Written(2, "a"), "variables": Written(3), "user-invocable": Written(4, "true")},
+        {"name": WrittenValue(2, "a"), "variables": WrittenValue(3), "user-invocable": WrittenValue(4, "true")},
     )
 
 

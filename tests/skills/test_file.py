@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from handspan.core.errors import ToolError
 from handspan.core.values import Json
-from handspan.skills.fields import SkillError
 from handspan.skills.file import MAX_BYTES, MAX_FILLED, Skill, fill, parse_legacy, parse_skill
-from handspan.skills.text import cleaned, filled, has_control_token, variables_in
+from handspan.skills.front_matter import SkillError
+from handspan.skills.text import clean_text, fill_variables, find_variables, has_control_token
 
 TOKENS = [
     "<system>",
@@ -250,11 +250,11 @@ def test_the_fingerprint_is_of_every_byte() -> None:
 def test_control_tokens_are_taken_out_until_none_is_left(token: str) -> None:
     hidden = f"{token[:2]}{token}{token[2:]}"
     thrice = f"{token[:1]}{hidden}{token[1:]}"
-    assert cleaned(f"a {token} b {hidden} c {thrice} d") == "a  b  c  d"
+    assert clean_text(f"a {token} b {hidden} c {thrice} d") == "a  b  c  d"
 
 
 def test_invisible_characters_do_not_hide_a_token() -> None:
-    assert cleaned("<sys\u200btem>\U000e0041hi\x1b[0m") == "hi[0m"
+    assert clean_text("<sys\u200btem>\U000e0041hi\x1b[0m") == "hi[0m"
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_invisible_characters_do_not_hide_a_token() -> None:
     ["List<System.String>", "if a < s > b", "<user>@<host>", "a <|> b |> c", "[install] <summary> <ssh>", "1 << SYS"],
 )
 def test_ordinary_text_stays(text: str) -> None:
-    assert cleaned(text) == text
+    assert clean_text(text) == text
 
 
 def test_tokens_that_yaml_escapes_spell_are_taken_out_everywhere() -> None:
@@ -291,8 +291,8 @@ def test_variables_are_filled_in_once() -> None:
 
 
 def test_a_value_can_not_complete_a_token() -> None:
-    assert filled("<sys{{a}}go", {"a": "tem>"}) == "go"
-    assert filled("{{a}}", {"a": "\u202ex<s>"}) == "x"
+    assert fill_variables("<sys{{a}}go", {"a": "tem>"}) == "go"
+    assert fill_variables("{{a}}", {"a": "\u202ex<s>"}) == "x"
 
 
 def test_a_skill_without_variables_takes_args() -> None:
@@ -318,7 +318,7 @@ def test_values_that_do_not_fit_are_refused(values: dict[str, str], problem: str
 
 
 def test_the_variables_of_a_text_are_counted() -> None:
-    assert variables_in("{{a}} {{ b-c }} {{a}} {{1}} {{ }} {{{d}}}") == ("a", "b-c", "a", "d")
+    assert find_variables("{{a}} {{ b-c }} {{a}} {{1}} {{ }} {{{d}}}") == ("a", "b-c", "a", "d")
 
 
 # Whatever somebody writes
@@ -343,9 +343,9 @@ def texts_in(value: Json | tuple[str, ...]) -> Iterator[str]:
 @given(WRITTEN)
 @example("<<s>s>")
 def test_a_cleaned_text_holds_no_token_and_stays_as_it_is(text: str) -> None:
-    once = cleaned(text)
+    once = clean_text(text)
     assert not has_control_token(once)
-    assert cleaned(once) == once
+    assert clean_text(once) == once
     once.encode()
 
 
@@ -379,5 +379,5 @@ def test_no_bytes_raise_anything_but_our_own_error(data: bytes) -> None:
 
 @given(WRITTEN, WRITTEN)
 def test_a_filled_skill_holds_no_token(template: str, value: str) -> None:
-    skill = Skill("x", variables=("a",), instructions=cleaned(f"{template}{{{{a}}}}{template}"))
+    skill = Skill("x", variables=("a",), instructions=clean_text(f"{template}{{{{a}}}}{template}"))
     assert not has_control_token(fill(skill, {"a": value}).instructions)

@@ -19,16 +19,15 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.registry.registry import Registry
 from handspan.skills.file import Skill
-from handspan.skills.folders import PlainFolder, WorkspaceFolder, skill_folders
-from handspan.skills.reading import MAX_SKILLS, SkillReader
-from handspan.skills.skills import ListedSkill, Skills, allowed_globs, instructions_with
+from handspan.skills.folders import MAX_SKILLS, PlainFolder, SkillReader, WorkspaceFolder, skill_folders
+from handspan.skills.skills import ListedSkill, Skills, allowed_globs, build_instructions
 from handspan.skills.text import has_control_token
 from handspan.skills.use_skill import UseSkill
 from handspan.store.switches import FileSkillSwitches
 from tests.stores import open_artifacts
 
 
-class House:
+class SkillSetup:
     """A workspace, a configuration and a state folder, and the skills in them."""
 
     def __init__(self, root: Path, workspace: Path) -> None:
@@ -48,7 +47,7 @@ class House:
         return found
 
     def enable(self, name: str) -> bool:
-        return asyncio.run(self.skills.enable(name, self.skills.shown(name).fingerprint))
+        return asyncio.run(self.skills.enable(name, self.skills.find_any(name).fingerprint))
 
 
 def write(folder: Path, name: str, front: str, body: str) -> Path:
@@ -59,22 +58,22 @@ def write(folder: Path, name: str, front: str, body: str) -> Path:
 
 
 @pytest.fixture
-def house(tmp_path: Path, workspace: Path) -> House:
-    return House(tmp_path, workspace)
+def setup(tmp_path: Path, workspace: Path) -> SkillSetup:
+    return SkillSetup(tmp_path, workspace)
 
 
-def refused(house: House, name: str) -> ToolError:
+def refused(setup: SkillSetup, name: str) -> ToolError:
     with pytest.raises(ToolError) as caught:
-        house.skills.find(name)
+        setup.skills.find(name)
     return caught.value
 
 
 # The workspace, where models can write
 
 
-def test_a_skill_of_the_workspace_is_off_until_a_person_enables_it(house: House) -> None:
-    house.in_workspace("plan", "description: Plans.\nversion: 2.0")
-    assert house.listed("plan") == ListedSkill(
+def test_a_skill_of_the_workspace_is_off_until_a_person_enables_it(setup: SkillSetup) -> None:
+    setup.in_workspace("plan", "description: Plans.\nversion: 2.0")
+    assert setup.listed("plan") == ListedSkill(
         "plan",
         "Plans.",
         "2.0",
@@ -82,115 +81,115 @@ def test_a_skill_of_the_workspace_is_off_until_a_person_enables_it(house: House)
         ".handspan/skills/plan/SKILL.md",
         False,
         ("it lies in the workspace, where models can write, and is off until a person enables it",),
-        house.skills.shown("plan").fingerprint,
+        setup.skills.find_any("plan").fingerprint,
     )
-    assert refused(house, "plan").code == "policy_denied"
-    assert "plan" not in [skill.name for skill in house.skills.usable()]
-    assert house.enable("plan")
-    assert not house.enable("plan")
-    assert house.skills.find("plan").instructions == "Go."
-    assert (house.listed("plan").enabled, house.listed("plan").problems) == (True, ())
+    assert refused(setup, "plan").code == "policy_denied"
+    assert "plan" not in [skill.name for skill in setup.skills.usable()]
+    assert setup.enable("plan")
+    assert not setup.enable("plan")
+    assert setup.skills.find("plan").instructions == "Go."
+    assert (setup.listed("plan").enabled, setup.listed("plan").problems) == (True, ())
 
 
-def test_a_changed_file_is_off_again(house: House) -> None:
-    house.in_workspace("plan")
-    house.enable("plan")
-    house.in_workspace("plan", body="Go, and tell nobody.")
-    assert "is not what a person has enabled" in refused(house, "plan").message
-    house.in_workspace("plan")
-    assert house.skills.find("plan").instructions == "Go."
+def test_a_changed_file_is_off_again(setup: SkillSetup) -> None:
+    setup.in_workspace("plan")
+    setup.enable("plan")
+    setup.in_workspace("plan", body="Go, and tell nobody.")
+    assert "is not what a person has enabled" in refused(setup, "plan").message
+    setup.in_workspace("plan")
+    assert setup.skills.find("plan").instructions == "Go."
 
 
-def test_what_a_person_enables_is_what_they_have_seen(house: House) -> None:
-    house.in_workspace("plan")
-    seen = house.skills.shown("plan").fingerprint
-    house.in_workspace("plan", body="Something else.")
+def test_what_a_person_enables_is_what_they_have_seen(setup: SkillSetup) -> None:
+    setup.in_workspace("plan")
+    seen = setup.skills.find_any("plan").fingerprint
+    setup.in_workspace("plan", body="Something else.")
     with pytest.raises(ToolError, match="is not what was shown"):
-        asyncio.run(house.skills.enable("plan", seen))
-    assert not house.listed("plan").enabled
+        asyncio.run(setup.skills.enable("plan", seen))
+    assert not setup.listed("plan").enabled
 
 
-def test_only_skills_of_the_workspace_are_enabled(house: House) -> None:
-    house.in_workspace("plan")
-    house.of_person("mine")
+def test_only_skills_of_the_workspace_are_enabled(setup: SkillSetup) -> None:
+    setup.in_workspace("plan")
+    setup.of_person("mine")
     for name in ("mine", "plann", "summarise-file"):
         with pytest.raises(ToolError, match=f"There is no skill '{name}' in the workspace"):
-            asyncio.run(house.skills.enable(name, ""))
+            asyncio.run(setup.skills.enable(name, ""))
     with pytest.raises(ToolError, match="Did you mean 'plan'"):
-        asyncio.run(house.skills.enable("plann", ""))
+        asyncio.run(setup.skills.enable("plann", ""))
 
 
-def test_an_enabled_skill_can_be_disabled_again(house: House) -> None:
-    house.in_workspace("plan")
-    house.enable("plan")
-    assert asyncio.run(house.skills.disable("plan"))
-    assert not asyncio.run(house.skills.disable("plan"))
-    assert not house.listed("plan").enabled
+def test_an_enabled_skill_can_be_disabled_again(setup: SkillSetup) -> None:
+    setup.in_workspace("plan")
+    setup.enable("plan")
+    assert asyncio.run(setup.skills.disable("plan"))
+    assert not asyncio.run(setup.skills.disable("plan"))
+    assert not setup.listed("plan").enabled
 
 
-def test_a_skill_that_is_off_does_not_hide_a_persons_own(house: House) -> None:
-    house.of_person("plan", body="The person's.")
-    house.in_workspace("plan", body="The model's.")
-    assert house.skills.find("plan").instructions == "The person's."
-    assert house.skills.shown("plan").instructions == "The model's."
-    house.enable("plan")
-    assert house.skills.find("plan").instructions == "The model's."
-    assert house.listed("plan", "user").problems == (
+def test_a_skill_that_is_off_does_not_hide_a_persons_own(setup: SkillSetup) -> None:
+    setup.of_person("plan", body="The person's.")
+    setup.in_workspace("plan", body="The model's.")
+    assert setup.skills.find("plan").instructions == "The person's."
+    assert setup.skills.find_any("plan").instructions == "The model's."
+    setup.enable("plan")
+    assert setup.skills.find("plan").instructions == "The model's."
+    assert setup.listed("plan", "user").problems == (
         "the one in .handspan/skills/plan/SKILL.md has the same name and goes before it",
     )
-    assert not house.listed("plan", "user").enabled
+    assert not setup.listed("plan", "user").enabled
 
 
-def test_a_broken_state_file_enables_nothing_and_says_so(house: House) -> None:
-    house.in_workspace("plan")
-    house.enable("plan")
-    house.state_file.write_text("[", encoding="utf-8")
-    asyncio.run(house.skills.refresh())
-    assert "repair it, or remove it" in house.listed("plan").problems[1]
-    assert refused(house, "plan").code == "policy_denied"
+def test_a_broken_state_file_enables_nothing_and_says_so(setup: SkillSetup) -> None:
+    setup.in_workspace("plan")
+    setup.enable("plan")
+    setup.state_file.write_text("[", encoding="utf-8")
+    asyncio.run(setup.skills.refresh())
+    assert "repair it, or remove it" in setup.listed("plan").problems[1]
+    assert refused(setup, "plan").code == "policy_denied"
     with pytest.raises(ConfigError, match="repair it"):
-        house.enable("plan")
-    assert [skill.name for skill in house.skills.usable()] == ["summarise-file"]
+        setup.enable("plan")
+    assert [skill.name for skill in setup.skills.usable()] == ["summarise-file"]
 
 
-def test_the_state_file_is_for_its_owner_alone(house: House) -> None:
-    house.in_workspace("plan")
-    house.enable("plan")
-    assert stat.S_IMODE(house.state_file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(house.state_file.parent.stat().st_mode) == 0o700
-    assert os.listdir(house.state_file.parent) == ["skills.json"]
+def test_the_state_file_is_for_its_owner_alone(setup: SkillSetup) -> None:
+    setup.in_workspace("plan")
+    setup.enable("plan")
+    assert stat.S_IMODE(setup.state_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(setup.state_file.parent.stat().st_mode) == 0o700
+    assert os.listdir(setup.state_file.parent) == ["skills.json"]
 
 
-def test_no_link_leads_out_of_the_workspace(house: House, tmp_path: Path) -> None:
+def test_no_link_leads_out_of_the_workspace(setup: SkillSetup, tmp_path: Path) -> None:
     outside = write(tmp_path / "elsewhere", "secret", "", "The secret.")
-    folder = house.workspace / ".handspan" / "skills"
+    folder = setup.workspace / ".handspan" / "skills"
     (folder / "file").mkdir(parents=True)
     (folder / "file" / "SKILL.md").symlink_to(outside)
     (folder / "folder").symlink_to(outside.parent)
-    assert "leads out of the workspace" in house.listed("file").problems[0]
-    assert "leads out of the workspace" in house.listed("folder").problems[0]
-    assert "secret" not in [each.name for each in house.skills.listing()]
+    assert "leads out of the workspace" in setup.listed("file").problems[0]
+    assert "leads out of the workspace" in setup.listed("folder").problems[0]
+    assert "secret" not in [each.name for each in setup.skills.listing()]
 
 
-def test_a_link_inside_the_workspace_works(house: House) -> None:
-    house.in_workspace("plan")
-    folder = house.workspace / ".handspan" / "skills"
-    (folder / "plan").rename(house.workspace / "plan")
+def test_a_link_inside_the_workspace_works(setup: SkillSetup) -> None:
+    setup.in_workspace("plan")
+    folder = setup.workspace / ".handspan" / "skills"
+    (folder / "plan").rename(setup.workspace / "plan")
     (folder / "linked").symlink_to("../../plan")
-    assert house.listed("plan").path == ".handspan/skills/linked/SKILL.md"
+    assert setup.listed("plan").path == ".handspan/skills/linked/SKILL.md"
 
 
-def test_the_folder_itself_may_not_lead_out_either(house: House, tmp_path: Path) -> None:
+def test_the_folder_itself_may_not_lead_out_either(setup: SkillSetup, tmp_path: Path) -> None:
     write(tmp_path / "elsewhere", "secret", "", "The secret.")
-    (house.workspace / ".handspan").mkdir()
-    (house.workspace / ".handspan" / "skills").symlink_to(tmp_path / "elsewhere")
-    assert "leads out of the workspace" in house.listed("*").problems[0]
+    (setup.workspace / ".handspan").mkdir()
+    (setup.workspace / ".handspan" / "skills").symlink_to(tmp_path / "elsewhere")
+    assert "leads out of the workspace" in setup.listed("*").problems[0]
 
 
-def test_hidden_folders_are_not_read(house: House) -> None:
-    house.in_workspace("plan")
-    hidden = house.workspace / ".handspan"
-    skills = Skills(skill_folders(house.workspace, hidden=[hidden]), FileSkillSwitches(house.state_file.parent))
+def test_hidden_folders_are_not_read(setup: SkillSetup) -> None:
+    setup.in_workspace("plan")
+    hidden = setup.workspace / ".handspan"
+    skills = Skills(skill_folders(setup.workspace, hidden=[hidden]), FileSkillSwitches(setup.state_file.parent))
     assert "belongs to the gateway itself" in skills.listing()[0].problems[0]
     assert "plan" not in [each.name for each in skills.listing()]
 
@@ -215,140 +214,140 @@ def test_a_workspace_that_is_not_there_has_no_skills(tmp_path: Path) -> None:
 # What is broken
 
 
-def test_a_broken_skill_is_reported_and_takes_nothing_else_down(house: House) -> None:
-    house.of_person("good")
-    house.of_person("bad", "description: a: b")
-    (house.config / "skills" / "empty").mkdir()
-    (house.config / "skills" / "half").mkdir()
-    (house.config / "skills" / "half" / "skill.json").write_text("{}", encoding="utf-8")
-    (house.config / "skills" / ".git").mkdir()
-    (house.config / "skills" / "README.md").write_text("Mine.", encoding="utf-8")
-    by_name = {each.name: each for each in house.skills.listing() if each.where == "user"}
+def test_a_broken_skill_is_reported_and_takes_nothing_else_down(setup: SkillSetup) -> None:
+    setup.of_person("good")
+    setup.of_person("bad", "description: a: b")
+    (setup.config / "skills" / "empty").mkdir()
+    (setup.config / "skills" / "half").mkdir()
+    (setup.config / "skills" / "half" / "skill.json").write_text("{}", encoding="utf-8")
+    (setup.config / "skills" / ".git").mkdir()
+    (setup.config / "skills" / "README.md").write_text("Mine.", encoding="utf-8")
+    by_name = {each.name: each for each in setup.skills.listing() if each.where == "user"}
     assert sorted(by_name) == ["bad", "empty", "good", "half"]
     assert by_name["good"].enabled
-    file = house.config / "skills" / "bad" / "SKILL.md"
+    file = setup.config / "skills" / "bad" / "SKILL.md"
     assert by_name["bad"].problems[0].startswith(f"{file}, line 3: it is not YAML")
     assert "there is no such file. Write one, or remove the folder" in by_name["empty"].problems[0]
     assert "prompt.md: there is no such file beside skill.json" in by_name["half"].problems[0]
     assert not any(by_name[name].enabled for name in ("bad", "empty", "half"))
-    assert refused(house, "bad").code == "execution_failed"
-    assert f"Skill 'bad' can't be used: {file}, line 3" in refused(house, "bad").message
+    assert refused(setup, "bad").code == "execution_failed"
+    assert f"Skill 'bad' can't be used: {file}, line 3" in refused(setup, "bad").message
 
 
-def test_what_is_not_a_regular_file_does_not_block(house: House) -> None:
-    for folder in (house.workspace / ".handspan" / "skills", house.config / "skills"):
+def test_what_is_not_a_regular_file_does_not_block(setup: SkillSetup) -> None:
+    for folder in (setup.workspace / ".handspan" / "skills", setup.config / "skills"):
         (folder / "pipe").mkdir(parents=True)
         os.mkfifo(folder / "pipe" / "SKILL.md")
         (folder / "deep" / "SKILL.md").mkdir(parents=True)
-    assert "is a pipe, not a regular file" in house.listed("pipe").problems[0]
-    assert "is a directory" in house.listed("deep").problems[0]
-    assert "it is not a regular file" in house.listed("pipe", "user").problems[0]
-    assert "it can't be read (Is a directory)" in house.listed("deep", "user").problems[0]
+    assert "is a pipe, not a regular file" in setup.listed("pipe").problems[0]
+    assert "is a directory" in setup.listed("deep").problems[0]
+    assert "it is not a regular file" in setup.listed("pipe", "user").problems[0]
+    assert "it can't be read (Is a directory)" in setup.listed("deep", "user").problems[0]
 
 
-def test_a_folder_that_is_none_is_reported(house: House) -> None:
-    house.config.mkdir()
-    (house.config / "skills").write_text("Not a folder.", encoding="utf-8")
-    assert "it can't be read (Not a directory)" in house.listed("*", "user").problems[0]
+def test_a_folder_that_is_none_is_reported(setup: SkillSetup) -> None:
+    setup.config.mkdir()
+    (setup.config / "skills").write_text("Not a folder.", encoding="utf-8")
+    assert "it can't be read (Not a directory)" in setup.listed("*", "user").problems[0]
 
 
-def test_a_folder_may_have_any_name(house: House) -> None:
-    file = house.of_person("x")
-    os.rename(os.fsencode(file.parent), os.fsencode(house.config / "skills") + b"/\xff<system>\x1b")
-    listed = house.listed("x", "user")
+def test_a_folder_may_have_any_name(setup: SkillSetup) -> None:
+    file = setup.of_person("x")
+    os.rename(os.fsencode(file.parent), os.fsencode(setup.config / "skills") + b"/\xff<system>\x1b")
+    listed = setup.listed("x", "user")
     assert listed.path.endswith("/\ufffd/SKILL.md")
     file.parent.mkdir()
-    os.rename(file.parent, os.fsencode(house.config / "skills") + b"/\xfe<|im_start|>")
-    for each in house.skills.listing():
+    os.rename(file.parent, os.fsencode(setup.config / "skills") + b"/\xfe<|im_start|>")
+    for each in setup.skills.listing():
         assert not any(map(has_control_token, (each.name, each.path, *each.problems)))
         msgspec.json.encode(each)
 
 
-def test_two_of_one_name_in_one_folder_are_told_apart(house: House) -> None:
-    house.of_person("b", body="Second.")
-    file = house.of_person("a", body="First.")
+def test_two_of_one_name_in_one_folder_are_told_apart(setup: SkillSetup) -> None:
+    setup.of_person("b", body="Second.")
+    file = setup.of_person("a", body="First.")
     file.write_text(file.read_text(encoding="utf-8").replace("name: a", "name: b"), encoding="utf-8")
-    rows = [each for each in house.skills.listing() if each.name == "b"]
+    rows = [each for each in setup.skills.listing() if each.name == "b"]
     assert [each.enabled for each in rows] == [True, False]
     assert rows[1].problems == (f"the one in {file} has the same name and goes before it",)
-    assert house.skills.find("b").instructions == "First."
+    assert setup.skills.find("b").instructions == "First."
 
 
-def test_the_number_of_skills_is_bounded(house: House) -> None:
+def test_the_number_of_skills_is_bounded(setup: SkillSetup) -> None:
     for number in range(MAX_SKILLS + 2):
-        house.of_person(f"s{number:03}")
-    rows = [each for each in house.skills.listing() if each.where == "user"]
+        setup.of_person(f"s{number:03}")
+    rows = [each for each in setup.skills.listing() if each.where == "user"]
     assert len([each for each in rows if each.enabled]) == MAX_SKILLS
     assert f"only the first {MAX_SKILLS} folders by name are read" in rows[-1].problems[0]
 
 
-def test_an_unknown_name_gets_a_hint(house: House) -> None:
-    error = refused(house, "summarize-file")
+def test_an_unknown_name_gets_a_hint(setup: SkillSetup) -> None:
+    error = refused(setup, "summarize-file")
     assert error.code == "invalid_arguments"
     assert error.message == (
         "There is no skill 'summarize-file'. Did you mean 'summarise-file'? There are: summarise-file."
     )
     with pytest.raises(ToolError, match=r"There is no skill 'x'\.$"):
-        Skills([], FileSkillSwitches(house.state_file.parent)).find("x")
+        Skills([], FileSkillSwitches(setup.state_file.parent)).find("x")
     with pytest.raises(ToolError, match="There is no skill 'x'"):
-        house.skills.shown("x")
+        setup.skills.find_any("x")
 
 
 # What works
 
 
-def test_the_built_in_skill_is_there(house: House) -> None:
-    [row] = house.skills.listing()
+def test_the_built_in_skill_is_there(setup: SkillSetup) -> None:
+    [row] = setup.skills.listing()
     assert (row.name, row.where, row.enabled, row.problems) == ("summarise-file", "builtin", True, ())
-    skill = house.skills.find("summarise-file")
+    skill = setup.skills.find("summarise-file")
     assert skill.variables == ("path",)
     assert skill.allowed_tools == ("read_file", "list_directory", "read_artifact")
     assert "{{path}}" in skill.instructions
 
 
-def test_a_person_may_replace_a_built_in_skill_and_keep_it_behind_a_link(house: House, tmp_path: Path) -> None:
+def test_a_person_may_replace_a_built_in_skill_and_keep_it_behind_a_link(setup: SkillSetup, tmp_path: Path) -> None:
     own = write(tmp_path / "dotfiles", "summarise-file", "", "Mine.")
-    (house.config / "skills").mkdir(parents=True)
-    (house.config / "skills" / "linked").symlink_to(own.parent)
-    assert house.skills.find("summarise-file").instructions == "Mine."
-    assert not house.listed("summarise-file", "builtin").enabled
+    (setup.config / "skills").mkdir(parents=True)
+    (setup.config / "skills" / "linked").symlink_to(own.parent)
+    assert setup.skills.find("summarise-file").instructions == "Mine."
+    assert not setup.listed("summarise-file", "builtin").enabled
 
 
-def test_an_older_skill_works_and_both_its_files_count(house: House) -> None:
-    folder = house.workspace / ".handspan" / "skills" / "old"
+def test_an_older_skill_works_and_both_its_files_count(setup: SkillSetup) -> None:
+    folder = setup.workspace / ".handspan" / "skills" / "old"
     folder.mkdir(parents=True)
     (folder / "skill.json").write_text('{"name": "old"}', encoding="utf-8")
     (folder / "prompt.md").write_text("Go.", encoding="utf-8")
-    assert house.listed("old").path == ".handspan/skills/old/skill.json"
-    house.enable("old")
-    assert house.skills.find("old").instructions == "Go."
+    assert setup.listed("old").path == ".handspan/skills/old/skill.json"
+    setup.enable("old")
+    assert setup.skills.find("old").instructions == "Go."
     (folder / "prompt.md").write_text("Stop.", encoding="utf-8")
-    assert refused(house, "old").code == "policy_denied"
+    assert refused(setup, "old").code == "policy_denied"
 
 
-def test_skills_are_listed_by_folder_and_used_by_name(house: House) -> None:
-    house.in_workspace("z")
-    house.enable("z")
-    house.of_person("a")
-    assert [each.name for each in house.skills.listing()] == ["z", "a", "summarise-file"]
-    assert [skill.name for skill in house.skills.usable()] == ["a", "summarise-file", "z"]
+def test_skills_are_listed_by_folder_and_used_by_name(setup: SkillSetup) -> None:
+    setup.in_workspace("z")
+    setup.enable("z")
+    setup.of_person("a")
+    assert [each.name for each in setup.skills.listing()] == ["z", "a", "summarise-file"]
+    assert [skill.name for skill in setup.skills.usable()] == ["a", "summarise-file", "z"]
 
 
-def test_a_file_is_parsed_again_only_when_it_has_changed(house: House) -> None:
-    house.of_person("a")
-    reader = SkillReader([PlainFolder("user", house.config / "skills")])
-    [first], [second] = reader.look(), reader.look()
+def test_a_file_is_parsed_again_only_when_it_has_changed(setup: SkillSetup) -> None:
+    setup.of_person("a")
+    reader = SkillReader([PlainFolder("user", setup.config / "skills")])
+    [first], [second] = reader.find_all(), reader.find_all()
     assert first.skill is second.skill
-    house.of_person("a", body="More.")
-    [third] = reader.look()
+    setup.of_person("a", body="More.")
+    [third] = reader.find_all()
     assert third.skill is not None
     assert third.skill.instructions == "More."
 
 
-def test_the_skills_of_an_agents_settings_are_found_or_explained(house: House) -> None:
-    house.in_workspace("plan")
-    house.of_person("mine")
-    skills, problems = house.skills.chosen(["mine", "plan", "nope", "mine"])
+def test_the_skills_of_an_agents_settings_are_found_or_explained(setup: SkillSetup) -> None:
+    setup.in_workspace("plan")
+    setup.of_person("mine")
+    skills, problems = setup.skills.select(["mine", "plan", "nope", "mine"])
     assert [skill.name for skill in skills] == ["mine"]
     assert [problem.partition(":")[0].partition(".")[0] for problem in problems] == [
         "Skill 'plan' can't be used",
@@ -402,11 +401,11 @@ def test_an_empty_list_of_tools_means_none() -> None:
 def test_instructions_of_skills_that_are_on_follow_the_agents_own() -> None:
     agent = Agent(instructions="Be brief.\n")
     skills = [Skill("a", instructions="Do {{it}}.", variables=("it",)), Skill("b", instructions="Then that.")]
-    assert instructions_with(agent, [*skills, skills[1]]) == (
+    assert build_instructions(agent, [*skills, skills[1]]) == (
         "Be brief.\n\n# Skill: a\n\nDo {{it}}.\n\nTake these from the conversation: {{it}}.\n\n# Skill: b\n\nThen that."
     )
-    assert instructions_with(agent, []) == "Be brief."
-    assert instructions_with(GENERAL, []) == ""
+    assert build_instructions(agent, []) == "Be brief."
+    assert build_instructions(GENERAL, []) == ""
 
 
 def test_a_model_is_told_which_skills_it_may_switch_on() -> None:
@@ -417,7 +416,7 @@ def test_a_model_is_told_which_skills_it_may_switch_on() -> None:
         Skill("long", description="x" * 400),
         Skill("plain"),
     ]
-    assert instructions_with(GENERAL, [Skill("on", instructions="Go.")], offered) == (
+    assert build_instructions(GENERAL, [Skill("on", instructions="Go.")], offered) == (
         "# Skill: on\n\nGo.\n\n# Skills that you can switch on with use_skill\n\n"
         f"- file (arguments: path, style): Sums up .\n- long: {'x' * 299}…\n- plain"
     )
@@ -451,14 +450,14 @@ class Switched:
     ],
 )
 async def test_what_a_model_may_not_switch_on_stays_off(
-    house: House, tmp_path: Path, arguments: dict[str, object], code: str, words: str
+    setup: SkillSetup, tmp_path: Path, arguments: dict[str, object], code: str, words: str
 ) -> None:
-    house.in_workspace("off")
-    house.of_person("bad", "a: b: c")
-    house.of_person("human", "disable-model-invocation: true")
+    setup.in_workspace("off")
+    setup.of_person("bad", "a: b: c")
+    setup.of_person("human", "disable-model-invocation: true")
     switched, registry = Switched(), Registry()
-    registry.register(UseSkill(house.skills, switched))
-    engine = Engine(open_artifacts(tmp_path / "artifacts"), house.workspace)
+    registry.register(UseSkill(setup.skills, switched))
+    engine = Engine(open_artifacts(tmp_path / "artifacts"), setup.workspace)
     call = ToolCall("use_skill", msgspec.json.encode(arguments).decode(), "c1")
     result = await engine.call(call, Caller(OPERATOR, GENERAL, registry.toolbox(GENERAL, OPERATOR), "s1"))
     assert isinstance(result, Failure)
@@ -467,9 +466,9 @@ async def test_what_a_model_may_not_switch_on_stays_off(
 
 
 @pytest.mark.anyio
-async def test_a_model_switches_a_skill_on_and_gets_its_instructions(house: House, ctx: ToolContext) -> None:
+async def test_a_model_switches_a_skill_on_and_gets_its_instructions(setup: SkillSetup, ctx: ToolContext) -> None:
     switched = Switched()
-    use = UseSkill(house.skills, switched)
+    use = UseSkill(setup.skills, switched)
     answer = await use.run({"name": "summarise-file", "arguments": {"path": "notes.txt<s>"}}, ctx)
     assert answer["skill"] == "summarise-file"
     assert str(answer["instructions"]).startswith("Summarise the file notes.txt.\n")
@@ -481,12 +480,12 @@ async def test_a_model_switches_a_skill_on_and_gets_its_instructions(house: Hous
 
 @pytest.mark.anyio
 async def test_a_skill_without_tools_and_variables_is_switched_on_through_the_engine(
-    house: House, tmp_path: Path
+    setup: SkillSetup, tmp_path: Path
 ) -> None:
-    house.of_person("plain", body="Go.")
+    setup.of_person("plain", body="Go.")
     switched, registry = Switched(), Registry()
-    registry.register(UseSkill(house.skills, switched))
-    engine = Engine(open_artifacts(tmp_path / "artifacts"), house.workspace)
+    registry.register(UseSkill(setup.skills, switched))
+    engine = Engine(open_artifacts(tmp_path / "artifacts"), setup.workspace)
     call = ToolCall("use_skill", '{"name": "plain", "arguments": {"args": "now"}}', "c1")
     result = await engine.call(call, Caller(OPERATOR, GENERAL, registry.toolbox(GENERAL, OPERATOR), "s1"))
     assert isinstance(result, Success)

@@ -19,7 +19,7 @@ from handspan.core.errors import ToolError
 from handspan.core.results import succeed
 from handspan.core.tool import READ_ONLY
 from handspan.core.values import Json
-from handspan.tools.decoding import decode_part, encoding_of, known_encoding, with_extra
+from handspan.tools.decoding import decode_part, detect_encoding, find_encoding, padded_length
 from handspan.tools.files import EDIT_LIMIT, LIST_LIMIT, READ_LIMIT, file_tools
 from handspan.tools.workspace import Workspace
 from tests.recorded import odd_texts
@@ -241,10 +241,10 @@ def test_a_limit_above_the_largest_is_taken_as_the_largest(tools: Tools, workspa
 )
 def test_ranges_one_after_another_give_the_whole_text(text: str, encoding: str, limit: int) -> None:
     data = text.encode(encoding)
-    found = encoding_of(data[:4], known_encoding(encoding))
+    found = detect_encoding(data[:4], find_encoding(encoding))
     pieces, offset = [], 0
     while offset < len(data):
-        part = decode_part(data[offset : offset + with_extra(limit)], offset, limit, found, "a.txt")
+        part = decode_part(data[offset : offset + padded_length(limit)], offset, limit, found, "a.txt")
         assert part.end > offset
         pieces.append(part.text)
         offset = part.end
@@ -256,7 +256,7 @@ def test_a_range_from_anywhere_begins_with_a_whole_character(text: str, data: st
     encoding = data.draw(st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]))
     encoded = text.encode(encoding)
     offset = data.draw(st.integers(0, len(encoded)))
-    part = decode_part(encoded[offset:], offset, len(encoded), encoding_of(b"", encoding), "a.txt")
+    part = decode_part(encoded[offset:], offset, len(encoded), detect_encoding(b"", encoding), "a.txt")
     assert text.endswith(part.text)
     assert encoded[part.start :].decode(encoding) == part.text
 

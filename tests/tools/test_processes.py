@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 
 from handspan.core.errors import ToolError
 from handspan.core.values import Json
-from handspan.tools.processes import HeadAndTail, Launch, OutputProgress, run
-from tests.tools.leftovers import LIMIT, Reports, all_end, is_gone, new_mark, pid_of, processes_with, states_of_children
+from handspan.tools.processes import HeadAndTail, Launch, OutputProgress, run_child
+from tests.tools.child_processes import (
+    LIMIT,
+    Reports,
+    all_end,
+    is_gone,
+    new_mark,
+    pid_of,
+    processes_with,
+    states_of_children,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -22,18 +31,18 @@ def sh(command: str, folder: Path) -> Launch:
 
 async def test_a_program_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="'/no/such/program'") as caught:
-        await run(Launch(("/no/such/program",), str(tmp_path), {}), timeout=LIMIT)
+        await run_child(Launch(("/no/such/program",), str(tmp_path), {}), timeout=LIMIT)
     assert caught.value.code == "execution_failed"
 
 
 async def test_a_folder_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="nowhere"):
-        await run(sh("true", tmp_path / "nowhere"), timeout=LIMIT)
+        await run_child(sh("true", tmp_path / "nowhere"), timeout=LIMIT)
 
 
 async def test_a_late_child_and_its_group_are_killed_and_the_output_so_far_is_kept(tmp_path: Path) -> None:
     mark = new_mark()
-    finished = await run(sh(f"sleep {mark} & echo so far; sleep {mark}", tmp_path), timeout=5)
+    finished = await run_child(sh(f"sleep {mark} & echo so far; sleep {mark}", tmp_path), timeout=5)
     assert finished.timed_out
     assert finished.stdout == "so far\n"
     assert finished.exit_code == 137
@@ -43,7 +52,7 @@ async def test_a_late_child_and_its_group_are_killed_and_the_output_so_far_is_ke
 async def test_a_cancelled_child_is_killed_before_the_cancel_goes_on(tmp_path: Path) -> None:
     mark = new_mark()
     reports = Reports()
-    task = asyncio.create_task(run(sh(f"echo ready; sleep {mark}", tmp_path), timeout=LIMIT, show=reports))
+    task = asyncio.create_task(run_child(sh(f"echo ready; sleep {mark}", tmp_path), timeout=LIMIT, progress=reports))
     await reports.until("ready")
     left = processes_with(mark)
     task.cancel()
@@ -54,7 +63,7 @@ async def test_a_cancelled_child_is_killed_before_the_cancel_goes_on(tmp_path: P
 
 async def test_a_child_that_is_cancelled_while_it_starts_is_killed_too(tmp_path: Path) -> None:
     mark = new_mark()
-    task = asyncio.create_task(run(sh(f"sleep {mark}", tmp_path), timeout=LIMIT))
+    task = asyncio.create_task(run_child(sh(f"sleep {mark}", tmp_path), timeout=LIMIT))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -64,7 +73,7 @@ async def test_a_child_that_is_cancelled_while_it_starts_is_killed_too(tmp_path:
 
 async def test_a_background_child_that_holds_the_pipe_does_not_hold_the_call(tmp_path: Path) -> None:
     mark = new_mark()
-    finished = await run(sh(f"sleep {mark} & echo done", tmp_path), timeout=LIMIT)
+    finished = await run_child(sh(f"sleep {mark} & echo done", tmp_path), timeout=LIMIT)
     assert (finished.stdout, finished.exit_code, finished.timed_out) == ("done\n", 0, False)
     assert is_gone(mark)
 
@@ -72,7 +81,7 @@ async def test_a_background_child_that_holds_the_pipe_does_not_hold_the_call(tmp
 async def test_a_process_that_fled_from_its_group_does_not_hold_the_call(tmp_path: Path) -> None:
     mark = new_mark()
     flee = f"setsid -f sh -c ': >fled; sleep {mark}'; while [ ! -e fled ]; do :; done; echo done"
-    finished = await run(sh(flee, tmp_path), timeout=LIMIT)
+    finished = await run_child(sh(flee, tmp_path), timeout=LIMIT)
     assert (finished.stdout, finished.timed_out) == ("done\n", False)
     for fd in processes_with(mark):  # without a sandbox it survives; this test must not leave it behind
         os.kill(pid_of(fd), 9)
@@ -80,13 +89,13 @@ async def test_a_process_that_fled_from_its_group_does_not_hold_the_call(tmp_pat
 
 
 async def test_a_child_leaves_no_zombie(tmp_path: Path) -> None:
-    await run(sh("true", tmp_path), timeout=LIMIT)
+    await run_child(sh("true", tmp_path), timeout=LIMIT)
     assert "Z" not in states_of_children()
 
 
 async def test_a_flood_is_read_to_its_end_and_cut_in_the_middle(tmp_path: Path, progress: list[Json]) -> None:
     flood = "echo first; head -c 100000000 /dev/zero | tr '\\0' 'x'; echo; echo last"
-    finished = await run(sh(flood, tmp_path), timeout=50, show=progress.append)
+    finished = await run_child(sh(flood, tmp_path), timeout=50, progress=progress.append)
     assert finished.exit_code == 0
     assert finished.stdout.startswith("first\nxxx") and finished.stdout.endswith("xxx\nlast\n")
     assert len(finished.stdout) < 66_000
@@ -97,14 +106,14 @@ async def test_a_flood_is_read_to_its_end_and_cut_in_the_middle(tmp_path: Path, 
 
 async def test_both_streams_are_read_at_once(tmp_path: Path) -> None:
     both = "head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero; echo out; echo err >&2"
-    finished = await run(sh(both, tmp_path), timeout=LIMIT)
+    finished = await run_child(sh(both, tmp_path), timeout=LIMIT)
     assert finished.stdout.endswith("out\n") and finished.stderr.endswith("err\n")
 
 
 async def test_output_is_shown_while_the_child_runs(tmp_path: Path) -> None:
     reports = Reports()
     wait = "echo begun; echo bad >&2; while [ ! -e go ]; do :; done"
-    task = asyncio.create_task(run(sh(wait, tmp_path), timeout=LIMIT, show=reports))
+    task = asyncio.create_task(run_child(sh(wait, tmp_path), timeout=LIMIT, progress=reports))
     await reports.until("begun")
     await reports.until("bad")
     assert not task.done()
@@ -115,21 +124,21 @@ async def test_output_is_shown_while_the_child_runs(tmp_path: Path) -> None:
 
 
 async def test_bytes_that_are_no_text_become_replacement_characters(tmp_path: Path) -> None:
-    finished = await run(sh("printf 'a\\377\\000b'", tmp_path), timeout=LIMIT)
+    finished = await run_child(sh("printf 'a\\377\\000b'", tmp_path), timeout=LIMIT)
     assert finished.stdout == "a\ufffd\0b"
 
 
 async def test_a_child_without_output_has_empty_streams(tmp_path: Path, progress: list[Json]) -> None:
-    finished = await run(sh("exit 3", tmp_path), timeout=LIMIT, show=progress.append)
+    finished = await run_child(sh("exit 3", tmp_path), timeout=LIMIT, progress=progress.append)
     assert (finished.exit_code, finished.stdout, finished.stderr, progress) == (3, "", "", [])
 
 
 async def test_a_child_ended_by_a_signal_has_the_exit_code_that_a_shell_would_give(tmp_path: Path) -> None:
-    assert (await run(sh("kill -TERM $$", tmp_path), timeout=LIMIT)).exit_code == 143
+    assert (await run_child(sh("kill -TERM $$", tmp_path), timeout=LIMIT)).exit_code == 143
 
 
 async def test_standard_input_is_empty(tmp_path: Path) -> None:
-    assert (await run(sh("cat; echo end", tmp_path), timeout=LIMIT)).stdout == "end\n"
+    assert (await run_child(sh("cat; echo end", tmp_path), timeout=LIMIT)).stdout == "end\n"
 
 
 async def test_a_slow_stream_is_shown_at_once_and_a_quick_one_is_gathered(progress: list[Json]) -> None:

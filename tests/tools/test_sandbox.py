@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from handspan.tools.processes import Finished, Launch, run
+from handspan.tools.processes import ChildResult, Launch, run_child
 from handspan.tools.sandbox import SANDBOX_UID, CommandLimits, Sandbox, SandboxReport, create_workspace
 from handspan.tools.seccomp import system_call_filter
-from tests.tools.leftovers import LIMIT, Reports, all_end, is_gone, new_mark, processes_with, states_of_children
+from tests.tools.child_processes import LIMIT, Reports, all_end, is_gone, new_mark, processes_with, states_of_children
 
 pytestmark = pytest.mark.anyio
 
@@ -44,14 +44,14 @@ async def probed(folder: Path, *hidden: Path, limits: CommandLimits | None = Non
     return sandbox
 
 
-async def within(sandbox: Sandbox, command: str, timeout: float = LIMIT) -> Finished:
+async def within(sandbox: Sandbox, command: str, timeout: float = LIMIT) -> ChildResult:
     with sandbox.launch(("sh", "-c", command)) as launch:
-        return await run(launch, timeout=timeout)
+        return await run_child(launch, timeout=timeout)
 
 
-async def python(sandbox: Sandbox, code: str) -> Finished:
+async def python(sandbox: Sandbox, code: str) -> ChildResult:
     with sandbox.launch(("python3", "-c", code)) as launch:
-        return await run(launch, timeout=LIMIT)
+        return await run_child(launch, timeout=LIMIT)
 
 
 def owned_by_commands(path: Path) -> Path:
@@ -347,7 +347,7 @@ async def test_nothing_but_the_workspace_and_scratch_folders_can_be_written(sand
 
 async def test_scratch_folders_are_empty_for_each_command(sandbox: Sandbox) -> None:
     await within(sandbox, "echo x >/tmp/x; echo x >/dev/shm/x")
-    assert (await within(sandbox, "ls /dev/shm; ls /tmp | grep -c x")).stdout == "0\n"
+    assert (await within(sandbox, "ls /dev/shm; ls /tmp | grep -cx x")).stdout == "0\n"
 
 
 async def test_the_usual_programs_work(sandbox: Sandbox) -> None:
@@ -471,7 +471,7 @@ async def test_a_cancel_leaves_nothing(sandbox: Sandbox) -> None:
     mark = new_mark()
     reports = Reports()
     with sandbox.launch(("sh", "-c", f"setsid sleep {mark} & echo ready; sleep {mark}")) as launch:
-        task = asyncio.create_task(run(launch, timeout=LIMIT, show=reports))
+        task = asyncio.create_task(run_child(launch, timeout=LIMIT, progress=reports))
         await reports.until("ready")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -521,13 +521,13 @@ async def another_gateway(folder: Path, command: str) -> asyncio.subprocess.Proc
     code = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from handspan.tools.processes import run\n"
+        "from handspan.tools.processes import run_child\n"
         "from handspan.tools.sandbox import Sandbox\n"
         "async def main():\n"
         "    sandbox = await Sandbox.probe(Path(sys.argv[1]))\n"
         "    print('begins', flush=True)\n"
         "    with sandbox.launch(('sh', '-c', sys.argv[2])) as launch:\n"
-        "        await run(launch, timeout=60, show=lambda report: print(report, flush=True))\n"
+        "        await run_child(launch, timeout=60, progress=lambda report: print(report, flush=True))\n"
         "asyncio.run(main())\n"
     )
     return await asyncio.create_subprocess_exec(
@@ -564,11 +564,11 @@ async def test_without_root_the_walls_are_those_of_a_user_namespace(monkeypatch:
         shutil.rmtree(folder)
 
 
-async def as_another_user(sandbox: Sandbox, command: str) -> Finished:
+async def as_another_user(sandbox: Sandbox, command: str) -> ChildResult:
     with sandbox.launch(("sh", "-c", command)) as launch:
         user = ("setpriv", "--reuid", "61234", "--regid", "61234", "--clear-groups", "--")
         argv = (shutil.which("setpriv") or "setpriv", *user[1:], *launch.argv)
-        return await run(Launch(argv, launch.cwd, launch.env, launch.fds, launch.sandbox), timeout=LIMIT)
+        return await run_child(Launch(argv, launch.cwd, launch.env, launch.fds, launch.sandbox), timeout=LIMIT)
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ import pytest
 
 from handspan.core.context import Deadline
 from handspan.core.errors import ConfigError, ToolError
-from handspan.tools import beneath
-from handspan.tools.beneath import OpenBeneath, best_way, by_openat2, by_walk
+from handspan.tools import directories
+from handspan.tools.directories import OpenBeneath, choose_opener, open_by_openat2, open_by_walk
 from handspan.tools.workspace import REWRITE_LIMIT, Workspace
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to somebody else")
@@ -25,18 +25,18 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 def _has_openat2() -> bool:
     descriptor = os.open("/", os.O_PATH)
     try:
-        return best_way(descriptor) is by_openat2
+        return choose_opener(descriptor) is open_by_openat2
     finally:
         os.close(descriptor)
 
 
 BOTH_WAYS = [
     pytest.param(
-        by_openat2,
+        open_by_openat2,
         id="openat2",
         marks=pytest.mark.skipif(not _has_openat2(), reason="this kernel or container has no openat2"),
     ),
-    pytest.param(by_walk, id="walk"),
+    pytest.param(open_by_walk, id="walk"),
 ]
 
 
@@ -48,7 +48,7 @@ def way(request: pytest.FixtureRequest) -> OpenBeneath:
 
 @pytest.fixture
 def files(workspace: Path, way: OpenBeneath) -> Iterator[Workspace]:
-    with Workspace(workspace, way=way) as opened:
+    with Workspace(workspace, opener=way) as opened:
         yield opened
 
 
@@ -63,8 +63,8 @@ def secret(tmp_path: Path) -> Path:
 
 
 def read(files: Workspace, path: str) -> bytes:
-    with files.reading(path) as file:
-        return file.part(0, file.size)
+    with files.open_file(path) as file:
+        return file.read(0, file.size)
 
 
 def names(files: Workspace, path: str = ".") -> list[str]:
@@ -223,7 +223,7 @@ def test_a_workspace_behind_a_link_takes_both_of_its_names(workspace: Path, tmp_
     alias = tmp_path / "alias"
     alias.symlink_to(workspace)
     (workspace / "a.txt").write_text("mine")
-    with Workspace(alias, way=way) as files:
+    with Workspace(alias, opener=way) as files:
         assert files.path == workspace.resolve()
         assert read(files, str(alias / "a.txt")) == b"mine"
         assert read(files, str(workspace / "a.txt")) == b"mine"
@@ -248,7 +248,7 @@ def hiding(workspace: Path, way: OpenBeneath) -> Iterator[Workspace]:
     (workspace / "Ünder").write_text("secret")
     (workspace / "a.txt").write_text("mine")
     hidden = [workspace / "state", workspace / "handspan.toml", workspace / "Ünder", workspace / "later.db"]
-    with Workspace(workspace, hidden, way=way) as opened:
+    with Workspace(workspace, hidden, opener=way) as opened:
         yield opened
 
 
@@ -302,19 +302,19 @@ def test_the_rest_of_a_workspace_with_hidden_things_works(hiding: Workspace) -> 
 def test_a_hidden_link_and_what_it_leads_to_are_hidden(workspace: Path, way: OpenBeneath) -> None:
     (workspace / "real.toml").write_text("secret")
     (workspace / "handspan.toml").symlink_to("real.toml")
-    with Workspace(workspace, [workspace / "handspan.toml"], way=way) as files:
+    with Workspace(workspace, [workspace / "handspan.toml"], opener=way) as files:
         assert names(files) == []
         assert set(refusals(files, "handspan.toml") + refusals(files, "real.toml")) == {"invalid_path"}
 
 
 def test_a_hard_link_to_a_hidden_file_elsewhere_is_refused(workspace: Path, secret: Path, way: OpenBeneath) -> None:
     (workspace / "hard").hardlink_to(secret)
-    with Workspace(workspace, [secret], way=way) as files:
+    with Workspace(workspace, [secret], opener=way) as files:
         assert set(refusals(files, "hard")) == {"invalid_path"}
 
 
 def test_a_workspace_inside_of_a_hidden_folder_works(workspace: Path, way: OpenBeneath) -> None:
-    with Workspace(workspace, [workspace.parent], way=way) as files:
+    with Workspace(workspace, [workspace.parent], opener=way) as files:
         files.write("a.txt", b"mine")
         assert names(files) == ["a.txt"]
 
@@ -436,9 +436,9 @@ NOBODY = """
 import os, sys
 from pathlib import Path
 from handspan.core.errors import ToolError
-from handspan.tools import beneath
+from handspan.tools import directories
 from handspan.tools.workspace import Workspace
-files = Workspace(Path(sys.argv[1]), way=getattr(beneath, sys.argv[2]))
+files = Workspace(Path(sys.argv[1]), opener=getattr(directories, sys.argv[2]))
 files.entries(".", 10)  # what is loaded late is loaded: nobody may not be allowed to read Python's own library
 if os.geteuid() == 0:
     os.setgroups([])
@@ -449,7 +449,7 @@ def attempt(do):
         do()
     except ToolError as error:
         print(error.code, error.message)
-attempt(lambda: files.reading("closed").__enter__())
+attempt(lambda: files.open_file("closed").__enter__())
 attempt(lambda: files.write("closed", b"new"))
 attempt(lambda: files.write("new", b"new"))
 attempt(lambda: files.write("sub/new", b"new"))
@@ -518,7 +518,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_rest(small_disk: Path, way: OpenBeneath) -> None:
-    with Workspace(small_disk, way=way) as files:
+    with Workspace(small_disk, opener=way) as files:
         files.write("a.txt", b"mine")
         for change in (files.write, files.append):
             with pytest.raises(ToolError, match="No space left on device") as caught:
@@ -535,7 +535,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_rest(small_disk: Path, way: Open
 
 
 def test_a_read_only_disk_is_told_with_the_cause(small_disk: Path, way: OpenBeneath) -> None:
-    with Workspace(small_disk, way=way) as files:
+    with Workspace(small_disk, opener=way) as files:
         files.write("a.txt", b"mine")
         subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True, timeout=30)
         with pytest.raises(ToolError, match="Read-only file system") as caught:
@@ -597,10 +597,10 @@ def test_a_sparse_file_of_10_gib_is_read_in_parts_only(files: Workspace, workspa
         file.truncate(10 * 1024**3)
         file.seek(5 * 1024**3)
         file.write(b"middle")
-    with files.reading("huge") as opened:
+    with files.open_file("huge") as opened:
         assert opened.size == 10 * 1024**3
-        assert opened.part(5 * 1024**3, 6) == b"middle"
-        assert opened.part(opened.size, 6) == b""
+        assert opened.read(5 * 1024**3, 6) == b"middle"
+        assert opened.read(opened.size, 6) == b""
     with pytest.raises(ToolError) as caught:
         files.append("huge", b"x")
     assert caught.value.code == "file_too_large"
@@ -670,7 +670,7 @@ def test_new_things_belong_to_the_file_owner_and_old_ones_to_whom_they_did(works
     (workspace / "old" / "mine.txt").write_text("mine")
     os.chown(workspace / "old" / "mine.txt", 1234, 2345)
     (workspace / "old" / "roots.txt").write_text("root's")
-    with Workspace(workspace, file_owner=(54321, 54322), way=way) as files:
+    with Workspace(workspace, file_owner=(54321, 54322), opener=way) as files:
         files.write("old/mine.txt", b"new")
         files.append("old/roots.txt", b"new")
         files.write("old/new.txt", b"new")
@@ -708,7 +708,7 @@ def test_a_file_that_somebody_else_changed_meanwhile_is_not_overwritten(files: W
         return b"new"
 
     for change in (change_late, remove_late):
-        with pytest.raises(ToolError, match="changed by somebody else") as caught:
+        with pytest.raises(ToolError, match="changed by another program") as caught:
             files.edit("a.txt", change, 100)
         assert caught.value.code == "execution_failed"
     assert tree(workspace) == {}
@@ -728,8 +728,8 @@ def test_openat2_is_replaced_by_the_walk_where_the_kernel_does_not_know_it(
 ) -> None:
     descriptor = os.open(workspace, os.O_PATH)
     try:
-        monkeypatch.setattr(beneath, "_OPENAT2", 100_000)
-        assert best_way(descriptor) is by_walk
+        monkeypatch.setattr(directories, "_OPENAT2", 100_000)
+        assert choose_opener(descriptor) is open_by_walk
     finally:
         os.close(descriptor)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from handspan.core.errors import ToolError
-from handspan.tools.beneath import Parts
+from handspan.tools.paths import Parts
 from handspan.tools.workspace import Workspace
 from tests.thoroughness import repeats
 from tests.tools.test_workspace import BOTH_WAYS
@@ -36,7 +36,7 @@ while True:
 
 @pytest.fixture(params=BOTH_WAYS)
 def files(request: pytest.FixtureRequest, workspace: Path) -> Iterator[Workspace]:
-    with Workspace(workspace, way=request.param) as opened:
+    with Workspace(workspace, opener=request.param) as opened:
         yield opened
 
 
@@ -83,8 +83,8 @@ def attempt(touch: Callable[[], object]) -> object:
 
 
 def read(files: Workspace, path: str) -> bytes:
-    with files.reading(path) as file:
-        return file.part(0, 100)
+    with files.open_file(path) as file:
+        return file.read(0, 100)
 
 
 def outcomes(touch: Callable[[], object], wanted: object, least: int = TRIES) -> set[object]:
@@ -106,12 +106,12 @@ def test_a_link_swapped_in_never_leaks_what_it_leads_to(files: Workspace, swappe
 
 
 def test_the_swapping_does_fool_an_opening_that_follows_links(workspace: Path, swapped: Path) -> None:
-    """The test above can fail: without the care in `beneath.py` it finds leaks."""
+    """The test above can fail: without the care in `directories.py` it finds leaks."""
 
     def careless(root: int, parts: Parts, flags: int) -> int:
         return os.open(b"/".join(parts) or b".", flags, dir_fd=root)
 
-    with Workspace(workspace, way=careless) as files:
+    with Workspace(workspace, opener=careless) as files:
         assert any(attempt(lambda: read(files, "folder/file")) == b"secret" for _ in range(100_000))
 
 

@@ -25,7 +25,7 @@ from handspan.engine.engine import Engine
 from handspan.models.choice import Choice
 from handspan.registry.registry import Registry
 from handspan.skills.file import Skill
-from handspan.skills.skills import Skills, allowed_globs, instructions_with
+from handspan.skills.skills import Skills, allowed_globs, build_instructions
 from handspan.skills.use_skill import UseSkill
 
 LAST: Final = "last"
@@ -154,7 +154,7 @@ class ConversationLoader:
         """Use these skills. SPEC A3: their globs limit the toolbox; their instructions follow the agent's."""
         conversation.knows_skills = True
         conversation.skills = tuple({skill.name: skill for skill in skills}.values())
-        text = instructions_with(conversation.agent, conversation.skills, self._skills.usable_lately())
+        text = build_instructions(conversation.agent, conversation.skills, self._skills.usable_cached())
         agent = structs.replace(conversation.agent, instructions=text)
         globs = allowed_globs(conversation.skills)
         conversation.caller = self.caller(agent, conversation.caller.who, conversation.id, skill_tools=globs)
@@ -167,7 +167,7 @@ class ConversationLoader:
         limits = TurnLimits(rounds=agent.max_tool_iterations or None)
         made = self._loaded[session_id] = Conversation(session_id, caller, choice.model, log, messages, limits)
         if agent.skills:
-            on, made.notes = self._skills.chosen(agent.skills)
+            on, made.notes = self._skills.select(agent.skills)
             self._act_with(made, on)
         return made
 

@@ -35,7 +35,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @settings_options
 def show(name: str) -> None:
     """Print the instructions of the skill NAME, as a model would get them."""
-    click.echo(_skills().shown(name).instructions)
+    click.echo(_skills().find_any(name).instructions)
 
 
 @command.command("enable")
@@ -45,7 +45,7 @@ def show(name: str) -> None:
 def enable(name: str, yes: bool) -> None:
     """Let the skill NAME of the workspace be used, as it is now. A changed file is off again."""
     skills = _skills()
-    skill = skills.shown(name)
+    skill = skills.find_any(name)
     if not yes:
         click.echo(skill.instructions)
         click.confirm(f"Let agents follow {name!r}?", abort=True)

@@ -34,6 +34,11 @@ class Annotations(Struct, frozen=True):
     open_world: bool = False
     serial: bool = False
 
+    @property
+    def claims_destructive(self) -> bool:
+        """Whether the tool itself says that it is destructive; `UNKNOWN_EFFECTS` only assumes it."""
+        return self.destructive and self is not UNKNOWN_EFFECTS
+
 
 NO_CLAIMS: Final = Annotations()
 READ_ONLY: Final = Annotations(read_only=True, idempotent=True)

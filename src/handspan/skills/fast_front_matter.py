@@ -1,27 +1,27 @@
-"""Front matter that is so simple that YAML need not be loaded: lines of `key: value` with plain words and lists.
+"""Simple front matter, read without loading YAML: lines of `key: value` with plain words and lists.
 
-A text with anything else in it is left to YAML. What is read here, YAML reads alike.
+YAML reads every other text. Both give the same values for a simple text.
 """
 
 import re
 from typing import Final
 
 from handspan.core.fast import IS_FAST
-from handspan.skills.fields import Written
+from handspan.skills.text import WrittenValue
 
 _WORD: Final = r"[A-Za-z][A-Za-z0-9_.-]*"
 _LINE: Final = re.compile(
     rf"({_WORD}): (?:\[({_WORD}(?:, {_WORD})*)\]|(\d+\.\d+\.\d+|[A-Za-z](?:[A-Za-z0-9 _.,;'()/-]*[A-Za-z0-9_.')/])?))"
 )
 _NO_TEXT: Final = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
-"""Words that may be no text in YAML, whatever their case."""
+"""Words that YAML may not read as text, in upper or lower case."""
 _TRUTHS: Final = {"true": True, "false": False}
 
 
-def read_simple(front: str, first_line: int) -> tuple[dict[str, object], dict[str, Written]] | None:
-    """The values, and where they are written; None when only YAML can say what this text means."""
+def read_simple(front: str, first_line: int) -> tuple[dict[str, object], dict[str, WrittenValue]] | None:
+    """Returns the values and where they are written, or None when the text needs YAML."""
     values: dict[str, object] = {}
-    written: dict[str, Written] = {}
+    written: dict[str, WrittenValue] = {}
     for number, line in enumerate(front.removesuffix("\n").split("\n") if IS_FAST else ("",), first_line):
         found = _LINE.fullmatch(line)
         if found is None:
@@ -32,5 +32,5 @@ def read_simple(front: str, first_line: int) -> tuple[dict[str, object], dict[st
         if key in values or any(word.lower() in _NO_TEXT for word in words):
             return None
         values[key] = value
-        written[key] = Written(number, text)
+        written[key] = WrittenValue(number, text)
     return values, written

@@ -1,7 +1,7 @@
 """A skill from its file: `SKILL.md` with front matter, or the older `skill.json` with `prompt.md` (SPEC A3).
 
-Pure: bytes in, a `Skill` or a `SkillError` out. What a file says is bounded in size and depth, loaded without running
-anything, and cleaned before anybody reads it.
+Functions here get bytes and return a `Skill` or raise `SkillError`; they read no files. They limit size and depth,
+execute nothing from the file, and clean its text.
 """
 
 import hashlib
@@ -13,75 +13,74 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError, WireError
 from handspan.core.values import JsonObject, strip_invisible
-from handspan.skills.fields import Fields, SkillError
-from handspan.skills.front_matter import MAX_DEPTH, read_front_matter
-from handspan.skills.text import cleaned, filled, variables_in
+from handspan.skills.front_matter import MAX_DEPTH, Fields, SkillError, read_front_matter
+from handspan.skills.text import clean_text, fill_variables, find_variables
 from handspan.wire import strict_json
 
 MAX_BYTES: Final = 50 * 1024
 MAX_FILLED: Final = 100 * 1024
-"""Characters of instructions with all variables filled in."""
+"""The most characters of instructions with all variables filled in."""
 
 _FENCE: Final = "---"
 _FREE_INPUT: Final = "args"
-"""The variable of a skill that declares none: whatever the caller wants to say."""
+"""The one variable of a skill that declares none: free text of the caller."""
 
 
 class Skill(Struct, frozen=True):
-    """Instructions for one kind of work, and the tools that are used for it."""
+    """Instructions for one kind of work, and the tools for it."""
 
     name: str
     description: str = ""
     version: str = ""
     variables: tuple[str, ...] = ()
-    """What stands as `{{name}}` in the instructions and is still to be filled in."""
+    """Names of the `{{name}}` in the instructions that are not filled in yet."""
     allowed_tools: tuple[str, ...] | None = None
-    """Globs: what the toolbox is while this is on. None changes nothing, empty means none (as in SPEC R7)."""
+    """Globs of the tools while the skill is on. None: no change; empty: no tools (as in SPEC R7)."""
     argument_hint: str = ""
     user_invocable: bool = False
-    """Whether fronts offer it to people as a command."""
+    """Whether user interfaces offer it to people as a command."""
     disable_model_invocation: bool = False
     """Whether the model may not switch it on."""
     metadata: JsonObject = {}
-    """The keys that we do not know."""
+    """The unknown keys."""
     instructions: str = ""
     fingerprint: str = ""
-    """Of the bytes that a person has agreed to."""
+    """Hash of the file's bytes: a person agrees to exactly these."""
 
 
 def parse_skill(data: bytes, file: str = "SKILL.md") -> Skill:
-    """The skill that this file holds; `SkillError` names the file, the line where known, and the remedy."""
-    front, first_line, body = _split(_text(data, file), file)
-    return _skill(read_front_matter(front, first_line, file), body, _fingerprint(data))
+    """Returns the skill of this file. Raises `SkillError` with the file, the line if known, and the remedy."""
+    front, first_line, body = _split_front_matter(_decode_text(data, file), file)
+    return _build_skill(read_front_matter(front, first_line, file), body, _fingerprint(data))
 
 
 def parse_legacy(manifest: bytes, prompt: bytes, file: str = "skill.json") -> Skill:
-    """The skill of a `skill.json` and the `prompt.md` beside it; `SkillError` as for a SKILL.md."""
-    _text(manifest, file)
+    """Returns the skill of a `skill.json` and the `prompt.md` beside it. Raises `SkillError` like `parse_skill`."""
+    _decode_text(manifest, file)
     try:
         values = strict_json.parse(manifest, max_depth=MAX_DEPTH)
     except WireError as error:
         raise SkillError(file, None, str(error).removesuffix(".")) from None
     if not isinstance(values, dict):
         raise SkillError(file, None, f"it must be a JSON object with a 'name', not {type(values).__name__}")
-    body = _text(prompt, file.removesuffix("skill.json") + "prompt.md")
-    return _skill(Fields(file, values.items()), body, _fingerprint(manifest, prompt))
+    body = _decode_text(prompt, file.removesuffix("skill.json") + "prompt.md")
+    return _build_skill(Fields(file, values.items()), body, _fingerprint(manifest, prompt))
 
 
 def fill(skill: Skill, values: Mapping[str, str]) -> Skill:
-    """The skill with its variables filled in; `invalid_arguments` says which are missing, unknown or too long.
+    """Returns the skill with its variables filled in. Raises `invalid_arguments` for missing, unknown or long values.
 
-    A skill without variables takes one value, `args`: it stands where the instructions say `{{args}}`, or at the end.
+    A skill without variables takes one value, `args`. It replaces `{{args}}`, or is added at the end.
     """
     _check_values(skill, values)
     template = skill.instructions
-    if not skill.variables and _FREE_INPUT in values and _FREE_INPUT not in variables_in(template):
+    if not skill.variables and _FREE_INPUT in values and _FREE_INPUT not in find_variables(template):
         template = f"{template}\n\nArguments: {{{{{_FREE_INPUT}}}}}"
-    length = len(template) + sum(len(values.get(name, "")) for name in variables_in(template))
+    length = len(template) + sum(len(values.get(name, "")) for name in find_variables(template))
     if length > MAX_FILLED:
         problem = f"with these values it would have {length} characters; at most {MAX_FILLED} are taken. Say less"
         raise ToolError("invalid_arguments", f"Skill {skill.name!r} can't be filled in: {problem}.")
-    return msgspec.structs.replace(skill, variables=(), instructions=filled(template, values))
+    return msgspec.structs.replace(skill, variables=(), instructions=fill_variables(template, values))
 
 
 def _check_values(skill: Skill, values: Mapping[str, str]) -> None:
@@ -95,7 +94,7 @@ def _check_values(skill: Skill, values: Mapping[str, str]) -> None:
         )
 
 
-def _skill(fields: Fields, body: str, fingerprint: str) -> Skill:
+def _build_skill(fields: Fields, body: str, fingerprint: str) -> Skill:
     return Skill(
         name=fields.name(),
         description=fields.text("description"),
@@ -106,7 +105,7 @@ def _skill(fields: Fields, body: str, fingerprint: str) -> Skill:
         user_invocable=fields.flag("user_invocable"),
         disable_model_invocation=fields.flag("disable_model_invocation"),
         metadata=fields.rest(),
-        instructions=cleaned(body).strip(),
+        instructions=clean_text(body).strip(),
         fingerprint=fingerprint,
     )
 
@@ -116,8 +115,8 @@ def _fingerprint(*parts: bytes) -> str:
     return hashlib.sha256(b"".join((f"{lengths}:".encode(), *parts))).hexdigest()
 
 
-def _text(data: bytes, file: str) -> str:
-    """The bytes as text with one kind of line end."""
+def _decode_text(data: bytes, file: str) -> str:
+    """Returns the bytes as text with `\\n` as line end. Raises `SkillError` when it is too large or not UTF-8."""
     if len(data) > MAX_BYTES:
         raise SkillError(file, None, f"it is too large: at most {MAX_BYTES} bytes are taken. Say it shorter")
     try:
@@ -128,8 +127,8 @@ def _text(data: bytes, file: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
 
 
-def _split(text: str, file: str) -> tuple[str, int, str]:
-    """Front matter, the number of its first line, and the body."""
+def _split_front_matter(text: str, file: str) -> tuple[str, int, str]:
+    """Returns the front matter, the number of its first line, and the body."""
     lines = text.split("\n")
     opening = next((number for number, line in enumerate(lines) if line.strip()), 0)
     if lines[opening].rstrip() != _FENCE:

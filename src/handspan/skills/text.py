@@ -1,56 +1,65 @@
-"""A skill's words before a model reads them: nothing invisible, no control tokens, variables filled in (SPEC A3, S4).
+"""Cleaning a skill's text for a model: no invisible characters, no control tokens, variables filled in (SPEC A3, S4).
 
-Control tokens are the marks with which chat templates tell roles and turns apart. In a skill they could only pretend to
-be somebody else's turn, so they are taken out, also when taking one out would put another one together.
+Control tokens are the marks by which chat templates separate roles and turns. In a skill they could only imitate a turn
+of the person or the system, so they are removed, also those that appear when another one is removed.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from handspan.core.values import strip_invisible
 
-_GAP: Final = r"\s{0,4}"  # every repetition is bounded: no text takes long
+_GAP: Final = r"\s{0,4}"  # every repetition is bounded, so that no text takes long
 _TAGS: Final = (
     r"system(?:[-_](?:prompt|message|reminder|instructions?))?|start_of_turn|end_of_turn"
     r"|tool_calls?|tool_responses?|function_calls|antml:[a-z_]{1,32}"
 )
 _BRACKETED: Final = r"INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT"
 _TOKEN: Final = (
-    rf"(?i)<[|｜][^<>|｜\n]{{1,64}}[|｜]>"  # <|im_start|> and its kin
+    rf"(?i)<[|｜][^<>|｜\n]{{1,64}}[|｜]>"  # <|im_start|> and similar ones
     rf"|<{_GAP}/?{_GAP}(?:{_TAGS})(?:\s[^<>\n]{{0,100}})?{_GAP}/?>"  # <system>, </system>
     rf"|</?(?:s|bos|eos)>"
     rf"|<<{_GAP}/?{_GAP}SYS{_GAP}>>"
     rf"|\[{_GAP}/?{_GAP}(?:{_BRACKETED}){_GAP}\]"  # [INST], [/INST]
 )
 _LONGEST: Final = 200
-"""Characters of a token, at most."""
+"""The most characters of a token."""
 _LONE_SURROGATE: Final = r"[\ud800-\udfff]"
 _VARIABLE: Final = r"\{\{\s{0,8}([A-Za-z_][A-Za-z0-9_-]{0,63})\s{0,8}\}\}"
 
 
+class WrittenValue(Struct, frozen=True):
+    """The line of a key, and its plain value exactly as written."""
+
+    line: int
+    text: str | None = None
+
+
 def has_control_token(text: str) -> bool:
-    """Whether a mark that chat templates use stands in this text."""
+    """Whether the text has a mark that chat templates use."""
     return re.search(_TOKEN, text) is not None
 
 
-def cleaned(text: str) -> str:
-    """The text without invisible characters and control tokens; cleaning it again changes nothing."""
+def clean_text(text: str) -> str:
+    """Returns the text without invisible characters and control tokens. Cleaning it again changes nothing."""
     token = re.compile(_TOKEN)
     text = token.sub("", re.sub(_LONE_SURROGATE, "", strip_invisible(text)))
     start = 0
     while found := token.search(text, start):
         text = text[: found.start()] + text[found.end() :]
-        start = max(0, found.start() - _LONGEST)  # what now stands together may be a token itself
+        start = max(0, found.start() - _LONGEST)  # the text before and after may form a new token
     return text
 
 
-def variables_in(text: str) -> tuple[str, ...]:
-    """The names that stand as `{{name}}` in the text, each as often as it does."""
+def find_variables(text: str) -> tuple[str, ...]:
+    """Returns the names of all `{{name}}` in the text, with repetitions."""
     return tuple(re.findall(_VARIABLE, text))
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """The text with `{{name}}` replaced by its value where there is one. Values are not looked into for variables."""
-    # A value could complete a token that the text began.
-    return cleaned(re.sub(_VARIABLE, lambda found: values.get(found[1], found[0]), text))
+def fill_variables(text: str, values: Mapping[str, str]) -> str:
+    """Returns the text with each `{{name}}` replaced by its value, if it has one. Variables in values stay."""
+    # A value could complete a token that begins in the text.
+    return clean_text(re.sub(_VARIABLE, lambda found: values.get(found[1], found[0]), text))

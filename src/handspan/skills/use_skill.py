@@ -1,4 +1,4 @@
-"""The tool with which a model switches a skill on by name: `use_skill` (SPEC A3)."""
+"""The tool by which a model switches a skill on: `use_skill` (SPEC A3)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,11 +12,11 @@ from handspan.skills.file import Skill, fill
 from handspan.skills.skills import Skills
 
 SwitchOn: TypeAlias = Callable[[str, Skill], Awaitable[None]]
-"""Remembers for a session that this skill, with its variables filled in, is on from the next round."""
+"""(session, skill): the skill, with its variables filled in, is on from the next round of the session."""
 
 
 class UseSkill:
-    """Switches a skill on and gives its instructions."""
+    """Switches a skill on and returns its instructions."""
 
     spec: Final = ToolSpec(
         name="use_skill",
@@ -35,7 +35,7 @@ class UseSkill:
             "additionalProperties": False,
         },
         timeout=10.0,
-        # It changes nothing but what the agent may do, and a skill that is on never lifts a read-only mode.
+        # It only changes the agent's instructions and toolbox, and a skill never lifts a read-only mode.
         annotations=READ_ONLY,
     )
 
@@ -44,15 +44,15 @@ class UseSkill:
         self._on = on
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
-        """The instructions with their variables filled in, and the tools there are while the skill is on."""
+        """Returns the instructions with their variables filled in, and the globs of tools while the skill is on."""
         values = cast(dict[str, str], arguments.get("arguments", {}))
         await self._skills.refresh()
-        skill = await asyncio.to_thread(self._prepared, str(arguments["name"]), values)
+        skill = await asyncio.to_thread(self._fill_skill, str(arguments["name"]), values)
         await self._on(ctx.session, skill)
         answer: JsonObject = {"skill": skill.name, "instructions": skill.instructions}
         return answer if skill.allowed_tools is None else answer | {"tools": list(skill.allowed_tools)}
 
-    def _prepared(self, name: str, values: dict[str, str]) -> Skill:
+    def _fill_skill(self, name: str, values: dict[str, str]) -> Skill:
         skill = self._skills.find(name)
         if skill.disable_model_invocation:
             raise ToolError(

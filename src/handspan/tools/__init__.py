@@ -1,8 +1,10 @@
-"""BUILT-INS: the tools that come with the house, and what contains them.
+"""BUILT-INS: the tools that come with Handspan, and what keeps their effects inside of the workspace.
 
-Holds:   one file a family of tools: clock, files, memory, shell, web, message, artifact.
-         What they stand on: workspace (paths, beneath, listings, decoding, refusals), the sandbox (mounts, seccomp,
-         processes), the command policy (`shell/`), markdown.
+Holds:   one file for each family of tools: `clock.py`, `files.py`, `memory.py`, `web.py`, `message.py`, `artifact.py`,
+         `shell/`.
+         Below the file tools: `workspace.py` (read it first), which uses `paths.py`, `directories.py`, `decoding.py`.
+         Below the shell tools: `sandbox.py` (with `mounts.py`, `seccomp.py`), `processes.py`, `shell/policy.py`.
+         Below the web tools: `markdown.py`.
 Imports: net, core. Not the registry, not the engine: a tool knows nothing of its caller.
-To add:  a class with `spec` and `run` in a file of its family, and its line in `sources/builtin.py`.
+To add:  a class with `spec` and `run` in the file of its family, and its line in `sources/builtin.py`.
 """

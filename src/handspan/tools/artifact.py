@@ -1,29 +1,37 @@
-"""What was too large for a message, read on: `read_artifact` (SPEC X3)."""
+"""Reading a result that was too large for a message, and searching in it: `read_artifact` (SPEC X3)."""
 
 import asyncio
 import binascii
 import codecs
-from collections.abc import Mapping
+import io
+import re
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from handspan.core.artifacts import ArtifactRef
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.tool import READ_ONLY, ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.tools.artifact_search import Match, search
 
 _DEFAULT_LIMIT: Final = 32 * 1024
 _MAX_LIMIT: Final = 60 * 1024
 _SAMPLE: Final = 8 * 1024
-_AROUND: Final = 512
-"""Bytes of the answer that are not content: the envelope, id, sizes, media type."""
+_OVERHEAD: Final = 512
+"""Bytes of the answer that are not content: envelope, id, sizes, media type."""
+_MAX_MATCHES: Final = 100
+_LONG_LINE: Final = 400
+_SURROUNDINGS: Final = 120
+"""Characters on each side of a match in a long line."""
+_STRIDE: Final = 64 * 1024
+"""Characters that one search step looks at. Other threads can run between two steps."""
 
 
 class ReadArtifact:
-    """Reads a range of an artifact, or finds text in it."""
+    """Reads a range of an artifact, or searches it for a text."""
 
     spec: Final = ToolSpec(
         name="read_artifact",
@@ -57,11 +65,11 @@ class ReadArtifact:
     )
 
     def __init__(self, result_limit: int = 64 * 1024) -> None:
-        """`result_limit`: what the engine lets through, so that an answer of this tool is never cut itself."""
-        self._room = max(result_limit - _AROUND, _AROUND)
+        """`result_limit`: the engine's limit for a result. An answer of this tool always stays below it."""
+        self._most_bytes = max(result_limit - _OVERHEAD, _OVERHEAD)
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
-        """A range with its place, or the matches of a query."""
+        """Returns a range with its offsets, or the matches of a query."""
         ref = await ctx.artifacts.get(str(arguments["id"]), owner=ctx.who.owner)
         offset = _number(arguments, "offset", 0)
         if offset > ref.size:
@@ -70,29 +78,31 @@ class ReadArtifact:
             )
         is_text = _is_text(await ctx.artifacts.read(ref.id, owner=ctx.who.owner, limit=_SAMPLE))
         if (query := arguments.get("query")) is not None:
-            return await self._found(ctx, ref, str(query), offset, is_text=is_text)
+            return await self._search(ctx, ref, str(query), offset, is_text=is_text)
         limit = min(max(_number(arguments, "limit", _DEFAULT_LIMIT), 4), _MAX_LIMIT)  # 4: a character fits
         data = await ctx.artifacts.read(ref.id, owner=ctx.who.owner, offset=offset, limit=limit)
-        return self._text(ref, offset, data) if is_text else self._binary(ref, offset, data)
+        return self._render_text(ref, offset, data) if is_text else self._render_binary(ref, offset, data)
 
-    def _text(self, ref: ArtifactRef, offset: int, data: bytes) -> JsonObject:
-        """The range as text, cut between characters at both ends."""
+    def _render_text(self, ref: ArtifactRef, offset: int, data: bytes) -> JsonObject:
+        """Returns the range as text. It begins and ends between two characters."""
         if offset:
             whole = data.lstrip(_INSIDE_A_CHARACTER)
             skipped = len(data) - len(whole)
             data, offset = (whole, offset + skipped) if skipped < 4 else (data, offset)
         at_end = offset + len(data) >= ref.size
         text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(data, at_end)
-        text = _fitting(text, self._room)
+        text = _cut_to_fit(text, self._most_bytes)
         end = offset + len(text.encode("utf-8", "surrogateescape"))
-        return _place(ref, offset, end) | {"content": _shown(text)}
+        return _range_fields(ref, offset, end) | {"content": _replace_invalid(text)}
 
-    def _binary(self, ref: ArtifactRef, offset: int, data: bytes) -> JsonObject:
-        data = data[: self._room * 3 // 4 - 4]
+    def _render_binary(self, ref: ArtifactRef, offset: int, data: bytes) -> JsonObject:
+        data = data[: self._most_bytes * 3 // 4 - 4]
         content = binascii.b2a_base64(data, newline=False).decode()
-        return _place(ref, offset, offset + len(data)) | {"encoding": "base64", "content": content}
+        return _range_fields(ref, offset, offset + len(data)) | {"encoding": "base64", "content": content}
 
-    async def _found(self, ctx: ToolContext, ref: ArtifactRef, query: str, offset: int, *, is_text: bool) -> JsonObject:
+    async def _search(
+        self, ctx: ToolContext, ref: ArtifactRef, query: str, offset: int, *, is_text: bool
+    ) -> JsonObject:
         if not is_text:
             raise ToolError(
                 "invalid_arguments",
@@ -101,10 +111,10 @@ class ReadArtifact:
             )
         data = await ctx.artifacts.read(ref.id, owner=ctx.who.owner)
         found = await asyncio.to_thread(
-            search, data, query, offset, room=self._room - len(query.encode("utf-8", "replace"))
+            search_text, data, query, offset, most_bytes=self._most_bytes - len(query.encode("utf-8", "replace"))
         )
         answer: JsonObject = {"id": ref.id, "size": ref.size, "query": query}
-        answer["matches"] = [_match(match) for match in found.matches]
+        answer["matches"] = [_render_match(match) for match in found.matches]
         answer["more"] = found.more
         if found.next_offset is not None:
             answer["next_offset"] = found.next_offset
@@ -127,25 +137,90 @@ def _is_text(sample: bytes) -> bool:
     return b"\0" not in sample
 
 
-def _fitting(text: str, room: int) -> str:
-    """The longest beginning, roughly, whose JSON form fits: quotes and control characters grow when written."""
-    size = len(msgspec.json.encode(_shown(text)))
-    while size > room and len(text) > 1:
-        text = text[: max(1, min(len(text) * room // size, len(text) - 1))]
-        size = len(msgspec.json.encode(_shown(text)))
+def _cut_to_fit(text: str, most_bytes: int) -> str:
+    """Returns the beginning of the text whose JSON form fits. JSON makes quotes and control characters longer."""
+    size = len(msgspec.json.encode(_replace_invalid(text)))
+    while size > most_bytes and len(text) > 1:
+        text = text[: max(1, min(len(text) * most_bytes // size, len(text) - 1))]
+        size = len(msgspec.json.encode(_replace_invalid(text)))
     return text
 
 
-def _shown(text: str) -> str:
-    """Text with a mark where bytes were none."""
+def _replace_invalid(text: str) -> str:
+    """Returns the text with replacement characters for invalid bytes."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _place(ref: ArtifactRef, offset: int, end: int) -> JsonObject:
+def _range_fields(ref: ArtifactRef, offset: int, end: int) -> JsonObject:
     following = end if end < ref.size else None
-    media_type = ref.media_type[:100]  # a stranger may have named it
+    media_type = ref.media_type[:100]  # the client that stored it chose the name
     return {"id": ref.id, "media_type": media_type, "size": ref.size, "offset": offset, "next_offset": following}
 
 
-def _match(match: Match) -> Json:
-    return {"line": match.line, "offset": match.offset, "text": _shown(match.text)}
+def _render_match(match: "Match") -> Json:
+    return {"line": match.line, "offset": match.offset, "text": _replace_invalid(match.text)}
+
+
+class Match(Struct, frozen=True):
+    """A line that contains the query; of a long line only the text around the query."""
+
+    line: int
+    """The first line is 1."""
+    offset: int
+    """The byte of the artifact where `text` begins."""
+    text: str
+
+
+class SearchMatches(Struct, frozen=True):
+    """The result of a search."""
+
+    matches: list[Match]
+    more: int
+    """The number of further matches."""
+    next_offset: int | None
+    """The offset of the next match; None when there is none."""
+
+
+def search_text(data: bytes, query: str, offset: int = 0, *, most_bytes: int) -> SearchMatches:
+    """Returns the first matches from `offset` on that fit into `most_bytes`, and the number of the others."""
+    pattern = re.compile(re.escape(query), re.IGNORECASE)
+    matches = _find_matches(data, pattern, len(query), offset)
+    found: list[Match] = []
+    for match in matches:
+        most_bytes -= _encoded_size(match)
+        if len(found) == _MAX_MATCHES or (found and most_bytes < 0):
+            return SearchMatches(found, 1 + sum(1 for _ in matches), match.offset)
+        found.append(match)
+    return SearchMatches(found, 0, None)
+
+
+def _encoded_size(match: Match) -> int:
+    """Returns the bytes of a match in an answer, with its line and offset."""
+    return len(msgspec.json.encode(match.text.encode("utf-8", "replace").decode())) + 64
+
+
+def _find_matches(data: bytes, pattern: re.Pattern[str], length: int, offset: int) -> Iterator[Match]:
+    lines = io.BytesIO(data)
+    lines.seek(offset)
+    at = offset
+    for number, raw in enumerate(lines, data.count(b"\n", 0, offset) + 1):
+        line = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
+        if len(line) > _LONG_LINE:
+            yield from _find_in_long_line(line, pattern, length, number, at)
+        elif pattern.search(line):
+            yield Match(number, at, line)
+        at += len(raw)
+
+
+def _find_in_long_line(line: str, pattern: re.Pattern[str], length: int, number: int, at: int) -> Iterator[Match]:
+    """Yields the text around each match of a long line. Matches inside of one such text count once."""
+    position = seen = counted = 0
+    while position < len(line):
+        hit = pattern.search(line, position, position + _STRIDE + length)
+        if hit is None:
+            position += _STRIDE
+            continue
+        begin, seen = max(hit.start() - _SURROUNDINGS, seen), hit.end() + _SURROUNDINGS
+        at += len(line[counted:begin].encode("utf-8", "surrogateescape"))
+        yield Match(number, at, line[begin:seen])
+        position, counted = seen, begin

@@ -14,7 +14,7 @@ _FORMATS: Final = ("iso8601", "human_readable")
 
 
 class GetCurrentTime:
-    """Says what time it is, here or in a given time zone."""
+    """Returns the time, here or in a given time zone."""
 
     spec: Final = ToolSpec(
         name="get_current_time",
@@ -26,7 +26,7 @@ class GetCurrentTime:
                     "type": "string",
                     "description": "IANA time zone such as 'America/New_York'; the machine's own by default.",
                 },
-                # Any case is welcome, which an enum can't say: `run` checks it.
+                # Upper and lower case are allowed, which an enum can't express: `run` checks the value.
                 "format": {
                     "type": "string",
                     "description": "'iso8601' (default) or 'human_readable', in any case.",
@@ -42,22 +42,22 @@ class GetCurrentTime:
         self._clock = clock
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> str:
-        """The time as one string."""
+        """Returns the time as one string."""
         form = str(arguments.get("format", "iso8601"))
         if form.lower() not in _FORMATS:
             raise ToolError("invalid_arguments", f"Unknown format {form!r}. Use 'iso8601' or 'human_readable'.")
         name = arguments.get("timezone")
-        zone = None if name is None else await _zone(str(name))
+        zone = None if name is None else await _find_zone(str(name))
         now = self._clock(UTC).astimezone(zone)
-        return now.isoformat(timespec="seconds") if form.lower() == "iso8601" else _readable(now)
+        return now.isoformat(timespec="seconds") if form.lower() == "iso8601" else _format_readable(now)
 
 
-async def _zone(name: str) -> tzinfo:
-    import zoneinfo  # noqa: PLC0415 - 4 ms that only a call with a zone need pay
+async def _find_zone(name: str) -> tzinfo:
+    import zoneinfo  # noqa: PLC0415 - takes 4 ms, and only calls with a zone need it
 
     try:
         return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # not there, a path, a folder of zones
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # unknown, a path, a folder of zones
         known = await asyncio.to_thread(zoneinfo.available_timezones)
     raise ToolError(
         "invalid_arguments",
@@ -76,6 +76,6 @@ def _hint(name: str, known: set[str]) -> str:
     return f"Did you mean {by_lower_case[near[0]]!r}? " if near else ""
 
 
-def _readable(now: datetime) -> str:
-    """Such as "Friday, February 27, 2026 at 3:04:05 PM CET"."""
+def _format_readable(now: datetime) -> str:
+    """Returns text such as "Friday, February 27, 2026 at 3:04:05 PM CET"."""
     return f"{now:%A, %B} {now.day}, {now.year} at {now.hour % 12 or 12}:{now:%M:%S %p} {now.tzname()}"

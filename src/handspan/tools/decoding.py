@@ -1,4 +1,4 @@
-"""Bytes of a file as text: byte order marks, encodings, and ranges that end between two characters."""
+"""Decoding the bytes of a file: byte order marks, encodings, and ranges that end between two characters."""
 
 import codecs
 from typing import Final
@@ -6,14 +6,14 @@ from typing import Final
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
-from handspan.tools.paths import shown
+from handspan.tools.paths import quote_path
 
 HEAD: Final = 4
-"""How many bytes of a file's beginning tell its byte order mark."""
+"""The number of bytes at the beginning of a file that are needed to find its byte order mark."""
 
-_EXTRA: Final = 8  # no character is longer, in any encoding
+_EXTRA: Final = 8  # no character of any encoding is longer
 
-# UTF-32 first: its little-endian mark begins with that of UTF-16.
+# UTF-32 comes first: its little-endian mark begins with the mark of UTF-16.
 _MARKS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -22,16 +22,16 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _WITHOUT_MARK: Final = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
-"""Encodings where a byte order mark decides, and what they mean without one."""
+"""Encodings that a byte order mark can change → the encoding without a mark."""
 
-# Python knows these as text, but no file is written in them, and some take for ever or warn.
+# Python has these encodings, but no file uses them, and some are very slow or warn.
 _NOT_FOR_FILES: Final = frozenset(("idna", "punycode", "unicode-escape", "raw-unicode-escape", "charmap"))
-# Their bytes mean something only after all that came before.
+# Their bytes can only be decoded after all bytes before.
 _WITH_MEMORY: Final = ("iso2022", "hz", "utf-7")
 
 
 class TextPart(Struct, frozen=True):
-    """A piece of text and the bytes of the file that it came from."""
+    """A piece of text, and the range of the file's bytes that it comes from."""
 
     text: str
     start: int
@@ -39,40 +39,40 @@ class TextPart(Struct, frozen=True):
 
 
 class FileEncoding(Struct, frozen=True):
-    """How a file's bytes are to be read."""
+    """The encoding of a file."""
 
     name: str
     mark: int = 0
-    """Bytes of the byte order mark, which is not part of the text."""
+    """Length of the byte order mark in bytes. The mark is not part of the text."""
 
     @property
     def has_ranges(self) -> bool:
-        """It is possible to begin in the middle."""
+        """Whether decoding can begin in the middle of the file."""
         return not self.name.startswith(_WITH_MEMORY)
 
     @property
     def unit(self) -> int:
-        """Bytes of the smallest piece."""
+        """Bytes of the smallest code unit."""
         return {"utf-16": 2, "utf-32": 4}.get(self.name[:6], 1)
 
 
-def known_encoding(asked: str) -> str:
-    """Python's own name of this encoding; `invalid_arguments` when there is none."""
+def find_encoding(asked: str) -> str:
+    """Returns Python's name of this encoding. Raises `invalid_arguments` when there is none."""
     try:
         name = codecs.lookup(asked).name
-        "a".encode(name)  # fails for what is known but no text, such as zlib
+        "a".encode(name)  # fails for codecs that are not for text, such as zlib
     except (LookupError, ValueError):
         name = ""
     if not name or name.replace("_", "-") in _NOT_FOR_FILES:
         raise ToolError(
             "invalid_arguments",
-            f"Unknown encoding {shown(asked)}. Use one such as 'utf-8', 'utf-16', 'latin-1' or 'shift_jis'.",
+            f"Unknown encoding {quote_path(asked)}. Use one such as 'utf-8', 'utf-16', 'latin-1' or 'shift_jis'.",
         )
     return name
 
 
-def encoding_of(head: bytes, asked: str) -> FileEncoding:
-    """How to read a file that begins with `head`, where `asked` is a name from `known_encoding`."""
+def detect_encoding(head: bytes, asked: str) -> FileEncoding:
+    """Returns the encoding of a file that begins with `head`. `asked` is a name from `find_encoding`."""
     mark, marked = next((found for found in _MARKS if head.startswith(found[0])), (b"", ""))
     if asked in _WITHOUT_MARK:
         return FileEncoding(marked or _WITHOUT_MARK[asked], len(mark))
@@ -80,9 +80,9 @@ def encoding_of(head: bytes, asked: str) -> FileEncoding:
 
 
 def decode_part(data: bytes, offset: int, length: int, encoding: FileEncoding, path: str) -> TextPart:
-    """The text of the `length` bytes at `offset`, cut between two characters, one at least.
+    """Returns the text of the `length` bytes at `offset`. It is cut between two characters and has at least one.
 
-    `data` begins at the offset and is `with_extra(length)` bytes long, unless the file ends before.
+    `data` begins at the offset and has `padded_length(length)` bytes, or fewer where the file ends.
     """
     skipped = max(encoding.mark - offset, 0) or _rest_of_character(data, offset, encoding)
     _refuse_binary(data[:length], encoding, path)
@@ -94,8 +94,8 @@ def decode_part(data: bytes, offset: int, length: int, encoding: FileEncoding, p
     return TextPart(text, offset + skipped, offset + skipped + used)
 
 
-def with_extra(length: int) -> int:
-    """How many bytes `decode_part` wants to see to cut after `length` of them."""
+def padded_length(length: int) -> int:
+    """Returns how many bytes `decode_part` needs to cut after `length` bytes."""
     return length + _EXTRA
 
 
@@ -106,14 +106,14 @@ def _decode(data: bytes, is_last: bool, encoding: FileEncoding, path: str, at: i
     except UnicodeDecodeError as error:
         raise ToolError(
             "execution_failed",
-            f"{shown(path)} is not {encoding.name} text: wrong byte at {at + error.start}. If it is text, give its "
-            "encoding, such as 'latin-1'; if it is binary, use another way, such as exec_shell with file or xxd.",
+            f"{quote_path(path)} is not {encoding.name} text: wrong byte at {at + error.start}. If it is text, give "
+            "its encoding, such as 'latin-1'; if it is binary, use another way, such as exec_shell with file or xxd.",
         ) from None
     return text, len(data) - len(decoder.getstate()[0])
 
 
 def _rest_of_character(data: bytes, offset: int, encoding: FileEncoding) -> int:
-    """How many bytes belong to a character that began before."""
+    """Returns the number of bytes that belong to a character that began before the offset."""
     if not offset:
         return 0
     if encoding.name == "utf-8":
@@ -126,10 +126,10 @@ def _rest_of_character(data: bytes, offset: int, encoding: FileEncoding) -> int:
 
 
 def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
-    """As grep and git have it: what holds a NUL byte is not text, except where every character has some."""
+    """Raises an error for binary data: like grep and git, a NUL byte means binary, except in UTF-16 and UTF-32."""
     if encoding.unit == 1 and b"\0" in data:
         raise ToolError(
             "execution_failed",
-            f"{shown(path)} is a binary file. Use another way: exec_shell with file, strings or xxd; "
+            f"{quote_path(path)} is a binary file. Use another way: exec_shell with file, strings or xxd; "
             "or give its encoding if it is text, such as 'utf-16'.",
         )

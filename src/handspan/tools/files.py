@@ -1,4 +1,4 @@
-"""The file tools (SPEC B): read, write, edit and list, all through one Workspace."""
+"""The file tools (SPEC B): read, write, edit and list files of one `Workspace`."""
 
 from typing import Final, cast
 
@@ -6,18 +6,18 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.tool import READ_ONLY, Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
-from handspan.tools.decoding import HEAD, decode_part, encoding_of, known_encoding, with_extra
-from handspan.tools.listings import DirectoryEntry
-from handspan.tools.paths import shown
+from handspan.tools.decoding import HEAD, decode_part, detect_encoding, find_encoding, padded_length
+from handspan.tools.directories import DirectoryEntry
+from handspan.tools.paths import quote_path
 from handspan.tools.workspace import OpenedFile, Workspace
 
 READ_LIMIT: Final = 1024 * 1024
-"""Bytes that are read at once."""
+"""The most bytes of one read."""
 EDIT_LIMIT: Final = 16 * 1024 * 1024
 LIST_LIMIT: Final = 10_000
 
 _SECONDS: Final = 10.0
-# One after another: two appends of one model response keep their order.
+# Serial: two appends of one model response keep their order.
 _CHANGES_FILES: Final = Annotations(destructive=True, serial=True)
 _PATH: Final[JsonObject] = {
     "type": "string",
@@ -26,12 +26,12 @@ _PATH: Final[JsonObject] = {
 
 
 def file_tools(workspace: Workspace) -> tuple[Tool, ...]:
-    """All file tools on this workspace."""
+    """Returns all file tools for this workspace."""
     return ReadFile(workspace), WriteFile(workspace), EditFile(workspace), ListDirectory(workspace)
 
 
 class ReadFile:
-    """Text of a file, all of it or a range."""
+    """Reads the text of a file, whole or a range."""
 
     spec = ToolSpec(
         name="read_file",
@@ -64,11 +64,11 @@ class ReadFile:
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
         path = cast(str, arguments["path"])
-        asked = known_encoding(cast(str, arguments.get("encoding", "UTF-8")))
-        with self._workspace.reading(path) as file:
+        asked = find_encoding(cast(str, arguments.get("encoding", "UTF-8")))
+        with self._workspace.open_file(path) as file:
             if "offset" not in arguments and "limit" not in arguments:
                 return _read_whole(file, asked, path)
-            # JSON Schema takes 5.0 for an integer.
+            # JSON Schema accepts 5.0 as an integer.
             offset = int(cast(float, arguments.get("offset", 0)))
             limit = int(cast(float, arguments.get("limit", READ_LIMIT)))
             return _read_range(file, offset, min(limit, READ_LIMIT), asked, path)
@@ -78,23 +78,23 @@ def _read_whole(file: OpenedFile, asked: str, path: str) -> JsonObject:
     if file.size > READ_LIMIT:
         raise ToolError(
             "file_too_large",
-            f"{shown(path)} has {file.size} bytes, more than the {READ_LIMIT} that are read at once. "
+            f"{quote_path(path)} has {file.size} bytes, more than the {READ_LIMIT} that are read at once. "
             "Read it in parts with offset and limit, for example offset=0 and limit=60000.",
         )
-    data = file.part(0, READ_LIMIT)
-    encoding = encoding_of(data[:HEAD], asked)
+    data = file.read(0, READ_LIMIT)
+    encoding = detect_encoding(data[:HEAD], asked)
     return {"content": decode_part(data, 0, len(data), encoding, path).text}
 
 
 def _read_range(file: OpenedFile, offset: int, limit: int, asked: str, path: str) -> JsonObject:
-    encoding = encoding_of(file.part(0, HEAD), asked)
+    encoding = detect_encoding(file.read(0, HEAD), asked)
     if not encoding.has_ranges:
         raise ToolError(
             "invalid_arguments", f"A file in {encoding.name} can't be read in parts. Leave out offset and limit."
         )
-    # A file has no bytes beyond its size, and the operating system takes no offset beyond 63 bits.
+    # The operating system refuses an offset above 63 bits.
     start = min(offset, file.size)
-    part = decode_part(file.part(start, with_extra(limit)), start, limit, encoding, path)
+    part = decode_part(file.read(start, padded_length(limit)), start, limit, encoding, path)
     return {
         "content": part.text,
         "offset": part.start,
@@ -104,7 +104,7 @@ def _read_range(file: OpenedFile, offset: int, limit: int, asked: str, path: str
 
 
 class WriteFile:
-    """Writes a file, whole or at its end."""
+    """Writes a file, or adds text to its end."""
 
     spec = ToolSpec(
         name="write_file",
@@ -133,7 +133,7 @@ class WriteFile:
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
         path = cast(str, arguments["path"])
-        data = utf8(arguments, "content")
+        data = encode_argument(arguments, "content")
         mode = cast(str, arguments.get("mode", "overwrite"))
         write = self._workspace.append if mode == "append" else self._workspace.write
         write(path, data, ctx.deadline)
@@ -174,7 +174,7 @@ class EditFile:
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
         path = cast(str, arguments["path"])
-        old, new = utf8(arguments, "old_text"), utf8(arguments, "new_text")
+        old, new = encode_argument(arguments, "old_text"), encode_argument(arguments, "new_text")
         if old == new:
             raise ToolError("invalid_arguments", "old_text and new_text are the same: there is nothing to edit.")
         self._workspace.edit(path, lambda data: _replace_once(data, old, new, path), EDIT_LIMIT, ctx.deadline)
@@ -184,26 +184,26 @@ class EditFile:
 def _replace_once(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
     if b"\0" in data:
         raise ToolError(
-            "execution_failed", f"{shown(path)} is a binary file or UTF-16 text; only UTF-8 text can be edited."
+            "execution_failed", f"{quote_path(path)} is a binary file or UTF-16 text; only UTF-8 text can be edited."
         )
-    old, new = _with_line_endings_of(data, old, new)
+    old, new = _match_line_endings(data, old, new)
     place = data.find(old)
     if place < 0:
         raise ToolError(
             "invalid_arguments",
-            f"old_text was not found in {shown(path)} (0 matches). Read the file and copy the text exactly.",
+            f"old_text was not found in {quote_path(path)} (0 matches). Read the file and copy the text exactly.",
         )
     if data.find(old, place + 1) >= 0:
-        count = max(data.count(old), 2)  # matches that overlap are more than `count` sees
+        count = max(data.count(old), 2)  # `count` does not see matches that overlap
         raise ToolError(
             "invalid_arguments",
-            f"old_text appears {count} times in {shown(path)}; provide more context to make it unique.",
+            f"old_text appears {count} times in {quote_path(path)}; provide more context to make it unique.",
         )
     return data[:place] + new + data[place + len(old) :]
 
 
-def _with_line_endings_of(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Both texts with the line endings of the file. Where it mixes them, old_text is tried as it is first."""
+def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    """Returns both texts with the line endings of the file. A mixed file: old_text is tried unchanged first."""
     all_lines, windows_lines = data.count(b"\n"), data.count(b"\r\n")
     if windows_lines == 0:
         return _unix_lines(old), _unix_lines(new)
@@ -221,7 +221,7 @@ def _windows_lines(text: bytes) -> bytes:
 
 
 class ListDirectory:
-    """The children of a directory."""
+    """Lists the children of a directory."""
 
     spec = ToolSpec(
         name="list_directory",
@@ -246,7 +246,7 @@ class ListDirectory:
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
         listing = self._workspace.entries(cast(str, arguments["path"]), LIST_LIMIT, ctx.deadline)
-        answer: JsonObject = {"entries": [_shown_entry(entry) for entry in listing.entries]}
+        answer: JsonObject = {"entries": [_render_entry(entry) for entry in listing.entries]}
         if listing.total > len(listing.entries):
             answer["shown"] = len(listing.entries)
             answer["total"] = listing.total
@@ -257,14 +257,14 @@ class ListDirectory:
         return answer
 
 
-def _shown_entry(entry: DirectoryEntry) -> JsonObject:
-    # A name that is not UTF-8 has no form in JSON: its strange bytes are shown as \xNN.
+def _render_entry(entry: DirectoryEntry) -> JsonObject:
+    # JSON can't hold a name that is not UTF-8: its invalid bytes are written as \xNN.
     name = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return {"name": name, "kind": entry.kind, "is_dir": entry.kind == "directory", "size": entry.size}
 
 
-def utf8(arguments: Arguments, name: str) -> bytes:
-    """The argument as bytes; `invalid_arguments` for text that has no bytes."""
+def encode_argument(arguments: Arguments, name: str) -> bytes:
+    """Returns the argument as UTF-8. Raises `invalid_arguments` for a lone surrogate."""
     try:
         return cast(str, arguments[name]).encode()
     except UnicodeEncodeError as error:

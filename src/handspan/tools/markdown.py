@@ -1,8 +1,8 @@
 """A web page as Markdown: `html_to_markdown`.
 
-markdownify does the writing. Before it stands an own pass over the page, because Python's HTML parser needs quadratic
-time for broken tags (64 KB of `<a ` hold it for 45 s) and the writer recurses as deep as the page nests. The pass
-is linear, drops what is not content, closes what authors leave open, and hands on clean, shallow, bounded HTML.
+The library markdownify writes the Markdown. Before that, our own pass cleans the page, for two reasons: Python's HTML
+parser needs quadratic time for broken tags (45 s for 64 KB of `<a `), and markdownify recurses as deep as the page
+nests. Our pass takes linear time. It drops what is not content, closes open tags, and limits depth and length.
 """
 
 import re
@@ -13,20 +13,20 @@ from urllib.parse import urljoin
 from msgspec import Struct
 
 MAX_SOURCE: Final = 4_000_000
-"""Characters of the page that are looked at."""
+"""Characters of the page that are read."""
 MAX_CLEAN: Final = 300_000
-"""Characters of content, tags included, that are turned into Markdown."""
+"""Characters of content, with tags, that become Markdown."""
 MAX_DEPTH: Final = 24
 MAX_ATTRIBUTE: Final = 2_000
 LIST_STRETCH: Final = 100
-"""Items after which a numbered list is continued as a new one: the writer counts all items before each item."""
+"""A numbered list is split after this many items: markdownify counts all earlier items for each item."""
 
 
-def _names(words: str) -> frozenset[str]:
+def _word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# Patterns as text: `re` compiles them when they are first used, and keeps them.
+# Patterns are text: `re` compiles them at their first use and caches them.
 _TAG: Final = (
     r"""<(?P<slash>/?)(?P<name>[a-zA-Z][a-zA-Z0-9:-]*+)(?P<rest>(?:[^=>]++|=\s*+(?>"[^"]*"|'[^']*'|(?!["'])))*+)>"""
 )
@@ -38,22 +38,22 @@ _TRAILING_BLANKS: Final = r"(?<![ \t])[ \t]++\n"
 _BLANK_LINES: Final = r"\n{3,}"
 
 _RAW: Final = {
-    name: rf"(?i)</{name}(?=[\s/>])" for name in _names("script style textarea title iframe noembed noframes xmp")
+    name: rf"(?i)</{name}(?=[\s/>])" for name in _word_set("script style textarea title iframe noembed noframes xmp")
 }
-_DROPPED: Final = _names("nav svg math template noscript object canvas audio video select datalist dialog")
+_DROPPED: Final = _word_set("nav svg math template noscript object canvas audio video select datalist dialog")
 _VOID: Final = frozenset({"br", "hr", "img"})
-_CONTAINERS: Final = _names(
+_CONTAINERS: Final = _word_set(
     "div section article main header footer aside figure figcaption details summary address form fieldset"
 )
-_INLINE: Final = _names("a b strong em i del s code kbd samp sub sup q")
-_TABLE: Final = _names("table caption tr td th")
-_BLOCK: Final = _names("p div h1 h2 h3 h4 h5 h6 blockquote pre ul ol li dl dt dd hr") | _TABLE
+_INLINE: Final = _word_set("a b strong em i del s code kbd samp sub sup q")
+_TABLE: Final = _word_set("table caption tr td th")
+_BLOCK: Final = _word_set("p div h1 h2 h3 h4 h5 h6 blockquote pre ul ol li dl dt dd hr") | _TABLE
 _KEPT: Final = _INLINE | _BLOCK | _VOID
 _ATTRIBUTES: Final = {
     "a": ("href", "title"),
     "img": ("src", "alt", "title"),
 }
-# Authors may leave these end tags out. A start tag here closes the nearest of the first set, searched up to the second.
+# HTML allows to omit these end tags. The start tag closes the nearest tag of the first set, up to a tag of the second.
 _CELLS: Final = frozenset({"td", "th"})
 _IMPLIED_ENDS: Final = {
     "li": (frozenset({"li"}), frozenset({"ul", "ol"})),
@@ -66,14 +66,14 @@ _IMPLIED_ENDS: Final = {
 
 
 class Markdown(Struct, frozen=True):
-    """A page's content; `truncated` when the page has more of it than was turned into Markdown."""
+    """The content of a page. `truncated`: the page has more content than this."""
 
     text: str
     truncated: bool = False
 
 
 def html_to_markdown(page: str, base_url: str = "") -> Markdown:
-    """The content of a page, links made absolute; scripts, styles and navigation are left out."""
+    """Returns the content of a page with absolute links, without scripts, styles and navigation."""
     from bs4 import BeautifulSoup  # noqa: PLC0415 - loaded with the first page, not with the gateway
     from markdownify import MarkdownConverter  # noqa: PLC0415 - the same
 
@@ -88,9 +88,9 @@ def html_to_markdown(page: str, base_url: str = "") -> Markdown:
 
 
 def _pieces(page: str) -> Iterator["str | re.Match[str]"]:
-    """Text and tags in order, without comments, declarations and the inside of scripts.
+    """Yields text and tags in order, without comments, declarations and the content of scripts.
 
-    What is never closed swallows the rest, as in browsers; so no search to the end happens twice.
+    An element that is never closed ends the page, as in browsers. So the end is searched at most once.
     """
     position, tag_at = 0, re.compile(_TAG).match
     while (start := page.find("<", position)) >= 0:
@@ -104,7 +104,11 @@ def _pieces(page: str) -> Iterator["str | re.Match[str]"]:
             yield tag
             position = _end_of_raw_text(page, tag)
         elif following[:1] in ("!", "?", "/"):
-            position = _after(page, "-->", start + 4) if page.startswith("<!--", start) else _after(page, ">", start)
+            position = (
+                _index_after(page, "-->", start + 4)
+                if page.startswith("<!--", start)
+                else _index_after(page, ">", start)
+            )
         else:  # a lone "<" is text
             yield "<"
             position = start + 1
@@ -116,13 +120,13 @@ def _is_tag(following: str) -> bool:
     return first.isascii() and first.isalpha()
 
 
-def _after(page: str, mark: str, start: int) -> int:
+def _index_after(page: str, mark: str, start: int) -> int:
     found = page.find(mark, start)
     return len(page) if found < 0 else found + len(mark)
 
 
 def _end_of_raw_text(page: str, tag: "re.Match[str]") -> int:
-    """Where the markup goes on after this tag: behind its text, if that is no markup but a script or the like."""
+    """Returns where the markup continues after this tag: for a script and the like after its content."""
     ending = None if tag["slash"] else _RAW.get(tag["name"].lower())
     if ending is None:
         return tag.end()
@@ -131,7 +135,7 @@ def _end_of_raw_text(page: str, tag: "re.Match[str]") -> int:
 
 
 class _Content:
-    """Collects a page's content as well-formed HTML, shallow and bounded."""
+    """Collects the content of a page as well-formed HTML of limited depth and length."""
 
     def __init__(self, base_url: str) -> None:
         self._base_url = base_url
@@ -143,7 +147,7 @@ class _Content:
         self._dropped_depth = 0
 
     def take(self, page: str) -> bool:
-        """Take in what fits; whether something did not."""
+        """Adds the page. Returns whether a part of it did not fit."""
         for piece in _pieces(re.sub(_LONG_REFERENCE, "&amp;#", page[:MAX_SOURCE])):
             if isinstance(piece, str):
                 self._take_text(piece)
@@ -154,7 +158,7 @@ class _Content:
         return len(page) > MAX_SOURCE
 
     def finish(self) -> str:
-        """The HTML, with everything closed."""
+        """Closes all tags and returns the HTML."""
         while self._open:
             self._close_last()
         return "".join(self._parts)
@@ -187,7 +191,7 @@ class _Content:
         if name in _BLOCK:
             self._close_nearest(frozenset({"p"}), _BLOCK - {"p"})
         if name == "div" and self._open[-1:] == ["div"]:
-            self._close_last()  # a box in a box says nothing more than a box after a box
+            self._close_last()  # nested boxes mean no more than boxes side by side
         if name in _IMPLIED_ENDS:
             self._close_nearest(*_IMPLIED_ENDS[name])
         if name not in _VOID and len(self._open) >= MAX_DEPTH:
@@ -199,7 +203,7 @@ class _Content:
         if name == "img" and not attributes.get("src"):
             self._take_text(attributes.get("alt", ""))
             return
-        self._add(f"<{name}" + "".join(f' {key}="{_escaped(value)}"' for key, value in attributes.items()) + ">")
+        self._add(f"<{name}" + "".join(f' {key}="{_escape(value)}"' for key, value in attributes.items()) + ">")
         if name not in _VOID:
             self._open.append(name)
         if name == "ol":
@@ -211,7 +215,7 @@ class _Content:
         self._numbers[-1] += 1
 
     def _end(self, name: str) -> None:
-        # A stray end tag in a cell does not end the table around it.
+        # An end tag without a start tag in a cell does not end the table.
         self._close_nearest(frozenset({name}), frozenset() if name in _TABLE else _CELLS)
 
     def _close_nearest(self, names: frozenset[str], barrier: frozenset[str]) -> None:
@@ -238,13 +242,13 @@ class _Content:
         found: dict[str, str] = {}
         for match in re.finditer(_ATTRIBUTE, rest) if wanted else ():
             attribute = match["name"].lower()
-            value = _unescaped(match["double"] or match["single"] or match["bare"] or "").strip()
+            value = _unescape(match["double"] or match["single"] or match["bare"] or "").strip()
             if attribute in wanted and attribute not in found and len(value) <= MAX_ATTRIBUTE:
                 found[attribute] = self._absolute(value) if attribute in ("href", "src") else value
         return found
 
     def _absolute(self, reference: str) -> str:
-        """The address that a link or image leads to; empty for what is no address."""
+        """Returns the absolute address of a link or image, or an empty text when it is no address."""
         try:
             address = urljoin(self._base_url, reference)
         except ValueError:
@@ -252,13 +256,13 @@ class _Content:
         return "" if address.lower().startswith(("javascript:", "data:", "vbscript:")) else address
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     import html  # noqa: PLC0415 - its table of names is large, and only pages need it
 
     return html.escape(text)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     import html  # noqa: PLC0415 - as above
 
     return html.unescape(text)

@@ -1,4 +1,4 @@
-"""The memory tools (SPEC B): one MEMORY.md for each owner, in the state directory, private (SPEC S6)."""
+"""The memory tools (SPEC B): one private MEMORY.md for each owner, in the state directory (SPEC S6)."""
 
 import contextlib
 import fcntl
@@ -13,26 +13,26 @@ from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ConfigError, ToolError
 from handspan.core.tool import READ_ONLY, Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
-from handspan.tools.files import utf8
+from handspan.tools.files import encode_argument
 from handspan.tools.workspace import Workspace
 
 MEMORY_LIMIT: Final = 1024 * 1024
-"""Bytes that one owner's memory may have."""
+"""The most bytes of one owner's memory."""
 
 _FILE: Final = "MEMORY.md"
-_SHOWN_PATH: Final = "memory/MEMORY.md"
+_REPORTED_PATH: Final = "memory/MEMORY.md"
 _SECONDS: Final = 10.0
 _PLAIN_OWNER: Final = r"[a-z0-9][a-z0-9_-]{0,63}"
 _BLANK_LINE: Final = r"\n[^\S\n]*\n\s*"
 
 
 def memory_tools(folder: Path) -> tuple[Tool, ...]:
-    """The memory tools, with all memories below this folder."""
+    """Returns the memory tools. All memories lie below this folder."""
     return MemoryRead(folder), MemoryWrite(folder)
 
 
 class MemoryRead:
-    """The owner's memory, or the paragraphs that hold a text."""
+    """Reads the owner's memory, or the paragraphs of it that contain a text."""
 
     spec = ToolSpec(
         name="memory_read",
@@ -52,7 +52,7 @@ class MemoryRead:
     )
 
     def __init__(self, root: Path) -> None:
-        self._memories = _Memories(root)
+        self._memories = _MemoryFolders(root)
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
         content = self._memories.read(ctx.who.owner)
@@ -88,51 +88,51 @@ class MemoryWrite:
     )
 
     def __init__(self, root: Path) -> None:
-        self._memories = _Memories(root)
+        self._memories = _MemoryFolders(root)
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
-        data = utf8(arguments, "content")
+        data = encode_argument(arguments, "content")
         mode = cast(str, arguments.get("mode", "append"))
         self._memories.write(ctx.who.owner, data, mode == "append", ctx.deadline)
-        return {"message": f"Successfully wrote {len(data)} bytes to memory (mode: {mode})", "path": _SHOWN_PATH}
+        return {"message": f"Successfully wrote {len(data)} bytes to memory (mode: {mode})", "path": _REPORTED_PATH}
 
 
-class _Memories:
-    """One private folder for each owner."""
+class _MemoryFolders:
+    """The memories of all owners: one private folder each."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def read(self, owner: str) -> str | None:
-        """The whole memory; None when there is none."""
-        if not self._folder(owner).is_dir():
+        """Returns the whole memory, or None when there is none."""
+        if not self._folder_of(owner).is_dir():
             return None
-        with self._opened(owner) as memory:
-            data = _content(memory)
+        with self._open_folder(owner) as memory:
+            data = _read_memory(memory)
         return None if data is None else data.decode("utf-8", "replace").removeprefix("\ufeff")
 
-    def write(self, owner: str, data: bytes, is_append: bool, until: Deadline | None) -> None:
-        """Add a paragraph or replace everything. Writers wait for each other, also those of other processes."""
+    def write(self, owner: str, data: bytes, is_append: bool, deadline: Deadline | None) -> None:
+        """Adds a paragraph, or replaces everything. Writers wait for each other, in other processes too."""
         self._make_private_folders(owner)
-        with self._opened(owner) as memory, _alone_in(memory.path):
-            old = (_content(memory) or b"") if is_append else b""
-            new = old + _gap_after(old) + data
+        with self._open_folder(owner) as memory, _lock_folder(memory.path):
+            old = (_read_memory(memory) or b"") if is_append else b""
+            new = old + _blank_line_after(old) + data
             if len(new) > MEMORY_LIMIT:
                 raise ToolError(
                     "file_too_large",
                     f"The memory would have {len(new)} bytes; {MEMORY_LIMIT} are possible. Nothing was written. "
                     "Read it, then write a shorter version with mode 'overwrite'.",
                 )
-            memory.write(_FILE, new, until)
+            memory.write(_FILE, new, deadline)
 
-    def _opened(self, owner: str) -> Workspace:
+    def _open_folder(self, owner: str) -> Workspace:
         try:
-            return Workspace(self._folder(owner), file_mode=0o600, folder_mode=0o700)
+            return Workspace(self._folder_of(owner), file_mode=0o600, folder_mode=0o700)
         except ConfigError as error:
             raise ToolError("execution_failed", "The memory can't be opened. Ask the person to look at it.") from error
 
-    def _folder(self, owner: str) -> Path:
-        """A name that no other owner's can be: others hold a dot and are made of a hash."""
+    def _folder_of(self, owner: str) -> Path:
+        """Returns the owner's folder. A plain name is kept; another one becomes `owner.` and a hash."""
         if re.fullmatch(_PLAIN_OWNER, owner):
             return self._root / owner
         return self._root / f"owner.{hashlib.sha256(owner.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
@@ -140,9 +140,9 @@ class _Memories:
     def _make_private_folders(self, owner: str) -> None:
         try:
             self._root.parent.mkdir(parents=True, exist_ok=True)
-            for folder in (self._root, self._folder(owner)):
+            for folder in (self._root, self._folder_of(owner)):
                 folder.mkdir(mode=0o700, exist_ok=True)
-                folder.chmod(0o700)  # SPEC S6, also for one that was there
+                folder.chmod(0o700)  # SPEC S6, also for a folder that existed before
         except OSError as error:
             raise ToolError(
                 "execution_failed",
@@ -150,16 +150,16 @@ class _Memories:
             ) from error
 
 
-def _content(memory: Workspace) -> bytes | None:
+def _read_memory(memory: Workspace) -> bytes | None:
     try:
-        with memory.reading(_FILE) as file:
+        with memory.open_file(_FILE) as file:
             if file.size > MEMORY_LIMIT:
                 raise ToolError(
                     "file_too_large",
                     f"The memory has {file.size} bytes; {MEMORY_LIMIT} are possible. Ask the person to shorten "
                     "MEMORY.md, or replace it with mode 'overwrite'.",
                 )
-            return file.part(0, file.size)
+            return file.read(0, file.size)
     except ToolError as error:
         if error.code == "file_not_found":
             return None
@@ -167,8 +167,8 @@ def _content(memory: Workspace) -> bytes | None:
 
 
 @contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Nobody else writes in this folder meanwhile: a lock that ends with the process, whatever happens."""
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Locks the folder against other writers during the block. The lock ends with the process at the latest."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -177,8 +177,8 @@ def _alone_in(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _gap_after(old: bytes) -> bytes:
-    """What makes a blank line between the old text and the next paragraph."""
+def _blank_line_after(old: bytes) -> bytes:
+    """Returns the line ends that separate the old text from the next paragraph."""
     if not old or old.endswith(b"\n\n"):
         return b""
     return b"\n" if old.endswith(b"\n") else b"\n\n"

@@ -10,10 +10,10 @@ from handspan.core.values import Json, JsonObject
 
 
 class MessageOutlet(Protocol):
-    """Carries a message to a channel."""
+    """Sends messages to channels."""
 
     async def send(self, channel: str, chat_id: str, content: str) -> None:
-        """Returns when the channel has taken it; `ToolError` where there is no such channel or it refuses."""
+        """Returns when the channel has accepted the message. Raises `ToolError` when it refuses or does not exist."""
         ...
 
 
@@ -36,19 +36,19 @@ class SendMessage:
         annotations=Annotations(open_world=True),
     )
 
-    def __init__(self, bus: MessageOutlet | None = None) -> None:
-        self._bus = bus
+    def __init__(self, outlet: MessageOutlet | None = None) -> None:
+        self._outlet = outlet
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
-        """What was sent; the length is in bytes."""
+        """Returns the channel, the chat and the length of the content in bytes."""
         channel, chat_id, content = (str(arguments[name]) for name in ("channel", "chat_id", "content"))
-        if self._bus is None:
+        if self._outlet is None:
             raise ToolError(
                 "execution_failed",
                 f"The message was not sent: no channel {channel!r} is configured here (setting 'channels.<name>',"
                 " which this version does not have yet)."
                 " Give the text to the person in this conversation instead.",
             )
-        await self._bus.send(channel, chat_id, content)
+        await self._outlet.send(channel, chat_id, content)
         length = len(content.encode("utf-8", "replace"))
         return {"status": "sent", "channel": channel, "chat_id": chat_id, "content_length": length}

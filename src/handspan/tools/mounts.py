@@ -1,4 +1,4 @@
-"""What can be seen inside the sandbox, as bubblewrap's options: the system, the workspace, what is covered in it."""
+"""The file system inside the sandbox, as options of bubblewrap: the system, the workspace, and covered paths."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ _READ_ONLY_IN_GIT: Final = ("hooks", "config", "config.worktree")
 
 
 class Mounts:
-    """The view from inside. Asked anew for each command, since files come and go."""
+    """The mounts of one workspace. `options` is called for each command, because files come and go."""
 
     def __init__(self, workspace: Path, hidden: Sequence[Path], scratch: int) -> None:
         self._workspace = workspace
@@ -23,39 +23,34 @@ class Mounts:
         self._scratch = str(scratch)
 
     def options(self) -> Iterator[str]:
+        """Yields bubblewrap's options for all mounts."""
         real = os.path.realpath(self._workspace)
-        yield from _system()
+        yield from _system_options()
         yield from ("--dev", "/dev", "--proc", "/proc")
         for folder in ("/dev/shm", "/tmp"):
             yield from ("--size", self._scratch, "--perms", "1777", "--tmpfs", folder)
         yield from ("--remount-ro", "/dev")
         yield from ("--bind", real, WORKSPACE)
-        yield from _link_from(real)
-        yield from self._covers(real)
+        yield from _link_real_path(real)
+        yield from self._cover_options(real)
 
-    def _covers(self, real: str) -> Iterator[str]:
+    def _cover_options(self, real: str) -> Iterator[str]:
+        """Yields the options that make git's files read-only and hidden paths empty."""
         hidden = [os.path.realpath(path) for path in self._hidden]
         protected = list(_git_files(real))
-        yield from _pins(real, [*hidden, *protected, f"{real}/.git/hooks"])
+        yield from _pin_folders(real, [*hidden, *protected, f"{real}/.git/hooks"])
         for path in protected:
             yield from ("--ro-bind", path, _inside(path, real))
-        if _lacks_hooks(f"{real}/.git"):
-            yield from (
-                "--perms",
-                "0555",
-                "--tmpfs",
-                f"{WORKSPACE}/.git/hooks",
-                "--remount-ro",
-                f"{WORKSPACE}/.git/hooks",
-            )
+        if _can_create_hooks(f"{real}/.git"):
+            yield from _empty_folder(f"{WORKSPACE}/.git/hooks")
         for path in hidden:
             if _is_below(path, real):
                 yield from _cover(path, _inside(path, real))
-            if _is_below(path, "/usr"):  # a workspace may lie in there too, and is then seen twice
+            if _is_below(path, "/usr"):  # a workspace in /usr is visible under two paths
                 yield from _cover(path, path)
 
 
-def _system() -> Iterator[str]:
+def _system_options() -> Iterator[str]:
     yield from ("--ro-bind", "/usr", "/usr")
     for name in _LINKS_TO_USR:
         path = f"/{name}"
@@ -68,8 +63,8 @@ def _system() -> Iterator[str]:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
 
 
-def _link_from(real: str) -> Iterator[str]:
-    """The workspace's real path leads to it too: a model knows files by that path from the file tools."""
+def _link_real_path(real: str) -> Iterator[str]:
+    """Yields options for a link from the workspace's real path: the model knows files by that path too."""
     first, *others = Path(real).parts[1:]
     if first in _TAKEN:
         return
@@ -81,7 +76,7 @@ def _link_from(real: str) -> Iterator[str]:
 
 
 def _git_files(real: str) -> Iterator[str]:
-    """What people's git runs or obeys: in a worktree, `.git` itself is such a file."""
+    """Yields the files that make a person's git run programs. In a worktree `.git` itself is such a file."""
     git = f"{real}/.git"
     if os.path.isfile(git) and not os.path.islink(git):
         yield git
@@ -91,15 +86,17 @@ def _git_files(real: str) -> Iterator[str]:
             yield path
 
 
-def _lacks_hooks(git: str) -> bool:
-    """A repository in which a command could create that folder: an empty one takes its place."""
+def _can_create_hooks(git: str) -> bool:
+    """Whether a command could create `.git/hooks`: then an empty read-only folder is mounted there."""
     is_own_folder = os.path.isdir(git) and not os.path.islink(git)
     return is_own_folder and not os.path.lexists(f"{git}/hooks") and os.access(git, os.W_OK)
 
 
-def _pins(real: str, paths: Iterable[str]) -> Iterator[str]:
-    """Folders on the way to a covered path become mounts themselves: otherwise a command could move them away, cover
-    and all, and the next one would find the path uncovered under its new name."""
+def _pin_folders(real: str, paths: Iterable[str]) -> Iterator[str]:
+    """Yields mounts for the folders above a covered path. A mounted folder can't be moved.
+
+    Otherwise a command could move the folder, and the next command would find the path uncovered under its new name.
+    """
     between = {str(parent) for path in paths for parent in Path(path).parents if _is_below(str(parent), real)}
     for folder in sorted(between - {real}):
         if os.path.isdir(folder) and os.path.realpath(folder) == folder:
@@ -107,13 +104,19 @@ def _pins(real: str, paths: Iterable[str]) -> Iterator[str]:
 
 
 def _cover(path: str, inside: str) -> Iterator[str]:
+    """Yields options that replace a folder by an empty one, or a file by /dev/null."""
     if os.path.isdir(path):
-        yield from ("--perms", "0555", "--tmpfs", inside, "--remount-ro", inside)
+        yield from _empty_folder(inside)
     elif os.path.lexists(path):
         yield from ("--ro-bind", "/dev/null", inside)
 
 
+def _empty_folder(inside: str) -> tuple[str, ...]:
+    return "--perms", "0555", "--tmpfs", inside, "--remount-ro", inside
+
+
 def _inside(path: str, real: str) -> str:
+    """Returns the path inside the sandbox for a real path in the workspace."""
     return WORKSPACE + path.removeprefix(real)
 
 

@@ -1,77 +1,88 @@
-"""What a path means in a workspace: its text checked, its links followed, what is hidden refused (SPEC S1)."""
+"""Paths of a workspace: checked as text, resolved over links, and refused when hidden or outside (SPEC S1).
 
+Also the errors for paths that can't be used. No error says what exists outside of the workspace.
+"""
+
+import errno
 import os
+import stat
+import time
 import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
-from handspan.tools.beneath import Parts
 
 MAX_PATH: Final = 4095
 MAX_NAME: Final = 255
 _MAX_LINKS: Final = 40  # as the kernel
-_SHOWN: Final = 200
+_MOST_QUOTED: Final = 200
+
+Parts: TypeAlias = tuple[bytes, ...]
+"""The names from a root down to a file: none is empty, `.` or `..`, and none has a slash."""
 
 Identity: TypeAlias = tuple[int, int]
-"""Device and inode: what a file is, whatever it is called."""
+"""Device and inode: they identify a file under any name."""
 
 
-def identity(there: os.stat_result) -> Identity:
-    """Of what a stat has found."""
-    return there.st_dev, there.st_ino
+def identity(status: os.stat_result) -> Identity:
+    """Returns the device and inode of a stat result."""
+    return status.st_dev, status.st_ino
 
 
-def shown(path: str) -> str:
-    """The path quoted for a message, its end left out when it is very long."""
-    return repr(path if len(path) <= _SHOWN else path[:_SHOWN] + "…")
+def quote_path(path: str) -> str:
+    """Returns the path in quotes for a message. A very long path is cut."""
+    return repr(path if len(path) <= _MOST_QUOTED else path[:_MOST_QUOTED] + "…")
 
 
-def invalid(path: str, reason: str) -> ToolError:
-    """The error for a path that names nothing in the workspace."""
-    return ToolError("invalid_path", f"Path {shown(path)} {reason}")
+def invalid_path(path: str, reason: str) -> ToolError:
+    """Returns the error for a path that names nothing in the workspace."""
+    return ToolError("invalid_path", f"Path {quote_path(path)} {reason}")
 
 
-def outside(path: str) -> ToolError:
-    """One text for all that lies outside, so that it tells nobody what exists there."""
-    return invalid(path, "leads out of the workspace. Use a path relative to the workspace, such as 'notes/today.txt'.")
+def outside_workspace(path: str) -> ToolError:
+    """Returns the error for a path outside. Its text is always the same, so it does not tell what exists there."""
+    return invalid_path(
+        path, "leads out of the workspace. Use a path relative to the workspace, such as 'notes/today.txt'."
+    )
 
 
-def path_bytes(path: str) -> bytes:
-    """The path as the operating system takes it; `invalid_path` for text that can't be one."""
+def encode_path(path: str) -> bytes:
+    """Returns the path as bytes for the operating system. Raises `invalid_path` for text that can't be a path."""
     if not path:
-        raise invalid(path, "is empty. Name a file, or '.' for the workspace itself.")
+        raise invalid_path(path, "is empty. Name a file, or '.' for the workspace itself.")
     if "\0" in path:
-        raise invalid(path, "holds a NUL character. Leave it out.")
+        raise invalid_path(path, "holds a NUL character. Leave it out.")
     try:
         encoded = path.encode()
     except UnicodeEncodeError:
-        raise invalid(path, "holds a lone surrogate, which is no character. Leave it out.") from None
+        raise invalid_path(path, "holds a lone surrogate, which is no character. Leave it out.") from None
     if len(encoded) > MAX_PATH:
-        raise invalid(path, f"is {len(encoded)} bytes long; {MAX_PATH} are possible. Use a shorter one.")
+        raise invalid_path(path, f"is {len(encoded)} bytes long; {MAX_PATH} are possible. Use a shorter one.")
     longest = max(map(len, encoded.split(b"/")))
     if longest > MAX_NAME:
-        raise invalid(path, f"holds a name of {longest} bytes; {MAX_NAME} are possible. Use a shorter one.")
+        raise invalid_path(path, f"holds a name of {longest} bytes; {MAX_NAME} are possible. Use a shorter one.")
     return encoded
 
 
 class WorkspaceRoot:
-    """Where a workspace lies, in text: turns a path into the parts below it."""
+    """The root folder of a workspace. It turns the text of a path into the names below the root."""
 
-    def __init__(self, root: Path, link_at: Callable[[Parts], bytes | None]) -> None:
-        self._link_at = link_at
+    def __init__(self, root: Path, read_link: Callable[[Parts], bytes | None]) -> None:
+        self._read_link = read_link
         self.path = Path(os.path.realpath(root))
         self._real = _split(os.fsencode(self.path))
         self._as_given = _split(os.fsencode(os.path.abspath(root)))
 
-    def parts_of(self, path: str) -> Parts:
-        """The parts below the root that this path means, all links followed; `invalid_path` when it leads out.
+    def resolve(self, path: str) -> Parts:
+        """Returns the names below the root, with all links followed. Raises `invalid_path` when the path leads out.
 
-        Outside of the root nothing is touched, only text is compared: a path that leaves and comes back works, and
-        no answer depends on what exists outside.
+        Outside of the root only text is compared and no file is touched. So a path may leave the root and come back,
+        and no answer depends on what exists outside.
         """
-        encoded = path_bytes(path)
+        encoded = encode_path(path)
         position: list[bytes] = [] if encoded.startswith(b"/") else list(self._real)
         ahead = encoded.split(b"/")[::-1]
         links = 0
@@ -81,14 +92,14 @@ class WorkspaceRoot:
                 continue
             links += 1
             if links > _MAX_LINKS:
-                raise invalid(path, "is a link that leads in a circle. Name the file itself.")
+                raise invalid_path(path, "is a link that leads in a circle. Name the file itself.")
             if target.startswith(b"/"):
                 position.clear()
             ahead.extend(reversed(target.split(b"/")))
-        return self._below(position, path)
+        return self._strip_root(position, path)
 
     def _advance(self, position: list[bytes], part: bytes) -> bytes | None:
-        """Move on by one part; the target if that is a link, whose directory is then the position."""
+        """Adds one part to the position. Returns the target if the part is a link; the position is then its folder."""
         if part in (b"", b"."):
             return None
         if part == b"..":
@@ -100,52 +111,53 @@ class WorkspaceRoot:
             position[:] = self._real
         if len(position) <= depth or tuple(position[:depth]) != self._real:
             return None
-        target = self._link_at(tuple(position[depth:]))
+        target = self._read_link(tuple(position[depth:]))
         if target is not None:
             position.pop()
         return target
 
-    def _below(self, position: list[bytes], path: str) -> Parts:
+    def _strip_root(self, position: list[bytes], path: str) -> Parts:
+        """Returns the names below the root. Raises `invalid_path` when the position is outside."""
         depth = len(self._real)
         if tuple(position[:depth]) != self._real:
-            raise outside(path)
+            raise outside_workspace(path)
         parts = tuple(position[depth:])
         if len(b"/".join(parts)) > MAX_PATH:
-            raise invalid(path, f"leads over links to a name longer than {MAX_PATH} bytes. Use a shorter one.")
+            raise invalid_path(path, f"leads over links to a name longer than {MAX_PATH} bytes. Use a shorter one.")
         return parts
 
 
-class Hidden:
-    """What is out of reach although the workspace contains it: state, configuration and token files.
+class HiddenPaths:
+    """Paths that no tool may use although they lie in the workspace: state, configuration and token files.
 
-    Known by name, however it is spelled, and by identity, so that another name for the same thing does not help.
+    They are recognised by name in every spelling, and by identity: so another name for the same file does not help.
     """
 
     def __init__(self, root: Path, hidden: Iterable[Path]) -> None:
-        places = [Path(os.path.abspath(path)) for path in hidden]
-        # A hidden link is hidden itself, and what it leads to.
-        spellings = {place.parent.resolve() / place.name for place in places} | {place.resolve() for place in places}
+        given = [Path(os.path.abspath(path)) for path in hidden]
+        # A hidden link is hidden, and its target too.
+        spellings = {path.parent.resolve() / path.name for path in given} | {path.resolve() for path in given}
         self._paths = tuple(spellings)
         self._names = tuple(_caseless(_split(os.fsencode(p.relative_to(root)))) for p in spellings if root in p.parents)
-        self.holds_root = root in spellings
+        self.has_root = root in spellings
 
     def __bool__(self) -> bool:
         return bool(self._paths)
 
     def has_name(self, parts: Parts) -> bool:
-        """This is a hidden name, or one below."""
+        """Whether this is a hidden path, or lies below one."""
         names = _caseless(parts) if self._names else ()
         return any(names[: len(hidden)] == hidden for hidden in self._names)
 
     def identities(self) -> frozenset[Identity]:
-        """What the hidden things are at this moment: they are replaced now and then, and may not exist yet."""
+        """Returns the identities of the hidden files that exist now. Files may be replaced or created at any time."""
         found = set()
         for path in self._paths:
             try:
-                there = os.stat(path)
+                status = os.stat(path)
             except OSError:
                 continue
-            found.add(identity(there))
+            found.add(identity(status))
         return frozenset(found)
 
 
@@ -154,8 +166,69 @@ def _split(path: bytes) -> Parts:
 
 
 def _caseless(parts: Parts) -> tuple[str, ...]:
-    """The same for every spelling that a file system without upper and lower case takes for one name."""
+    """Returns a form that is equal for all spellings that a case-insensitive file system treats as one name."""
     return tuple(
         unicodedata.normalize("NFD", unicodedata.normalize("NFD", part.decode("utf-8", "surrogateescape")).casefold())
         for part in parts
     )
+
+
+# Errors of the operating system
+
+_FREE_SPACE: Final = "Nothing was changed. Free some space or write less."
+_NO_RIGHT: Final = "Nothing was changed. Use another path, or ask the person to change the permissions."
+
+_ADVICE: Final[dict[int, str]] = {
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
+    errno.EFBIG: _FREE_SPACE,
+    errno.EACCES: _NO_RIGHT,
+    errno.EPERM: _NO_RIGHT,
+    errno.EROFS: _NO_RIGHT,
+    errno.ENOTDIR: "Look at the path with list_directory; a file is read with read_file.",
+    errno.ENAMETOOLONG: "Use a shorter name.",
+    errno.ENXIO: "It is a socket or a device, not a regular file.",
+}
+
+
+def explain_refusal(error: OSError, path: str, *, root_exists: bool) -> ToolError:
+    """Returns the error that explains a failed system call on this path."""
+    if not root_exists:
+        return ToolError(
+            "execution_failed",
+            "The workspace directory is gone: it was removed, moved or closed. Ask the person to restore it and to "
+            "restart the gateway.",
+        )
+    match error.errno:
+        case errno.ENOENT:
+            return ToolError("file_not_found", f"File not found: {path}")
+        case errno.ELOOP | errno.EXDEV | errno.EAGAIN:
+            return invalid_path(path, "became a link while it was being opened. Try again.")
+        case _:
+            cause = os.strerror(error.errno or 0)
+            return ToolError(
+                "execution_failed", f"{quote_path(path)}: {cause}. {_ADVICE.get(error.errno or 0, 'Try again.')}"
+            )
+
+
+def wrong_kind_error(path: str, mode: int) -> ToolError:
+    """Returns the error for a path that is not a regular file."""
+    if stat.S_ISLNK(mode):
+        return invalid_path(path, "became a link while it was being opened. Try again.")
+    if stat.S_ISDIR(mode):
+        advice = "is a directory. Name a file in it; list_directory shows them."
+    else:
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        advice = f"is {kind}, not a regular file. Use another path."
+    return ToolError("execution_failed", f"{quote_path(path)} {advice}")
+
+
+def too_large_error(path: str, size: int, limit: int, advice: str) -> ToolError:
+    """Returns the error for a file that is too large for this operation."""
+    return ToolError("file_too_large", f"{quote_path(path)} has {size} bytes; {limit} are possible. {advice}")
+
+
+def check_deadline(deadline: Deadline | None) -> None:
+    """Raises `timeout` after the deadline: a change that was reported as stopped must not happen later (SPEC E5)."""
+    if deadline is not None and time.monotonic() >= deadline.at:
+        raise ToolError("timeout", f"Stopped by {deadline.whose}; nothing was changed.")

@@ -1,7 +1,7 @@
-"""Child processes: in a group of their own, read with a cap, shown while they run, and never left behind.
+"""Child processes: each runs in its own process group, its output is limited, and none survives its call.
 
-A child's end is the end of everything it started: its process group is killed, and where it ran in a sandbox the call
-returns only when the last process of that sandbox is gone.
+When a child ends, everything that it started ends too: its process group is killed. For a child in a sandbox the call
+returns when the last process of the sandbox is gone.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
 
 KEPT_BYTES: Final = 65_536
-"""Of each stream: more is read, so that the child is not blocked, and dropped."""
-SHOWN_CHARACTERS: Final = 4_096
-"""The most that one progress report carries."""
+"""Bytes of each stream that are kept. More is read and dropped, so that the child is not blocked."""
+MOST_SHOWN_CHARACTERS: Final = 4_096
+"""The most characters of one progress report."""
 _ENDING_SECONDS: Final = 5.0
 _LAST_BYTES_SECONDS: Final = 1.0
 _CREDENTIALS: Final = struct.Struct("=iII")
@@ -29,30 +29,31 @@ _CREDENTIALS: Final = struct.Struct("=iII")
 
 
 class Launch(Struct, frozen=True):
-    """All that is needed to start a child."""
+    """Everything that is needed to start a child."""
 
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str]
     fds: tuple[int, ...] = ()
     """Descriptors that the child inherits."""
-    sandbox: "SandboxLine | None" = None
+    sandbox: "SandboxHandshake | None" = None
 
 
-class SandboxLine(Struct, frozen=True):
-    """The line to the first process of a sandbox: it reports when nothing but our word is missing, and waits for it.
+class SandboxHandshake(Struct, frozen=True):
+    """A socket pair to the first process of a sandbox. That process reports that it is ready, and waits for a release.
 
-    By then everything in there dies with us. If we die before, no word comes, and it ends by itself.
+    From the report on, all processes of the sandbox die with the gateway. If the gateway dies before, the release does
+    not come, and the first process ends by itself.
     """
 
     theirs: socket.socket
-    """Its standard input."""
+    """Standard input of the first process."""
     ours: socket.socket
-    """The other end of a Unix socket pair, with `SO_PASSCRED`: its report carries its process id."""
+    """The gateway's end, with `SO_PASSCRED`: so the report carries the process id."""
 
 
-class Finished(Struct, frozen=True):
-    """What is left of a child: it and everything that it started is gone."""
+class ChildResult(Struct, frozen=True):
+    """The result of a child. The child and everything that it started is gone."""
 
     exit_code: int
     stdout: str
@@ -60,18 +61,23 @@ class Finished(Struct, frozen=True):
     seconds: float
     timed_out: bool = False
     started: bool = True
-    """False: the sandbox itself failed, and stderr says why; the program never ran."""
+    """False: the sandbox failed and stderr says why. The program did not run."""
 
 
-async def run(launch: Launch, *, timeout: float, show: Progress = no_progress, keep: int = KEPT_BYTES) -> Finished:
-    """The outcome of one child; `ToolError` when it can't be started. Cancelled or late: everything is killed first."""
-    child = _Child(launch, show, keep)
+async def run_child(
+    launch: Launch, *, timeout: float, progress: Progress = no_progress, keep: int = KEPT_BYTES
+) -> ChildResult:
+    """Runs one child and returns its result. Raises `ToolError` when it can't be started.
+
+    On a timeout or a cancellation everything is killed first.
+    """
+    child = _Child(launch, progress, keep)
     loop = asyncio.get_running_loop()
     began = loop.time()
     timed_out = False
     starting = asyncio.ensure_future(child.start())
     try:
-        await asyncio.shield(starting)  # a cancel now would leave a half-started child that nobody can end
+        await asyncio.shield(starting)  # a cancellation now would leave a half-started child that can't be killed
         async with asyncio.timeout(timeout):
             await child.exited.wait()
     except TimeoutError:
@@ -79,11 +85,11 @@ async def run(launch: Launch, *, timeout: float, show: Progress = no_progress, k
     finally:
         await asyncio.wait((starting,))
         await child.end()
-    return child.finished(loop.time() - began, timed_out)
+    return child.result(loop.time() - began, timed_out)
 
 
 class HeadAndTail:
-    """The head and the tail of a stream, with a mark of how much between them was left out."""
+    """Keeps the head and the tail of a stream, and counts the bytes between them."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self._half = limit // 2
@@ -99,22 +105,22 @@ class HeadAndTail:
         del self._tail[: -self._half]
 
     def text(self) -> str:
-        """What was kept, as text; bytes that are no UTF-8 become replacement characters."""
+        """Returns the kept bytes as text. Invalid UTF-8 becomes replacement characters."""
         if self._total == len(self._head) + len(self._tail):
             return (self._head + self._tail).decode("utf-8", "replace")
-        head, tail = _without_cut_end(bytes(self._head)), _without_cut_start(bytes(self._tail))
+        head, tail = _drop_cut_end(bytes(self._head)), _drop_cut_start(bytes(self._tail))
         left_out = self._total - len(head) - len(tail)
         return f"{head.decode('utf-8', 'replace')}\n[… {left_out} bytes left out …]\n{tail.decode('utf-8', 'replace')}"
 
 
-def _without_cut_end(data: bytes) -> bytes:
-    """Without a character that the cut split: at most three bytes less."""
+def _drop_cut_end(data: bytes) -> bytes:
+    """Returns the bytes without an incomplete character at the end."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(data)
     return data[: len(data) - len(decoder.getstate()[0])]
 
 
-def _without_cut_start(data: bytes) -> bytes:
+def _drop_cut_start(data: bytes) -> bytes:
     start = 0
     while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
         start += 1
@@ -122,14 +128,14 @@ def _without_cut_start(data: bytes) -> bytes:
 
 
 class OutputProgress:
-    """A stream as progress reports: at once when it is slow, fewer and fewer when it floods (SPEC X5)."""
+    """Reports a stream as progress: at once when it is slow, and less often when it is fast (SPEC X5)."""
 
-    def __init__(self, stream: str, show: Progress, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, stream: str, progress: Progress, loop: asyncio.AbstractEventLoop) -> None:
         self._stream = stream
-        self._show = show
+        self._progress = progress
         self._loop = loop
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._waiting = ""
+        self._unreported = ""
         self._skipped = 0
         self._reports = 0
         self._next_at = 0.0
@@ -137,7 +143,7 @@ class OutputProgress:
 
     def add(self, data: bytes) -> None:
         self._take(self._decoder.decode(data))
-        if self._timer is None and self._waiting:
+        if self._timer is None and self._unreported:
             delay = self._next_at - self._loop.time()
             if delay <= 0:
                 self._report()
@@ -145,35 +151,38 @@ class OutputProgress:
                 self._timer = self._loop.call_later(delay, self._report)
 
     def close(self) -> None:
-        """Report what is still waiting."""
+        """Reports the rest."""
         self._take(self._decoder.decode(b"", final=True))
         if self._timer is not None:
             self._timer.cancel()
-        if self._waiting:
+        if self._unreported:
             self._report()
 
     def _take(self, text: str) -> None:
-        waiting = self._waiting + text
-        self._skipped += max(0, len(waiting) - SHOWN_CHARACTERS)
-        self._waiting = waiting[-SHOWN_CHARACTERS:]
+        waiting = self._unreported + text
+        self._skipped += max(0, len(waiting) - MOST_SHOWN_CHARACTERS)
+        self._unreported = waiting[-MOST_SHOWN_CHARACTERS:]
 
     def _report(self) -> None:
         mark = f"[… {self._skipped} characters not shown …]\n" if self._skipped else ""
-        self._show({"stream": self._stream, "text": mark + self._waiting})
-        self._timer, self._waiting, self._skipped = None, "", 0
+        self._progress({"stream": self._stream, "text": mark + self._unreported})
+        self._timer, self._unreported, self._skipped = None, "", 0
         self._reports += 1
-        # Ten a second at first; a child that talks without end is shown every two seconds in the end.
+        # Ten reports a second at first. After many reports there is one every two seconds.
         self._next_at = self._loop.time() + min(2.0, 0.1 * 2.0 ** (self._reports // 50))
 
 
 class _Child(asyncio.SubprocessProtocol):
-    """One running child. Its exit and the end of its pipes are separate events: a background process may hold those."""
+    """One running child. Its exit and the end of its pipes are separate: a background process may hold the pipes."""
 
-    def __init__(self, launch: Launch, show: Progress, keep: int) -> None:
+    def __init__(self, launch: Launch, progress: Progress, keep: int) -> None:
         self._launch = launch
         self._loop = asyncio.get_running_loop()
-        self._kept = {1: HeadAndTail(keep), 2: HeadAndTail(keep)}
-        self._shown = {1: OutputProgress("stdout", show, self._loop), 2: OutputProgress("stderr", show, self._loop)}
+        self._outputs = {1: HeadAndTail(keep), 2: HeadAndTail(keep)}
+        self._progress = {
+            1: OutputProgress("stdout", progress, self._loop),
+            2: OutputProgress("stderr", progress, self._loop),
+        }
         self._open_pipes = {1, 2}
         self._transport: asyncio.SubprocessTransport | None = None
         self._init: int | None = None
@@ -199,11 +208,11 @@ class _Child(asyncio.SubprocessProtocol):
                 "execution_failed", f"Could not start {launch.argv[0]!r} in {launch.cwd!r}: {error}"
             ) from error
         if launch.sandbox is not None:
-            self._loop.add_reader(launch.sandbox.ours, self._give_word)
+            self._loop.add_reader(launch.sandbox.ours, self._release_sandbox)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self._kept[fd].add(data)
-        self._shown[fd].add(data)
+        self._outputs[fd].add(data)
+        self._progress[fd].add(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open_pipes.discard(fd)
@@ -214,27 +223,29 @@ class _Child(asyncio.SubprocessProtocol):
         self.exited.set()
 
     async def end(self) -> None:
-        """Kill what still runs and wait until it is gone; then read the last bytes and close everything."""
+        """Kills what still runs and waits until it is gone. Then reads the last bytes and closes everything."""
         if self._transport is None:
             return
         try:
             self._kill()
             async with asyncio.timeout(_ENDING_SECONDS):
                 await self.exited.wait()
-                await self._sandbox_gone()
-            async with asyncio.timeout(_LAST_BYTES_SECONDS):  # without a sandbox, a process that fled may hold a pipe
+                await self._wait_for_sandbox()
+            async with asyncio.timeout(
+                _LAST_BYTES_SECONDS
+            ):  # without a sandbox, a process outside of the group may hold a pipe
                 await self._drained.wait()
         except TimeoutError:
             pass
         finally:
             self._close(self._transport)
 
-    def finished(self, seconds: float, timed_out: bool) -> Finished:
+    def result(self, seconds: float, timed_out: bool) -> ChildResult:
         code = self._exit_code
-        return Finished(
-            exit_code=code if code >= 0 else 128 - code,  # as a shell says it: 128 and the signal's number
-            stdout=self._kept[1].text(),
-            stderr=self._kept[2].text(),
+        return ChildResult(
+            exit_code=code if code >= 0 else 128 - code,  # like a shell: 128 plus the number of the signal
+            stdout=self._outputs[1].text(),
+            stderr=self._outputs[2].text(),
             seconds=seconds,
             timed_out=timed_out,
             started=self._started,
@@ -244,27 +255,27 @@ class _Child(asyncio.SubprocessProtocol):
         assert self._transport is not None
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._transport.get_pid(), signal.SIGKILL)
-        if self._launch.sandbox is not None:  # its first process, if it has left the group, may still wait for our word
+        if self._launch.sandbox is not None:  # its first process may have left the group and still wait for the release
             self._loop.remove_reader(self._launch.sandbox.ours)
             self._launch.sandbox.ours.shutdown(socket.SHUT_RDWR)
         if self._init is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
 
-    def _give_word(self) -> None:
-        """The sandbox stands, and its first process, certainly alive, waits for us: note who it is, let it go on."""
+    def _release_sandbox(self) -> None:
+        """Notes the first process of the sandbox, which waits and is certainly alive, and lets it go on."""
         assert self._launch.sandbox is not None
         line = self._launch.sandbox.ours
         self._loop.remove_reader(line)
         _, credentials, _, _ = line.recvmsg(16, socket.CMSG_SPACE(_CREDENTIALS.size))
         pid, _, _ = _CREDENTIALS.unpack(credentials[0][2])
-        with suppress(OSError):  # an old kernel has no pidfd: then its end is not waited for
+        with suppress(OSError):  # an old kernel has no pidfd: then we do not wait for its end
             self._init = os.pidfd_open(pid)
         self._started = True
         line.send(b"\n")
 
-    async def _sandbox_gone(self) -> None:
-        """Wait for the first process of the sandbox: the kernel lets it end only after all others in there."""
+    async def _wait_for_sandbox(self) -> None:
+        """Waits for the end of the sandbox's first process. The kernel ends it after all others of the sandbox."""
         if self._init is None:
             return
         gone = asyncio.Event()
@@ -279,15 +290,15 @@ class _Child(asyncio.SubprocessProtocol):
             os.close(self._init)
         code = transport.get_returncode()
         self._exit_code = code if code is not None else -signal.SIGKILL
-        for shown in self._shown.values():
-            shown.close()
+        for reported in self._progress.values():
+            reported.close()
         transport.close()
 
 
 def find_program(name: str, search_path: str | None = None) -> str | None:
-    """The file that this name starts, by its path or in the search path; None when there is none.
+    """Returns the file of this program, given by path or found in the search path; None when there is none.
 
-    Not `shutil.which`: that module brings every kind of archive along, and everything here is imported at start.
+    `shutil.which` is not used: `shutil` imports all kinds of archives, and this module is imported at the start.
     """
     folders = [""] if "/" in name else (search_path or os.environ.get("PATH", os.defpath)).split(os.pathsep)
     for folder in folders:

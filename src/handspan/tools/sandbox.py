@@ -1,19 +1,19 @@
-"""The sandbox for commands: bubblewrap, with no network, no secrets, and nothing but /usr and the workspace to see.
+"""The sandbox for commands: bubblewrap without network and secrets. Only /usr and the workspace are visible.
 
-What a command gets: /usr read-only, the workspace at /workspace (its real path is a link to there), an empty /tmp that
-is thrown away, processes of its own only, a handful of environment variables, and limits on everything. The paths in
-`hidden` are covered even inside the workspace, and its `.git/hooks` and `.git/config` are read-only, since people run
-what stands there.
+A command gets: /usr read-only, the workspace at /workspace (its real path is a link to it), an empty /tmp that is
+deleted afterwards, only its own processes, a few environment variables, and limits for all resources. The paths in
+`hidden` are covered even inside the workspace. `.git/hooks` and `.git/config` are read-only, because people run them.
 
-Who it is. Started as root, the gateway gives commands another user's identity (`uid`, 65534 unless told otherwise),
-because root's is never limited. That user owns nothing, so in a workspace that belongs to somebody else commands can
-read what everybody may read, and write nowhere. We never change the owner of a person's files. Instead: a workspace
-that we create (`create_workspace`) belongs to that user from the start; file tools create files for it (`file_owner`);
-and for a workspace that is already there `report.warning` says that it can't be written and how a person changes that.
-Not started as root, commands run as the gateway's own user, and can write what it can.
+The user of commands. When the gateway runs as root, commands run as another user (`uid`, 65534 by default), because no
+limit holds for root. That user owns no files: in a workspace of another user, commands can only read what everybody
+may read. The owner of a person's files is never changed. Instead:
+- A workspace that we create (`create_workspace`) belongs to that user.
+- File tools create files for that user (`file_owner`).
+- For an existing workspace `report.warning` says that commands can't write, and how a person can change that.
+When the gateway does not run as root, commands run as the gateway's own user.
 
-Give folders in `hidden` rather than single files, and let them exist: a cover lies on what is there when a command
-starts, and a file that is replaced by renaming loses its cover for the commands that run at that moment.
+`hidden` should name existing folders, not files: a cover is mounted when a command starts. A file that is replaced by
+renaming loses its cover for the commands that run at that moment.
 """
 
 import asyncio
@@ -29,24 +29,24 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE, Mounts
-from handspan.tools.processes import Finished, Launch, SandboxLine, find_program, run
+from handspan.tools.processes import ChildResult, Launch, SandboxHandshake, find_program, run_child
 from handspan.tools.seccomp import system_call_filter
 
 SANDBOX_UID: Final = 65534
 _PROGRAMS: Final = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
 _PROBE_SECONDS: Final = 10.0
 _NO_ENTRY: Final = 96
-_NO_WORD: Final = 97
+_NO_RELEASE: Final = 97
 
-# The first process inside. It dies with bubblewrap, which dies with the gateway, and everything in its process space
-# dies with it; but bubblewrap asks the kernel for that late. So it first says that it is there and waits for the
-# gateway's word: `read` fails when the gateway is gone. It keeps bubblewrap's own user: one that bubblewrap may kill.
-_FIRST: Final = f"""
-echo >&0; read -r word || exit {_NO_WORD}
+# The first process inside. It dies with bubblewrap, which dies with the gateway, and all other processes die with it.
+# bubblewrap asks the kernel for that late. So the first process reports that it is there and waits for the gateway's
+# release: `read` fails when the gateway is gone. It keeps bubblewrap's own user, so that bubblewrap may kill it.
+_FIRST_PROCESS: Final = f"""
+echo >&0; read -r word || exit {_NO_RELEASE}
 "$@" </dev/null
 exit $?
 """
-# Not by bubblewrap's --chdir: as root it lacks the right to enter a folder that only the commands' user may.
+# Not bubblewrap's --chdir: as root it can't enter a folder that only the commands' user may enter.
 _IN_WORKSPACE: Final = f'cd {WORKSPACE} || exit {_NO_ENTRY}; exec "$@"'
 
 _ENVIRONMENT: Final = {
@@ -55,7 +55,7 @@ _ENVIRONMENT: Final = {
     "TMPDIR": "/tmp",
     "LANG": "C.UTF-8",
     "TERM": "dumb",
-    # The workspace may belong to another user than the command's; git would refuse to look at it.
+    # git refuses a workspace that belongs to another user than the command's, unless this is set.
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": "*",
@@ -92,18 +92,19 @@ _REMEDIES: Final = {
 
 
 class CommandLimits(Struct, frozen=True):
-    """What one command may use. Bytes, seconds and counts; all but `scratch` hold for each of its processes."""
+    """Limits of one command, in bytes, seconds and counts. All but `scratch` hold for each of its processes."""
 
     cpu_seconds: int = 300
     address_space: int = 2 * 1024**3
     file_size: int = 1024**3
     open_files: int = 256
     processes: int = 256
-    """Of all commands together where the sandbox has a user of its own, of one command otherwise."""
+    """For all commands together where the sandbox has its own user; otherwise for one command."""
     scratch: int = 256 * 1024**2
     """The size of /tmp, and of /dev/shm."""
 
     def prlimit(self, program: str) -> tuple[str, ...]:
+        """Returns the words that start `prlimit` with these limits."""
         return (
             program,
             f"--cpu={self.cpu_seconds}",
@@ -117,7 +118,7 @@ class CommandLimits(Struct, frozen=True):
 
 
 class SandboxReport(Struct, frozen=True):
-    """Whether commands run in a sandbox, for start-up, `doctor` and refusals."""
+    """Whether commands run in a sandbox, and why not. Start-up, `doctor` and refusals show it."""
 
     active: bool
     reason: str
@@ -130,7 +131,7 @@ class SandboxReport(Struct, frozen=True):
 
 
 class Sandbox:
-    """Where commands run. It is tested when `ready` is first asked; inactive it still knows what is hidden."""
+    """Starts commands in bubblewrap. The first call of `ready` tests it by a real run."""
 
     def __init__(
         self,
@@ -143,13 +144,13 @@ class Sandbox:
         as_root: bool | None = None,
         switch: Literal["auto", "on", "off"] = "auto",
     ) -> None:
-        """`report`: what is already known; `switch` "off" never uses the sandbox, "on" lets no command run without."""
+        """`report`: the result of an earlier test. `switch` "off" never uses the sandbox, "on" requires it."""
         self.workspace = workspace
         self.hidden = tuple(hidden)
         self.is_required = switch == "on"
         self._is_off = switch == "off"
         self._report = report
-        self._one_test = asyncio.Lock()
+        self._test_lock = asyncio.Lock()
         self._as_root = os.geteuid() == 0 if as_root is None else as_root
         self._wanted_uid = uid
         self._uid = uid if self._as_root else os.geteuid()
@@ -166,16 +167,16 @@ class Sandbox:
         uid: int = SANDBOX_UID,
         limits: CommandLimits | None = None,
     ) -> "Sandbox":
-        """The sandbox for this workspace; its `report` says by a real run whether it is active, and why not."""
+        """Returns the tested sandbox for this workspace; its `report` says whether it is active, and why not."""
         sandbox = cls(workspace, hidden=hidden, uid=uid, limits=limits)
         await sandbox.ready()
         return sandbox
 
     async def ready(self) -> SandboxReport:
-        """Whether it is active: found out by a real run, once, when somebody first needs to know."""
-        async with self._one_test:
+        """Returns whether the sandbox is active. The first call tests it by a real run."""
+        async with self._test_lock:
             if self._report is None:
-                self._report = self._what_speaks_against() or await self._test()
+                self._report = self._find_obstacle() or await self._test()
         return self._report
 
     @property
@@ -188,50 +189,54 @@ class Sandbox:
 
     @property
     def file_owner(self) -> tuple[int, int] | None:
-        """The user and group that new files of the workspace should have so that commands can change them."""
-        will_be_active = self.active if self._report else self._what_speaks_against() is None
+        """User and group for new files of the workspace, so that commands can change them. None: the gateway's own."""
+        will_be_active = self.active if self._report else self._find_obstacle() is None
         return (self._uid, self._uid) if self._as_root and will_be_active else None
 
-    def _what_speaks_against(self) -> SandboxReport | None:
+    def _find_obstacle(self) -> SandboxReport | None:
+        """Returns the reason why the sandbox can't be used, as far as it is known without a test."""
         if self._is_off:
             return _inactive("it is switched off", "set tools.sandbox.enabled to auto")
-        return _what_is_missing(self.workspace, self._wanted_uid)
+        return _find_missing(self.workspace, self._wanted_uid)
 
     @contextmanager
     def launch(self, argv: Sequence[str]) -> Iterator[Launch]:
-        """How to start this program inside; the descriptors that it needs are open only within the `with`."""
+        """Returns how to start this program inside. Its descriptors are closed after the block."""
         opened: list[int] = []
         options: list[str] = []
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
             if self._filter is not None:
-                opened.append(_descriptor_of(self._filter))
+                opened.append(_open_memory_file(self._filter))
                 options += ["--seccomp", str(opened[-1])]
             for name, entry in (("passwd", "sandbox:x:{0}:{0}::/tmp:/bin/sh\n"), ("group", "sandbox:x:{0}:\n")):
-                opened.append(_descriptor_of(entry.format(self._uid).encode()))
+                opened.append(_open_memory_file(entry.format(self._uid).encode()))
                 options += ["--perms", "0644", "--ro-bind-data", str(opened[-1]), f"/etc/{name}"]
-            line = (*self._walls(), *self._mounts.options(), *options, "--remount-ro", "/", "--", *self._limited(argv))
-            # bubblewrap's own environment can be read inside, as that of process 1: it has none.
-            yield Launch(line, "/", {}, tuple(opened), SandboxLine(theirs, ours))
+            line = (
+                *self._namespace_options(),
+                *self._mounts.options(),
+                *options,
+                "--remount-ro",
+                "/",
+                "--",
+                *self._wrap_command(argv),
+            )
+            # Commands can read bubblewrap's own environment, as that of process 1: so it is empty.
+            yield Launch(line, "/", {}, tuple(opened), SandboxHandshake(theirs, ours))
         finally:
             for descriptor in opened:
                 os.close(descriptor)
             ours.close()
             theirs.close()
 
-    def _walls(self) -> Iterator[str]:
+    def _namespace_options(self) -> Iterator[str]:
+        """Yields bubblewrap and its options for namespaces, capabilities and environment."""
         yield find_program("bwrap") or "bwrap"
-        yield from (
-            "--as-pid-1",
-            "--unshare-pid",
-            "--unshare-net",
-            "--unshare-ipc",
-            "--unshare-uts",
-            "--unshare-cgroup-try",
-        )
+        yield from ("--as-pid-1", "--unshare-pid", "--unshare-net")
+        yield from ("--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
         yield from ("--die-with-parent", "--new-session", "--hostname", "sandbox", "--cap-drop", "ALL")
-        if self._as_root:  # a user namespace of root is root outside; setpriv needs these three, then drops them
+        if self._as_root:  # root in a user namespace is root outside too; setpriv needs these three, then drops them
             for name in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
                 yield from ("--cap-add", name)
         else:
@@ -244,25 +249,26 @@ class Sandbox:
         zone = os.environ.get("TZ")
         return {**_ENVIRONMENT, "TZ": zone} if zone else dict(_ENVIRONMENT)
 
-    def _limited(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """Limits are set inside: in a namespace of its own the count of processes begins at nought."""
+    def _wrap_command(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """Returns the words that set limits and user, then run the command. Inside, the process count begins at 0."""
         limits = self._limits.prlimit(find_program("prlimit", SANDBOX_PATH) or "prlimit")
         user: tuple[str, ...] = ()
         if self._as_root:
             number = str(self._uid)
             user = (find_program("setpriv", SANDBOX_PATH) or "setpriv", "--reuid", number, "--regid", number)
             user += ("--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs", "--")
-        return ("/bin/sh", "-c", _FIRST, "sh", *limits, *user, "/bin/sh", "-c", _IN_WORKSPACE, "sh", *argv)
+        return ("/bin/sh", "-c", _FIRST_PROCESS, "sh", *limits, *user, "/bin/sh", "-c", _IN_WORKSPACE, "sh", *argv)
 
     async def _test(self) -> SandboxReport:
+        """Runs the self-test inside of the sandbox and returns its report."""
         script = ("sh", "-c", _SELF_TEST, "sh", str(self._uid), str(self._limits.open_files))
         try:
             with self.launch(script) as launch:
-                finished = await run(launch, timeout=_PROBE_SECONDS)
+                finished = await run_child(launch, timeout=_PROBE_SECONDS)
         except ToolError as error:
             return _inactive(error.message)
         if finished.exit_code != 0 or not finished.started:
-            return _failed_test(finished, self._how_to_open())
+            return _explain_failed_test(finished, self._how_to_allow_writing())
         return SandboxReport(True, "bubblewrap, tested", warning=self._warning("writable" in finished.stdout))
 
     def _warning(self, writable: bool) -> str:
@@ -270,18 +276,18 @@ class Sandbox:
         if not writable:
             warnings.append(
                 f"commands can read but not write in the workspace {str(self.workspace)!r}, which does not belong to "
-                f"their user {self._uid}; to allow it: {self._how_to_open()}"
+                f"their user {self._uid}; to allow it: {self._how_to_allow_writing()}"
             )
         if self._filter is None:
             warnings.append(f"no system call filter is known for {os.uname().machine!r}")
         return "; ".join(warnings)
 
-    def _how_to_open(self) -> str:
+    def _how_to_allow_writing(self) -> str:
         return f"chown {self._uid} {self.workspace}, or setfacl -R -m u:{self._uid}:rwX {self.workspace}"
 
 
 def create_workspace(path: Path, uid: int = SANDBOX_UID) -> None:
-    """Make the workspace folder if it is missing; as root it then belongs to the sandbox's user."""
+    """Creates the workspace folder if it is missing. As root, the new folder belongs to the sandbox's user."""
     if path.is_dir():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -290,7 +296,7 @@ def create_workspace(path: Path, uid: int = SANDBOX_UID) -> None:
         os.chown(path, uid, uid)
 
 
-def _what_is_missing(workspace: Path, uid: int) -> SandboxReport | None:
+def _find_missing(workspace: Path, uid: int) -> SandboxReport | None:
     if sys.platform != "linux":
         return _inactive(f"bubblewrap needs Linux, this is {sys.platform!r}", "run the gateway on Linux")
     for program, package in _PROGRAMS.items():
@@ -301,29 +307,33 @@ def _what_is_missing(workspace: Path, uid: int) -> SandboxReport | None:
     if workspace.resolve() == Path("/"):
         return _inactive("the workspace is the whole machine", "set a folder of its own as workspace")
     if uid == 0:
-        return _inactive("commands would run as root, whom no limit holds", "give the sandbox another user's number")
+        return _inactive(
+            "commands would run as root, and no limit holds for root", "give the sandbox another user's number"
+        )
     return None
 
 
-def _failed_test(finished: Finished, how_to_open: str) -> SandboxReport:
+def _explain_failed_test(finished: ChildResult, how_to_allow_writing: str) -> SandboxReport:
     if finished.timed_out:
         return _inactive(f"its self-test did not end within {_PROBE_SECONDS:g} seconds", "see why bwrap hangs here")
     if finished.started and finished.exit_code in _SELF_TEST_REASONS:
         remedy = (
-            how_to_open if finished.exit_code == _NO_ENTRY else "report this, with what is special about the machine"
+            how_to_allow_writing
+            if finished.exit_code == _NO_ENTRY
+            else "report this, with what is special about the machine"
         )
         return _inactive(_SELF_TEST_REASONS[finished.exit_code], remedy)
-    said = finished.stderr.strip()
-    remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in said), "")
-    return _inactive(f"bubblewrap failed: {said[:500]}", remedy)
+    output = finished.stderr.strip()
+    remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in output), "")
+    return _inactive(f"bubblewrap failed: {output[:500]}", remedy)
 
 
 def _inactive(reason: str, remedy: str = "") -> SandboxReport:
     return SandboxReport(False, reason, remedy)
 
 
-def _descriptor_of(data: bytes) -> int:
-    """A descriptor from which these bytes can be read once."""
+def _open_memory_file(data: bytes) -> int:
+    """Returns a descriptor from which these bytes can be read once."""
     descriptor = os.memfd_create("handspan")
     os.write(descriptor, data)
     os.lseek(descriptor, 0, os.SEEK_SET)

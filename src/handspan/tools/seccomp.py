@@ -1,6 +1,6 @@
-"""The system calls that nothing in the sandbox needs: the doors to new namespaces, keyrings and kernel programs.
+"""The filter of system calls for the sandbox (seccomp). It refuses new namespaces, mounts, keyrings, kernel programs.
 
-bubblewrap can close user namespaces by itself only when it makes one, which as root it does not (see `sandbox`).
+bubblewrap itself can forbid new user namespaces only when it creates one. As root it creates none (see `sandbox.py`).
 """
 
 import errno
@@ -17,13 +17,15 @@ _X32_BIT: Final = 0x40000000
 
 
 class _Machine(Struct, frozen=True):
+    """The numbers of one processor type."""
+
     audit: int
     clone: int
     refused: tuple[int, ...]
 
 
-# unshare setns mount umount2 pivot_root add_key request_key keyctl perf_event_open bpf userfaultfd, then those that
-# have one number everywhere: io_uring_setup open_tree move_mount fsopen fsmount mount_setattr
+# First: unshare setns mount umount2 pivot_root add_key request_key keyctl perf_event_open bpf userfaultfd. Then those
+# with one number on every machine: io_uring_setup open_tree move_mount fsopen fsmount mount_setattr.
 _EVERYWHERE: Final = (425, 428, 429, 430, 432, 442)
 _CLONE3: Final = 435
 _MACHINES: Final = {
@@ -33,7 +35,7 @@ _MACHINES: Final = {
 
 
 def system_call_filter(machine: str) -> bytes | None:
-    """The compiled filter for `bwrap --seccomp`; None for a machine whose numbers are not known here."""
+    """Returns the compiled filter for `bwrap --seccomp`, or None for a machine whose numbers are not known."""
     known = _MACHINES.get(machine)
     if known is None:
         return None
@@ -49,7 +51,7 @@ def system_call_filter(machine: str) -> bytes | None:
     for number in known.refused:
         steps += [(_EQUAL, 0, 1, number), refuse]
     steps += [
-        # Its flags lie in memory, where a filter can't look; C libraries then fall back to clone.
+        # The flags of clone3 are in memory, which a filter can't read. C libraries fall back to clone.
         (_EQUAL, 0, 1, _CLONE3),
         (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
         (_EQUAL, 0, 3, known.clone),

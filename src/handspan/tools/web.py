@@ -1,4 +1,4 @@
-"""The web tools: `web_fetch`, `http_request` and `web_search`. All go out through the network guard (SPEC B, S2)."""
+"""The web tools: `web_fetch`, `http_request` and `web_search`. All use the network guard (SPEC B, S2)."""
 
 import asyncio
 import time
@@ -36,7 +36,7 @@ def web_tools(
     search_api_key: str | None = None,
     http_hosts: tuple[str, ...] | None = None,
 ) -> tuple[Tool, ...]:
-    """The three web tools; `http_hosts` narrows `http_request` to some hosts."""
+    """Returns the three web tools. `http_hosts` limits `http_request` to some hosts."""
     return (
         WebSearch(guard, search_endpoint, search_api_key),
         WebFetch(guard),
@@ -45,7 +45,7 @@ def web_tools(
 
 
 class WebFetch:
-    """Reads a page or file of the web."""
+    """Fetches a page or file from the web."""
 
     spec = ToolSpec(
         name="web_fetch",
@@ -73,12 +73,12 @@ class WebFetch:
         self._guard = guard
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """Status, type, size and body of the page."""
+        """Returns status, type, size and body of the page."""
         request = OutgoingRequest(_text(arguments, "url"), _text(arguments, "method", "GET"), _headers(arguments))
         limits = _limits(ctx)
         fetched = await self._guard.fetch(request, limits)
-        # A long page takes a second or two to read: not on the event loop.
-        return await asyncio.to_thread(_page, fetched, limits)
+        # Converting a long page takes seconds, so it runs on a thread.
+        return await asyncio.to_thread(_render_page, fetched, limits)
 
 
 class HttpRequest:
@@ -108,21 +108,21 @@ class HttpRequest:
     )
 
     def __init__(self, guard: NetGuard, allowed_hosts: tuple[str, ...] | None = None) -> None:
-        """`allowed_hosts`: `host` or `host:port`; None leaves the choice of hosts to the guard's policy alone."""
+        """`allowed_hosts`: `host` or `host:port`. None: only the guard's policy limits the hosts."""
         self._guard = guard if allowed_hosts is None else guard.restrict_to(allowed_hosts, HOSTS_SETTING)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """Status, headers and body of the answer; a 5xx is a `network_error` (SPEC B)."""
+        """Returns status, headers and body of the answer. Raises `network_error` for a 5xx status (SPEC B)."""
         limits = _limits(ctx)
         fetched = await self._guard.fetch(_request_with_body(arguments), limits)
-        answer = await asyncio.to_thread(_with_body, {"status": fetched.status}, fetched, limits)
+        answer = await asyncio.to_thread(_add_body, {"status": fetched.status}, fetched, limits)
         if fetched.status >= 500:
-            raise ToolError("network_error", f"HTTP {fetched.status} from {fetched.url}{_head(answer)}")
+            raise ToolError("network_error", f"HTTP {fetched.status} from {fetched.url}{_body_start(answer)}")
         return {"status": answer.pop("status"), "url": fetched.url, "headers": dict(fetched.headers), **answer}
 
 
 class WebSearch:
-    """Asks the search endpoint that the operator configured."""
+    """Searches by the endpoint that the operator configured."""
 
     spec = ToolSpec(
         name="web_search",
@@ -149,11 +149,11 @@ class WebSearch:
     def __init__(self, guard: NetGuard, endpoint: str | None, api_key: str | None = None) -> None:
         self._endpoint = endpoint
         self._headers = _search_headers(endpoint, api_key)
-        # The operator chose this host: it may be private. Where it redirects to is judged like everything else.
+        # The operator chose this host, so it may be private. Redirects are checked like all other requests.
         self._guard = guard.trust(endpoint) if endpoint else guard
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """The query and at most `num_results` results, as the endpoint gives them."""
+        """Returns the query and at most `num_results` results of the endpoint."""
         if not self._endpoint:
             raise ToolError(
                 "execution_failed",
@@ -164,7 +164,7 @@ class WebSearch:
         joint = "&" if "?" in self._endpoint else "?"
         url = f"{self._endpoint}{joint}{urlencode({'q': query, 'count': count})}"
         fetched = await self._guard.fetch(OutgoingRequest(url, headers=self._headers), _limits(ctx))
-        return {"query": query, "results": _results(_search_answer(fetched), count)}
+        return {"query": query, "results": _results(_decode_search(fetched), count)}
 
 
 def _text(arguments: Arguments, name: str, default: str = "") -> str:
@@ -176,7 +176,7 @@ def _headers(arguments: Arguments) -> tuple[tuple[str, str], ...]:
 
 
 def _limits(ctx: ToolContext) -> RequestLimits:
-    """The time that this call has left; None where the operator took the limit away."""
+    """Returns limits with the seconds left for this call; None when the operator removed the timeout."""
     return RequestLimits(seconds=max(0.001, ctx.deadline.at - time.monotonic()) if ctx.deadline else None)
 
 
@@ -190,26 +190,26 @@ def _request_with_body(arguments: Arguments) -> OutgoingRequest:
     return OutgoingRequest(_text(arguments, "url"), method, headers, body.encode("utf-8", "replace"))
 
 
-def _page(fetched: Fetched, limits: RequestLimits) -> JsonObject:
+def _render_page(fetched: Fetched, limits: RequestLimits) -> JsonObject:
     content_type = fetched.headers.get("content-type", "")
     answer: JsonObject = {"status": fetched.status, "content_type": content_type, "url": fetched.url}
-    return _with_body(answer, fetched, limits, wants_markdown=media_type_of(content_type) in _HTML_TYPES)
+    return _add_body(answer, fetched, limits, wants_markdown=media_type_of(content_type) in _HTML_TYPES)
 
 
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
-def _with_body(
+def _add_body(
     answer: JsonObject, fetched: Fetched, limits: RequestLimits, *, wants_markdown: bool = False
 ) -> JsonObject:
-    """The answer with its body as text; what is not text is named by type and size, not shown."""
+    """Returns the answer with its body as text. For a binary body it names type and size instead."""
     answer["bytes"] = len(fetched.body)
     if fetched.truncated:
         answer |= {"truncated": True, "limit_bytes": limits.body_bytes, **_declared_size(fetched)}
         answer["warning"] = f"The body is longer than {limits.body_bytes} bytes; this is its beginning."
     text = _body_text(fetched)
     if text is None:
-        return answer | {"body": "", "binary": True, "warning": _not_text(fetched)}
+        return answer | {"body": "", "binary": True, "warning": _binary_warning(fetched)}
     if wants_markdown and text:
         markdown = html_to_markdown(text, fetched.url)
         answer["markdown"] = markdown.text
@@ -220,7 +220,7 @@ def _with_body(
 
 def _body_text(fetched: Fetched) -> str | None:
     coding = fetched.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in ("", "identity", "gzip", "deflate"):  # packed in a way that we did not offer to unpack
+    if coding not in ("", "identity", "gzip", "deflate"):  # an encoding that our request did not offer
         return None
     return decode_text(fetched.body, fetched.headers.get("content-type", "")) if fetched.body else ""
 
@@ -230,13 +230,13 @@ def _declared_size(fetched: Fetched) -> JsonObject:
     return {"total_bytes": int(size)} if size.isdigit() and "content-encoding" not in fetched.headers else {}
 
 
-def _not_text(fetched: Fetched) -> str:
+def _binary_warning(fetched: Fetched) -> str:
     kind = fetched.headers.get("content-type") or "of unknown type"
     cut = " or more" if fetched.truncated else ""
     return f"The body is not text ({kind}, {len(fetched.body)} bytes{cut}) and is left out."
 
 
-def _head(answer: JsonObject) -> str:
+def _body_start(answer: JsonObject) -> str:
     text = str(answer["body"] or answer.get("warning", "")).strip()
     return f": {text[:1000]}{'…' if len(text) > 1000 else ''}" if text else " (with an empty body)."
 
@@ -256,7 +256,7 @@ def _search_headers(endpoint: str | None, api_key: str | None) -> tuple[tuple[st
     return (accept, ("Authorization", f"Bearer {api_key}"))
 
 
-def _search_answer(fetched: Fetched) -> Json:
+def _decode_search(fetched: Fetched) -> Json:
     if fetched.status >= 400:
         hint = f"; the operator should check {KEY_SETTING}" if fetched.status in (401, 403) else ""
         head = fetched.body[:500].decode("utf-8", "replace").strip()
@@ -272,7 +272,7 @@ def _search_answer(fetched: Fetched) -> Json:
 
 
 def _results(answer: Json, count: int) -> Json:
-    """The list of results, wherever this endpoint keeps it; the whole answer where there is none."""
+    """Returns the list of results from the known places in the answer, or else the whole answer."""
     match answer:
         case list() as found:
             return found[:count]

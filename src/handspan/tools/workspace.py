@@ -1,7 +1,8 @@
-"""The one place where files are opened: below one root, whatever a path says and who swaps what (SPEC S1).
+"""The workspace: all files of the tools are opened here, and only below one root (SPEC S1).
 
-A path goes one way: text → parts without links (`paths.py`) → a descriptor below the root (`beneath.py`) → what it
-turns out to be. Writes replace the name: old content or new, never a mix, and a hard link elsewhere keeps the old one.
+Each path takes the same steps: its text becomes names without links (`paths.py`), these become a descriptor below the
+root (`directories.py`), and then the kind of file is checked. A write puts a new file under the name: a reader sees the
+old content or the new one, never a mix, and a hard link elsewhere keeps the old content.
 """
 
 import contextlib
@@ -19,46 +20,55 @@ from msgspec import Struct
 
 from handspan.core.context import Deadline
 from handspan.core.errors import ConfigError, ToolError
-from handspan.tools.beneath import DIRECTORY, OpenBeneath, Parts, best_way, step
-from handspan.tools.listings import Listing, list_children
-from handspan.tools.paths import Hidden, WorkspaceRoot, identity, invalid, shown
-from handspan.tools.refusals import refusal, stop_if_late, too_large, wrong_kind
+from handspan.tools.directories import DIRECTORY, Listing, OpenBeneath, choose_opener, list_children, open_child
+from handspan.tools.paths import (
+    HiddenPaths,
+    Parts,
+    WorkspaceRoot,
+    check_deadline,
+    explain_refusal,
+    identity,
+    invalid_path,
+    quote_path,
+    too_large_error,
+    wrong_kind_error,
+)
 
 REWRITE_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of a file that is still copied to append to it."""
+"""The largest file, in bytes, that is copied to append to it."""
 
 _CHUNK: Final = 1024 * 1024
-# A pipe without a writer must not block, a terminal must not become ours.
+# A pipe without a writer must not block, and a terminal must not become our controlling terminal.
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_TURNS: Final = 64
+_LOCK_COUNT: Final = 64
 
 
-class _Seen(Struct, frozen=True):
-    """What a name led to at one moment, to notice that somebody else changed it."""
+class _FileState(Struct, frozen=True):
+    """The state of a file at one moment. A different state later means that another program changed the file."""
 
     inode: int = 0
     size: int = 0
     changed: int = 0
 
 
-_MISSING: Final = _Seen()
+_MISSING: Final = _FileState()
 
 
 class OpenedFile:
-    """A regular file, open for reading. Its size is the one it had when it was opened."""
+    """A regular file, open for reading. `size` is its size at the moment of opening."""
 
-    def __init__(self, descriptor: int, there: os.stat_result) -> None:
+    def __init__(self, descriptor: int, status: os.stat_result) -> None:
         self._descriptor = descriptor
-        self.size = there.st_size
-        self.seen = _seen(there)
+        self.size = status.st_size
+        self.state = _file_state(status)
 
-    def part(self, offset: int, length: int) -> bytes:
-        """Up to `length` bytes from `offset`; fewer only where the file ends."""
+    def read(self, offset: int, length: int) -> bytes:
+        """Returns `length` bytes from `offset`, or fewer where the file ends."""
         return b"".join(self._chunks(offset, length))
 
     def chunks(self) -> Iterator[bytes]:
-        """All of it, piece by piece."""
+        """Yields the whole content in pieces."""
         return self._chunks(0, self.size)
 
     def _chunks(self, offset: int, length: int) -> Iterator[bytes]:
@@ -69,7 +79,7 @@ class OpenedFile:
 
 
 class Workspace:
-    """Files below one root, and nothing else. Methods raise `ToolError` only. Safe for several threads."""
+    """Reads and writes files below one root. Methods raise only `ToolError`. Threads may share it."""
 
     def __init__(
         self,
@@ -79,15 +89,15 @@ class Workspace:
         *,
         file_mode: int = 0o666,
         folder_mode: int = 0o777,
-        way: OpenBeneath | None = None,
+        opener: OpenBeneath | None = None,
     ) -> None:
-        """`file_owner`: whose new files and folders are (user and group id), when the gateway runs as root.
+        """`file_owner`: user and group id for new files and folders, when the gateway runs as root.
 
-        The modes of new ones are narrowed by the umask. `way` is found out unless given.
+        The umask narrows the modes of new files. Without `opener` the best one for this kernel is used.
         """
-        self._root = WorkspaceRoot(root, self._link_at)
-        self._hidden = Hidden(self.path, hidden)
-        if self._hidden.holds_root:
+        self._root = WorkspaceRoot(root, self._read_link)
+        self._hidden = HiddenPaths(self.path, hidden)
+        if self._hidden.has_root:
             raise ConfigError(
                 f"The workspace {str(root)!r} is also a directory that must stay hidden. Choose another one."
             )
@@ -101,21 +111,21 @@ class Workspace:
         self._file_owner = file_owner
         self._file_mode = file_mode
         self._folder_mode = folder_mode
-        self._given_way = way
-        self._turns = tuple(threading.Lock() for _ in range(_TURNS))
+        self._given_opener = opener
+        self._locks = tuple(threading.Lock() for _ in range(_LOCK_COUNT))
 
     @cached_property
-    def _way(self) -> OpenBeneath:
-        """Found out when something is opened for the first time."""
-        return self._given_way or best_way(self._descriptor)
+    def _opener(self) -> OpenBeneath:
+        """The way to open files. It is chosen at the first use."""
+        return self._given_opener or choose_opener(self._descriptor)
 
     @property
     def path(self) -> Path:
-        """Where the root lies, without links."""
+        """The path of the root, without links."""
         return self._root.path
 
     def close(self) -> None:
-        """Give the root back; later calls fail. Call it when no other call is running."""
+        """Closes the root; later calls fail. The caller makes sure that no other call is running."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -128,168 +138,168 @@ class Workspace:
     ) -> None:
         self.close()
 
-    # What callers do
+    # For callers
 
     @contextlib.contextmanager
-    def reading(self, path: str) -> Iterator[OpenedFile]:
-        """The file, open for reading."""
-        with self._explained(path), self._opened(path, self._locate(path)) as file:
+    def open_file(self, path: str) -> Iterator[OpenedFile]:
+        """Opens the file for reading, and closes it after the block."""
+        with self._explain_refusals(path), self._open_parts(path, self._locate(path)) as file:
             yield file
 
-    def write(self, path: str, data: bytes, until: Deadline | None = None) -> None:
-        """Make this the file's whole content. Directories on the way are created."""
-        with self._changing(path) as parts:
-            self._replace(path, parts, (data,), None, until)
+    def write(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
+        """Replaces the whole content of the file. Creates missing directories."""
+        with self._lock_for_change(path) as parts:
+            self._replace(path, parts, (data,), None, deadline)
 
-    def append(self, path: str, data: bytes, until: Deadline | None = None) -> None:
-        """Add this to the end of the file, which is created if need be.
+    def append(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
+        """Adds data to the end of the file, and creates the file if it is missing.
 
-        Also by replacing: O_APPEND could stop half-way, and would change a hard link's other name. The price is a
-        copy, hence a limit.
+        The file is replaced by a longer copy, so it must not be larger than `REWRITE_LIMIT`. O_APPEND could stop
+        half-way, and would change the content under the other names of a hard link.
         """
-        with self._changing(path) as parts, contextlib.ExitStack() as stack:
+        with self._lock_for_change(path) as parts, contextlib.ExitStack() as stack:
             try:
-                old = stack.enter_context(self._opened(path, parts))
+                old = stack.enter_context(self._open_parts(path, parts))
             except FileNotFoundError:
-                self._replace(path, parts, (data,), _MISSING, until)
+                self._replace(path, parts, (data,), _MISSING, deadline)
                 return
             if old.size > REWRITE_LIMIT:
-                raise too_large(path, old.size, REWRITE_LIMIT, "Write to a new file instead of appending.")
-            self._replace(path, parts, chain(old.chunks(), (data,)), old.seen, until)
+                raise too_large_error(path, old.size, REWRITE_LIMIT, "Write to a new file instead of appending.")
+            self._replace(path, parts, chain(old.chunks(), (data,)), old.state, deadline)
 
-    def edit(self, path: str, change: Callable[[bytes], bytes], limit: int, until: Deadline | None = None) -> None:
-        """Replace the content by what `change` makes of it; a file of more than `limit` bytes is refused."""
-        with self._changing(path) as parts, self._opened(path, parts) as old:
+    def edit(self, path: str, change: Callable[[bytes], bytes], limit: int, deadline: Deadline | None = None) -> None:
+        """Replaces the content by the result of `change`. Raises `file_too_large` above `limit` bytes."""
+        with self._lock_for_change(path) as parts, self._open_parts(path, parts) as old:
             if old.size > limit:
-                raise too_large(path, old.size, limit, "Use another tool, such as exec_shell with sed.")
-            self._replace(path, parts, (change(old.part(0, old.size)),), old.seen, until)
+                raise too_large_error(path, old.size, limit, "Use another tool, such as exec_shell with sed.")
+            self._replace(path, parts, (change(old.read(0, old.size)),), old.state, deadline)
 
-    def entries(self, path: str, limit: int, until: Deadline | None = None) -> Listing:
-        """The directory's children, the first `limit` by name."""
-        with self._explained(path):
+    def entries(self, path: str, limit: int, deadline: Deadline | None = None) -> Listing:
+        """Returns the first `limit` children of the directory by name."""
+        with self._explain_refusals(path):
             parts = self._locate(path)
-            descriptor = self._way(self._descriptor, parts, _READ | os.O_DIRECTORY)
+            descriptor = self._opener(self._descriptor, parts, _READ | os.O_DIRECTORY)
             try:
-                return list_children(descriptor, parts, self._hidden, limit, until)
+                return list_children(descriptor, parts, self._hidden, limit, deadline)
             finally:
                 os.close(descriptor)
 
-    # From a path to something open
+    # From a path to an open file
 
     def _locate(self, path: str) -> Parts:
-        """The parts that this path means; `invalid_path` for what lies outside or is hidden."""
-        parts = self._root.parts_of(path)
+        """Returns the names below the root for this path. Raises `invalid_path` when it leads out or is hidden."""
+        parts = self._root.resolve(path)
         if self._hidden and (self._hidden.has_name(parts) or self._is_hidden_by_identity(parts)):
-            raise invalid(path, "belongs to the gateway itself and is out of reach. Use another one.")
+            raise invalid_path(path, "belongs to the gateway itself and is out of reach. Use another one.")
         return parts
 
     def _is_hidden_by_identity(self, parts: Parts) -> bool:
-        """Another name for a hidden thing: a hard link, a mount, a short name on a foreign file system."""
+        """Whether this is another name of a hidden file: a hard link, a mount, a short name of another file system."""
         hidden = self._hidden.identities()
         for depth in range(1, len(parts) + 1):
             try:
-                there = os.stat(b"/".join(parts[:depth]), dir_fd=self._descriptor, follow_symlinks=False)
+                status = os.stat(b"/".join(parts[:depth]), dir_fd=self._descriptor, follow_symlinks=False)
             except OSError:
                 return False
-            if identity(there) in hidden:
+            if identity(status) in hidden:
                 return True
         return False
 
-    def _link_at(self, parts: Parts) -> bytes | None:
-        """Where the link leads that lies there; None when there is none."""
+    def _read_link(self, parts: Parts) -> bytes | None:
+        """Returns the target of the link, or None when this is not a link."""
         try:
             return os.readlink(b"/".join(parts), dir_fd=self._descriptor)
         except OSError:
             return None
 
     @contextlib.contextmanager
-    def _opened(self, path: str, parts: Parts) -> Iterator[OpenedFile]:
-        descriptor = self._way(self._descriptor, parts, _READ)
+    def _open_parts(self, path: str, parts: Parts) -> Iterator[OpenedFile]:
+        descriptor = self._opener(self._descriptor, parts, _READ)
         try:
-            there = os.fstat(descriptor)
-            if not stat.S_ISREG(there.st_mode):
-                raise wrong_kind(path, there.st_mode)
-            yield OpenedFile(descriptor, there)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise wrong_kind_error(path, status.st_mode)
+            yield OpenedFile(descriptor, status)
         finally:
             os.close(descriptor)
 
     @contextlib.contextmanager
-    def _changing(self, path: str) -> Iterator[Parts]:
-        """The parts of a file that this thread alone may change now."""
-        with self._explained(path):
+    def _lock_for_change(self, path: str) -> Iterator[Parts]:
+        """Returns the names of the file for this path. Other threads can't change the file during the block."""
+        with self._explain_refusals(path):
             parts = self._locate(path)
             if not parts or path.endswith("/"):
-                raise wrong_kind(path, stat.S_IFDIR)
-            with self._turns[hash(parts) % _TURNS]:
+                raise wrong_kind_error(path, stat.S_IFDIR)
+            with self._locks[hash(parts) % _LOCK_COUNT]:
                 yield parts
 
     @contextlib.contextmanager
-    def _explained(self, path: str) -> Iterator[None]:
-        """What the operating system refuses, in words for a model."""
+    def _explain_refusals(self, path: str) -> Iterator[None]:
+        """Turns errors of the operating system into `ToolError` with a text for the model."""
         try:
             yield
         except OSError as error:
-            raise refusal(error, path, root_is_there=self._is_there()) from error
+            raise explain_refusal(error, path, root_exists=self._root_exists()) from error
 
-    def _is_there(self) -> bool:
+    def _root_exists(self) -> bool:
         try:
             return self._descriptor >= 0 and identity(os.stat(self.path)) == self._identity
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError:  # on the way to it somebody lost a right, which the descriptor does not need
+        except OSError:  # a folder above lost a permission, which our open descriptor does not need
             return True
 
     # Writing
 
     def _replace(
-        self, path: str, parts: Parts, chunks: Iterable[bytes], expected: _Seen | None, until: Deadline | None
+        self, path: str, parts: Parts, chunks: Iterable[bytes], expected: _FileState | None, deadline: Deadline | None
     ) -> None:
-        """Put a new file under this name. With `expected`, only if the name still leads to that."""
+        """Puts a new file under this name. Raises when `expected` is given and is no longer the state of the file."""
         name = parts[-1]
-        with self._folder(parts[:-1]) as folder:
-            old = _replaceable(folder, name, path)
+        with self._open_folder(parts[:-1]) as folder:
+            old = _check_replaceable(folder, name, path)
             temporary = b".handspan-" + os.urandom(8).hex().encode()
             mode = self._file_mode if old is None else old.st_mode & 0o777
             descriptor = os.open(temporary, _CREATE, mode, dir_fd=folder)
             try:
-                self._fill(descriptor, chunks, old, until)
-                if expected is not None and _seen_at(folder, name) != expected:
+                self._write_chunks(descriptor, chunks, old, deadline)
+                if expected is not None and _state_at(folder, name) != expected:
                     raise ToolError(
                         "execution_failed",
-                        f"{shown(path)} was changed by somebody else meanwhile; nothing was written. Try again.",
+                        f"{quote_path(path)} was changed by another program meanwhile; nothing was written. Try again.",
                     )
                 os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary, dir_fd=folder)
                 raise
-            _sync(folder)
+            _sync_folder(folder)
 
-    def _fill(
-        self, descriptor: int, chunks: Iterable[bytes], old: os.stat_result | None, until: Deadline | None
+    def _write_chunks(
+        self, descriptor: int, chunks: Iterable[bytes], old: os.stat_result | None, deadline: Deadline | None
     ) -> None:
-        """Write it all, to the disk, with the owner and the mode of what it replaces."""
+        """Writes all chunks to the disk. The new file gets the owner and the mode of the file that it replaces."""
         with open(descriptor, "wb") as file:
             for chunk in chunks:
-                stop_if_late(until)
+                check_deadline(deadline)
                 file.write(chunk)
             file.flush()
             if old is None and self._file_owner is not None:
                 os.fchown(descriptor, *self._file_owner)
             if old is not None:
-                with contextlib.suppress(PermissionError):  # only root can give a file back to its owner
+                with contextlib.suppress(PermissionError):  # only root can set the owner
                     os.fchown(descriptor, old.st_uid, old.st_gid)
                 os.fchmod(descriptor, old.st_mode & 0o777)
             os.fsync(descriptor)
-        stop_if_late(until)
+        check_deadline(deadline)
 
     @contextlib.contextmanager
-    def _folder(self, parts: Parts) -> Iterator[int]:
-        """The directory, created if need be, and removed again if the block fails."""
+    def _open_folder(self, parts: Parts) -> Iterator[int]:
+        """Opens the directory and creates missing ones. Removes the created ones if the block fails."""
         made: list[Parts] = []
         try:
             try:
-                descriptor = self._way(self._descriptor, parts, DIRECTORY)
+                descriptor = self._opener(self._descriptor, parts, DIRECTORY)
             except FileNotFoundError:
                 descriptor = self._make_folders(parts, made)
             try:
@@ -301,23 +311,23 @@ class Workspace:
             raise
 
     def _make_folders(self, parts: Parts, made: list[Parts]) -> int:
-        here = top = self._way(self._descriptor, (), DIRECTORY)
+        here = top = self._opener(self._descriptor, (), DIRECTORY)
         try:
             for depth, part in enumerate(parts):
                 with contextlib.suppress(FileExistsError):
                     self._make_folder(here, part)
                     made.append(parts[: depth + 1])
-                here = step(here, part, top)
+                here = open_child(here, part, top)
             return os.dup(here)
         finally:
             for descriptor in {here, top}:
                 os.close(descriptor)
 
     def _remove_folders(self, made: list[Parts]) -> None:
-        """Remove those that are still empty, the deepest first."""
+        """Removes the created folders that are still empty, the deepest first."""
         with contextlib.suppress(OSError):
             for *above, name in reversed(made):
-                folder = self._way(self._descriptor, tuple(above), DIRECTORY)
+                folder = self._opener(self._descriptor, tuple(above), DIRECTORY)
                 try:
                     os.rmdir(name, dir_fd=folder)
                 finally:
@@ -329,39 +339,41 @@ class Workspace:
             return
         made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
         try:
-            if not os.listdir(made):  # one with content was put in its place meanwhile: not ours to give away
+            if not os.listdir(made):  # a folder with content took its place meanwhile: leave its owner alone
                 os.fchown(made, *self._file_owner)
         finally:
             os.close(made)
 
 
-def _replaceable(folder: int, name: bytes, path: str) -> os.stat_result | None:
-    """What lies under the name that is about to be replaced: nothing, or a file that may be written."""
+def _check_replaceable(folder: int, name: bytes, path: str) -> os.stat_result | None:
+    """Returns the file that will be replaced, or None. Raises when it is no regular file or is read-only."""
     try:
         old = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(old.st_mode):
-        raise wrong_kind(path, old.st_mode)
-    # Replacing needs no right to the file itself, and root has every right: "read-only" is still meant.
+        raise wrong_kind_error(path, old.st_mode)
+    # Replacing a name needs no permission for the file, and root may do everything: respect "read-only" anyway.
     if not old.st_mode & 0o222 or not os.access(name, os.W_OK, dir_fd=folder):
-        raise ToolError("execution_failed", f"{shown(path)} is read-only; nothing was changed. Write to another file.")
+        raise ToolError(
+            "execution_failed", f"{quote_path(path)} is read-only; nothing was changed. Write to another file."
+        )
     return old
 
 
-def _seen_at(folder: int, name: bytes) -> _Seen:
+def _state_at(folder: int, name: bytes) -> _FileState:
     try:
-        return _seen(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        return _file_state(os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
         return _MISSING
 
 
-def _seen(there: os.stat_result) -> _Seen:
-    return _Seen(there.st_ino, there.st_size, there.st_mtime_ns)
+def _file_state(status: os.stat_result) -> _FileState:
+    return _FileState(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _sync(folder: int) -> None:
-    """Bring the new name to the disk. It is in place already, and some file systems can't sync a directory."""
+def _sync_folder(folder: int) -> None:
+    """Syncs the new name to the disk. Errors are ignored: some file systems can't sync a directory."""
     with contextlib.suppress(OSError):
         descriptor = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:

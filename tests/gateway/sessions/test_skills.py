@@ -91,6 +91,6 @@ async def test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it(app:
     assert "read_file" in names(session)
     with pytest.raises(ToolError):
         await app.loader().switch_on(session, "mine")
-    await app.skills.enable("mine", app.skills.shown("mine").fingerprint)
+    await app.skills.enable("mine", app.skills.find_any("mine").fingerprint)
     await app.loader().switch_on(session, "mine")
     assert names(session) == {"get_current_time"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from handspan.core.errors import ToolError
-from handspan.tools.shell.literal_commands import PLAIN_COMMANDS, check_plain
+from handspan.tools.shell.literal_commands import LITERAL_COMMANDS, check_literal
 
 
 @pytest.fixture
@@ -19,13 +19,13 @@ def state(workspace: Path) -> Path:
 
 def refusal(workspace: Path, command: str, *hidden: Path) -> ToolError:
     with pytest.raises(ToolError) as caught:
-        check_plain(command.split(), workspace, hidden)
+        check_literal(command.split(), workspace, hidden)
     return caught.value
 
 
 def test_the_list_is_the_short_one() -> None:
     short = "cat date diff echo grep head ls pwd sort stat tail uniq wc"
-    assert " ".join(sorted(PLAIN_COMMANDS)) == short
+    assert " ".join(sorted(LITERAL_COMMANDS)) == short
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_nothing_goes_through_folders_that_hold_files_of_the_gateway(
     workspace: Path, state: Path, command: str
 ) -> None:
     assert "holds files of the gateway" in refusal(workspace, command, state).message
-    check_plain(command.split(), workspace, [workspace.parent / "elsewhere"])
+    check_literal(command.split(), workspace, [workspace.parent / "elsewhere"])
 
 
 @pytest.mark.parametrize(
@@ -201,15 +201,15 @@ def test_nothing_goes_through_folders_that_hold_files_of_the_gateway(
 def test_ordinary_words_pass(workspace: Path, command: str) -> None:
     (workspace / "sub").mkdir()
     (workspace / "a").write_text("text")
-    check_plain(command.split(), workspace, [])
+    check_literal(command.split(), workspace, [])
 
 
 def test_an_absolute_path_below_the_workspace_works(workspace: Path, tmp_path: Path) -> None:
-    check_plain(["cat", str(workspace / "a")], workspace, [])
+    check_literal(["cat", str(workspace / "a")], workspace, [])
     (tmp_path / "way").symlink_to(workspace)
-    check_plain(["cat", str(workspace / "a"), str(tmp_path / "way" / "a")], tmp_path / "way", [])
+    check_literal(["cat", str(workspace / "a"), str(tmp_path / "way" / "a")], tmp_path / "way", [])
 
 
 def test_an_option_whose_value_is_missing_passes_to_the_program_which_says_so(workspace: Path) -> None:
-    check_plain(["head", "-n"], workspace, [])
-    check_plain(["head", "--lines"], workspace, [])
+    check_literal(["head", "-n"], workspace, [])
+    check_literal(["head", "--lines"], workspace, [])

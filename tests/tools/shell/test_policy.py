@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handspan.core.errors import ToolError
-from handspan.tools.shell.parts import Unreadable
+from handspan.tools.shell.parser import MOST_NESTING, MOST_PARTS, read_script
 from handspan.tools.shell.policy import DANGEROUS_PATTERNS, DEFAULT_ALLOWLIST, CommandPolicy
-from handspan.tools.shell.words import MOST_NESTING, MOST_PARTS, read_script
+from handspan.tools.shell.script import Unreadable
 
 DEFAULT = CommandPolicy()
 WRAPPERS = CommandPolicy(
@@ -448,7 +448,7 @@ def test_a_shell_as_a_program_is_judged_by_its_text() -> None:
     ],
 )
 def test_one_command_of_literal_words_needs_no_shell(command: str, plain: bool) -> None:
-    assert read_script(command).is_plain is plain
+    assert read_script(command).is_literal is plain
 
 
 @given(st.text(alphabet=st.sampled_from("ab $(){}`'\"\\\n;&|<>#=*?!~-0E\t[],.")))

@@ -13,7 +13,7 @@ from handspan.core.values import Arguments, Json, JsonObject
 from handspan.tools.sandbox import Sandbox, SandboxReport, create_workspace
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import ExecShell, Spawn, shell_tools
-from tests.tools.leftovers import LIMIT, Reports, is_gone, new_mark
+from tests.tools.child_processes import LIMIT, Reports, is_gone, new_mark
 
 pytestmark = pytest.mark.anyio
 

@@ -34,7 +34,7 @@ async def session_skills(visit: Visit, session_id: str, query: ActingQuery) -> S
         return _render(await _open(visit, session_id, query.agent))
     agent, app = await find_agent(visit, query.agent), visit.parts.app
     await app.skills.refresh()
-    on, notes = app.skills.chosen(agent.skills)
+    on, notes = app.skills.select(agent.skills)
     box = app.registry.toolbox(agent, visit.who, session_id, skill_tools=allowed_globs(on))
     return SessionSkills([skill.name for skill in on], _tools(box), list(notes))
 

@@ -3,7 +3,8 @@
 import functools
 import re
 from collections.abc import Mapping
-from typing import Final, final
+from itertools import dropwhile, takewhile
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -14,7 +15,7 @@ from handspan.core.values import Json, JsonObject
 from handspan.models.offline.match import FILLERS, Clause, KnownTool, TextPiece, plain_name, split_words, word_set
 
 _TYPES: Final = {"integer": "number", "number": "number", "boolean": "json", "array": "json", "object": "json"}
-_KINDS: Final = {
+_KINDS: Final = {  # kind of a text parameter → words that its name has
     "zone": word_set("timezone tz zone"),
     "url": word_set("url uri href link"),
     "command": word_set("command cmd"),
@@ -22,23 +23,17 @@ _KINDS: Final = {
     "place": word_set("city location place country town"),
     "query": word_set("query search term topic name"),
 }
-"""Kind of a text parameter → words that its name has."""
-_ORDER: Final = ("choice", "number", *_KINDS, "json", "text")
-"""What can't be mistaken is filled first, plain text last."""
+_ORDER: Final = ("choice", "number", *_KINDS, "json", "text")  # plain text last
 _BODY: Final = word_set("content text message body")
 _PREPOSITIONS: Final = word_set("to in into onto from of at by on for with about")
-_COMMAND: Final = (
-    r"(?:ls|cat|echo|pwd|git|grep|python3?|date|whoami|df|du|head|tail|wc|curl|ps|\.{0,2}/\S+)\b|.*[|<>;&$*]"
-)
+_COMMAND: Final = r"(?:ls|cat|echo|pwd|git|grep|python3?|date|whoami|head|tail|wc|curl|ps|\.{0,2}/\S+)\b|.*[|<>;&$*]"
 _NAME_BESIDE_FILE: Final = r"(?i)\b(?:file|folder|files in)\s+(?:called\s+)?(\w+)|\bmy\s+(\w+)\s+file\b"
-_AROUND_A_QUERY: Final = (
-    r"(?i)^(?:.*?\b(?:for|about|named|called)\s+)?(?:(?:the|my|a)\s+)*|(?:\s+(?:in|on) (?:my|the) \w+)?[?!.\s]*$"
+_QUERY_FRAME: Final = (
+    r"(?i)^(?:.*?\b(?:for|about|called) +)?(?:(?:the|my|a) +)*|(?: +(?:in|on) (?:my|the) \w+)?[?!.\s]*$"
 )
-_ADDRESSES: Final = {"bitcoin": "https://api.coinbase.com/v2/prices/BTC-USD/spot"}
-"""Addresses that the stand-in knows, so that "fetch the latest Bitcoin price" works."""
+_ADDRESSES: Final = {"bitcoin": "https://api.coinbase.com/v2/prices/BTC-USD/spot"}  # "fetch the latest Bitcoin price"
 
 
-@final
 class Slot(Struct, frozen=True):
     """One parameter of a tool."""
 
@@ -50,20 +45,15 @@ class Slot(Struct, frozen=True):
     description: str = ""
 
 
-@final
-class Before(Struct, frozen=True):
+class LastCall(Struct, frozen=True):
     """What "it" can mean: the arguments of the last call, and the text of its result."""
 
     arguments: Mapping[str, Json] = msgspec.field(default_factory=dict)
     text: str = ""
 
 
-ANYTHING: Final = Before(text="it")
-"""While a plan is made: "it" will mean something."""
-
-
 def read_slots(tool: KnownTool) -> list[Slot]:
-    """The tool's parameters, in the order in which they are filled."""
+    """Returns the tool's parameters in the order in which they are filled."""
     properties, required = tool.spec.parameters.get("properties"), tool.spec.parameters.get("required")
     needed = required if isinstance(required, list) else []
     inner = properties.items() if isinstance(properties, dict) else ()
@@ -78,45 +68,37 @@ def _read_slot(name: str, schema: Json, is_required: bool) -> Slot:
     inner = used if isinstance(used, dict) else {}
     kinds, enum, words = inner.get("type"), inner.get("enum"), frozenset(split_words(name))
     kind = next((one for one in kinds if one != "null"), "") if isinstance(kinds, list) else kinds
-    text = next((text for text, said in _KINDS.items() if words & said), "text")
+    text = next((text for text, known in _KINDS.items() if words & known), "text")
     choices = tuple(value for value in enum if isinstance(value, str)) if isinstance(enum, list) else ()
-    told = f"one of {', '.join(choices)}" if choices else str(outer.get("description", ""))[:120].rstrip(". ")
-    return Slot(name, "choice" if "enum" in inner else _TYPES.get(str(kind), text), is_required, words, choices, told)
+    hint = f"one of {', '.join(choices)}" if choices else str(outer.get("description", ""))[:120].rstrip(". ")
+    return Slot(name, "choice" if "enum" in inner else _TYPES.get(str(kind), text), is_required, words, choices, hint)
 
 
 @functools.cache
 def known_zones() -> dict[str, str]:
-    """City in lower case with `_` for blanks → time zone. The first call reads the disk: not on the event loop."""
-    import zoneinfo  # noqa: PLC0415 - 4 ms that only a question about a zone has to pay
+    """Returns time zones by city, in lower case with `_` for blanks. The first call reads the disk: use a thread."""
+    import zoneinfo  # noqa: PLC0415 - takes 4 ms, and only questions about a zone need it
 
     zones = sorted(zoneinfo.available_timezones(), key=lambda zone: ("/" in zone, zone))
     return {name: zone for zone in zones for name in (zone.casefold(), zone.rpartition("/")[2].casefold())}
 
 
-class Filling:
-    """The arguments for one tool, and what speaks against sending them. Each piece of the clause is used once."""
+class FilledCall:
+    """The arguments for one tool, and the reasons against the call. Each piece of the clause is used once."""
 
-    def __init__(self, tool: KnownTool, clause: Clause, before: Before) -> None:
-        self._tool, self._clause, self._before, self._slots = tool, clause, before, read_slots(tool)
-        self._free, self.takes_words = list(clause.pieces), False
-        """`takes_words`: a parameter got plain words, which may go on in the next part of the request."""
-        self.arguments: JsonObject = {}
-        self._take_written()
-        needed = {*self.arguments, *(slot.name for slot in self._slots if slot.is_required)}
+    def __init__(self, tool: KnownTool, clause: Clause, last: LastCall | None = None) -> None:
+        self._tool, self._clause, self._last, self._slots = tool, clause, last, read_slots(tool)
+        self._free = list(clause.pieces)
+        self.takes_words = False  # a parameter got plain words, which may go on in the next part of the request
+        self.arguments = self._take_written()
         for slot in self._slots:
-            value = None if slot.name in self.arguments else self._value(slot)
+            value = None if slot.name in self.arguments else self._find_value(slot)
             self.arguments |= {} if value is None else {slot.name: value}
         self.missing = [slot for slot in self._slots if slot.is_required and slot.name not in self.arguments]
-        if not self.missing and self._check():  # a guess is given up where nothing is required
-            self.arguments = {name: value for name, value in self.arguments.items() if name in needed}
         self.problems = [] if self.missing else self._check()
         self.unused = [piece.text for piece in self._free if not self._is_own(piece) and piece.kind != "mark"]
-        """Words and literals that are neither the tool's own nor part of an argument."""
-
-    @property
-    def lack(self) -> float:
-        """How much speaks against the tool: parameters that stay empty, and what it has no use for."""
-        return min(len(self.missing), 2) + sum(0.5 if text.isalpha() else 1.5 for text in self.unused[:8])
+        """Pieces that are neither words of the tool nor part of an argument."""
+        self.lack = min(len(self.missing), 2) + sum(0.5 if text.isalpha() else 1.5 for text in self.unused[:8])
 
     def _check(self) -> list[str]:
         try:
@@ -124,90 +106,76 @@ class Filling:
         except DefinitionError as error:
             return [f"its schema can't be used ({error})"]
 
-    def _take_written(self) -> None:
-        """Take JSON and each `key=value`. A key that the schema does not have is kept: the validator reports it."""
+    def _take_written(self) -> JsonObject:
+        """Returns the arguments that are JSON or `key=value`. Unknown keys stay in: the validator reports them."""
         slots = {plain_name(slot.name): slot for slot in self._slots}
         pairs = [self._use(piece).partition("=") for piece in self._pieces("pair")]
-        for key, value in (*self._clause.given.items(), *((key, value.strip("\"',?!")) for key, _, value in pairs)):
-            slot = slots.get(plain_name(key))
-            self.arguments[slot.name if slot else key] = _convert(slot, value)
+        written = self._clause.given | {key: value.strip("\"',?!") for key, _, value in pairs}
+        keyed = ((slots.get(plain_name(key)), key, value) for key, value in written.items())
+        return {slot.name if slot else key: _convert(slot, value) for slot, key, value in keyed}
 
     def _pieces(self, *kinds: str) -> list[TextPiece]:
         return [piece for piece in self._free if piece.kind in kinds]
 
     def _use(self, *pieces: TextPiece) -> str:
-        """Take these pieces; the text of the first."""
+        """Marks these pieces as used. Returns the text of the first."""
         used = {piece.start for piece in pieces}
         self._free = [piece for piece in self._free if piece.start not in used]
         return pieces[0].text if pieces else ""
 
     def _is_own(self, piece: TextPiece) -> bool:
-        """Whether it is a word of the tool or of a parameter's name, or one that says nothing."""
+        """Whether the piece is a word of the tool or of a parameter's name, or a word without meaning."""
+        if piece.kind != "word":
+            return piece.kind == "mark" and piece.text in ":,"
         names = plain_name(self._tool.name), plain_name(self._tool.own_name)
         words = split_words(piece.text)
         is_known = any(self._tool.knows(word) or any(word in slot.words for slot in self._slots) for word in words)
-        return piece.kind == "word" and (is_known or piece.text.lower() in FILLERS or plain_name(piece.text) in names)
+        return is_known or piece.text.lower() in FILLERS or plain_name(piece.text) in names
 
-    def _value(self, slot: Slot) -> Json:
-        """The value for one parameter; for a required one also what "it" means."""
-        match slot.kind:
-            case "choice":
-                value: Json = self._choice(slot)
-            case "number":
-                value = self._number(slot)
-            case "url":
-                found = self._pieces("url")
-                known = next((url for word, url in _ADDRESSES.items() if word in self._clause.counted), None)
-                value = self._use(found[0]) if found else known
-                self._free = [] if known and not found else self._free
-            case "zone" | "place":
-                value = self._place(slot)
-            case "path":
-                value = self._path(slot)
-            case "json":
-                value = self._items(slot) if slot.is_required else None
-            case _:
-                value = self._text(slot)
-        if value is not None or not slot.is_required or not self._clause.has_pronoun or self._before is ANYTHING:
-            return "it" if value is None and slot.is_required and self._clause.has_pronoun else value
-        return self._before.arguments.get(slot.name) or (self._before.text if slot.kind == "text" else "") or None
+    def _find_value(self, slot: Slot) -> Json:
+        """Returns the value for one parameter; for a required one also what "it" means."""
+        finders = {"choice": self._choice, "number": self._number, "url": self._url, "path": self._path}
+        finders |= {"json": self._items, "zone": self._place, "place": self._place}
+        value = finders.get(slot.kind, self._text)(slot)
+        if value is not None or not slot.is_required or not self._clause.has_pronoun:
+            return value
+        if self._last is None:  # while a plan is made
+            return "it"
+        return self._last.arguments.get(slot.name) or (self._last.text if slot.kind == "text" else None) or None
+
+    def _url(self, _: Slot) -> Json:
+        found = self._pieces("url")
+        known = next((url for word, url in _ADDRESSES.items() if word in self._clause.counted and not found), None)
+        self._free = [] if known else self._free
+        return self._use(found[0]) if found else known
 
     def _choice(self, slot: Slot) -> Json:
-        said = {word: piece for piece in self._free for word in split_words(piece.text)}
-        fits = (one for one in slot.choices if split_words(one) and said.keys() >= {*split_words(one)})
-        chosen = next(fits, None)
-        self._use(*(said[word] for word in split_words(chosen or "")))
-        return chosen
+        choices = {one.lower(): one for one in slot.choices}
+        found = [piece for piece in self._free if piece.text.lower() in choices]
+        return choices[self._use(found[0]).lower()] if found else None
 
     def _number(self, slot: Slot) -> Json:
-        """A number beside the parameter's name; any number where one is required."""
-        for piece in self._pieces("number"):
-            place = self._clause.pieces.index(piece)
-            beside = split_words(" ".join(self._clause.words[max(0, place - 2) : place + 2]))
-            if slot.is_required or not slot.words.isdisjoint(beside):
-                return _convert(slot, self._use(piece))
-        return None
+        found = self._pieces("number") if slot.is_required else []
+        return _convert(slot, self._use(found[0])) if found else None
 
     def _place(self, slot: Slot) -> Json:
-        """The words after "in" or "for": a city that has a time zone, or any name that is no word of the tool."""
+        """Returns the name after "in" or "for": a city with a time zone, or any words that are not the tool's own."""
         free, is_zone = self._free, slot.kind == "zone"
         starts = [at + 1 for at, piece in enumerate(free) if piece.text.lower() in ("in", "for", "of", "at")]
         for names in (free[start : start + length] for start in starts for length in (3, 2, 1)):
-            said = " ".join(piece.text for piece in names)
-            zone = known_zones().get(said.replace(" ", "_").casefold()) if is_zone else None
+            name = " ".join(piece.text for piece in names)
+            zone = known_zones().get(name.replace(" ", "_").casefold()) if is_zone else None
             is_name = bool(names) and not any(piece.kind != "word" or self._is_own(piece) for piece in names)
-            if zone or (is_name and (not is_zone or said.istitle())):
+            if zone or (is_name and (not is_zone or name.istitle())):
                 self._use(*names)
-                return zone or said
+                return zone or name
         return None
 
     def _path(self, slot: Slot) -> Json:
-        """A path; a quoted name; a word beside "file" or "folder"; for a folder the workspace itself."""
+        """Returns a path, a quoted name, or the word beside "file" or "folder"; else "." for a folder tool."""
         needs_text = any(other.is_required and other.kind in ("query", "text") for other in self._slots)
-        words, pieces = self._clause.words, self._clause.pieces
-        quoted = [
-            one for one in self._pieces("quoted") if not needs_text or words[pieces.index(one) - 1] in _PREPOSITIONS
-        ]
+        before = dict(zip(self._clause.pieces, ("", *self._clause.words), strict=False))
+        quoted = [one for one in self._pieces("quoted") if not needs_text or before[one] in _PREPOSITIONS]
         if found := self._pieces("path") or quoted:
             return self._use(found[0])
         named = re.search(_NAME_BESIDE_FILE, self._clause.source)
@@ -218,49 +186,49 @@ class Filling:
         return "." if is_folder and slot.is_required and not self._clause.has_pronoun else None
 
     def _items(self, slot: Slot) -> Json:
-        """All that is quoted, or all paths, or all numbers, for a list that is required."""
-        found = next((found for kind in ("quoted", "path", "number") if (found := self._pieces(kind))), [])
+        found = self._pieces("quoted", "path", "number") if slot.is_required else []
         self._use(*found)
         return [_convert(slot, one.text) if one.kind == "number" else one.text for one in found] or None
 
     def _text(self, slot: Slot) -> Json:
-        """What is quoted; else the words that are left, where one parameter wants them."""
+        """Returns quoted text; or the unused words, when this is the only parameter for text."""
         is_query, found = slot.kind == "query", self._pieces("quoted", "code")
         if found and (slot.is_required or is_query or slot.words & _BODY):
             return self._use(found[0])
         texts = [other for other in self._slots if other.is_required and other.kind in ("query", "text", "command")]
         is_asked = is_query and not texts and not {"about", "for"}.isdisjoint(self._clause.words)
         words = self._words_after_verb() if texts == [slot] or is_asked else []
-        said = self._clause.text[words[0].start : words[-1].end] if words else ""
-        if not said or (slot.kind == "command" and not re.match(_COMMAND, said, re.DOTALL)):
+        text = self._clause.text[words[0].start : words[-1].end] if words else ""
+        if not text or (slot.kind == "command" and not re.match(_COMMAND, text, re.DOTALL)):
             return None
         self._use(*words)
         self.takes_words = True
-        return (re.sub(_AROUND_A_QUERY, "", said) if is_query else said) or None
+        return (re.sub(_QUERY_FRAME, "", text) if is_query else text) or None
 
     def _words_after_verb(self) -> list[TextPiece]:
-        """The pieces after the tool's own words, up to one that is used: `hello` of `write hello to notes.txt`."""
-        pieces, start, kept = self._clause.pieces, 0, ("my", "i", *_PREPOSITIONS)
-        free = {piece.start for piece in self._free}
-        while start < len(pieces) and (
-            pieces[start].text in (":", ",") or (self._is_own(pieces[start]) and pieces[start].text.lower() not in kept)
-        ):
-            start += 1
-        end = next((at for at in range(start, len(pieces)) if pieces[at].start not in free), len(pieces))
-        while start < end < len(pieces) and pieces[end - 1].text.lower() in _PREPOSITIONS:
-            end -= 1
-        found = list(pieces[start:end])
+        """Returns the pieces between the tool's own words and a used piece: `hello` of `write hello to notes.txt`."""
+        free, kept = {piece.start for piece in self._free}, ("my", "i", *_PREPOSITIONS)
+        after = [*dropwhile(lambda one: self._is_own(one) and one.text.lower() not in kept, self._clause.pieces)]
+        found = [*takewhile(lambda one: one.start in free, after)]
+        while found and len(found) < len(after) and found[-1].text.lower() in _PREPOSITIONS:
+            found.pop()
         return [] if all(one.kind in ("path", "url") or one.text.lower() in FILLERS for one in found) else found
 
 
+def decode_json(text: str) -> Json:
+    """Returns the JSON value, or the text itself when it is none."""
+    try:
+        value: Json = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
 def _convert(slot: Slot | None, value: Json) -> Json:
-    """The value of `key=value` in the type that the parameter wants, where the text has that form."""
+    """Returns the value in the type of the parameter, if the text can be read as that type."""
     if slot is None or slot.kind not in ("choice", "number", "json") or not isinstance(value, str):
         return value
     if slot.kind == "choice":
         return next((one for one in slot.choices if one.casefold() == value.casefold()), value)
-    try:
-        decoded: Json = msgspec.json.decode({"yes": "true", "no": "false"}.get(value.lower(), value))
-    except ValueError:
-        return list[Json](value.split(",")) if slot.kind == "json" else value
-    return decoded
+    decoded = decode_json({"yes": "true", "no": "false"}.get(value.lower(), value))
+    return list[Json](value.split(",")) if slot.kind == "json" and decoded == value else decoded

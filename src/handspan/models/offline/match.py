@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
-from itertools import islice
-from typing import Final, final
+from itertools import islice, takewhile
+from typing import Final
 
 from msgspec import Struct
 
@@ -17,7 +16,7 @@ _MOST_PIECES: Final = 2000
 _MOST_COUNTED: Final = 40
 """Bounds: reading a text takes time in proportion to its length, whatever it holds."""
 _TOKEN: Final = r"""
-    `(?P<code>[^`]+)` | "(?P<double>[^"]*)" | (?<!\w)'(?P<single>.*?)'(?!\w)
+    (?P<code>`[^`]+`) | (?P<quoted>"[^"]*" | (?<!\w)'.*?'(?!\w))
   | (?P<url>(?i:https?)://[^\s<>"'`]*[^\s<>"'`.,;:!?)])
   | (?P<pair>[^\W\d][\w-]{0,63}=(?:"[^"]*"|'[^']*'|[^\s;=>,][^\s;]*))
   | (?P<number>(?<![\w.])[+-]?\d{1,300}(?:\.\d{1,300})?(?![\w:/-]|\.\w))
@@ -28,7 +27,7 @@ _TOKEN: Final = r"""
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text as a set."""
+    """Returns the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -41,61 +40,54 @@ FILLERS: Final = word_set(
 """Words that do not say which tool is meant."""
 NEGATIONS: Final = word_set("no not don't never without")
 PRONOUNS: Final = word_set("it that this them result results output")
+_DOUBTS: Final = word_set("could would should might maybe")
 _QUESTION_WORDS: Final = word_set("what what's which who where when how why is are does did should")
 _STATEMENT_WORDS: Final = word_set("the a an my your our i we you he she it this that there they")
 _WISHES: Final = word_set("want need would will can could")
 
-_SYNONYMS: Final = {
-    "read": "show open print display view",
-    "write": "save put store append add remember",
-    "edit": "replace change",
-    "list": "ls show",
-    "directory": "folder file here workspace",
-    "exec": "run execute",
-    "shell": "run execute command",
-    "fetch": "get open download",
-    "request": "fetch post",
-    "search": "google",
-    "memory": "remember recall",
-    "time": "date clock",
-    "camera": "photo picture selfie",
-    "device": "computer laptop phone",
-}
-"""Word of a tool's name → what people say for it."""
-_MEANINGS: Final = {
-    said: frozenset(name for name, words in _SYNONYMS.items() if said in words.split())
-    for all_said in _SYNONYMS.values()
-    for said in all_said.split()
+_SYNONYMS: Final = {  # word of a tool's name → words that people use for it
+    "read": word_set("show open print display view"),
+    "write": word_set("save put store append add remember"),
+    "edit": word_set("replace change"),
+    "list": word_set("ls show"),
+    "directory": word_set("folder file here workspace"),
+    "exec": word_set("run execute"),
+    "shell": word_set("run execute command"),
+    "fetch": word_set("get open download"),
+    "request": word_set("fetch post"),
+    "search": word_set("google"),
+    "memory": word_set("remember recall"),
+    "time": word_set("date clock"),
+    "camera": word_set("photo picture selfie"),
+    "device": word_set("computer laptop phone"),
 }
 
 
-@final
 class TextPiece(Struct, frozen=True):
     """A piece of a text: a word, a mark, or a literal (quoted, code, pair, url, path, number)."""
 
     kind: str
-    text: str
-    """What is inside of quotes; else as it is written."""
+    text: str  # without its quotes
     start: int
     end: int
 
 
 def split_pieces(text: str) -> list[TextPiece]:
-    """The pieces of a text, in order."""
-    kinds = {"double": "quoted", "single": "quoted"}
+    """Returns the pieces of a text, in order."""
     tokens = islice(re.finditer(_TOKEN, text[:_MOST_TEXT], re.VERBOSE | re.DOTALL), _MOST_PIECES)
-    named = ((token, token.lastgroup or "") for token in tokens)
-    return [TextPiece(kinds.get(name, name), token[name], token.start(), token.end()) for token, name in named]
+    kinds = ((token, token.lastgroup or "") for token in tokens)
+    inner = ((token, kind, token[0][1:-1] if kind in ("code", "quoted") else token[0]) for token, kind in kinds)
+    return [TextPiece(kind, piece, token.start(), token.end()) for token, kind, piece in inner]
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a name or a sentence in lower case, without a plural `s`."""
+    """Returns the words of a name or a sentence in lower case, without a plural `s`."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
     return [re.sub(r"(?<=\w\w[^s])s$", "", word.lower()) for word in re.findall(r"[^\W_]+", spaced)]
 
 
 def plain_name(name: str) -> str:
-    """A name as it is compared: in any case, with `-` or `_`."""
+    """Returns the form of a name for comparison: case, `-` and `_` make no difference."""
     return name.casefold().replace("-", "_")
 
 
@@ -103,31 +95,26 @@ class Clause:
     """A part of the request that asks for one thing."""
 
     def __init__(self, text: str, pieces: Sequence[TextPiece], given: JsonObject | None = None) -> None:
-        self.given = given or {}
-        """Arguments that are written as JSON."""
+        self.given = given or {}  # arguments that are written as JSON
         self.text, self.pieces = text, tuple(pieces)
         self.source = text[pieces[0].start : pieces[-1].end] if pieces else ""
         self.words = tuple(piece.text.lower() if piece.kind == "word" else "" for piece in pieces)
         said = [word for word in self.words if word not in ("", "and", "then", "also", "please", "hello")]
-        first = said[0] if said else ""
+        first, lead = said[0] if said else "", set(takewhile((FILLERS | _DOUBTS).__contains__, said))
         self.is_question = first in _QUESTION_WORDS
-        self.is_statement = first in _STATEMENT_WORDS and _WISHES.isdisjoint(said[:2])
-        """Whether it begins as no request does: "the", "my", "I" …; "I want" is a request."""
+        self.is_statement = first in _STATEMENT_WORDS and _WISHES.isdisjoint(said[:2])  # "I want" is a request
+        self.is_order = not (self.is_statement or self.is_question or lead & _DOUBTS)  # "we could write" is none
         self.is_negated = next((word for word in said if word not in FILLERS), "") in NEGATIONS
         self.has_pronoun = not PRONOUNS.isdisjoint(" ".join(said).replace("is it", "").split())
-
-    @cached_property
-    def counted(self) -> tuple[str, ...]:
-        """The words that can say which tool is meant."""
-        said = [part for word in self.words if word not in FILLERS | NEGATIONS for part in split_words(word)]
-        asks_for_file = self.is_question and not said and any(piece.kind == "path" for piece in self.pieces)
-        if asks_for_file or (self.has_pronoun and said == ["read"]):
-            said = ["read", "file"]  # "what's in notes.txt?", "read it"
-        return tuple(dict.fromkeys(said))[:_MOST_COUNTED]
+        counted = [part for word in said if word not in FILLERS | NEGATIONS for part in split_words(word)]
+        asks_for_file = self.is_question and not counted and any(piece.kind == "path" for piece in pieces)
+        if asks_for_file or (self.has_pronoun and counted == ["read"]):
+            counted = ["read", "file"]  # "what's in notes.txt?", "read it"
+        self.counted = tuple(dict.fromkeys(counted))[:_MOST_COUNTED]  # the words that can say which tool is meant
 
 
 class KnownTool:
-    """An offered tool, with the words that are compared with those of a request."""
+    """An offered tool, with the words that are compared with a request."""
 
     def __init__(self, spec: ToolSpec) -> None:
         self.spec, self.name = spec, spec.name
@@ -136,31 +123,29 @@ class KnownTool:
         words = split_words(self.own_name)
         self.name_words = frozenset(words) - FILLERS or frozenset(words)
         self.described = frozenset(split_words(re.split(r"[.;\n]\s", spec.description[:200], maxsplit=1)[0])) - FILLERS
-        self.is_harmless = spec.annotations.read_only or words[:1] in (["get"], ["read"], ["list"], ["search"])
-        """It says so; or it says nothing of its effects, and its name begins like that of a tool that reads."""
+        reads_by_name = words[:1] in (["get"], ["read"], ["list"], ["search"])
+        self.is_harmless = spec.annotations.read_only or (reads_by_name and not spec.annotations.claims_destructive)
+        """The tool claims to be read-only; or its name begins with a verb that reads, and no claim contradicts it."""
+
+    def find_in_name(self, words: Sequence[str]) -> set[str]:
+        """Returns the words of the tool's name that are among these words, also as synonyms."""
+        said = set(words)
+        return {name for name in self.name_words if name in said or said & _SYNONYMS.get(name, frozenset())}
 
     def knows(self, word: str) -> bool:
-        """Whether the word is one of the tool's own."""
-        own = self.name_words | self.described | self.namespace
-        return word in own or not self.name_words.isdisjoint(_MEANINGS.get(word, ()))
-
-    def is_whole(self, words: Sequence[str]) -> bool:
-        """Whether the words say the whole name."""
-        return self.name_words - {"file"} <= {meant for word in words for meant in (word, *_MEANINGS.get(word, ()))}
+        """Whether the word is in the tool's name (also as a synonym), namespace or description."""
+        return word in self.described or word in self.namespace or bool(self.find_in_name([word]))
 
     def score(self, words: Sequence[str]) -> float:
-        """How well the words fit: 3 for a word of the name, 2 for a synonym, 1 for the description or namespace."""
-        found, in_name = 0.0, set[str]()
-        for word in words:
-            meant = self.name_words & {word, *_MEANINGS.get(word, ())}
-            in_name |= meant
-            found += 3 if word in meant else 2 if meant else 1 if self.knows(word) else 0
-        found += 2 * len(in_name) / max(len(self.name_words), 1)
-        return found + 0.5 if found and not self.namespace else found
+        """Returns how well the words fit: 3 for a word of the name, 2 for a synonym, 1 for another known word."""
+        known = [word for word in words if self.knows(word)]
+        points = sum(3 if word in self.name_words else 1 + bool(self.find_in_name([word])) for word in known)
+        share = len(self.find_in_name(known)) / max(len(self.name_words), 1)
+        return points + 2 * share + 0.5 * (not self.namespace) if known else 0
 
 
 def find_named(clause: Clause, tools: Sequence[KnownTool]) -> list[KnownTool]:
-    """The tools whose exact name is written; a name without `_` or `-` counts at the start or after "use" or "call"."""
+    """Returns the tools whose exact name is written. One without `_` or `-` counts at the start or after "use"."""
     pairs = zip(clause.words, ("use", *clause.words), strict=False)
     said = {plain_name(word) for word, last in pairs if "_" in word or "-" in word or last in ("use", "call", "the")}
     full = [tool for tool in tools if plain_name(tool.name) in said]

@@ -1,23 +1,23 @@
-"""The offline model: reads the conversation, plans the next step, and tells the results in plain words (SPEC M5)."""
+"""The offline model: reads the conversation, plans the next step, and reports the results in plain words (SPEC M5)."""
 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import new_call_id
-from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, Text, UserMessage
+from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, Text, UserMessage
 from handspan.core.names import did_you_mean
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json
 from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
-from handspan.models.offline.arguments import ANYTHING, Before, Filling, known_zones, read_slots
+from handspan.models.offline.arguments import FilledCall, LastCall, decode_json, known_zones, read_slots
 from handspan.models.offline.match import Clause, KnownTool, TextPiece, find_named, plain_name, split_pieces
 
 STAND_IN: Final = "I am the offline stand-in: rules that match words to tools, not a language model."
@@ -25,21 +25,19 @@ HOW_TO_SET_A_MODEL: Final = (
     "For a real model set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or run Ollama, and start again; "
     "`handspan doctor` says which model is used and why."
 )
-_ASKING: Final = "I still need to know"
-"""In every question of this model: the next message is read as an answer to it."""
-_STOPPED: Final = r'"code":\s*"(?:cancelled|interrupted)"'
-"""In the results of a turn that was ended: they are not told later."""
+_ASKING: Final = "I still need to know"  # in every question: the next message is read as an answer
+_STOPPED: Final = r'"code":\s*"(?:cancelled|interrupted)"'  # in results that are not reported later
 _MOST_CLAUSES: Final = 12
 _MOST_CANDIDATES: Final = 8
 _MOST_ITEMS: Final = 50
 _MOST_ANSWER: Final = 4000
-_ENOUGH: Final = 2.0
-"""The score from which a tool is meant."""
+_ENOUGH: Final = 2.0  # the score from which a tool is meant
 _EXAMPLES: Final = "- What time is it in Tokyo?\n- list the files here\n- write 'hi' to notes.txt then read notes.txt"
+_BY_HAND: Final = "Any tool can be called by hand: /name {json} or /name key=value."
+_Round: TypeAlias = tuple[AssistantMessage, ResultsMessage]
 _SMALL_TALK: Final = r"(?i)\W*(?:hi|hello|good (?:morning|day)|/?help|what can you do|who are you|thanks|ok|bye)?\W*"
 
 
-@final
 class Offline:
     """A deterministic model that needs no key and no network."""
 
@@ -58,93 +56,70 @@ class Offline:
         """Calls while there are steps left, then an answer in words."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
         request, tools = _Request(projection.messages), [KnownTool(spec) for spec in specs]
-        has_zone = any("zone" in str(spec.parameters.get("properties")) for spec in specs)
-        if has_zone and not _is_small_talk(request.text):
+        if not request.is_small_talk and any("zone" in str(spec.parameters.get("properties")) for spec in specs):
             await asyncio.to_thread(known_zones)
         calls, text = _decide(request, tools)
-        if not calls:
-            is_noted = any(type(one) is AssistantMessage and STAND_IN in one.text for one in projection.messages)
-            text = text if is_noted else f"{text}\n\n{self._note}"
+        is_noted = any(type(one) is AssistantMessage and STAND_IN in one.text for one in projection.messages)
+        text = text if is_noted else f"{text}\n\n{self._note}"
         answer = AssistantMessage(calls or (Text(text),), "calls" if calls else "end", self.name)
         for event in message_events(answer):
             yield event
 
 
-@final
-class _Round(Struct, frozen=True):
-    """Calls and their results."""
-
-    calls: tuple[CallPart, ...]
-    results: tuple[CallResult, ...]
-
-    @property
-    def before(self) -> Before:
-        """What "it" means after this round."""
-        arguments = _decode(self.calls[-1].arguments)
-        texts = [_tell_value(_decode(result.envelope)) for result in self.results if not result.is_error]
-        return Before(arguments if isinstance(arguments, dict) else {}, "\n".join(texts))
+def _read_call(last: _Round | None) -> LastCall:
+    """Returns what "it" means after this round of calls and results."""
+    arguments = decode_json(last[0].calls[-1].arguments) if last else {}
+    texts = [_render_value(decode_json(one.envelope)) for one in last[1].results if not one.is_error] if last else []
+    return LastCall(arguments if isinstance(arguments, dict) else {}, "\n".join(texts))
 
 
 class _Request:
     """The newest message of the person, and what was done about it so far."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self.text, self.asked_with, is_asking = "", "", False
-        """`asked_with`: the message before, when the last answer was a question."""
-        self.rounds, self.untold = list[_Round](), list[_Round]()
-        """`untold`: rounds of the same turn before that message, whose results were not told yet."""
+        self.text, is_asking = "", False
+        self.earlier = ""  # the message before, when the last answer was a question
+        self.rounds = list[_Round]()
+        self.unreported = list[_Round]()  # rounds of the same turn before the newest message
         self.last: _Round | None = None
         for message, following in pairwise([*messages, None]):
             if type(message) is UserMessage:
                 for done in self.rounds:
-                    is_stopped = any(re.search(_STOPPED, result.envelope) for result in done.results)
-                    self.untold = [] if is_stopped else [*self.untold, done]
-                self.asked_with, self.text = self.text if is_asking else "", _said(message)
-                self.rounds, is_asking = [], False
+                    is_stopped = any(re.search(_STOPPED, result.envelope) for result in done[1].results)
+                    self.unreported = [] if is_stopped else [*self.unreported, done]
+                self.earlier, self.rounds, is_asking = self.text if is_asking else "", [], False
+                text = "\n".join(part.text for part in message.parts if type(part) is Text)
+                self.text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON has no surrogates
             elif type(message) is AssistantMessage and type(following) is ResultsMessage:
-                self.last = _Round(message.calls, following.results)
+                self.last = message, following
                 self.rounds = [*self.rounds, self.last]
             elif type(message) is AssistantMessage:
-                self.rounds, self.untold, is_asking = [], [], _ASKING in message.text
-
-
-def _is_small_talk(text: str) -> bool:
-    """Whether the text asks for no tool."""
-    return re.fullmatch(_SMALL_TALK, text[:80]) is not None
-
-
-def _said(message: Message) -> str:
-    """What the person wrote. Half a surrogate pair, which JSON can't hold, becomes a replacement character."""
-    parts = message.parts if type(message) is UserMessage else ()
-    text = "\n".join(part.text for part in parts if type(part) is Text)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+                self.rounds, self.unreported, is_asking = [], [], _ASKING in message.text
+        self.is_small_talk = re.fullmatch(_SMALL_TALK, self.text[:80]) is not None
 
 
 def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPart, ...], str]:
-    """The calls of the next step; without any, the answer in words."""
-    rounds, told = request.rounds, [_tell(done) for done in (*request.untold, *request.rounds)]
-    if not told and _is_small_talk(request.text):
-        return (), _can_do(tools)
+    """Returns the calls of the next step; without any, the answer in words."""
+    rounds, told = request.rounds, [_render_round(done) for done in (*request.unreported, *request.rounds)]
+    if not told and request.is_small_talk:
+        return (), _list_abilities(tools)
     steps = _plan(request.text, tools) if tools else []
-    if request.asked_with and not any(task.tool for step in steps for task in step):
-        steps = _plan(f"{request.asked_with.rstrip('?!. ')} {request.text}", tools)
+    if request.earlier and not any(task.tool for step in steps for task in step):
+        steps = _plan(f"{request.earlier.rstrip('?!. ')} {request.text}", tools)
     if not rounds and not any(task.tool or task.remark for step in steps for task in step):
-        told.append(f"I found no tool that does {request.text[:80]!r}. {_can_do(tools)}")
-        return (), "\n\n".join(told)
+        return (), "\n\n".join([*told, f"I found no tool that does {request.text[:80]!r}. {_list_abilities(tools)}"])
     for place, step in enumerate(steps):
-        last = rounds[place - 1] if 0 < place <= len(rounds) else request.last
-        calls, remarks = _make_calls(step, last.before if last else Before())
+        calls, remarks = _make_calls(step, _read_call(request.last))
         if place >= len(rounds) and calls:
             return calls, ""
         told += remarks
-        if place >= len(rounds) or any(result.is_error for result in rounds[place].results):
+        if place >= len(rounds) or any(result.is_error for result in rounds[place][1].results):
             left = ", then ".join(repr(task.clause.source) for later in steps[place + 1 :] for task in later)
             told += [f"So I did not go on with: {left}."] if left else []
             break
     return (), "\n\n".join(told)
 
 
-@final
 class _Task(Struct, frozen=True):
     """One part of the request and the tool that it means; without a tool, `remark` says why."""
 
@@ -153,10 +128,10 @@ class _Task(Struct, frozen=True):
     remark: str = ""
 
 
-def _make_calls(step: Sequence[_Task], before: Before) -> tuple[tuple[CallPart, ...], list[str]]:
+def _make_calls(step: Sequence[_Task], last: LastCall) -> tuple[tuple[CallPart, ...], list[str]]:
     calls, remarks = list[CallPart](), list[str]()
     for task in step:
-        filled = Filling(task.tool, task.clause, before) if task.tool else None
+        filled = FilledCall(task.tool, task.clause, last) if task.tool else None
         if task.tool is None or filled is None:
             remarks.append(task.remark or f"I found no tool that does {task.clause.source[:80]!r}.")
         elif filled.missing or filled.problems:
@@ -167,52 +142,52 @@ def _make_calls(step: Sequence[_Task], before: Before) -> tuple[tuple[CallPart, 
 
 
 def _plan(text: str, tools: Sequence[KnownTool]) -> list[list[_Task]]:
-    """The steps of the request. "and" joins what runs at once; "then" begins a new step."""
+    """Returns the steps of the request. "and" joins what runs at once; "then" begins a new step."""
     if direct := re.match(r"\s*/([^\W\d][\w-]*)(?:\s+|$)", text):
         return [[_read_direct_call(direct[1], text[direct.end() :], tools)]]
-    pieces, steps, begin = split_pieces(text), list[list[_Task]](), 0
-    for waits, first, end in _split_clauses(pieces):
-        task = _find_task(Clause(text, pieces[first:end]), tools)
-        last = steps[-1][-1] if steps else None
-        if task.tool is None and not last and _is_small_talk(task.clause.source):
+    steps = list[list[_Task]]()
+    for waits, clause in _split_clauses(text):
+        task, last = _find_task(clause, tools), steps[-1][-1] if steps else None
+        if task.tool is None and not last and re.fullmatch(_SMALL_TALK, clause.source[:80]):
             continue
         if last and task.tool is None and not task.remark and _goes_on(last, waits=waits):
-            longer = _find_task(Clause(text, pieces[begin:end]), tools)
+            longer = _find_task(Clause(text, (*last.clause.pieces, *clause.pieces)), tools)
             steps[-1][-1] = longer if longer.tool else _Task(longer.clause, last.tool, last.remark)
             continue
         if not steps or waits or _depends(task, steps[-1]):
             steps.append([])
         steps[-1].append(task)
-        begin = first
     return steps
 
 
-def _split_clauses(pieces: Sequence[TextPiece]) -> Iterator[tuple[bool, int, int]]:
-    """For each part between "and", "then" and marks: whether it waits for the part before, its first piece, its end."""
-    first, count, waits = 0, 0, False
-    for place, piece in enumerate(pieces):
+def _split_clauses(text: str) -> Iterator[tuple[bool, Clause]]:
+    """Yields each part between "and", "then" and marks, and whether it waits for the part before."""
+    part, count, waits = list[TextPiece](), 0, False
+    for piece in split_pieces(text):
         word = piece.text.lower() if piece.kind in ("word", "mark") else ""
-        if word in ("and", "then", "also", ",", ";", ".", "!", "?", "\n") and count < _MOST_CLAUSES:
-            if first < place:
-                yield waits, first, place
-                count, waits = count + 1, False
-            first, waits = place + 1, waits or word in ("then", ".", "!", "?", "\n")
-    if first < len(pieces):
-        yield waits, first, len(pieces)
+        if word not in ("and", "then", "also", ",", ";", ".", "!", "?", "\n") or count >= _MOST_CLAUSES:
+            part.append(piece)
+            continue
+        if part:
+            yield waits, Clause(text, part)
+            part, count, waits = [], count + 1, False
+        waits = waits or word in ("then", ".", "!", "?", "\n")
+    if part:
+        yield waits, Clause(text, part)
 
 
 def _read_direct_call(name: str, rest: str, tools: Sequence[KnownTool]) -> _Task:
-    """The call that `/name {json}` or `/name key=value` writes out."""
-    given, wanted = _decode(rest), plain_name(name)
+    """Returns the call that `/name {json}` or `/name key=value` writes out."""
+    given, wanted = decode_json(rest), plain_name(name)
     clause = Clause("", (), given) if isinstance(given, dict) else Clause(rest, split_pieces(rest))
     named = [tool for tool in tools if plain_name(tool.name) == wanted]
     named = named or [tool for tool in tools if plain_name(tool.own_name) == wanted]
     hint = did_you_mean(name, (tool.name for tool in tools))
-    return _one_of(clause, named) if named else _Task(clause, None, f"There is no tool {name[:64]!r}.{hint}")
+    return _choose(clause, named) if named else _Task(clause, None, f"There is no tool {name[:64]!r}.{hint}")
 
 
-def _one_of(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
-    """The task with the tool that is meant; where several devices have it, the person has to choose."""
+def _choose(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
+    """Returns the task with its tool; where several devices have the tool, the person has to choose."""
     own = [tool for tool in tools if not tool.namespace]
     if own or len(tools) == 1:
         return _Task(clause, (own or tools)[0])
@@ -220,58 +195,60 @@ def _one_of(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
 
 
 def _find_task(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
-    """The clause with the tool that it means. An exact name wins; else the words and the arguments decide."""
+    """Returns the clause with its tool. An exact name wins; else the words and the arguments decide."""
     if clause.is_negated:
         return _Task(clause, None, "All right, I leave that alone.")
     named = find_named(clause, tools)
     likely = named or sorted(tools, key=lambda tool: -tool.score(clause.counted))[:_MOST_CANDIDATES]
-    fits = [(tool, Filling(tool, clause, ANYTHING)) for tool in likely if named or tool.score(clause.counted)]
-    scored = [(tool.score(clause.counted) - filled.lack, tool, filled) for tool, filled in fits]
-    ranked = sorted((fit for fit in scored if named or fit[0] >= _ENOUGH), key=lambda fit: -fit[0])
-    clear = [(points, tool) for points, tool, filled in ranked if _is_clear(clause, tool, filled)]
+    filled = [(tool, FilledCall(tool, clause)) for tool in likely]
+    rated = [(tool.score(clause.counted) - call.lack, tool, call) for tool, call in filled]
+    ranked = sorted((rate for rate in rated if named or rate[0] >= _ENOUGH), key=lambda rate: -rate[0])
+    clear = [(points, tool) for points, tool, call in ranked if _is_clear(clause, tool, call)]
     if clear:
         best, first = clear[0]
-        return _one_of(clause, [tool for points, tool in clear if points == best and tool.own_name == first.own_name])
+        return _choose(clause, [tool for points, tool in clear if points == best and tool.own_name == first.own_name])
     if not ranked or (not named and ranked[0][0] < 2 * _ENOUGH):
         return _Task(clause)
     tool = ranked[0][1]
     return _Task(clause, None, f"That may mean {tool.name}, so I do not guess: it can change things. {_by_hand(tool)}")
 
 
-def _is_clear(clause: Clause, tool: KnownTool, filled: Filling) -> bool:
-    """Whether the tool may be called for this. One that can change things needs an order with no word left over."""
+def _is_clear(clause: Clause, tool: KnownTool, filled: FilledCall) -> bool:
+    """Whether the tool may be called for this. One that can change things needs an order without an unused word."""
     if tool.is_harmless:
         known = sum(map(tool.knows, clause.counted)) + clause.is_question
         return known > len(filled.unused) and not clause.is_statement
-    is_sure = not filled.unused and (not filled.takes_words or tool.is_whole(clause.counted))
-    return not clause.is_statement and not clause.is_question and (is_sure or bool(filled.missing))
+    is_whole_name = tool.name_words - {"file"} <= tool.find_in_name(clause.counted)
+    is_sure = not filled.unused and (is_whole_name or not filled.takes_words)
+    return clause.is_order and (is_sure or bool(filled.missing))
 
 
 def _goes_on(last: _Task, *, waits: bool) -> bool:
-    """Whether words without a tool belong to the task before: it takes free text or a list, or lacks something."""
+    """Whether words without a tool belong to the task before: it takes free text, or lacks something."""
     if last.tool is None:
         return not last.remark
-    filled = Filling(last.tool, last.clause, Before())
+    filled = FilledCall(last.tool, last.clause, LastCall())
     has_list = any(slot.kind == "json" and slot.is_required for slot in read_slots(last.tool))
     return filled.takes_words or (not waits and (has_list or bool(filled.missing)))
 
 
 def _depends(task: _Task, step: Sequence[_Task]) -> bool:
     """Whether the task has to wait: it says "it", or names a file that another task of the step may change."""
-    named = {piece.text for piece in task.clause.pieces if piece.kind in ("path", "url")}
-    shared = [other for other in step if named.intersection(piece.text for piece in other.clause.pieces)]
+    files = {piece.text for piece in task.clause.pieces if piece.kind in ("path", "url")}
+    shared = [other for other in step if files.intersection(piece.text for piece in other.clause.pieces)]
     both = [tool for one in (task, *shared) if (tool := one.tool)]
     return bool(task.tool) and (task.clause.has_pronoun or bool(shared and not all(tool.is_harmless for tool in both)))
 
 
-def _can_do(tools: Sequence[KnownTool]) -> str:
+def _list_abilities(tools: Sequence[KnownTool]) -> str:
     lines = "\n".join(f"- /{tool.name} – {tool.spec.description[:80]}" for tool in tools[:8])
-    many = f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:\n{_EXAMPLES}\n{lines}"
-    how = "Any tool can be called by hand: /name {json} or /name key=value."
-    return f"{many}\n{how}" if tools else "There is no tool at hand, so I can do nothing."
+    many = (
+        f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:\n{_EXAMPLES}\n{lines}\n{_BY_HAND}"
+    )
+    return many if tools else "There is no tool at hand, so I can do nothing."
 
 
-def _ask(tool: KnownTool, filled: Filling) -> str:
+def _ask(tool: KnownTool, filled: FilledCall) -> str:
     wanted = "; ".join(f"{slot.name} ({slot.description})".replace(" ()", "") for slot in filled.missing)
     wrong = f"I can't call {tool.name} like that: {'; '.join(filled.problems).rstrip('.')}."
     return f"{wrong if filled.problems else f'For {tool.name} {_ASKING}: {wanted}.'} {_by_hand(tool)}"
@@ -282,55 +259,44 @@ def _by_hand(tool: KnownTool) -> str:
     return f"By hand: /{tool.name} {msgspec.json.encode(values).decode()}"
 
 
-def _tell(done: _Round) -> str:
-    """All results of a round, each with its tool's name where there are several or where it failed."""
-    told = list[str]()
-    for result in done.results:
-        text = _tell_value(_decode(result.envelope))
+def _render_round(done: _Round) -> str:
+    """Returns all results of a round, each with its tool's name where there are several or where it failed."""
+    lines, results = list[str](), done[1].results
+    for result in results:
+        text = _render_value(decode_json(result.envelope))
         more = f"\n… ({len(text) - _MOST_ANSWER} more characters)" if len(text) > _MOST_ANSWER else ""
         label = f"{result.name}{' failed' if result.is_error else ''}: "
-        kinds = ", ".join(f"{item.kind} ({item.media_type})" for item in result.attachments)
-        told.append(f"{label if result.is_error or len(done.results) > 1 else ''}{text[:_MOST_ANSWER]}{more}")
-        told += [f"With it came: {kinds}."] if kinds else []
-    return "\n".join(told)
+        lines.append(f"{label if result.is_error or len(results) > 1 else ''}{text[:_MOST_ANSWER]}{more}")
+        lines += [f"With it came: {item.kind} ({item.media_type})." for item in result.attachments]
+    return "\n".join(lines)
 
 
-def _decode(text: str) -> Json:
-    """The JSON value; the text itself when it is none."""
-    try:
-        value: Json = msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return text
-    return value
-
-
-def _tell_value(value: Json) -> str:
-    """A result in readable words; the cases with names of fields are the forms in which the built-in tools answer."""
+def _render_value(value: Json) -> str:
+    """Returns a result in readable words. The cases with field names are the results of the built-in tools."""
     match value:
         case {"status": "success", "result": inner} | {"status": "error", "message": inner}:
-            return _tell_value(inner)
+            return _render_value(inner)
         case None | "":
             return "Done." if value is None else "(empty)"
         case str():
             moment = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)[\d.]*(Z|[+-]\d\d:\d\d)", value)
             return f"{moment[2]} on {moment[1]} (UTC{moment[3]})" if moment else value
         case {"entries": list() as found} | {"results": list() as found} | {"matches": list() as found}:
-            return _tell_value(found)
-        case {"exit_code": 0, "stdout": text} | {"markdown": text} | {"content": text} if text and isinstance(
-            text, str
-        ):
+            return _render_value(found)
+        case {"exit_code": 0, "stdout": str(text)} | {"markdown": str(text)} | {"content": str(text)} if text:
             return text
-        case {"message": str() as text} | {"head": str() as text}:
+        case {"message": str(text)} | {"head": str(text)}:
             return text
         case dict():
-            return "\n".join(f"{name}: {_tell_item(item)}" for name, item in list(value.items())[:_MOST_ITEMS])
+            return "\n".join(f"{name}: {_render_item(item)}" for name, item in list(value.items())[:_MOST_ITEMS])
         case list():
             more = [f"- … and {len(value) - _MOST_ITEMS} more"] if len(value) > _MOST_ITEMS else []
-            return "\n".join([*(f"- {_tell_item(one)}" for one in value[:_MOST_ITEMS]), *more]) or "Nothing was found."
-        case _:
-            return _tell_item(value)
+            return (
+                "\n".join([*(f"- {_render_item(one)}" for one in value[:_MOST_ITEMS]), *more]) or "Nothing was found."
+            )
+    return _render_item(value)
 
 
-def _tell_item(value: Json) -> str:
-    named = value.get("name") if isinstance(value, dict) and "is_dir" in value else value
-    return named if isinstance(named, str) else msgspec.json.encode(value).decode()
+def _render_item(value: Json) -> str:
+    label = value.get("name") if isinstance(value, dict) and "is_dir" in value else value
+    return label if isinstance(label, str) else msgspec.json.encode(value).decode()

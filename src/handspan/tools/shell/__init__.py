@@ -1,1 +1,5 @@
-"""The shell tools: `shell.py` runs a command, `policy.py` judges it first, part by part."""
+"""The shell tools: `shell.py` runs commands, `policy.py` decides which may run.
+
+`parser.py` splits a command line into a `script.py`; `wrappers.py` finds what programs such as `xargs` run in turn;
+`literal_commands.py` lists the commands that may run without a sandbox.
+"""

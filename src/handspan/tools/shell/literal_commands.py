@@ -1,8 +1,8 @@
-"""The short list of commands that run without a sandbox, and the words that they may be given (SPEC S3).
+"""The commands that may run without a sandbox, and the arguments that they may get (SPEC S3).
 
 Each runs as literal words, without a shell, and only reads inside the workspace. An option that is not in the table is
-refused: among the others are those that write files (`sort -o`), read lists of names (`wc --files0-from`), follow links
-out of the workspace (`grep -R`), set the clock (`date -s`) or start programs (`diff -l`, `sort --compress-program`).
+refused. Some of the others write files (`sort -o`), read lists of names (`wc --files0-from`), follow links out of the
+workspace (`grep -R`), set the clock (`date -s`) or start programs (`diff -l`, `sort --compress-program`).
 """
 
 import os
@@ -13,146 +13,143 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
+from handspan.tools.shell.script import options
 
 Operands: TypeAlias = Literal["text", "none", "format", "paths", "one_path", "files", "pattern_then_paths"]
 
 
-class _Plain(Struct, frozen=True):
-    """What one command may be given."""
+class _CommandRules(Struct, frozen=True):
+    """The options and operands that one command may get."""
 
     operands: Operands
     flags: str = ""
     valued: str = ""
-    """Letters that take a value: the rest of their word, or the next one."""
+    """Letters with a value: the rest of the word, or the next word."""
     attached: str = ""
-    """Letters whose value, if any, is the rest of their word."""
+    """Letters with an optional value: the rest of the word."""
     long_flags: frozenset[str] = frozenset()
     long_valued: frozenset[str] = frozenset()
-    """Their value stands after a `=` or is the next word."""
+    """Options with a value: after a `=`, or the next word."""
     long_optional: frozenset[str] = frozenset()
-    """A value may stand after a `=`."""
+    """Options with an optional value after a `=`."""
     counts: bool = False
-    """`-5` is short for a count."""
+    """Whether `-5` is a count."""
 
 
-def _long(names: str) -> frozenset[str]:
-    return frozenset(f"--{name}" for name in names.split())
-
-
-_HEAD_TAIL: Final = _Plain(
-    "paths", "qvz", "nc", "", _long("quiet silent verbose zero-terminated"), _long("lines bytes"), counts=True
+_HEAD_TAIL: Final = _CommandRules(
+    "paths", "qvz", "nc", "", options("quiet silent verbose zero-terminated"), options("lines bytes"), counts=True
 )
 
-PLAIN_COMMANDS: Final = {
-    "echo": _Plain("text"),
-    "pwd": _Plain("none", "LP", long_flags=_long("logical physical")),
-    "date": _Plain(
-        "format", "uR", "d", "I", _long("utc universal rfc-email"), _long("date rfc-3339"), _long("iso-8601")
+LITERAL_COMMANDS: Final = {
+    "echo": _CommandRules("text"),
+    "pwd": _CommandRules("none", "LP", long_flags=options("logical physical")),
+    "date": _CommandRules(
+        "format", "uR", "d", "I", options("utc universal rfc-email"), options("date rfc-3339"), options("iso-8601")
     ),
-    "cat": _Plain(
+    "cat": _CommandRules(
         "paths",
         "AbeEnstTuv",
-        long_flags=_long("show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting"),
+        long_flags=options("show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting"),
     ),
     "head": _HEAD_TAIL,
     "tail": _HEAD_TAIL,
-    "wc": _Plain(
-        "paths", "cmlLw", long_flags=_long("bytes chars lines max-line-length words"), long_valued=_long("total")
+    "wc": _CommandRules(
+        "paths", "cmlLw", long_flags=options("bytes chars lines max-line-length words"), long_valued=options("total")
     ),
-    "grep": _Plain(
+    "grep": _CommandRules(
         "pattern_then_paths",
         "EFGPivwxclLnHhoqszbaITyr",
         "emABC",
         "",
-        _long(
+        options(
             "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match "
             "word-regexp line-regexp count files-with-matches files-without-match line-number with-filename "
             "no-filename only-matching quiet silent no-messages null null-data byte-offset text initial-tab recursive"
         ),
-        _long("regexp max-count after-context before-context context include exclude exclude-dir binary-files label"),
-        _long("color colour"),
+        options("regexp max-count after-context before-context context include exclude exclude-dir binary-files label"),
+        options("color colour"),
         counts=True,
     ),
-    "sort": _Plain(
+    "sort": _CommandRules(
         "paths",
         "bdfghiMnRrVcCmsuz",
         "kt",
         "",
-        _long(
+        options(
             "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort "
             "ignore-nonprinting month-sort numeric-sort random-sort reverse version-sort merge stable unique "
             "zero-terminated"
         ),
-        _long("key field-separator sort"),
-        _long("check"),
+        options("key field-separator sort"),
+        options("check"),
     ),
-    "uniq": _Plain(
+    "uniq": _CommandRules(
         "one_path",
         "cdDuiz",
         "fsw",
         "",
-        _long("count repeated unique ignore-case zero-terminated"),
-        _long("skip-fields skip-chars check-chars"),
-        _long("all-repeated group"),
+        options("count repeated unique ignore-case zero-terminated"),
+        options("skip-fields skip-chars check-chars"),
+        options("all-repeated group"),
     ),
-    "diff": _Plain(
+    "diff": _CommandRules(
         "files",
         "qsucenybBwiaEZtT",
         "UCWI",
         "",
-        _long(
+        options(
             "normal brief report-identical-files ed rcs side-by-side ignore-case ignore-tab-expansion "
             "ignore-trailing-space ignore-space-change ignore-all-space ignore-blank-lines text strip-trailing-cr "
             "expand-tabs initial-tab left-column suppress-common-lines minimal"
         ),
-        _long("width ignore-matching-lines label tabsize"),
-        _long("unified context color"),
+        options("width ignore-matching-lines label tabsize"),
+        options("unified context color"),
     ),
-    "stat": _Plain("paths", "ftL", "c", "", _long("file-system terse dereference"), _long("format printf")),
-    "ls": _Plain(
+    "stat": _CommandRules("paths", "ftL", "c", "", options("file-system terse dereference"), options("format printf")),
+    "ls": _CommandRules(
         "paths",
         "aAlh1FprtSXdisnogGRcuUvmxCkBQNbq",
         "wIT",
         "",
-        _long(
+        options(
             "all almost-all author escape ignore-backups directory file-type full-time group-directories-first "
             "no-group human-readable si inode kibibytes numeric-uid-gid literal hide-control-chars quote-name "
             "reverse recursive size"
         ),
-        _long("ignore hide sort time time-style width tabsize format indicator-style quoting-style block-size"),
-        _long("color classify"),
+        options("ignore hide sort time time-style width tabsize format indicator-style quoting-style block-size"),
+        options("color classify"),
     ),
 }
 _RECURSIVE: Final = {"grep": ("r", "--recursive"), "ls": ("R", "--recursive")}
 
 
-class _Words(Struct):
-    """A command's words, told apart."""
+class _CommandWords(Struct):
+    """The words of a command by kind."""
 
     letters: str = ""
     long: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
 
 
-def check_plain(argv: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> None:
-    """Refuse, with `ToolError`, words that could write, start programs or read outside the workspace."""
+def check_literal(argv: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> None:
+    """Raises `ToolError` for words that could write, start programs or read outside of the workspace."""
     name = argv[0]
-    plain = PLAIN_COMMANDS[name]
-    if plain.operands == "text":
+    rules = LITERAL_COMMANDS[name]
+    if rules.operands == "text":
         return
-    words = _told_apart(name, plain, argv[1:])
-    paths = _paths_of(name, plain, words)
+    words = _split_words(name, rules, argv[1:])
+    paths = _find_paths(name, rules, words)
     is_recursive = _is_recursive(name, words)
     for path in paths or (["."] if is_recursive else []):
-        real = _inside(name, path, workspace, hidden)
-        if plain.operands == "files" and os.path.isdir(real):
+        real = _resolve_inside(name, path, workspace, hidden)
+        if rules.operands == "files" and os.path.isdir(real):
             raise _refusal(f"{name} may not be given the folder {path!r}: name two files")
         if is_recursive and any(os.path.realpath(secret).startswith(f"{real}/") for secret in hidden):
             raise _refusal(f"{name} may not go through {path!r}, which holds files of the gateway: name its folders")
 
 
-def _told_apart(name: str, plain: _Plain, rest: Sequence[str]) -> _Words:
-    words = _Words()
+def _split_words(name: str, rules: _CommandRules, rest: Sequence[str]) -> _CommandWords:
+    words = _CommandWords()
     waiting = list(reversed(rest))
     while waiting:
         text = waiting.pop()
@@ -162,39 +159,39 @@ def _told_apart(name: str, plain: _Plain, rest: Sequence[str]) -> _Words:
         if text == "-" or not text.startswith("-"):
             words.operands += (text,)
         elif text.startswith("--"):
-            _take_long(name, plain, text, words, waiting)
-        elif not (plain.counts and text[1:].isdecimal()):
-            _take_letters(name, plain, text, words, waiting)
+            _take_long(name, rules, text, words, waiting)
+        elif not (rules.counts and text[1:].isdecimal()):
+            _take_letters(name, rules, text, words, waiting)
     return words
 
 
-def _take_long(name: str, plain: _Plain, text: str, words: _Words, waiting: list[str]) -> None:
+def _take_long(name: str, rules: _CommandRules, text: str, words: _CommandWords, waiting: list[str]) -> None:
     option, equals, _ = text.partition("=")
     words.long += (option,)
-    if option in plain.long_valued:
+    if option in rules.long_valued:
         if not equals and waiting:
             waiting.pop()
-    elif option not in plain.long_optional and (equals or option not in plain.long_flags):
+    elif option not in rules.long_optional and (equals or option not in rules.long_flags):
         raise _unknown_option(name, text)
 
 
-def _take_letters(name: str, plain: _Plain, text: str, words: _Words, waiting: list[str]) -> None:
+def _take_letters(name: str, rules: _CommandRules, text: str, words: _CommandWords, waiting: list[str]) -> None:
     for index, letter in enumerate(text[1:], start=2):
         words.letters += letter
-        if letter in plain.attached:
+        if letter in rules.attached:
             return
-        if letter in plain.valued:
+        if letter in rules.valued:
             if index == len(text) and waiting:
                 waiting.pop()
             return
-        if letter not in plain.flags:
+        if letter not in rules.flags:
             raise _unknown_option(name, text)
 
 
-def _paths_of(name: str, plain: _Plain, words: _Words) -> list[str]:
-    """The operands that the command opens."""
+def _find_paths(name: str, rules: _CommandRules, words: _CommandWords) -> list[str]:
+    """Returns the operands that the command opens as files."""
     operands = list(words.operands)
-    match plain.operands:
+    match rules.operands:
         case "none" if operands:
             raise _refusal(f"{name} takes no {operands[0]!r}")
         case "format":
@@ -209,13 +206,13 @@ def _paths_of(name: str, plain: _Plain, words: _Words) -> list[str]:
     return [path for path in operands if path != "-"]
 
 
-def _is_recursive(name: str, words: _Words) -> bool:
+def _is_recursive(name: str, words: _CommandWords) -> bool:
     letter, option = _RECURSIVE.get(name, ("", ""))
     return bool(letter) and (letter in words.letters or option in words.long)
 
 
-def _inside(name: str, path: str, workspace: Path, hidden: Sequence[Path]) -> str:
-    """Where the path really leads: inside the workspace and to nothing of the gateway's own (SPEC S1)."""
+def _resolve_inside(name: str, path: str, workspace: Path, hidden: Sequence[Path]) -> str:
+    """Returns the real path. Raises `invalid_path` outside of the workspace and for hidden paths (SPEC S1)."""
     root = os.path.realpath(workspace)
     real = os.path.realpath(os.path.join(root, path))
     if real != root and not real.startswith(f"{root}/"):

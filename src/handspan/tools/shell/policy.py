@@ -1,10 +1,10 @@
-"""The command policy (SPEC S3): may this command run? A pure answer; nothing is looked up or run.
+"""The command policy (SPEC S3): may this command run? It only looks at the text; it looks up and runs nothing.
 
-Every visible part is judged: each command of a list or pipe, inside substitutions, behind assignments, and what
-wrappers such as `env`, `xargs`, `find -exec` or `sh -c` would run. What can't be read with certainty is refused.
+It judges every visible part: each command of a list or pipe, commands in substitutions and after assignments, and what
+wrappers such as `env`, `xargs`, `find -exec` or `sh -c` run. It refuses a text that it can't read with certainty.
 
-The policy guards against accidents. It is no boundary: its default list holds interpreters, and what those do is not
-visible in a command line. The sandbox is the boundary.
+The policy prevents accidents. It is not a security boundary: its default list has interpreters, and their actions are
+not visible in a command line. The sandbox is the boundary.
 """
 
 import re
@@ -14,9 +14,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
-from handspan.tools.shell.parts import Script, SimpleCommand, Unreadable, Word, literal_words
-from handspan.tools.shell.words import read_script
-from handspan.tools.shell.wrappers import Computed, what_it_runs
+from handspan.tools.shell.parser import read_script
+from handspan.tools.shell.script import Script, SimpleCommand, Unreadable, Word, literal_words
+from handspan.tools.shell.wrappers import ComputedCommand, find_wrapped
 
 DEFAULT_ALLOWLIST: Final = (
     *("echo", "cat", "ls", "pwd", "head", "tail", "wc", "grep", "find", "sort", "uniq", "diff", "date", "env"),
@@ -28,17 +28,8 @@ DEFAULT_ALLOWLIST: Final = (
     *("weft", "claude-flow"),
 )
 DANGEROUS_PATTERNS: Final = (
-    "rm -rf /",
-    "sudo ",
-    "mkfs",
-    "dd if=",
-    ":(){ :|:& };:",
-    "chmod 777 /",
-    "> /dev/sd",
-    "shutdown",
-    "reboot",
-    "poweroff",
-    "format c:",
+    *("rm -rf /", "sudo ", "mkfs", "dd if=", ":(){ :|:& };:", "chmod 777 /", "> /dev/sd"),
+    *("shutdown", "reboot", "poweroff", "format c:"),
 )
 MOST_BYTES: Final = 65_536
 SETTING: Final = "tools.command_policy.allowlist"
@@ -51,31 +42,31 @@ _UNREADABLE: Final = r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]"
 
 
 class CommandPolicy(Struct, frozen=True):
-    """Which commands may run. Empty lists mean the defaults; the dangerous patterns are refused whatever is listed."""
+    """Which commands may run. Empty lists mean the defaults. Dangerous patterns are always refused."""
 
     mode: Literal["allowlist", "denylist"] = "allowlist"
     allowlist: tuple[str, ...] = ()
-    """Names of programs, or full paths of programs outside the system's folders."""
+    """Names of programs, or full paths of programs outside of the system's folders."""
     denylist: tuple[str, ...] = ()
-    """Pieces of text, in any case. In allow-list mode they count too when there are any."""
+    """Pieces of text, in upper or lower case. They also count in allow-list mode."""
 
     def judge_text(self, command: str) -> Script:
-        """What a shell would run for this text; `ToolError` (`policy_denied`) when it may not."""
+        """Returns what a shell would run for this text. Raises `policy_denied` when it may not run."""
         check_readable([command])
         return self._judge_text(command, 0)
 
     def judge_argv(self, argv: Sequence[str]) -> None:
-        """Refuse these words, run as they are without a shell, with `ToolError` (`policy_denied`) when they may not."""
+        """Raises `policy_denied` when this program with its arguments may not run. No shell reads them."""
         check_readable(argv)
         self._refuse_patterns([" ".join(argv)])
         self._judge_words(literal_words(tuple(argv)), 0)
 
     def allows(self, name: str) -> bool:
-        """The allow list, or its default, has this name."""
+        """Whether the allow list, or its default, has this name."""
         return name in (self.allowlist or DEFAULT_ALLOWLIST)
 
     def _judge_text(self, command: str, nesting: int) -> Script:
-        self._refuse_patterns([command])  # before anything else, also for a text that can't be read
+        self._refuse_patterns([command])  # first, also for a text that can't be read
         try:
             script = read_script(command)
         except Unreadable as error:
@@ -96,19 +87,19 @@ class CommandPolicy(Struct, frozen=True):
         self._judge_words(part.words[start:], nesting)
 
     def _judge_words(self, words: Sequence[Word], nesting: int) -> None:
-        """Judge a command without assignments before it, then what it would run in turn."""
+        """Judges a command without its assignments, then what it runs in turn."""
         if nesting > _MOST_NESTING:
             raise _refusal(f"command not allowed: commands that run commands, more than {_MOST_NESTING} deep.")
         if not words:
             return
-        if pattern := _meant_by([word.text for word in words]):
-            raise _danger(" ".join(word.text for word in words), pattern)
+        if pattern := _find_danger([word.text for word in words]):
+            raise _danger_error(" ".join(word.text for word in words), pattern)
         name = self._judge_name(words[0])
         try:
-            runs = what_it_runs(name, words[1:])
-        except Computed as error:
+            runs = find_wrapped(name, words[1:])
+        except ComputedCommand as error:
             if self.mode == "denylist":
-                return  # hidden from this policy: no promise (the patterns have seen the text)
+                return  # a deny list promises nothing about computed commands; the patterns were checked
             raise _refusal(
                 f"command not allowed: what {name!r} runs can't be judged: {error}. "
                 "Write it out literally, or run it directly."
@@ -121,12 +112,12 @@ class CommandPolicy(Struct, frozen=True):
             self._judge_text(text, nesting + 1)
 
     def _judge_name(self, word: Word) -> str:
-        """The program's plain name."""
+        """Returns the program's name without its folder. Raises `policy_denied` when it is not allowed."""
         folder, slash, name = word.text.rpartition("/")
         name = _OTHER_NAMES.get(name, name)
         if self.mode == "denylist":
             return name
-        if not word.literal:
+        if not word.is_literal:
             raise _refusal(
                 f"command not allowed: {_short(word.text)}: the command's name is computed. Write it out literally."
             )
@@ -150,11 +141,11 @@ class CommandPolicy(Struct, frozen=True):
         seen = [(text, _normal(text)) for text in texts]
         for text, normal in seen:
             for pattern in DANGEROUS_PATTERNS:
-                if _is_in(pattern, normal):
-                    raise _danger(text, pattern)
+                if _matches(pattern, normal):
+                    raise _danger_error(text, pattern)
         for text, normal in seen:
             for pattern in self.denylist:
-                if _is_in(pattern, normal):
+                if _matches(pattern, normal):
                     raise _refusal(
                         f"command blocked: {_short(text)} (matched pattern: {pattern}). Do without it; "
                         "a person can change the setting tools.command_policy.denylist."
@@ -162,7 +153,7 @@ class CommandPolicy(Struct, frozen=True):
 
 
 def check_readable(words: Sequence[str]) -> None:
-    """Refuse what no program can be started with, and what only hides things from a reader."""
+    """Raises `invalid_arguments` for an empty or too long command, and for control characters that hide text."""
     if sum(map(len, words)) > MOST_BYTES or sum(len(word.encode(errors="replace")) for word in words) > MOST_BYTES:
         raise ToolError(
             "invalid_arguments",
@@ -177,8 +168,8 @@ def check_readable(words: Sequence[str]) -> None:
         raise ToolError("invalid_arguments", "The command is empty: give the command to run.")
 
 
-def _meant_by(argv: Sequence[str]) -> str:
-    """The dangerous pattern that these words amount to, however they are written."""
+def _find_danger(argv: Sequence[str]) -> str:
+    """Returns the dangerous pattern with the same effect as these words, or an empty text."""
     name, options = argv[0].rpartition("/")[2], argv[1:]
     letters = "".join(option[1:] for option in options if option.startswith("-") and not option.startswith("--"))
     is_absolute = any(option.startswith("/") for option in options)
@@ -199,8 +190,8 @@ def _normal(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _is_in(pattern: str, seen: str) -> bool:
-    """`seen` holds the pattern, spaces around the shell's own signs left aside."""
+def _matches(pattern: str, seen: str) -> bool:
+    """Whether the text `seen` has the pattern. Spaces around the shell's signs do not count."""
     wanted = " ".join(pattern.lower().split()) + (" " if pattern.endswith(" ") else "")
     return wanted in seen or ("(" in pattern and wanted.replace(" ", "") in seen.replace(" ", ""))
 
@@ -209,7 +200,7 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 200 else f"{text[:200]}…")
 
 
-def _danger(text: str, pattern: str) -> ToolError:
+def _danger_error(text: str, pattern: str) -> ToolError:
     return _refusal(
         f"dangerous command: {_short(text)} (matched pattern: {pattern}). This is never allowed: "
         "do it another way, with paths that are relative to the workspace."

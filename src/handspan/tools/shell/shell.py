@@ -1,8 +1,9 @@
-"""Commands as tools: `exec_shell` for a command line, `spawn` for one program with its arguments (SPEC B, S3).
+"""The shell tools: `exec_shell` runs a command line, `spawn` one program with its arguments (SPEC B, S3).
 
-With an active sandbox a command line runs by `sh -c` inside it, after the policy judged every visible part. Without
-one, only the short list of `literal_commands` runs, as literal words without a shell. `unsafe_shell_without_sandbox`
-gives a command line to the machine's own shell, with nothing but the policy between it and the machine.
+With an active sandbox, `sh -c` runs the command line inside of it, after the policy has judged every visible part.
+Without a sandbox only the commands of `literal_commands.py` run, as literal words and without a shell. The setting
+`unsafe_shell_without_sandbox` gives the command line to the machine's own shell: then only the policy protects the
+machine.
 """
 
 import os
@@ -16,19 +17,19 @@ from handspan.core.errors import ToolError
 from handspan.core.tool import Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE
-from handspan.tools.processes import Finished, Launch, find_program, run
+from handspan.tools.processes import ChildResult, Launch, find_program, run_child
 from handspan.tools.sandbox import Sandbox
-from handspan.tools.shell.literal_commands import PLAIN_COMMANDS, check_plain
+from handspan.tools.shell.literal_commands import LITERAL_COMMANDS, check_literal
 from handspan.tools.shell.policy import CommandPolicy
 
 MOST_SECONDS: Final = 300.0
 MOST_SPAWNS: Final = 5
 _SHELL_SECONDS: Final = 30.0
 _SPAWN_SECONDS: Final = 60.0
-_ROOM: Final = 10.0
-"""What the engine's limit leaves to the tool's own, so that a late command still gets its output told."""
-_TOLD_CHARACTERS: Final = 8_000
-_PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+_EXTRA_SECONDS: Final = 10.0
+"""The engine's timeout is longer by this, so that the tool can still report the output of a late command."""
+_MOST_OUTPUT: Final = 8_000
+_PASSED_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 _TIMEOUT_SCHEMA: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
 _EFFECTS: Final = Annotations(destructive=True)
 
@@ -52,7 +53,7 @@ _SHELL_SPEC: Final = ToolSpec(
         "additionalProperties": False,
     },
     permissions=("shell",),
-    timeout=MOST_SECONDS + _ROOM,
+    timeout=MOST_SECONDS + _EXTRA_SECONDS,
     annotations=_EFFECTS,
 )
 
@@ -78,7 +79,7 @@ _SPAWN_SPEC: Final = ToolSpec(
         "additionalProperties": False,
     },
     permissions=("shell",),
-    timeout=MOST_SECONDS + _ROOM,
+    timeout=MOST_SECONDS + _EXTRA_SECONDS,
     annotations=_EFFECTS,
 )
 
@@ -86,7 +87,7 @@ _SPAWN_SPEC: Final = ToolSpec(
 def shell_tools(
     workspace: Path, policy: CommandPolicy, sandbox: Sandbox, *, unsafe_shell_without_sandbox: bool = False
 ) -> tuple[Tool, ...]:
-    """Both tools, for one workspace."""
+    """Returns both tools for one workspace."""
     return (
         ExecShell(workspace, policy, sandbox, unsafe_shell_without_sandbox=unsafe_shell_without_sandbox),
         Spawn(workspace, policy, sandbox, unsafe_shell_without_sandbox=unsafe_shell_without_sandbox),
@@ -101,12 +102,12 @@ class ExecShell:
     def __init__(
         self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, *, unsafe_shell_without_sandbox: bool = False
     ) -> None:
-        self._ways = _Ways(workspace, policy, sandbox, unsafe_shell_without_sandbox)
+        self._launcher = _CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
-        await self._ways.ready()
-        with self._ways.for_text(cast(str, arguments["command"])) as launch:
-            return await _outcome(launch, arguments, _SHELL_SECONDS, ctx)
+        await self._launcher.ready()
+        with self._launcher.launch_text(cast(str, arguments["command"])) as launch:
+            return await _run_launch(launch, arguments, _SHELL_SECONDS, ctx)
 
 
 class Spawn:
@@ -117,19 +118,20 @@ class Spawn:
     def __init__(
         self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, *, unsafe_shell_without_sandbox: bool = False
     ) -> None:
-        self._ways = _Ways(workspace, policy, sandbox, unsafe_shell_without_sandbox)
+        self._launcher = _CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox)
         self._active = 0
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
         command = cast(str, arguments["command"])
         argv = (command, *cast(list[str], arguments.get("args", [])))
-        await self._ways.ready()
-        with self._ways.for_argv(argv) as launch, self._place():
-            result = await _outcome(launch, arguments, _SPAWN_SECONDS, ctx)
+        await self._launcher.ready()
+        with self._launcher.launch_argv(argv) as launch, self._limit_spawns():
+            result = await _run_launch(launch, arguments, _SPAWN_SECONDS, ctx)
         return {**result, "command": command, "description": arguments.get("description", "")}
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
+    def _limit_spawns(self) -> Iterator[None]:
+        """Counts this spawn during the block. Raises `busy` when too many run."""
         if self._active >= MOST_SPAWNS:
             raise ToolError(
                 "busy",
@@ -143,8 +145,8 @@ class Spawn:
             self._active -= 1
 
 
-class _Ways:
-    """How a command runs here: in the sandbox, or without one as little as possible."""
+class _CommandLauncher:
+    """Decides how a command starts: in the sandbox, or as a literal command without one."""
 
     def __init__(self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, is_unsafe: bool) -> None:
         self._workspace = workspace
@@ -153,7 +155,7 @@ class _Ways:
         self._is_unsafe = is_unsafe
 
     async def ready(self) -> None:
-        """Know whether there is a sandbox; `ToolError` when there has to be one and is none."""
+        """Tests the sandbox. Raises `policy_denied` when a sandbox is required and not active."""
         report = await self._sandbox.ready()
         if self._sandbox.is_required and not report.active:
             raise ToolError(
@@ -163,8 +165,8 @@ class _Ways:
             )
 
     @contextmanager
-    def for_text(self, command: str) -> Iterator[Launch]:
-        """How to start this command line; `ToolError` when it may not run."""
+    def launch_text(self, command: str) -> Iterator[Launch]:
+        """Yields how to start this command line. Raises `ToolError` when it may not run."""
         script = self._policy.judge_text(command)
         if not script.parts:
             raise ToolError("invalid_arguments", f"There is nothing to run in {command!r}: give a command.")
@@ -172,9 +174,9 @@ class _Ways:
             with self._sandbox.launch(("sh", "-c", command)) as launch:
                 yield launch
         elif self._is_unsafe:
-            yield self._unsafe(("/bin/sh", "-c", command))
-        elif script.is_plain:
-            yield self._plain(tuple(word.text for word in script.parts[0].words))
+            yield self._launch_unsafe(("/bin/sh", "-c", command))
+        elif script.is_literal:
+            yield self._launch_literal(tuple(word.text for word in script.parts[0].words))
         else:
             raise ToolError(
                 "policy_denied",
@@ -183,40 +185,43 @@ class _Ways:
             )
 
     @contextmanager
-    def for_argv(self, argv: tuple[str, ...]) -> Iterator[Launch]:
-        """How to start this program; `ToolError` when it may not run or is not there."""
+    def launch_argv(self, argv: tuple[str, ...]) -> Iterator[Launch]:
+        """Yields how to start this program. Raises `ToolError` when it may not run or does not exist."""
         self._policy.judge_argv(argv)
         if self._sandbox.active:
-            self._find(argv[0], SANDBOX_PATH)
+            self._find_program(argv[0], SANDBOX_PATH)
             with self._sandbox.launch(argv) as launch:
                 yield launch
         elif self._is_unsafe:
-            self._find(argv[0], os.environ.get("PATH", SANDBOX_PATH))
-            yield self._unsafe(argv)
+            self._find_program(argv[0], os.environ.get("PATH", SANDBOX_PATH))
+            yield self._launch_unsafe(argv)
         else:
-            yield self._plain(argv)
+            yield self._launch_literal(argv)
 
-    def _plain(self, argv: tuple[str, ...]) -> Launch:
-        name = argv[0].rpartition("/")[2]  # whatever folder was named: the system's own program runs
-        if name not in PLAIN_COMMANDS:
+    def _launch_literal(self, argv: tuple[str, ...]) -> Launch:
+        """Returns how to start a literal command without a sandbox. Raises `policy_denied` when it is not listed."""
+        name = argv[0].rpartition("/")[2]  # the folder is ignored: always the system's own program runs
+        if name not in LITERAL_COMMANDS:
             raise ToolError(
                 "policy_denied",
-                f"command not allowed: {argv[0]!r}. Without a sandbox only these run: {' '.join(PLAIN_COMMANDS)}. "
+                f"command not allowed: {argv[0]!r}. Without a sandbox only these run: {' '.join(LITERAL_COMMANDS)}. "
                 f"{self._how_to_get_more()}",
             )
-        check_plain((name, *argv[1:]), self._workspace, self._sandbox.hidden)
-        program = self._find(name, SANDBOX_PATH)
+        check_literal((name, *argv[1:]), self._workspace, self._sandbox.hidden)
+        program = self._find_program(name, SANDBOX_PATH)
         return Launch((program, *argv[1:]), str(self._workspace), {"PATH": SANDBOX_PATH, "LANG": "C.UTF-8"})
 
-    def _unsafe(self, argv: tuple[str, ...]) -> Launch:
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    def _launch_unsafe(self, argv: tuple[str, ...]) -> Launch:
+        """Returns how to start a command on the machine itself, with a few environment variables."""
+        environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         return Launch(argv, str(self._workspace), environment)
 
-    def _find(self, name: str, search_path: str) -> str:
-        place = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
-        if "/" in place:
-            place = os.path.join(self._workspace, place)
-        program = find_program(place, search_path)
+    def _find_program(self, name: str, search_path: str) -> str:
+        """Returns the program's file. Raises `execution_failed` when there is none."""
+        path = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
+        if "/" in path:
+            path = os.path.join(self._workspace, path)
+        program = find_program(path, search_path)
         if program is None:
             raise ToolError(
                 "execution_failed",
@@ -233,12 +238,13 @@ class _Ways:
         )
 
 
-async def _outcome(launch: Launch, arguments: Arguments, default: float, ctx: ToolContext) -> JsonObject:
+async def _run_launch(launch: Launch, arguments: Arguments, default: float, ctx: ToolContext) -> JsonObject:
+    """Runs the command and returns its result. Raises `timeout` when it takes too long."""
     asked = float(cast(float, arguments.get("timeout", default)))
     seconds = min(asked, MOST_SECONDS)
-    finished = await run(launch, timeout=seconds, show=ctx.progress)
+    finished = await run_child(launch, timeout=seconds, progress=ctx.progress)
     if finished.timed_out:
-        raise ToolError("timeout", _late(finished, seconds))
+        raise ToolError("timeout", _timeout_message(finished, seconds))
     if not finished.started:
         raise ToolError("execution_failed", f"The sandbox could not be started: {finished.stderr.strip()[:2000]}")
     result: JsonObject = {
@@ -247,18 +253,18 @@ async def _outcome(launch: Launch, arguments: Arguments, default: float, ctx: To
         "stderr": finished.stderr,
         "duration_ms": round(finished.seconds * 1000),
     }
-    if asked > seconds:  # SPEC E5: clamped, and said so
+    if asked > seconds:  # SPEC E5: the answer says that the timeout was cut
         result["note"] = f"A timeout of {asked:g} s is above the limit: {seconds:g} s held."
     return result
 
 
-def _late(finished: Finished, seconds: float) -> str:
-    told = [
-        f"{name} so far: {text[-_TOLD_CHARACTERS:]!r}"
+def _timeout_message(finished: ChildResult, seconds: float) -> str:
+    outputs = [
+        f"{name} so far: {text[-_MOST_OUTPUT:]!r}"
         for name, text in (("stdout", finished.stdout), ("stderr", finished.stderr))
         if text
     ]
-    output = ". ".join(told) if told else "It had written nothing"
+    output = ". ".join(outputs) if outputs else "It had written nothing"
     return (
         f"timeout after {seconds:g}s: the command and everything it had started was killed. {output}. "
         f"Give a longer timeout (at most {MOST_SECONDS:g}) or do less at once."

@@ -1,0 +1,156 @@
+"""Directories below a root: opening a name in them, and listing them. Nothing leads out of the root (SPEC S1).
+
+There are two ways to open: one system call where the kernel has it, or a walk from directory to directory. Both refuse
+every link. Links were followed before, as text (`paths.py`), so a link that is met here was put there meanwhile.
+"""
+
+import errno
+import heapq
+import os
+import stat
+import struct
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from handspan.core.context import Deadline
+from handspan.tools.paths import HiddenPaths, Identity, Parts, check_deadline, identity
+
+OpenBeneath: TypeAlias = Callable[[int, Parts, int], int]
+"""(root descriptor, parts, flags) → descriptor. Raises `OSError` like `os.open`. No parts: the root itself."""
+
+DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
+"""Flags for a directory that is only used to open names in it."""
+
+_ALWAYS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+
+_OPENAT2: Final = 437  # the same number on every architecture that Python runs on
+_RESOLVE_NO_MAGICLINKS: Final = 0x02
+_RESOLVE_NO_SYMLINKS: Final = 0x04
+_RESOLVE_BENEATH: Final = 0x08
+_HOW: Final = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS
+
+
+def open_by_openat2(root: int, parts: Parts, flags: int) -> int:
+    """Opens by one system call and returns the descriptor. The kernel itself refuses to leave the root."""
+    how = struct.pack("=QQQ", flags | _ALWAYS, 0, _HOW)  # struct open_how: flags, mode, resolve
+    name = b"/".join(parts) or b"."
+    while True:
+        descriptor = _openat2()(root, name, how)
+        if descriptor >= 0:
+            return descriptor
+        if descriptor != -errno.EINTR:
+            raise OSError(-descriptor, os.strerror(-descriptor))
+
+
+@cache
+def _openat2() -> Callable[[int, bytes, bytes], int]:
+    """Returns the system call. It returns a descriptor, or the negative number of the error."""
+    import ctypes  # noqa: PLC0415 - slow to load, and many processes open no file here
+
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+
+    def openat2(root: int, name: bytes, how: bytes) -> int:
+        descriptor: int = call(_OPENAT2, root, name, how, len(how))
+        return descriptor if descriptor >= 0 else -ctypes.get_errno()
+
+    return openat2
+
+
+def open_by_walk(root: int, parts: Parts, flags: int) -> int:
+    """Opens directory by directory and returns the descriptor. Each directory stays open until the next is open."""
+    if not parts:
+        return os.open(b".", flags | _ALWAYS, dir_fd=root)
+    *above, name = parts
+    here = root
+    try:
+        for part in above:
+            here = open_child(here, part, root)
+        return os.open(name, flags | _ALWAYS, dir_fd=here)
+    finally:
+        if here != root:
+            os.close(here)
+
+
+def open_child(here: int, part: bytes, root: int) -> int:
+    """Opens the directory `part` in `here`. Then closes `here`, unless it is the root."""
+    child = os.open(part, DIRECTORY | _ALWAYS, dir_fd=here)
+    if here != root:
+        os.close(here)
+    return child
+
+
+def choose_opener(root: int) -> OpenBeneath:
+    """Returns openat2 where it works. Old kernels do not have it, and some containers forbid it."""
+    try:
+        os.close(open_by_openat2(root, (), DIRECTORY))
+    except OSError:
+        return open_by_walk
+    return open_by_openat2
+
+
+# Listing
+
+Kind: TypeAlias = Literal["file", "directory", "link", "other"]
+
+_KINDS: Final[dict[int, Kind]] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+_CHECK_DEADLINE_EVERY: Final = 4096
+
+
+class DirectoryEntry(Struct, frozen=True):
+    """One child of a directory. Only files have a size; it is 0 for other kinds."""
+
+    name: str
+    kind: Kind
+    size: int
+
+
+class Listing(Struct, frozen=True):
+    """The first children of a directory by name, and the number of all."""
+
+    entries: tuple[DirectoryEntry, ...]
+    total: int
+
+
+def list_children(
+    descriptor: int, folder: Parts, hidden: HiddenPaths, limit: int, deadline: Deadline | None
+) -> Listing:
+    """Returns the first `limit` children by name of the open directory `folder`, without hidden ones."""
+    total = 0
+
+    def visible_names() -> Iterator[str]:
+        nonlocal total
+        for name in _read_names(descriptor, deadline):
+            if not hidden.has_name((*folder, os.fsencode(name))):
+                total += 1
+                yield name
+
+    # Only the smallest names stay in memory: a directory may have millions.
+    first = heapq.nsmallest(limit, visible_names())
+    out_of_reach = hidden.identities()
+    entries = tuple(entry for name in first if (entry := _read_entry(descriptor, name, out_of_reach)) is not None)
+    return Listing(entries, total - len(first) + len(entries))
+
+
+def _read_names(descriptor: int, deadline: Deadline | None) -> Iterator[str]:
+    with os.scandir(descriptor) as found:
+        for number, entry in enumerate(found):
+            if not number % _CHECK_DEADLINE_EVERY:
+                check_deadline(deadline)
+            yield entry.name
+
+
+def _read_entry(descriptor: int, name: str, out_of_reach: frozenset[Identity]) -> DirectoryEntry | None:
+    """Returns None for a hidden child, and for one that was removed since its name was read."""
+    try:
+        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if identity(status) in out_of_reach:
+        return None
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "other")
+    return DirectoryEntry(name, kind, status.st_size if kind == "file" else 0)
