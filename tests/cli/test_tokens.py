@@ -51,7 +51,7 @@ def made(run: Shell, *words: str) -> Any:
         (("new", " "), 2, "NAME is empty"),
         (("new", "x" * 65), 2, "NAME has 65 characters: 64 are enough"),
         (("new", "page"), 2, "'page' is what the gateway calls those of browsers that are signed in. Choose another"),
-        (("new", " operator"), 2, "'operator' is what the gateway calls the token of whoever runs it. Choose another"),
+        (("new", " operator"), 2, "'operator' is what the gateway calls the token of the person who runs it. Choose another"),
         (("new",), 2, "Missing argument 'NAME'"),
         (("revoke",), 2, "Missing argument 'ID'"),
     ],
