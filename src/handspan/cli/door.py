@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 import click
 import msgspec
 
-from handspan.cli.asking import own_tls
+from handspan.cli.http_request import own_tls
 from handspan.cli.options import config_folder, read_settings
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, check_answer
 from handspan.cli.running import find_running

@@ -78,7 +78,7 @@ class Remote:
         """Use a connection of its own: other requests are made while the lines come."""
         import http.client  # noqa: PLC0415 - as above
 
-        connection = self._opened()
+        connection = self._open_connection()
         try:
             connection.request(method, urlsplit(self.url).path + path, data, headers)
             response = connection.getresponse()
@@ -100,12 +100,12 @@ class Remote:
 
     def _exchange(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> GatewayAnswer:
         if self._connection is None:
-            self._connection = self._opened()
+            self._connection = self._open_connection()
         self._connection.request(method, urlsplit(self.url).path + path, data, headers)
         response = self._connection.getresponse()
         return check_answer(self.url, response.status, response.read())
 
-    def _opened(self) -> "HTTPConnection":
+    def _open_connection(self) -> "HTTPConnection":
         import http.client  # noqa: PLC0415 - as above
 
         parts = urlsplit(self.url)
@@ -117,4 +117,6 @@ class Remote:
 
     def _unreachable(self, error: Exception) -> GatewayUnreachable:
         why = str(error) or type(error).__name__
-        return GatewayUnreachable(f"Nobody answers at {self.url}: {why}. Is the gateway running (`handspan serve`)?")
+        return GatewayUnreachable(
+            f"The gateway at {self.url} does not answer: {why}. Is the gateway running (`handspan serve`)?"
+        )

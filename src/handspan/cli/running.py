@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from handspan.cli.asking import ask
+from handspan.cli.http_request import ask
 from handspan.config.private_files import read_private, replace_private
 from handspan.core.errors import ConfigError
 from handspan.gateway.entry.operator_token import read_operator_token

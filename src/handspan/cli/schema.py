@@ -70,8 +70,8 @@ def _compiled_lines(target: Target) -> Iterator[JsonObject]:
             try:
                 yield from _compiled(strict_json.parse(line.strip()), target)
             except (WireError, click.UsageError) as error:
-                said = error.message if isinstance(error, click.UsageError) else str(error)
-                yield {"error": f"line {number}: {said}"}
+                text = error.message if isinstance(error, click.UsageError) else str(error)
+                yield {"error": f"line {number}: {text}"}
 
 
 def _compiled(tools: Json, target: Target) -> Iterator[JsonObject]:

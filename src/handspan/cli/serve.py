@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import click
 import msgspec
 
-from handspan.cli.asking import ask, own_tls
+from handspan.cli.http_request import ask, own_tls
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
 from handspan.config.settings import Settings

@@ -20,7 +20,7 @@ from handspan.gateway.entry.auth import INSIDE, Admitted
 from handspan.gateway.gateway import Gateway
 
 URL: Final = "http://127.0.0.1"
-"""What stands for the address. Nothing listens there."""
+"""The address in requests. Nothing listens there."""
 _HEAD: Final = {
     "type": "",
     "asgi": {"version": "3.0"},
@@ -42,7 +42,7 @@ class MessageListener(Protocol):
     """The client's side of a chat."""
 
     def on_message(self, data: bytes) -> None:
-        """A message of the gateway. Must not block."""
+        """Take a message of the gateway. Must not block."""
         ...
 
 
@@ -56,7 +56,7 @@ class InsideGateway:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Be ready for requests."""
+        """Make the gateway ready for requests."""
         await self._gateway.open()
 
     async def close(self) -> None:
@@ -151,18 +151,18 @@ class GatewayEnd:
         self._is_over = False
 
     async def receive(self) -> dict[str, Any]:
-        """The one message of ASGI: all others go past it."""
+        """The one message that comes through ASGI. All others go to the receiver directly."""
         return {"type": "websocket.connect"}
 
     async def answer(self, message: Any) -> None:
-        """The gateway let the connection in, or refused it."""
+        """Take the gateway's decision: the connection is accepted, or refused."""
         if not self.is_accepted.done():
             self.is_accepted.set_result(None)
         if message["type"] != "websocket.accept":
             self.client.end(_ABNORMAL, "refused")
 
     def let_in(self, message_bytes: int) -> None:
-        """There is no limit on messages of this process."""
+        """Do nothing: messages of this process have no limit."""
 
     def take(self, receiver: Receiver) -> None:
         """Give every message to `receiver` from now on."""
@@ -171,7 +171,7 @@ class GatewayEnd:
     def send_text(self, data: bytes) -> None:
         """Send a message to the client."""
         if not self._is_over:
-            asyncio.get_running_loop().call_soon(self.client.hear, data)
+            asyncio.get_running_loop().call_soon(self.client.deliver, data)
 
     def close(self, code: int = 1000, reason: str = "") -> None:
         """End the connection."""
@@ -182,10 +182,10 @@ class GatewayEnd:
         self.end(_ABNORMAL, "")
 
     def pause(self, seconds: float) -> None:
-        """The client is this process: it is not slowed down."""
+        """Do nothing: a client in this process is not slowed down."""
 
-    def hear(self, data: bytes) -> None:
-        """The client said something."""
+    def deliver(self, data: bytes) -> None:
+        """Give a message of the client to the gateway."""
         if self._receiver is not None and not self._is_over:
             self._receiver.on_message(data)
 
@@ -219,10 +219,10 @@ class InsideSocket:
         self._listener = listener
         early, self._early = self._early, []
         for data in early:
-            self.hear(data)
+            self.deliver(data)
 
-    def hear(self, data: bytes) -> None:
-        """The gateway said something."""
+    def deliver(self, data: bytes) -> None:
+        """Give a message of the gateway to the listener; keep it while there is none."""
         if self._listener is None:
             self._early.append(data)
         elif not self.over.done():
@@ -232,11 +232,11 @@ class InsideSocket:
         """Send a message to the gateway. False: the connection is over, and nothing was sent."""
         if self.over.done():
             return False
-        asyncio.get_running_loop().call_soon(self._other.hear, data)
+        asyncio.get_running_loop().call_soon(self._other.deliver, data)
         return True
 
     async def drained(self) -> None:
-        """The gateway takes everything at once."""
+        """Return at once: the gateway takes every message when it is sent."""
 
     async def close(self, code: int = 1000) -> None:
         """End the connection."""
@@ -244,7 +244,7 @@ class InsideSocket:
         await self.over
 
     def end(self, code: int, reason: str) -> None:
-        """The connection is over."""
+        """Note that the connection is over, and why."""
         if not self.over.done():
             self.close_code, self.close_reason = code, reason
             self.over.set_result(None)
