@@ -110,7 +110,7 @@ def create(name: str, as_json: bool, **given: Any) -> None:
 @settings_options
 @place_options
 def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
-    """Change the agent NAME: only what you say."""
+    """Change the agent NAME: only the options that you give."""
 
     async def work(requests: Requests) -> None:
         wanted = Wanted(**given, name=None if new_name is None else _check_name(new_name))
@@ -208,7 +208,7 @@ def _split(globs: str) -> tuple[str, ...]:
 
 
 async def _note(requests: Requests, agent: Agent, wanted: Wanted) -> None:
-    """Say what has no effect now; it may have one later, when a device or a server is there."""
+    """Warn about names without an effect now; a device or a server may bring these tools later."""
     selection = await requests.get(f"/api/agents/{segment(agent.name)}/tools", ToolSelection)
     names = [box.name for box in selection.tools]
     globs = (*_split(wanted.tools or ""), *_split(wanted.deny or ""), *wanted.enable, *wanted.disable)

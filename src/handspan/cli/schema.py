@@ -1,4 +1,4 @@
-"""`handspan schema`: does this fit that schema, and how does a model API get to see it (SPEC M3)."""
+"""`handspan schema`: check values against a schema, and show how a model API gets a schema (SPEC M3)."""
 
 import sys
 from collections.abc import Iterator
