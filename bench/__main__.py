@@ -1,9 +1,14 @@
-"""`python -m bench`: every figure, as a table and in bench/results/latest.json. With --peers the peers beside them."""
+"""`python -m bench`: every figure, as a table and in bench/results/latest.json. With --peers the peers beside them.
 
+`python -m bench dispatch starting` measures these families only, and keeps nothing.
+"""
+
+import argparse
 import asyncio
-import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 
@@ -12,13 +17,16 @@ from bench.figures import Figure, misses
 from bench.peers.run import beside
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-FAMILIES = (dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote)
+FAMILIES: dict[str, ModuleType] = {
+    family.__name__.removeprefix("bench."): family
+    for family in (dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote)
+}
 
 
-async def measure() -> list[Figure]:
-    """Every figure, one family after another."""
+async def measure(names: Sequence[str]) -> list[Figure]:
+    """The figures of these families, one family after another."""
     with tempfile.TemporaryDirectory() as folder:
-        return [figure for family in FAMILIES for figure in await family.measure(Path(folder))]
+        return [figure for name in names for figure in await FAMILIES[name].measure(Path(folder))]
 
 
 def table(figures: list[Figure]) -> str:
@@ -38,12 +46,19 @@ def table(figures: list[Figure]) -> str:
 
 
 def main() -> None:
-    """Measure, print, keep."""
-    figures = asyncio.run(measure())
-    if "--peers" in sys.argv[1:]:
+    """Measure, print; keep what was measured whole."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Our figures against the floor.")
+    parser.add_argument("family", nargs="*", help=f"default: all of {', '.join(FAMILIES)}")
+    parser.add_argument("--peers", action="store_true", help="measure the peers too, in environments of their own")
+    given = parser.parse_args()
+    if unknown := [name for name in given.family if name not in FAMILIES]:
+        parser.error(f"there is no family {unknown[0]!r}: choose among {', '.join(FAMILIES)}")
+    figures = asyncio.run(measure(given.family or list(FAMILIES)))
+    if given.peers:
         figures = beside(figures)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
+    if not given.family:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
     print(table(figures))
 
 

@@ -13,9 +13,8 @@ from handspan.core.context import ToolContext, no_progress
 from handspan.core.function_tool import FunctionTool
 from handspan.core.principals import OPERATOR
 from handspan.core.results import Pending, encode_envelope, succeed
-from handspan.engine.caller import Caller
+from handspan.engine.caller import Caller, read_arguments
 from handspan.engine.engine import Engine
-from handspan.engine.finding import valid
 from handspan.engine.ledger import MemoryLedger
 from handspan.registry.registry import Registry
 from handspan.store.artifacts import FolderArtifacts
@@ -57,7 +56,7 @@ class House:
 
     async def bare(self, raw: bytes = RAW) -> str:
         """Our parts alone: JSON in, validated, called, JSON out. No id, no policy, no deadline, no ledger."""
-        arguments = valid(self._add, raw)
+        arguments = read_arguments(self._add, raw)
         return succeed(await self._add.run(arguments, self._ctx)).encoded.decode()
 
 

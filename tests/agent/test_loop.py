@@ -39,10 +39,10 @@ from handspan.core.messages import (
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer
 from handspan.core.results import Success
-from handspan.engine.asking import RuleAnswers
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
+from handspan.engine.questions import RuleAnswers
 from handspan.models.model import ModelError, TextDelta
 from handspan.models.scripted import Call, Scripted, ScriptedReply, ScriptTurn, call
 from handspan.registry.registry import Registry

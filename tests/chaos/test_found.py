@@ -9,7 +9,7 @@ import pytest
 
 from handspan.core.results import Failure
 from handspan.gateway.clients.chat import ChatConnection
-from handspan.sources.ws.calls import Lost, RemoteCall, RemoteCalls
+from handspan.sources.ws.calls import LostCall, RemoteCall, RemoteCalls
 from handspan.testing import FakeDevice, RunningGateway, offer, running_gateway
 from handspan.wire.ws import decode_server
 from handspan.wire.ws_frames import Acknowledged, Answer, Result
@@ -28,20 +28,20 @@ async def test_a_call_that_is_asked_for_when_its_device_has_just_left_ends_at_on
     calls.end("The client disconnected")
     call = RemoteCall("a", "work", {}, None)
     calls.ask(call)  # the engine had found the tool before it left
-    assert call.outcome.done() and call.outcome.result() == Lost(False, "The client disconnected")
+    assert call.outcome.done() and call.outcome.result() == LostCall(False, "The client disconnected")
     assert not calls.open
 
 
 async def test_a_second_copy_of_an_answer_is_not_acknowledged_before_the_first_is_kept() -> None:
     calls, sent = RemoteCalls(frozenset()), list[bytes]()
-    calls.up(sent.append)
+    calls.open_link(sent.append)
     calls.ask(RemoteCall("a", "work", {}, None))
     sent.clear()
-    assert calls.answered(Result("a"))
-    assert not calls.answered(Result("a"))
+    assert calls.receive_answer(Result("a"))
+    assert not calls.receive_answer(Result("a"))
     calls.acknowledge("a")
     assert sent == []
-    calls.finished("a")
+    calls.acknowledge_stored("a")
     assert [decode_server(data) for data in sent] == [Acknowledged("a")]
 
 

@@ -64,7 +64,7 @@ def test_a_walk_through_everything_breaks_nothing() -> None:
 
 def test_an_answer_of_somebody_else_that_counts_is_found(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     def anybody(self: Connection, peer: Any, frame: Any) -> None:
-        assert [one.calls.answered(frame) for one in self._doors.peers]
+        assert [one.calls.receive_answer(frame) for one in self._doors.peers]
 
     monkeypatch.setattr(Connection, "_answered", anybody)
     asked(wire)
@@ -93,7 +93,7 @@ def test_an_answer_that_is_acknowledged_and_not_kept_is_found(wire: Wire, monkey
         return True
 
     asked(wire)
-    monkeypatch.setattr(RemoteCalls, "answered", acknowledged_at_once)
+    monkeypatch.setattr(RemoteCalls, "receive_answer", acknowledged_at_once)
     wire.answer(0, 1)
     monkeypatch.undo()
     with pytest.raises(AssertionError, match="is started"):

@@ -14,7 +14,7 @@ import pytest
 
 from handspan.cli.remote import Remote
 from handspan.cli.requests import RemoteRefused, segment
-from handspan.client.faults import GatewayUnreachable
+from handspan.client.errors import GatewayUnreachable
 from handspan.core.values import JsonObject
 from tests.cli.gateways import address, device, listed, serving, token
 from tests.cli.shell import Shell, Terminal, json_lines

@@ -1,4 +1,4 @@
-"""A gateway's half of the links, played by hand over real sockets. Every wait is bounded."""
+"""A fake gateway: its side of the links, played by hand over real sockets. Every wait is bounded."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,57 +24,57 @@ class GateLink:
 
     @property
     def path(self) -> str:
-        """What the client asked for."""
+        """The path and query of the client's request."""
         assert self.socket.request is not None
         return self.socket.request.path
 
-    async def says(self, kind: str, /, **fields: Any) -> None:
-        """The gateway says this."""
+    async def send(self, kind: str, /, **fields: Any) -> None:
+        """Send a frame to the client."""
         await self.socket.send(msgspec.json.encode({"type": kind, **fields}), text=True)
 
-    async def hears(self, kind: str) -> dict[str, Any]:
+    async def expect(self, kind: str) -> dict[str, Any]:
         """The next frame, which has to be of this type."""
-        frame = await self.hears_any()
+        frame = await self.receive()
         assert frame["type"] == kind, frame
         return frame
 
-    async def hears_any(self) -> dict[str, Any]:
+    async def receive(self) -> dict[str, Any]:
         """The next frame."""
         async with asyncio.timeout(SECONDS):
             frame: dict[str, Any] = msgspec.json.decode(await self.socket.recv())
         return frame
 
-    async def greets(self, *, tools: bool = True, can: list[str] | None = None, **fields: Any) -> dict[str, Any]:
-        """The handshake; what the client said in `connect`."""
-        await self.says("session_start", v=1, session_id="s1", resumed=False, message_count=0)
-        hello = await self.hears("connect")
+    async def accept(self, *, tools: bool = True, can: list[str] | None = None, **fields: Any) -> dict[str, Any]:
+        """Play the handshake. Returns the client's `connect`."""
+        await self.send("session_start", v=1, session_id="s1", resumed=False, message_count=0)
+        hello = await self.expect("connect")
         if tools:
-            await self.hears("register_tools")
+            await self.expect("register_tools")
         given = {"capabilities": ALL if can is None else can, "resume_token": "t1", "grace_ms": 60000, "resumed": False}
-        await self.says("connected", v=1, message="hello", **{**given, **fields})
+        await self.send("connected", v=1, message="hello", **{**given, **fields})
         return hello
 
-    async def asks(self, call_id: str, name: str, /, **args: Any) -> None:
-        """The gateway asks for a call."""
-        await self.says("tool_call_request", id=call_id, name=name, args=args)
+    async def request(self, call_id: str, name: str, /, **args: Any) -> None:
+        """Request a call."""
+        await self.send("tool_call_request", id=call_id, name=name, args=args)
 
     async def fence(self) -> None:
-        """Wait until the client has done everything so far, and has nothing else to say."""
-        await self.asks("fence", "no_such_tool")
-        assert (await self.hears("tool_error"))["id"] == "fence"
-        await self.says("result_acknowledged", id="fence")
+        """Wait until the client has done everything so far, and has sent nothing else."""
+        await self.request("fence", "no_such_tool")
+        assert (await self.expect("tool_error"))["id"] == "fence"
+        await self.send("result_acknowledged", id="fence")
 
     def drop(self) -> None:
-        """Cut it."""
+        """Reset the connection."""
         self.socket.transport.abort()
 
     async def close(self, code: int) -> None:
-        """Say goodbye."""
+        """Close the connection with this code."""
         await self.socket.close(code)
 
 
 class Gate:
-    """A server that takes links."""
+    """A server that accepts links."""
 
     def __init__(self, server: Server, links: "asyncio.Queue[GateLink]") -> None:
         self._links = links
@@ -89,7 +89,7 @@ class Gate:
 
 @asynccontextmanager
 async def gate(refuse: Refuse | None = None) -> AsyncIterator[Gate]:
-    """A gate that is open; `refuse` may answer a request with something else than an upgrade."""
+    """An open gate; `refuse` may answer a request with something else than an upgrade."""
     links: asyncio.Queue[GateLink] = asyncio.Queue()
 
     async def take(socket: ServerConnection) -> None:

@@ -1,4 +1,4 @@
-"""A WebSocket server that sends exactly the bytes it is told to, over a real socket. Every wait is bounded."""
+"""A WebSocket server that sends exactly the given bytes, over a real socket. Every wait is bounded."""
 
 import asyncio
 import base64
@@ -74,13 +74,13 @@ class RawLink:
         return Opcode(first & 0x0F), mask, payload
 
     async def hear_goodbye(self) -> int:
-        """The code with which the client ends it."""
+        """The close code that the client sends."""
         opcode, _, payload = await self.hear()
         assert opcode is Opcode.CLOSE, (opcode, payload[:80])
         return int.from_bytes(payload[:2], "big")
 
     def cut(self) -> None:
-        """End it without a word."""
+        """Reset the connection."""
         self._writer.transport.abort()
 
     async def end(self) -> None:
@@ -89,7 +89,7 @@ class RawLink:
 
 
 class RawServer:
-    """Takes connections."""
+    """Accepts connections."""
 
     def __init__(self, port: int, scheme: str, links: "asyncio.Queue[RawLink]") -> None:
         self._links = links

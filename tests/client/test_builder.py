@@ -7,12 +7,27 @@ from typing import Any
 import pytest
 
 from handspan.client import Backoff, Client, ToolCallRequest, ToolCallResult
-from handspan.client.callbacks import NAMES
 from handspan.core.tool import ToolSpec
 from tests.client.gate import gate
 
 pytestmark = pytest.mark.anyio
 
+NAMES = (
+    "connected",
+    "disconnected",
+    "session_start",
+    "chunk",
+    "chunk_reset",
+    "thinking",
+    "done",
+    "tool_call",
+    "tool_result",
+    "aborted",
+    "title_updated",
+    "error",
+    "debug_prompt",
+)
+"""The callbacks of the seed."""
 SCHEMA: Any = """{"type":"object","properties":{},"required":[]}"""
 INFO = ToolSpec("device_info", "Get device information", SCHEMA)
 OTHER = ToolSpec("other", "Something else", SCHEMA)
@@ -48,12 +63,12 @@ async def test_one_function_answers_for_all_tools() -> None:
         link = await there.link()
         assert link.socket.request is not None
         assert link.socket.request.headers["Authorization"] == "Bearer secret"
-        hello = await link.greets()
+        hello = await link.accept()
         assert "role" not in hello  # a chat, as the seed's is
-        await link.asks("c1", "device_info")
-        assert (await link.hears("tool_result"))["output"] == '{"model":"Pixel 8"}'
-        await link.asks("c2", "other")
-        assert (await link.hears("tool_error"))["error"] == "unknown tool"
+        await link.request("c1", "device_info")
+        assert (await link.expect("tool_result"))["output"] == '{"model":"Pixel 8"}'
+        await link.request("c2", "other")
+        assert (await link.expect("tool_error"))["error"] == "unknown tool"
         client.close()
         await asyncio.wait_for(running, 60)
     assert [(request.id, request.name, request.args) for request in requests] == [
@@ -67,9 +82,9 @@ async def test_without_a_function_there_is_no_handler() -> None:
         client = Client.builder(there.url).register_tool(INFO).reconnect_policy(SOON).build()
         running = asyncio.create_task(client.run())
         link = await there.link()
-        await link.greets()
-        await link.asks("c1", "device_info")
-        assert (await link.hears("tool_error"))["error"] == "No handler registered"
+        await link.accept()
+        await link.request("c1", "device_info")
+        assert (await link.expect("tool_error"))["error"] == "No handler registered"
         client.close()
         await asyncio.wait_for(running, 60)
 
@@ -93,12 +108,12 @@ async def test_a_device_is_made_with_everything_that_it_needs(tmp_path: Path) ->
         )
         running = asyncio.create_task(client.run())
         link = await there.link()
-        hello = await link.greets(label="phone")
+        hello = await link.accept(label="phone")
         assert (hello["role"], hello["label"], hello["prefix"]) == ("device", "phone", False)
-        await link.asks("c1", "device_info")
-        assert (await link.hears("tool_result"))["output"] == "own code"
-        await link.asks("c2", "other")
-        assert (await link.hears("tool_result"))["output"] == "c2"
+        await link.request("c1", "device_info")
+        assert (await link.expect("tool_result"))["output"] == "own code"
+        await link.request("c2", "other")
+        assert (await link.expect("tool_result"))["output"] == "c2"
         client.close()
         await asyncio.wait_for(running, 60)
     assert (tmp_path / "state").exists()
@@ -108,7 +123,7 @@ async def test_every_frame_reaches_its_callback_plain_or_async(caplog: pytest.Lo
     heard: list[tuple[Any, ...]] = []
     over = asyncio.Event()
 
-    def hears(name: str) -> Any:
+    def collect(name: str) -> Any:
         def plain(*args: Any) -> None:
             heard.append((name, *args))
 
@@ -124,28 +139,28 @@ async def test_every_frame_reaches_its_callback_plain_or_async(caplog: pytest.Lo
     async with gate() as there:
         builder = Client.builder(there.url).session("s1").persona("Clerk").reconnect_policy(SOON)
         for name in NAMES:
-            getattr(builder, f"on_{name}")(hears(name))
+            getattr(builder, f"on_{name}")(collect(name))
         client = builder.on_thinking(fails).build()
         running = asyncio.create_task(client.run())
         link = await there.link()
         assert link.path == "/ws/chat?session_id=s1&persona=Clerk"
-        await link.greets(tools=False, can=[], resume_token="")
+        await link.accept(tools=False, can=[], resume_token="")
         await client.connected()
         client.send_message("hello", debug=True)
-        message = await link.hears("message")
+        message = await link.expect("message")
         assert (message["content"], message["debug"], 0 < len(message["id"]) <= 64) == ("hello", True, True)
-        await link.says("debug_prompt", messages="[]", estimated_tokens=3)
-        await link.says("thinking", content="hm")
-        await link.says("chunk", content="hi")
-        await link.says("tool_call", id="c1", name="camera", args={"a": 1})
-        await link.says("tool_result", id="c1", name="camera", output="photo")
-        await link.says("chunk_reset")
-        await link.says("done", full_response="hi")
-        await link.says("title_updated", title="Greeting")
+        await link.send("debug_prompt", messages="[]", estimated_tokens=3)
+        await link.send("thinking", content="hm")
+        await link.send("chunk", content="hi")
+        await link.send("tool_call", id="c1", name="camera", args={"a": 1})
+        await link.send("tool_result", id="c1", name="camera", output="photo")
+        await link.send("chunk_reset")
+        await link.send("done", full_response="hi")
+        await link.send("title_updated", title="Greeting")
         client.abort()
-        await link.hears("abort")
-        await link.says("aborted")
-        await link.says("error", message="no", code="AGENT_ERROR")
+        await link.expect("abort")
+        await link.send("aborted")
+        await link.send("error", message="no", code="AGENT_ERROR")
         await link.fence()
         assert client.session_id == "s1"
         link.drop()
@@ -175,7 +190,7 @@ async def test_the_end_is_heard_too() -> None:
         client = Client.builder(there.url).on_disconnected(lambda: heard.append("gone")).reconnect_policy(SOON).build()
         running = asyncio.create_task(client.run())
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         await client.connected()
         client.close()
         await asyncio.wait_for(running, 60)

@@ -9,7 +9,7 @@ import pytest
 
 from handspan.client import Backoff, Chat, Client, GatewayRefused, GatewayUnreachable
 from handspan.client import chat as chat_module
-from handspan.client.chat import Events
+from handspan.client.chat import EventStream
 from handspan.core.errors import HandspanError, InvalidAnswer
 from handspan.core.events import (
     CallFinished,
@@ -41,43 +41,43 @@ async def talking(can: list[str] = CHAT, **options: Any) -> AsyncIterator[tuple[
 
 async def greeted(there: Gate, **greeting: Any) -> GateLink:
     link = await there.link()
-    await link.greets(**greeting)
+    await link.accept(**greeting)
     return link
 
 
 async def happens(link: GateLink, seq: int, kind: str, turn: str = "", **fields: Any) -> None:
-    await link.says("event", seq=seq, turn=turn, event={"type": kind, **fields})
+    await link.send("event", seq=seq, turn=turn, event={"type": kind, **fields})
 
 
 async def takes(link: GateLink, turn: str) -> dict[str, Any]:
     """The gateway hears a message and accepts it; the message."""
-    message = await link.hears("message")
-    await link.says("message_accepted", id=message["id"], turn=turn)
+    message = await link.expect("message")
+    await link.send("message_accepted", id=message["id"], turn=turn)
     return message
 
 
-async def rest(events: Events) -> list[Event]:
+async def rest(events: EventStream) -> list[Event]:
     async with asyncio.timeout(60):
         return [event async for event in events]
 
 
-async def following(events: Events) -> Event:
+async def following(events: EventStream) -> Event:
     async with asyncio.timeout(60):
         return await anext(events)
 
 
-async def test_nobody_there_is_told_at_once() -> None:
+async def test_a_missing_gateway_is_an_error_at_once() -> None:
     with pytest.raises(GatewayUnreachable, match="Is the gateway running"):
         async with Client("http://127.0.0.1:1", "secret").chat():
             raise AssertionError("nobody is there")
 
 
-async def test_somebody_elses_session_is_refused() -> None:
+async def test_the_session_of_another_owner_is_refused() -> None:
     async with gate() as there:
 
         async def refuse() -> None:
             link = await there.link()
-            await link.says("error", message="It is somebody else's.", code="SESSION_OWNER_MISMATCH")
+            await link.send("error", message="It is somebody else's.", code="SESSION_OWNER_MISMATCH")
             await link.close(1000)
 
         refusing = asyncio.create_task(refuse())
@@ -101,7 +101,7 @@ async def test_what_is_broken_in_the_chat_itself_ends_it_and_is_seen(monkeypatch
 
     with pytest.raises(ValueError, match="broken"):
         async with talking() as (chat, link, _):
-            monkeypatch.setattr(chat, "happen", breaks)
+            monkeypatch.setattr(chat, "on_event", breaks)
             watching = chat.watch()
             await happens(link, 1, "text", text="from elsewhere")
             assert await rest(watching) == []
@@ -120,23 +120,23 @@ async def test_a_turn_is_its_events_up_to_its_end() -> None:
         await happens(link, 2, "text", text="hi")
         await happens(link, 3, "an event of tomorrow", mood="good")
         await happens(link, 4, "ended", reason="done", text="hi")
-        await link.says("title_updated", title="Greeting")
+        await link.send("title_updated", title="Greeting")
         assert await rest(turn) == [TextArrived("hi"), Ended("done", "hi")]
         assert await rest(turn) == []
         await link.fence()
         assert chat.title == "Greeting"
 
 
-async def test_a_second_turn_waits_for_the_first_even_if_nobody_listens_any_more() -> None:
+async def test_a_second_turn_waits_for_the_first_even_without_a_listener() -> None:
     async with talking() as (chat, link, _):
         first = asyncio.create_task(following(chat.send("one")))
-        await link.hears("message")
+        await link.expect("message")
         await happens(link, 1, "text", text="a")
         assert await first == TextArrived("a")
         second = asyncio.create_task(rest(chat.send("two")))
         await link.fence()  # nothing was said yet
         await happens(link, 2, "ended", reason="done", text="a")
-        assert (await link.hears("message"))["content"] == "two"
+        assert (await link.expect("message"))["content"] == "two"
         await happens(link, 3, "ended", reason="done", text="b")
         assert await second == [Ended("done", "b")]
 
@@ -144,9 +144,9 @@ async def test_a_second_turn_waits_for_the_first_even_if_nobody_listens_any_more
 async def test_joining_becomes_part_of_the_turn_that_runs() -> None:
     async with talking() as (chat, link, _):
         first = asyncio.create_task(rest(chat.send("one")))
-        await link.hears("message")
+        await link.expect("message")
         second = asyncio.create_task(rest(chat.send("and two", join=True)))
-        message = await link.hears("message")
+        message = await link.expect("message")
         assert message == {"type": "message", "content": "and two", "join": True, "id": message["id"]}
         await happens(link, 1, "ended", reason="done", text="both")
         assert await first == await second == [Ended("done", "both")]
@@ -155,12 +155,12 @@ async def test_joining_becomes_part_of_the_turn_that_runs() -> None:
 async def test_an_answer_can_be_given_anew() -> None:
     async with talking() as (chat, link, _):
         turn = asyncio.create_task(rest(chat.regenerate()))
-        await link.hears("regenerate")
+        await link.expect("regenerate")
         await happens(link, 1, "ended", reason="done", text="again")
         assert await turn == [Ended("done", "again")]
 
 
-async def test_whoever_watches_sees_all_turns() -> None:
+async def test_a_watching_listener_gets_all_turns() -> None:
     async with talking() as (chat, link, _):
         watching = chat.watch()
         await happens(link, 1, "text", text="from elsewhere")
@@ -170,10 +170,10 @@ async def test_whoever_watches_sees_all_turns() -> None:
     assert await rest(watching) == []
 
 
-async def test_a_turn_that_waits_for_somebody_goes_on() -> None:
+async def test_a_turn_that_waits_for_a_call_goes_on() -> None:
     async with talking() as (chat, link, _):
         turn = asyncio.create_task(rest(chat.send("one")))
-        await link.hears("message")
+        await link.expect("message")
         await happens(link, 1, "ended", reason="pending")
         await happens(link, 2, "ended", reason="done", text="x")
         assert await turn == [Ended("pending"), Ended("done", "x")]
@@ -186,33 +186,33 @@ async def test_a_turn_that_is_refused_ends_and_the_next_one_too() -> None:
     async with talking() as (chat, link, _):
         for code, ended in (("SESSION_BUSY", Ended("error", "busy")), ("ABORTED", Ended("aborted"))):
             turn = asyncio.create_task(rest(chat.send("one")))
-            message = await link.hears("message")
-            await link.says("error", message="not about it", code="AGENT_ERROR")
-            await link.says("error", message="about another one", code="SESSION_BUSY", id="other")
-            await link.says("error", message="busy", code=code, id=message["id"])
+            message = await link.expect("message")
+            await link.send("error", message="not about it", code="AGENT_ERROR")
+            await link.send("error", message="about another one", code="SESSION_BUSY", id="other")
+            await link.send("error", message="busy", code=code, id=message["id"])
             assert await turn == [ended]
-        await link.says("error", message="nobody asked", code="AGENT_ERROR")
+        await link.send("error", message="nobody asked", code="AGENT_ERROR")
         await link.fence()
 
 
 async def test_what_can_not_be_answered_anew_ends_at_once() -> None:
     async with talking() as (chat, link, _):
         turn = asyncio.create_task(rest(chat.regenerate()))
-        await link.hears("regenerate")
-        await link.says("error", message="odd", code="INVALID_FRAME")  # not about the turn
-        await link.says("error", message="nothing was said", code="NO_USER_MESSAGE")
+        await link.expect("regenerate")
+        await link.send("error", message="odd", code="INVALID_FRAME")  # not about the turn
+        await link.send("error", message="nothing was said", code="NO_USER_MESSAGE")
         assert await turn == [Ended("error", "nothing was said")]
 
 
 async def test_the_echo_of_a_failed_turn_does_not_end_the_next_one() -> None:
     async with talking() as (chat, link, _):
         turn = asyncio.create_task(rest(chat.send("one")))
-        await link.hears("message")
+        await link.expect("message")
         await happens(link, 1, "ended", reason="error", text="no key")
         assert await turn == [Ended("error", "no key")]
         turn = asyncio.create_task(rest(chat.send("two")))
-        await link.hears("message")
-        await link.says("error", message="no key", code="AUTH_ERROR")
+        await link.expect("message")
+        await link.send("error", message="no key", code="AUTH_ERROR")
         await happens(link, 2, "ended", reason="done", text="fine")
         assert await turn == [Ended("done", "fine")]
 
@@ -223,31 +223,31 @@ async def test_the_echo_of_a_failed_turn_does_not_end_the_next_one() -> None:
 async def test_a_turn_can_be_stopped() -> None:
     async with talking() as (chat, link, _):
         turn = asyncio.create_task(rest(chat.send("one")))
-        await link.hears("message")
+        await link.expect("message")
         stopping = asyncio.create_task(chat.abort())
-        await link.hears("abort")
-        await link.says("abort_ack", status="aborted")
+        await link.expect("abort")
+        await link.send("abort_ack", status="aborted")
         await happens(link, 1, "ended", reason="aborted")
         assert await asyncio.wait_for(stopping, 60)
         assert await turn == [Ended("aborted")]
         stopping = asyncio.create_task(chat.abort())
-        await link.hears("abort")
-        await link.says("abort_ack", status="no_active_response")
+        await link.expect("abort")
+        await link.send("abort_ack", status="no_active_response")
         assert not await asyncio.wait_for(stopping, 60)
 
 
 async def test_an_abort_that_went_down_with_the_link_is_said_again() -> None:
     async with talking() as (chat, link, there):
         turn = asyncio.create_task(rest(chat.send("one")))
-        await link.hears("message")
+        await link.expect("message")
         await happens(link, 1, "text", text="a")
         stopping = asyncio.create_task(chat.abort())
-        await link.hears("abort")
+        await link.expect("abort")
         link.drop()
         link = await greeted(there, can=CHAT, tools=False, resumed=True)
-        await link.hears("message")
-        await link.hears("abort")
-        await link.says("abort_ack", status="aborted")
+        await link.expect("message")
+        await link.expect("abort")
+        await link.send("abort_ack", status="aborted")
         await happens(link, 2, "ended", reason="aborted")
         assert await asyncio.wait_for(stopping, 60)
         assert await turn == [TextArrived("a"), Ended("aborted")]
@@ -267,23 +267,23 @@ async def test_a_question_is_asked_once_and_answered() -> None:
     async with talking() as (chat, link, _):
         turn = chat.send("pay")
         first = asyncio.create_task(following(turn))
-        await link.hears("message")
+        await link.expect("message")
         question = {**QUESTION, "owner": "me", "session": "s1", "fingerprint": "f", "expires_in": 60.0}
         await happens(link, 1, "question", question=question)
-        await link.says("question", **QUESTION, expires_ms=60000)
+        await link.send("question", **QUESTION, expires_ms=60000)
         asked = await first
         assert isinstance(asked, QuestionAsked)
         assert (asked.question.id, asked.question.arguments) == ("q1", {"sum": 3})
         await chat.answer("q1", "allow", always=True, arguments={"sum": 2})
-        assert await link.hears("answer") == {
+        assert await link.expect("answer") == {
             "type": "answer",
             "id": "q1",
             "decision": "allow",
             "always": True,
             "arguments": {"sum": 2},
         }
-        await link.says("question_closed", id="q1", accepted=True)
-        await link.says("question", **{**QUESTION, "kind": "odd"}, expires_ms=5000)  # a new one under an old id
+        await link.send("question_closed", id="q1", accepted=True)
+        await link.send("question", **{**QUESTION, "kind": "odd"}, expires_ms=5000)  # a new one under an old id
         await happens(link, 2, "ended", reason="done", text="paid")
         again, ended = await rest(turn)
         assert isinstance(again, QuestionAsked)
@@ -297,14 +297,14 @@ async def test_a_question_is_asked_once_and_answered() -> None:
 async def test_a_dropped_link_heals_and_no_event_is_lost_or_doubled() -> None:
     async with talking() as (chat, link, there):
         turn = asyncio.create_task(rest(chat.send("count")))
-        await link.hears("message")
+        await link.expect("message")
         await happens(link, 1, "text", text="1")
         await happens(link, 2, "text", text="2")
         await link.fence()
         link.drop()
         link = await there.link()
         assert link.path == "/ws/chat?session_id=s1"
-        hello = await link.greets(can=CHAT, tools=False, resumed=True)
+        hello = await link.accept(can=CHAT, tools=False, resumed=True)
         assert (hello["resume"], hello["last_event"]) == ("t1", 2)
         for seq, text in ((2, "2"), (3, "3")):  # one too many: it is known already
             await happens(link, seq, "text", text=text)
@@ -327,7 +327,7 @@ async def test_a_message_that_may_have_gone_down_with_the_link_is_sent_again_und
     async with talking() as (chat, link, there):
         turn = chat.send("pay")
         begins = asyncio.create_task(following(turn))
-        first = await link.hears("message")
+        first = await link.expect("message")
         link.drop()
         link = await greeted(there, can=CHAT, tools=False, resumed=resumed)
         assert await takes(link, "t1") == first
@@ -345,11 +345,11 @@ async def test_turns_of_others_are_only_for_who_watches() -> None:
     async with talking() as (chat, link, _):
         watching = chat.watch()
         turn = asyncio.create_task(rest(chat.send("mine")))
-        message = await link.hears("message")
+        message = await link.expect("message")
         await happens(link, 1, "text", "theirs", text="theirs")
         await happens(link, 2, "ended", "theirs", reason="done", text="theirs")
-        await link.says("message_accepted", id="of another front", turn="theirs")
-        await link.says("message_accepted", id=message["id"], turn="mine")
+        await link.send("message_accepted", id="of another front", turn="theirs")
+        await link.send("message_accepted", id=message["id"], turn="mine")
         await happens(link, 3, "text", "mine", text="mine")
         await happens(link, 4, "text", "theirs too", text="between")
         await happens(link, 5, "ended", "mine", reason="done", text="mine")
@@ -361,7 +361,7 @@ async def test_turns_of_others_are_only_for_who_watches() -> None:
 async def test_a_gateway_that_can_not_resume_ends_the_turn_with_the_link() -> None:
     async with talking(can=["events"], session="s1") as (chat, link, there):
         turn = asyncio.create_task(rest(chat.send("one")))
-        await link.hears("message")
+        await link.expect("message")
         link.drop()
         (ended,) = await turn
         assert isinstance(ended, Ended)
@@ -377,9 +377,9 @@ async def test_a_link_that_stays_down_ends_the_turn(monkeypatch: pytest.MonkeyPa
         async with client.chat() as chat:
             link = await opening
             turn = asyncio.create_task(rest(chat.send("one")))
-            await link.hears("message")
+            await link.expect("message")
             stopping = asyncio.create_task(chat.abort())
-            await link.hears("abort")
+            await link.expect("abort")
             link.drop()  # it comes back, and nobody greets it
             (ended,) = await turn
             assert isinstance(ended, Ended)
@@ -390,7 +390,7 @@ async def test_a_link_that_stays_down_ends_the_turn(monkeypatch: pytest.MonkeyPa
 async def test_closing_ends_what_is_open_and_nothing_can_be_said_after_it() -> None:
     async with talking() as (chat, link, _):
         turn = asyncio.create_task(rest(chat.send("one")))
-        await link.hears("message")
+        await link.expect("message")
         link.drop()
     assert await turn == []
     with pytest.raises(HandspanError, match="closed"):
@@ -413,7 +413,7 @@ ASKS_COLOUR = {
 async def test_a_question_for_a_value_comes_with_its_schema_and_takes_only_what_fits() -> None:
     async with talking() as (chat, link, _):
         watching = chat.watch()
-        await link.says("question", **ASKS_COLOUR)
+        await link.send("question", **ASKS_COLOUR)
         asked = await following(watching)
         assert isinstance(asked, QuestionAsked)
         question = asked.question
@@ -424,9 +424,9 @@ async def test_a_question_for_a_value_comes_with_its_schema_and_takes_only_what_
                 await chat.answer("q1", "allow", value=wrong)
         over = asyncio.create_task(chat.closed("q1"))
         await chat.answer("q1", "allow", value="blue")
-        assert await link.hears("answer") == {"type": "answer", "id": "q1", "decision": "allow", "value": "blue"}
+        assert await link.expect("answer") == {"type": "answer", "id": "q1", "decision": "allow", "value": "blue"}
         assert not over.done()
-        await link.says("question_closed", id="q1", accepted=True)
+        await link.send("question_closed", id="q1", accepted=True)
         assert await asyncio.wait_for(over, 10)
         assert not await chat.closed("q1"), "it is not open any more"
 
@@ -435,11 +435,11 @@ async def test_who_waits_for_the_end_of_a_question_hears_that_it_was_answered_el
     async with talking() as (chat, link, _):
         watching = chat.watch()
         for question_id in ("q1", "q2"):
-            await link.says("question", **{**ASKS_COLOUR, "id": question_id})
+            await link.send("question", **{**ASKS_COLOUR, "id": question_id})
             await following(watching)
         waiting = [asyncio.create_task(chat.closed(one)) for one in ("q1", "q2")]
         await asyncio.sleep(0)
-        await link.says("question_closed", id="q1", accepted=False)
+        await link.send("question_closed", id="q1", accepted=False)
         assert not await asyncio.wait_for(waiting[0], 10)
     assert not await asyncio.wait_for(waiting[1], 10)
 
@@ -449,11 +449,11 @@ async def test_an_answer_that_the_gateway_refuses_does_not_end_the_turn(can: lis
     async with talking(can=can) as (chat, link, _):
         turn = asyncio.create_task(rest(chat.send("hello")))
         await takes(link, "t1")
-        await link.says("error", message="It does not fit.", code="INVALID_ANSWER", id="q1")
+        await link.send("error", message="It does not fit.", code="INVALID_ANSWER", id="q1")
         if can:
             await happens(link, 1, "ended", "t1", reason="done", text="hi")
         else:
-            await link.says("done", full_response="hi")
+            await link.send("done", full_response="hi")
         assert await turn == [Ended("done", "hi")]
 
 
@@ -479,13 +479,13 @@ async def test_a_chat_that_is_sent_away_hears_the_end_of_its_turn_and_why() -> N
 async def test_a_gateway_without_events_is_understood() -> None:
     async with talking(can=[]) as (chat, link, _):
         turn = asyncio.create_task(rest(chat.send("hello")))
-        await link.hears("message")
-        await link.says("thinking", content="hm")
-        await link.says("chunk", content="hi")
-        await link.says("tool_call", id="c1", name="camera", args={"a": 1})
-        await link.says("tool_result", id="c1", name="camera", output="photo")
-        await link.says("chunk_reset")
-        await link.says("done", full_response="hi")
+        await link.expect("message")
+        await link.send("thinking", content="hm")
+        await link.send("chunk", content="hi")
+        await link.send("tool_call", id="c1", name="camera", args={"a": 1})
+        await link.send("tool_result", id="c1", name="camera", output="photo")
+        await link.send("chunk_reset")
+        await link.send("done", full_response="hi")
         assert await turn == [
             ThinkingArrived("hm"),
             TextArrived("hi"),
@@ -494,8 +494,8 @@ async def test_a_gateway_without_events_is_understood() -> None:
             Ended("done", "hi"),
         ]
         turn = asyncio.create_task(rest(chat.send("again")))
-        await link.hears("message")
-        await link.says("aborted")
+        await link.expect("message")
+        await link.send("aborted")
         assert await turn == [Ended("aborted")]
 
 
@@ -511,16 +511,16 @@ async def test_a_chat_offers_the_clients_tools_and_its_own() -> None:
         opening = asyncio.create_task(greeted(there, can=CHAT))
         async with client.chat() as chat:
             link = await opening
-            await link.asks("c1", "battery")
-            assert (await link.hears("tool_result"))["output"] == 80
+            await link.request("c1", "battery")
+            assert (await link.expect("tool_result"))["output"] == 80
 
             @chat.tool
             def light() -> str:
                 """Whether it is on."""
                 return "on"
 
-            assert [one["name"] for one in (await link.hears("register_tools"))["tools"]] == ["light"]
-            await link.says("tools_registered", count=1, registered=1, rejected=[{"name": "light", "reason": "no"}])
+            assert [one["name"] for one in (await link.expect("register_tools"))["tools"]] == ["light"]
+            await link.send("tools_registered", count=1, registered=1, rejected=[{"name": "light", "reason": "no"}])
             await link.fence()
             assert chat.rejected == {"light": "no"}
 

@@ -35,7 +35,7 @@ async def linked(client: Client, there: Gate, **greeting: Any) -> AsyncIterator[
     running = asyncio.create_task(client.run())
     try:
         link = await there.link()
-        await link.greets(**greeting)
+        await link.accept(**greeting)
         await client.connected()
         yield link
     finally:
@@ -73,8 +73,8 @@ async def test_whatever_code_raises_is_answered() -> None:
                 *(("plain", how) for how in ("tool", "exit", "silent", "other")),
                 *(("on_loop", how) for how in ("cancelled", "exit", "object")),
             ]:
-                await link.asks(f"{name} {how}", name, how=how)
-                answer = await link.hears("tool_error")
+                await link.request(f"{name} {how}", name, how=how)
+                answer = await link.expect("tool_error")
                 told[answer["id"]] = (answer["error"], answer.get("code"))
     assert told.pop("on_loop object")[1] == "execution_failed"
     assert told == {
@@ -105,8 +105,8 @@ async def test_plain_functions_run_on_threads_and_async_ones_on_the_loop() -> No
         async with linked(client, there) as link:
             answers = {}
             for name in ("plain", "on_loop", "lazy"):
-                await link.asks(name, name)
-                answers[name] = (await link.hears("tool_result")).get("output")
+                await link.request(name, name)
+                answers[name] = (await link.expect("tool_result")).get("output")
     assert answers == {"plain": False, "on_loop": True, "lazy": "later"}
 
 
@@ -136,8 +136,8 @@ async def test_a_call_that_takes_too_long_is_stopped_and_answered_here_too() -> 
 
         async with linked(client, there) as link:
             for name in ("wait", "block"):
-                await link.says("tool_call_request", id=name, name=name, args={}, timeout_ms=20)
-                answer = await link.hears("tool_error")
+                await link.send("tool_call_request", id=name, name=name, args={}, timeout_ms=20)
+                answer = await link.expect("tool_error")
                 assert (answer["id"], answer["code"]) == (name, "timeout")
             await asyncio.wait_for(stopped.wait(), 60)
             assert await asyncio.to_thread(freed.wait, 10)
@@ -172,9 +172,9 @@ async def test_progress_from_threads_and_from_the_loop_comes_before_the_answer_a
 
         async with linked(client, there) as link:
             for name in ("plain", "on_loop"):
-                await link.says("tool_call_request", id=name, name=name, args={}, timeout_ms=5000)
-                assert (await link.hears("tool_progress"))["value"] == {"done": 1}
-                assert (await link.hears("tool_result"))["output"] == name
+                await link.send("tool_call_request", id=name, name=name, args={}, timeout_ms=5000)
+                assert (await link.expect("tool_progress"))["value"] == {"done": 1}
+                assert (await link.expect("tool_result"))["output"] == name
     assert len(deadlines) == 4
 
 
@@ -188,8 +188,8 @@ async def test_without_a_limit_there_is_no_deadline() -> None:
             return ctx.deadline is None
 
         async with linked(client, there) as link:
-            await link.asks("c1", "free")
-            assert (await link.hears("tool_result"))["output"] is True
+            await link.request("c1", "free")
+            assert (await link.expect("tool_result"))["output"] is True
 
 
 async def test_a_picture_reaches_the_gateway() -> None:
@@ -202,8 +202,8 @@ async def test_a_picture_reaches_the_gateway() -> None:
             return ["a photo", Image(b"png")]
 
         async with linked(client, there) as link:
-            await link.asks("c1", "camera")
-            answer = await link.hears("tool_result")
+            await link.request("c1", "camera")
+            answer = await link.expect("tool_result")
     assert (answer["output"], answer["parts"]) == (
         "a photo",
         [{"kind": "image", "media_type": "image/png", "data": "cG5n"}],
@@ -220,8 +220,8 @@ async def test_a_large_picture_that_can_not_be_uploaded_is_told() -> None:
             return b"x" * 300_000
 
         async with linked(client, there) as link:
-            await link.asks("c1", "camera")
-            answer = await link.hears("tool_error")
+            await link.request("c1", "camera")
+            answer = await link.expect("tool_error")
     assert "The tool ran, but" in answer["error"]
 
 
@@ -235,15 +235,15 @@ async def test_tools_come_and_go_while_it_is_connected() -> None:
                 """How full it is."""
                 return 80
 
-            offered = await link.hears("register_tools")
+            offered = await link.expect("register_tools")
             assert [one["name"] for one in offered["tools"]] == ["battery"]
-            await link.says(
+            await link.send(
                 "tools_registered", count=1, registered=0, rejected=[{"name": "battery", "reason": "not here"}]
             )
             await link.fence()
             assert client.rejected == {"battery": "not here"}
             assert client.unregister("battery")
-            assert (await link.hears("unregister_tools"))["names"] == ["battery"]
+            assert (await link.expect("unregister_tools"))["names"] == ["battery"]
 
 
 async def test_a_tool_that_is_taken_back_while_its_call_waits_is_not_found() -> None:
@@ -262,28 +262,28 @@ async def test_a_tool_that_is_taken_back_while_its_call_waits_is_not_found() -> 
             raise AssertionError
 
         async with linked(client, there) as link:
-            await link.asks("c1", "first")
-            await link.asks("c2", "second")
+            await link.request("c1", "first")
+            await link.request("c2", "second")
             await link.fence()
             client.unregister("second")
             go.set()
-            await link.hears("unregister_tools")
-            await link.hears("tool_result")
-            answer = await link.hears("tool_error")
+            await link.expect("unregister_tools")
+            await link.expect("tool_result")
+            answer = await link.expect("tool_error")
     assert (answer["id"], answer["code"]) == ("c2", "tool_not_found")
 
 
 # Permissions.
 
 
-async def test_without_somebody_to_ask_the_answer_is_no_and_says_how_to_change_it() -> None:
+async def test_without_ask_permission_the_answer_is_no_and_says_how_to_change_it() -> None:
     async with gate() as there:
         client = device(there)
         async with linked(client, there, tools=False) as link:
-            await link.says(
+            await link.send(
                 "permission_request", id="q1", call_id="c1", tool="camera", permission="camera", expires_ms=9000
             )
-            answer = await link.hears("permission_answer")
+            answer = await link.expect("permission_answer")
     assert (answer["decision"], "ask_permission" in answer["how_to_enable"]) == ("deny", True)
 
 
@@ -316,15 +316,15 @@ async def test_the_person_is_asked_by_plain_and_by_async_functions(
         client.register({"name": "camera", "description": "Take a photo.", "parameters": {}}, lambda _: None)
         async with linked(client, there, label="phone") as link:
             assert client.label == "phone"
-            await link.says(
+            await link.send(
                 "permission_request", id="q1", call_id="c1", tool="phone__camera", permission="cam", expires_ms=9000
             )
-            answer = await link.hears("permission_answer")
+            answer = await link.expect("permission_answer")
     assert asked == [("cam", "camera", "c1")]
     assert (answer["decision"], answer.get("how_to_enable", "")) == (decision, how)
 
 
-async def test_a_question_that_nobody_answers_in_time_is_left_to_the_gateway() -> None:
+async def test_a_question_without_an_answer_in_time_is_left_to_the_gateway() -> None:
     asked = asyncio.Event()
 
     async def ask(*_: str) -> Any:
@@ -334,7 +334,7 @@ async def test_a_question_that_nobody_answers_in_time_is_left_to_the_gateway() -
     async with gate() as there:
         client = device(there, ask_permission=ask)
         async with linked(client, there, tools=False) as link:
-            await link.says("permission_request", id="q1", call_id="c1", tool="x", permission="y", expires_ms=5)
+            await link.send("permission_request", id="q1", call_id="c1", tool="x", permission="y", expires_ms=5)
             await asyncio.wait_for(asked.wait(), 60)
             await link.fence()
 
@@ -364,10 +364,10 @@ async def test_a_state_file_that_can_not_be_written_lets_nothing_run_that_must_n
             (folder / "device.json").unlink()
             (folder / "device.json").mkdir()
             (folder / "device.json" / "in the way").touch()
-            await link.asks("c1", "pay")
-            answer = await link.hears("tool_error")
-            await link.asks("c2", "look")
-            assert (await link.hears("tool_result"))["output"] == "seen"
+            await link.request("c1", "pay")
+            answer = await link.expect("tool_error")
+            await link.request("c2", "look")
+            assert (await link.expect("tool_result"))["output"] == "seen"
     assert answer["error"].startswith("Nothing was run: this device can't write its state file")
     assert "the state file can't be written" in caplog.text
 
@@ -402,8 +402,8 @@ async def test_a_device_that_is_killed_in_mid_call_knows_it_when_it_is_started_a
         killed = await asyncio.create_subprocess_exec(sys.executable, *arguments)
         try:
             link = await there.link()
-            await link.greets()
-            await link.asks("c1", "pay")
+            await link.accept()
+            await link.request("c1", "pay")
             assert await asyncio.wait_for(killed.wait(), 60) == -9
         finally:
             if killed.returncode is None:
@@ -413,15 +413,15 @@ async def test_a_device_that_is_killed_in_mid_call_knows_it_when_it_is_started_a
         client.register({"name": "pay", "description": "Pays.", "parameters": {}}, lambda _: "again")
         running = asyncio.create_task(client.run())
         link = await there.link()
-        hello = await link.greets(resumed=True)
+        hello = await link.accept(resumed=True)
         assert hello["resume"] == "t1"
-        await link.says("tool_call_request", id="c1", name="pay", args={}, again=True)
-        assert (await link.hears("tool_error"))["code"] == "unknown_outcome"
+        await link.send("tool_call_request", id="c1", name="pay", args={}, again=True)
+        assert (await link.expect("tool_error"))["code"] == "unknown_outcome"
         client.close()
         await asyncio.wait_for(running, 60)
 
 
-async def test_ending_it_in_mid_call_leaves_the_call_begun_for_its_next_life(tmp_path: Path) -> None:
+async def test_ending_it_in_mid_call_leaves_the_call_started_for_the_next_process(tmp_path: Path) -> None:
     began = asyncio.Event()
     async with gate() as there:
         client = device(there, state=tmp_path / "state")
@@ -433,11 +433,11 @@ async def test_ending_it_in_mid_call_leaves_the_call_begun_for_its_next_life(tmp
             await asyncio.Event().wait()
 
         async with linked(client, there) as link:
-            await link.asks("c1", "pay")
+            await link.request("c1", "pay")
             await asyncio.wait_for(began.wait(), 60)
         async with linked(client, there, resumed=True) as link:
-            await link.says("tool_call_request", id="c1", name="pay", args={}, again=True)
-            assert (await link.hears("tool_error"))["code"] == "unknown_outcome"
+            await link.send("tool_call_request", id="c1", name="pay", args={}, again=True)
+            assert (await link.expect("tool_error"))["code"] == "unknown_outcome"
 
 
 # The rest.
@@ -449,7 +449,7 @@ async def test_it_can_be_used_as_a_context() -> None:
 
         async def greet() -> GateLink:
             link = await there.link()
-            await link.greets(tools=False)
+            await link.accept(tools=False)
             return link
 
         greeting = asyncio.create_task(greet())
@@ -483,8 +483,8 @@ async def test_what_is_to_be_sent_is_sent_before_it_closes() -> None:
 
         running = asyncio.create_task(client.run())
         link = await there.link()
-        await link.greets()
-        await link.asks("c1", "last")
+        await link.accept()
+        await link.request("c1", "last")
         await asyncio.wait_for(running, 60)
         await link.socket.wait_closed()
     assert client.state == "disconnected"
@@ -503,7 +503,7 @@ async def test_a_hanging_thread_does_not_keep_it_from_ending() -> None:
             release.wait(60)
 
         async with linked(client, there) as link:
-            await link.asks("c1", "hang")
+            await link.request("c1", "hang")
             await asyncio.wait_for(began.wait(), 60)
         release.set()
 
@@ -534,7 +534,7 @@ async def test_a_flood_of_progress_is_thinned_and_never_blocks() -> None:
 
         client.register({"name": "flood", "description": "Reports too much.", "parameters": {}}, reports)
         async with linked(client, there) as link:
-            await link.asks("c1", "flood")
+            await link.request("c1", "flood")
             count = 0
             async with asyncio.timeout(60):
                 async for message in link.socket:
@@ -564,9 +564,9 @@ async def test_a_call_that_is_cancelled_with_the_same_breath_never_runs_when_it_
             ):
                 Protocol.send_text(link.socket.protocol, msgspec.json.encode(frame))
             link.socket.transport.write(b"".join(link.socket.protocol.data_to_send()))
-            assert (await link.hears("tool_result"))["id"] == "c1"
-            await link.asks("c3", "note", text="then")
-            assert (await link.hears("tool_result"))["id"] == "c3"
+            assert (await link.expect("tool_result"))["id"] == "c1"
+            await link.request("c3", "note", text="then")
+            assert (await link.expect("tool_result"))["id"] == "c3"
     assert ran == ["first", "then"]
 
 
@@ -581,11 +581,11 @@ async def test_a_tool_that_runs_on_a_thread_can_offer_another_one() -> None:
             return "done"
 
         async with linked(client, there) as link:
-            await link.asks("c1", "learn")
-            told = [await link.hears_any(), await link.hears_any()]
+            await link.request("c1", "learn")
+            told = [await link.receive(), await link.receive()]
             assert sorted(frame["type"] for frame in told) == ["register_tools", "tool_result"]
-            await link.asks("c2", "more")
-            assert (await link.hears("tool_result"))["output"] == "more"
+            await link.request("c2", "more")
+            assert (await link.expect("tool_result"))["output"] == "more"
 
 
 async def test_answers_come_whole_and_in_order_to_a_gateway_that_reads_slowly() -> None:
@@ -600,14 +600,14 @@ async def test_answers_come_whole_and_in_order_to_a_gateway_that_reads_slowly() 
         async with linked(client, there) as link:
             link.socket.transport.pause_reading()
             for number in range(20):
-                await link.asks(f"c{number}", "large", number=number)
+                await link.request(f"c{number}", "large", number=number)
             connection = client._connection
             assert connection is not None
             async with asyncio.timeout(60):
-                while len(connection._lane) < 5:  # they wait for the gateway
+                while len(connection._queue) < 5:  # they wait for the gateway
                     await asyncio.sleep(0)
             link.socket.transport.resume_reading()
-            told = [await link.hears("tool_result") for _ in range(20)]
+            told = [await link.expect("tool_result") for _ in range(20)]
     assert [one["output"].partition(" ")[0] for one in told] == [str(number) for number in range(20)]
 
 
@@ -619,7 +619,7 @@ async def test_an_on_state_that_fails_ends_it_with_what_it_raised() -> None:
     async with gate() as there:
         client = device(there, on_state=fails)
         running = asyncio.create_task(client.run())
-        await (await there.link()).greets(tools=False)
+        await (await there.link()).accept(tools=False)
         with pytest.raises(ValueError, match="who is there"):
             await asyncio.wait_for(running, 60)
 
@@ -639,8 +639,8 @@ async def test_calls_do_not_see_what_others_have_set() -> None:
         async with linked(client, there) as link:
             told = []
             for number in range(2):
-                await link.asks(f"c{number}", "swap", text="mine")
-                told.append((await link.hears("tool_result"))["output"])
+                await link.request(f"c{number}", "swap", text="mine")
+                told.append((await link.expect("tool_result"))["output"])
     assert told == ["nothing", "nothing"]
 
 

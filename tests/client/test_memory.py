@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from handspan.client.kept import Kept
-from handspan.client.memory import LONGEST, MOST_IDS, CallMemory
+from handspan.client.memory import MAX_AGE, MAX_CALLS, CallMemory, StateFile
 from handspan.core.errors import ConfigError, WireError
 from handspan.wire.ws_frames import Fault, Part, Result
 
@@ -56,9 +55,9 @@ def test_everything_outlives_the_process() -> None:
 
 
 def test_what_is_too_old_is_forgotten() -> None:
-    assert CallMemory.decode(full().encode(), NOW + LONGEST).unacknowledged() == []
+    assert CallMemory.decode(full().encode(), NOW + MAX_AGE).unacknowledged() == []
     memory = full()
-    memory.start("new", NOW + LONGEST + 1)
+    memory.start("new", NOW + MAX_AGE + 1)
     assert memory.stage("started") is None
     assert memory.stage("new") == "started"
     assert memory.unacknowledged() == []
@@ -66,9 +65,9 @@ def test_what_is_too_old_is_forgotten() -> None:
 
 def test_only_so_many_are_remembered_the_newest_ones() -> None:
     memory = CallMemory()
-    for number in range(MOST_IDS + 10):
+    for number in range(MAX_CALLS + 10):
         memory.answer(Result(id=f"c{number}"), NOW + number / 1000)
-    assert len(memory.unacknowledged()) == MOST_IDS
+    assert len(memory.unacknowledged()) == MAX_CALLS
     assert memory.stage("c9") is None
     assert memory.stage("c10") == "answered"
 
@@ -93,8 +92,8 @@ def test_every_change_makes_a_new_version() -> None:
     assert versions == sorted(set(versions))
 
 
-def test_what_nobody_keeps_does_not_note_what_runs_but_all_that_has_ended() -> None:
-    memory = CallMemory(is_kept=False)
+def test_a_memory_that_is_not_saved_notes_only_calls_that_have_ended() -> None:
+    memory = CallMemory(is_saved=False)
     memory.start("a", NOW)
     assert memory.stage("a") is None
     memory.answer(Result(id="a", output="x"), NOW)
@@ -107,7 +106,7 @@ def test_what_nobody_keeps_does_not_note_what_runs_but_all_that_has_ended() -> N
 
 
 def test_a_file_of_another_process_is_not_shared(tmp_path: Path) -> None:
-    first, second = Kept(tmp_path / "state"), Kept(tmp_path / "state")
+    first, second = StateFile(tmp_path / "state"), StateFile(tmp_path / "state")
     first.open(NOW)
     with pytest.raises(ConfigError, match="used by another client"):
         second.open(NOW)
@@ -121,16 +120,16 @@ def test_a_broken_file_is_named_with_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / "state"
     path.write_bytes(b"{")
     with pytest.raises(ConfigError, match="Remove it to begin anew"):
-        Kept(path).open(NOW)
+        StateFile(path).open(NOW)
     path.unlink()
-    kept = Kept(path)
+    kept = StateFile(path)
     assert kept.open(NOW).resume_token == ""
     kept.close()
 
 
 def test_it_is_written_for_its_owner_alone_and_read_again(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "state"
-    kept = Kept(path)
+    kept = StateFile(path)
     memory = kept.open(NOW)
     memory.resume_token = "secret"
     memory.start("c1", NOW)
@@ -139,13 +138,13 @@ def test_it_is_written_for_its_owner_alone_and_read_again(tmp_path: Path) -> Non
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(path.parent).st_mode) == 0o700
     kept.close()
-    again = Kept(path)
+    again = StateFile(path)
     assert again.open(NOW).stage("c1") == "started"
     again.close()
 
 
 def test_an_older_version_never_replaces_a_newer_one(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "state")
+    kept = StateFile(tmp_path / "state")
     kept.open(NOW)
     kept.write(2, b"new", False)
     kept.write(1, b"old", False)
@@ -154,7 +153,7 @@ def test_an_older_version_never_replaces_a_newer_one(tmp_path: Path) -> None:
 
 
 def test_writers_do_not_get_into_each_others_way(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "state")
+    kept = StateFile(tmp_path / "state")
     kept.open(NOW)
     texts = [msgspec.json.encode({"n": number, "fill": "x" * 10_000}) for number in range(20)]
     threads = [threading.Thread(target=kept.write, args=(number, text, False)) for number, text in enumerate(texts)]

@@ -109,8 +109,8 @@ async def test_two_chats_of_one_session_get_each_the_answer_to_what_they_said(tm
 # Gateways.
 
 
-async def kept(state: Path, session: str) -> list[Message]:
-    """What a gateway that does not run has kept."""
+async def stored_messages(state: Path, session: str) -> list[Message]:
+    """The messages in the store of a gateway that does not run."""
     async with open_store(state) as store:
         return await store.conversations.load(session, owner=OPERATOR.owner)
 
@@ -126,7 +126,7 @@ async def test_a_message_is_answered_once_whenever_the_gateway_is_killed(tmp_pat
                 events = await turn
                 assert [event.reason for event in events if isinstance(event, Ended)] == ["done"]
         await gateway.kill()
-        messages = await kept(gateway.state, "s")
+        messages = await stored_messages(gateway.state, "s")
     assert said(messages) == [f"hello {number}" for number in range(4)]
     kinds = [type(message) for message in messages]
     assert kinds == [UserMessage, AssistantMessage] * 4
@@ -157,7 +157,7 @@ async def test_a_turn_and_what_waited_behind_it_outlive_the_gateway(tmp_path: Pa
             proxy.heal()
             ends.append((await second)[-1])
         await gateway.kill()
-        messages = await kept(gateway.state, "s")
+        messages = await stored_messages(gateway.state, "s")
     assert [ended.reason for ended in ends if isinstance(ended, Ended)] == ["done", "done"]
     assert runs == 1
     assert said(messages) == ["weigh parcel p1", "hello"]

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from handspan.client import Backoff, CallContext, Client, Image, MessageTooLarge, ToolCallResult
-from handspan.client.answers import Answers
-from handspan.client.callbacks import Callbacks
+from handspan.client.builder import Callbacks
+from handspan.client.calls import CallRunner
 from handspan.client.memory import CallMemory
-from handspan.client.running import CallRunner
-from handspan.client.sizes import LONGEST_TEXT, cut, fits, short
+from handspan.client.results import ResultEncoder
+from handspan.client.sizes import MAX_TEXT, fits, shorten, shorten_error
 from handspan.client.threads import CallThreads
-from handspan.client.tools import Tools
+from handspan.client.tools import ClientTools
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event
 from handspan.core.results import Failure, Success
@@ -37,16 +37,16 @@ async def connected(client: Client, there: Gate, **greeting: Any) -> AsyncIterat
     running = asyncio.create_task(client.run())
     try:
         link = await there.link()
-        await link.greets(**{"limits": SMALL, **greeting})
+        await link.accept(**{"limits": SMALL, **greeting})
         yield link
     finally:
         client.close()
         await asyncio.wait_for(asyncio.gather(running, return_exceptions=True), 60)
 
 
-async def hears_small(link: GateLink) -> dict[str, Any]:
+async def expect_small(link: GateLink) -> dict[str, Any]:
     """The next frame, which fits."""
-    frame = await link.hears_any()
+    frame = await link.receive()
     assert len(msgspec.json.encode(frame)) <= SMALL["message_bytes"]
     return frame
 
@@ -55,11 +55,11 @@ async def hears_small(link: GateLink) -> dict[str, Any]:
 
 
 def test_a_long_text_is_cut_and_says_so() -> None:
-    assert cut("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
-    long = cut("x" * (LONGEST_TEXT + 5000))
-    assert len(long) <= LONGEST_TEXT
+    assert shorten("x" * MAX_TEXT) == "x" * MAX_TEXT
+    long = shorten("x" * (MAX_TEXT + 5000))
+    assert len(long) <= MAX_TEXT
     assert long.startswith("xxx")
-    assert long.endswith(f"… (cut: it had {LONGEST_TEXT + 5000} characters)")
+    assert long.endswith(f"… (cut: it had {MAX_TEXT + 5000} characters)")
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,18 @@ def test_a_long_text_is_cut_and_says_so() -> None:
 )
 def test_an_error_fits_into_whatever_the_gateway_takes(text: Any) -> None:
     limits = Limits(message_bytes=1024)
-    fault = short(Fault(id="c" * 64, error=text, code="execution_failed"), limits)
+    fault = shorten_error(Fault(id="c" * 64, error=text, code="execution_failed"), limits)
     assert fits(fault, limits)
     assert (fault.code, isinstance(fault.error, str)) == ("execution_failed", True)
 
 
 def test_an_error_that_is_short_stays_as_it_is() -> None:
     fault = Fault(id="c1", error="no", code="busy")
-    assert short(fault, Limits()) is fault
+    assert shorten_error(fault, Limits()) is fault
 
 
 def test_a_code_that_no_gateway_knows_is_left_out_where_it_does_not_fit() -> None:
-    fault = short(Fault(id="c1", error="no", code="x" * 5000), Limits(message_bytes=1024))
+    fault = shorten_error(Fault(id="c1", error="no", code="x" * 5000), Limits(message_bytes=1024))
     assert (fault.error, fault.code) == ("no", "")
 
 
@@ -101,7 +101,7 @@ async def test_what_code_raises_is_cut(tmp_path: Path) -> None:
                 failed = await asyncio.wait_for(gateway.call("phone__fails", how=how), 60)
                 assert isinstance(failed, Failure)
                 assert (failed.code, failed.message[: len(begins)]) == ("execution_failed", begins)
-                assert len(failed.message) <= LONGEST_TEXT
+                assert len(failed.message) <= MAX_TEXT
             assert client.state == "connected"
 
 
@@ -115,10 +115,10 @@ async def test_a_result_that_does_not_fit_is_an_error_with_its_size_where_there_
             return "x" * size
 
         async with connected(client, there, can=WITHOUT_PARTS) as link:
-            await link.asks("c1", "essay", size=3900)
-            assert (await hears_small(link))["type"] == "tool_result"
-            await link.asks("c2", "essay", size=4096)
-            answer = await hears_small(link)
+            await link.request("c1", "essay", size=3900)
+            assert (await expect_small(link))["type"] == "tool_result"
+            await link.request("c2", "essay", size=4096)
+            answer = await expect_small(link)
     assert (answer["type"], answer["id"], answer["code"]) == ("tool_error", "c2", "execution_failed")
     assert "4096 bytes" in answer["error"]
     assert "return less" in answer["error"]
@@ -134,8 +134,8 @@ async def test_a_gateway_that_reads_text_alone_is_not_sent_more_than_it_takes_by
             return ["a"] * 240_000
 
         async with connected(client, there, can=[], limits=None) as link:
-            await link.asks("c1", "table")
-            answer = await link.hears_any()
+            await link.request("c1", "table")
+            answer = await link.receive()
     assert (answer["type"], "too large to be sent" in answer["error"]) == ("tool_error", True)
 
 
@@ -166,8 +166,8 @@ async def test_more_attachments_than_a_message_can_name_are_an_error() -> None:
             return [b""] * 200
 
         async with connected(client, there) as link:
-            await link.asks("c1", "many")
-            answer = await hears_small(link)
+            await link.request("c1", "many")
+            answer = await expect_small(link)
     assert (answer["type"], "too large to be sent" in answer["error"]) == ("tool_error", True)
 
 
@@ -185,17 +185,17 @@ async def test_progress_and_answers_of_a_person_that_are_too_large_do_not_end_th
             return "done"
 
         async with connected(client, there) as link:
-            await link.asks("c1", "report")
-            progress = await hears_small(link)
+            await link.request("c1", "report")
+            progress = await expect_small(link)
             assert (progress["type"], progress["value"]) == (
                 "tool_progress",
                 "(progress of 10002 bytes: too large to be shown)",
             )
-            assert (await hears_small(link))["output"] == "done"
-            await link.says(
+            assert (await expect_small(link))["output"] == "done"
+            await link.send(
                 "permission_request", id="q1", call_id="c2", tool="report", permission="camera", expires_ms=60000
             )
-            answer = await hears_small(link)
+            answer = await expect_small(link)
             assert (answer["decision"], answer["how_to_enable"][:3]) == ("deny", "www")
 
 
@@ -208,20 +208,20 @@ async def test_a_tool_that_no_message_can_hold_is_not_offered_and_the_others_are
         async with connected(client, there) as link:  # on the first link it does not know what the gateway takes
             link.drop()
             link = await there.link()
-            assert (await link.hears_any())["type"] == "connect"
+            assert (await link.receive())["type"] == "connect"
             names: list[str] = []
             while len(names) < 4:
-                offered = await hears_small(link)
+                offered = await expect_small(link)
                 names += [tool["name"] for tool in offered["tools"]]
             assert names == ["t0", "t1", "t2", "t3"]
             assert "4096 bytes" in client.rejected["wordy"]
 
 
-# What an earlier life kept.
+# Answers that an earlier process saved.
 
 
-def kept(folder: Path, *answers: Result | Fault) -> Path:
-    """The state file of a life that had given these answers, and heard nothing."""
+def saved_state(folder: Path, *answers: Result | Fault) -> Path:
+    """The state file of a process with these unacknowledged answers."""
     memory = CallMemory()
     memory.resume_token = "t1"
     for answer in answers:
@@ -239,18 +239,18 @@ LARGE = (
 )
 
 
-async def test_answers_of_an_earlier_life_that_do_not_fit_are_errors_where_nothing_can_be_uploaded(
+async def test_saved_answers_that_do_not_fit_are_errors_where_nothing_can_be_uploaded(
     tmp_path: Path,
 ) -> None:
     async with gate() as there:
-        client = Client(there.url, backoff=SOON, state=kept(tmp_path, *LARGE))
+        client = Client(there.url, backoff=SOON, state=saved_state(tmp_path, *LARGE))
         async with connected(client, there, tools=False, can=WITHOUT_PARTS, resumed=True) as link:
-            told = {frame["id"]: frame for frame in [await hears_small(link) for _ in range(4)]}
+            told = {frame["id"]: frame for frame in [await expect_small(link) for _ in range(4)]}
             await link.fence()
             link.drop()
             link = await there.link()
-            await link.greets(tools=False, can=WITHOUT_PARTS, resumed=True, limits=SMALL)
-            again = {frame["id"]: frame for frame in [await hears_small(link) for _ in range(4)]}
+            await link.accept(tools=False, can=WITHOUT_PARTS, resumed=True, limits=SMALL)
+            again = {frame["id"]: frame for frame in [await expect_small(link) for _ in range(4)]}
     assert again == told
     assert (told["c1"]["type"], "5000 bytes" in told["c1"]["error"]) == ("tool_error", True)
     assert (told["c2"]["code"], told["c2"]["error"][:3]) == ("busy", "yyy")
@@ -258,7 +258,7 @@ async def test_answers_of_an_earlier_life_that_do_not_fit_are_errors_where_nothi
     assert told["c4"]["type"] == "tool_error"
 
 
-async def test_an_answer_of_an_earlier_life_that_does_not_fit_is_uploaded(tmp_path: Path) -> None:
+async def test_a_saved_answer_that_does_not_fit_is_uploaded(tmp_path: Path) -> None:
     async with running_gateway(tmp_path / "gateway", gateway={"limits": {"message_bytes": 4096}}) as gateway:
         began = asyncio.Event()
 
@@ -287,29 +287,29 @@ async def test_an_answer_of_an_earlier_life_that_does_not_fit_is_uploaded(tmp_pa
     assert [one.artifact.size if one.artifact else len(one.data) for one in seen.attachments] == [6000, 3, 5000]
 
 
-class _Boss:
-    """Who is told of answers that have another form now."""
+class _Listener:
+    """Gets the answers that were made smaller."""
 
-    agreed = frozenset(ALL)
+    capabilities = frozenset(ALL)
     limits = Limits(message_bytes=4096)
 
     def __init__(self) -> None:
-        self.told: asyncio.Queue[Result | Fault] = asyncio.Queue()
+        self.answers: asyncio.Queue[Result | Fault] = asyncio.Queue()
 
-    def shrunk(self, answer: Result | Fault) -> None:
-        self.told.put_nowait(answer)
+    def replace_answer(self, answer: Result | Fault) -> None:
+        self.answers.put_nowait(answer)
 
-    def finished(self, call_id: str, answer: Result | Fault | None) -> None:
+    def finish_call(self, call_id: str, answer: Result | Fault | None) -> None:
         raise AssertionError("nothing runs")
 
-    def progressed(self, call_id: str, value: Any) -> None:
+    def report_progress(self, call_id: str, value: Any) -> None:
         raise AssertionError("nothing runs")
 
-    def expired(self, call_id: str) -> None:
+    def expire_call(self, call_id: str) -> None:
         raise AssertionError("nothing runs")
 
-    def permitted(self, question_id: str, decision: Any, how_to_enable: str) -> None:
-        raise AssertionError("nobody was asked")
+    def answer_permission(self, question_id: str, decision: Any, how_to_enable: str) -> None:
+        raise AssertionError("no question is open")
 
 
 async def test_links_that_come_and_go_during_an_upload_do_not_begin_it_anew() -> None:
@@ -321,17 +321,17 @@ async def test_links_that_come_and_go_during_an_upload_do_not_begin_it_anew() ->
         await may_end.wait()
         return "a1"
 
-    boss, threads = _Boss(), CallThreads()
-    running = CallRunner(Tools(), Answers(upload), threads, None, boss)
+    listener, threads = _Listener(), CallThreads()
+    running = CallRunner(ClientTools(), ResultEncoder(upload), threads, None, listener)
     running.open()
     for _ in range(3):
         running.shrink(Result(id="c1", output="x" * 5000))
         await asyncio.sleep(0)
     may_end.set()
-    small = await asyncio.wait_for(boss.told.get(), 60)
+    small = await asyncio.wait_for(listener.answers.get(), 60)
     await running.close()
     threads.close()
-    assert (uploads, boss.told.empty(), fits(small, boss.limits)) == (1, True, True)
+    assert (uploads, listener.answers.empty(), fits(small, listener.limits)) == (1, True, True)
 
 
 # What is said.
@@ -348,7 +348,7 @@ async def test_a_message_that_is_too_large_is_refused_before_anything_is_sent() 
 
         async def greeted() -> GateLink:
             link = await opening
-            await link.greets(tools=False, can=CHAT, limits=SMALL)
+            await link.accept(tools=False, can=CHAT, limits=SMALL)
             return link
 
         greeting = asyncio.create_task(greeted())
@@ -360,8 +360,8 @@ async def test_a_message_that_is_too_large_is_refused_before_anything_is_sent() 
                 await chat.answer("q1", "allow", arguments={"text": "x" * 5000})
             await link.fence()
             turn = asyncio.create_task(rest(chat.send("short")))
-            assert (await link.hears("message"))["content"] == "short"
-            await link.says("event", seq=1, event={"type": "ended", "reason": "done", "text": ""})
+            assert (await link.expect("message"))["content"] == "short"
+            await link.send("event", seq=1, event={"type": "ended", "reason": "done", "text": ""})
             assert await turn == [Ended("done")]
 
 
@@ -370,14 +370,14 @@ async def test_a_message_that_is_too_large_for_the_gateway_that_came_back_ends_i
 
         async def greeted(limits: dict[str, Any]) -> GateLink:
             link = await there.link()
-            await link.greets(tools=False, can=CHAT, limits=limits)
+            await link.accept(tools=False, can=CHAT, limits=limits)
             return link
 
         greeting = asyncio.create_task(greeted({}))
         async with Client(there.url, backoff=SOON).chat() as chat:
             link = await greeting
             turn = asyncio.create_task(rest(chat.send("x" * 5000)))
-            await link.hears("message")
+            await link.expect("message")
             link.drop()
             link = await greeted(SMALL)
             (ended,) = await turn
@@ -397,7 +397,7 @@ async def test_what_was_said_before_the_gateway_told_its_limits_is_refused_when_
         client.send_message("x" * 5000)
         with pytest.raises(MessageTooLarge):
             client.send_message("x" * 2_000_000)
-        await link.greets(tools=False, limits=SMALL)
+        await link.accept(tools=False, limits=SMALL)
         assert "4096" in await asyncio.wait_for(errors.get(), 60)
         await link.fence()
         client.close()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from websockets.frames import Opcode
 
+from handspan.client.errors import NotOpened
 from handspan.client.fast_socket import FastSocket
-from handspan.client.faults import NotOpened
 from handspan.client.socket import ClientSocket, open_socket
 from tests.client.raw import SECONDS, RawLink, RawServer, frame, raw_server
 
@@ -27,7 +27,7 @@ def kind(request: pytest.FixtureRequest) -> type[ClientSocket]:
 
 
 class Listener:
-    """Remembers what it hears."""
+    """Collects its messages."""
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
@@ -39,7 +39,7 @@ class Listener:
         if data == b"fail":
             raise RuntimeError("the listener is broken")
 
-    async def hears(self, count: int) -> list[bytes]:
+    async def messages_up_to(self, count: int) -> list[bytes]:
         """So many messages, as soon as they are there."""
         async with asyncio.timeout(SECONDS):
             while len(self.heard) < count:
@@ -125,7 +125,7 @@ async def test_a_handshake_in_single_bytes_is_one(kind: type[ClientSocket]) -> N
         await link.accept_in_pieces(frame(b"first"), frame(b"s" * 300))
         socket, listener = await asyncio.wait_for(opening, SECONDS), Listener()
         socket.listen(listener)
-        assert await listener.hears(2) == [b"first", b"s" * 300]
+        assert await listener.messages_up_to(2) == [b"first", b"s" * 300]
         link.cut()
         await asyncio.wait_for(socket.wait_closed(), SECONDS)
 
@@ -159,7 +159,7 @@ async def test_over_tls_it_is_the_same(kind: type[ClientSocket], certificate: tu
         assert socket.send_text(large)
         assert (await link.hear())[2] == large
         await link.say(frame(large) + frame(b"bye"))
-        assert await listener.hears(3) == [b"hello", large, b"bye"]
+        assert await listener.messages_up_to(3) == [b"hello", large, b"bye"]
         link.cut()
         await asyncio.wait_for(socket.wait_closed(), SECONDS)
 
@@ -228,7 +228,7 @@ async def test_fragments_are_put_together_and_pings_between_them_answered(kind: 
         )
         opcode, _, payload = await link.hear()
         assert (opcode, payload) == (Opcode.PONG, b"are you there?")
-        assert await listener.hears(2) == [b"begins, goes on, ends", b"whole"]
+        assert await listener.messages_up_to(2) == [b"begins, goes on, ends", b"whole"]
 
 
 async def test_binary_messages_are_skipped(kind: type[ClientSocket]) -> None:
@@ -239,14 +239,14 @@ async def test_binary_messages_are_skipped(kind: type[ClientSocket]) -> None:
             + frame(b"\xff", Opcode.CONT)
             + frame(b"text")
         )
-        assert await listener.hears(1) == [b"text"]
+        assert await listener.messages_up_to(1) == [b"text"]
 
 
 async def test_a_large_message_comes_in_one_piece(kind: type[ClientSocket]) -> None:
     async with connected(kind) as (_, link, listener):
         large = b"x" * 1_000_000
         await link.say(frame(large) + frame(b"small"))
-        assert await listener.hears(2) == [large, b"small"]
+        assert await listener.messages_up_to(2) == [large, b"small"]
 
 
 # Out.
@@ -276,7 +276,7 @@ async def test_a_gateway_that_does_not_read_is_waited_for(kind: type[ClientSocke
         assert not socket.paused
 
 
-async def test_nobody_waits_for_a_gateway_that_is_gone(kind: type[ClientSocket]) -> None:
+async def test_draining_ends_when_the_gateway_is_gone(kind: type[ClientSocket]) -> None:
     async with connected(kind) as (socket, link, _):
         while not socket.paused:
             socket.send_text(b"x" * 100_000)

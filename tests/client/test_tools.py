@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 
 from handspan.client.context import CallContext
-from handspan.client.tools import Tools
+from handspan.client.tools import ClientTools
 from handspan.core.context import ToolContext, no_progress
 from handspan.core.errors import DefinitionError, ToolError
 from handspan.core.function_tool import tool
@@ -21,18 +21,18 @@ def context(arguments: Arguments | None = None) -> CallContext:
     return CallContext("c1", "a_tool", arguments or {}, no_progress, lambda: None)
 
 
-def call(tools: Tools, name: str, arguments: Arguments) -> Any:
+def call(tools: ClientTools, name: str, arguments: Arguments) -> Any:
     """What its code gives."""
     found = tools.find(name)
     assert found is not None
     code = tools.code(found)
     assert code is not None
-    given = code(arguments, context(arguments))
-    return asyncio.run(given) if found.is_async else given
+    given = code.run(arguments, context(arguments))
+    return asyncio.run(given) if code.is_async else given
 
 
 def test_a_function_without_words_or_types_is_no_tool() -> None:
-    tools = Tools()
+    tools = ClientTools()
 
     def silent(text: str) -> str:
         return text
@@ -51,7 +51,7 @@ def test_a_function_without_words_or_types_is_no_tool() -> None:
 
 
 def test_a_spec_that_can_not_be_used_is_refused() -> None:
-    tools = Tools()
+    tools = ClientTools()
     with pytest.raises(DefinitionError, match="name, description and parameters"):
         tools.register({"name": "camera", "description": "Take a photo."})
     with pytest.raises(DefinitionError, match="but the schema asks for type"):
@@ -65,7 +65,7 @@ def test_a_spec_that_can_not_be_used_is_refused() -> None:
 
 
 def test_a_function_is_described_by_its_signature_and_stays_what_it_is() -> None:
-    tools = Tools()
+    tools = ClientTools()
 
     @tools.tool
     def shout(text: Annotated[str, "what to shout"], times: int = 1) -> str:
@@ -92,7 +92,7 @@ def test_a_function_is_described_by_its_signature_and_stays_what_it_is() -> None
 
 
 def test_a_function_gets_the_context_that_it_asks_for_and_the_model_does_not_see_it() -> None:
-    tools = Tools()
+    tools = ClientTools()
 
     @tools.tool
     async def whose(word: str, ctx: CallContext) -> list[str]:
@@ -112,7 +112,7 @@ def test_a_function_gets_the_context_that_it_asks_for_and_the_model_does_not_see
 
 
 def test_what_a_signature_can_not_say_is_given_besides() -> None:
-    tools = Tools()
+    tools = ClientTools()
 
     @tools.tool(
         name="photo",
@@ -140,7 +140,7 @@ def test_what_a_signature_can_not_say_is_given_besides() -> None:
 
 
 def test_claims_are_sent_only_where_they_were_made() -> None:
-    tools = Tools()
+    tools = ClientTools()
     tools.register(ToolSpec("silent", "Says nothing of itself.", EMPTY))
     tools.register({"name": "honest", "description": "Hurts nobody.", "parameters": EMPTY, "annotations": {}})
 
@@ -154,7 +154,7 @@ def test_claims_are_sent_only_where_they_were_made() -> None:
 
 
 def test_code_gets_the_arguments_or_the_arguments_and_the_context() -> None:
-    tools = Tools()
+    tools = ClientTools()
 
     async def on_loop(arguments: Arguments) -> Json:
         return arguments["x"]
@@ -176,13 +176,13 @@ def test_code_gets_the_arguments_or_the_arguments_and_the_context() -> None:
     assert [call(tools, name, {"x": 1}) for name in codes] == [1, [1, "c1"], 1, [1, "c1"], 1, {"x": 1}]
 
 
-def test_a_tool_of_the_house_can_be_offered_as_it_is() -> None:
+def test_a_built_in_tool_can_be_offered_as_it_is() -> None:
     @tool(annotations=READ_ONLY)
     def double(number: int) -> int:
         """Twice as much."""
         return number * 2
 
-    tools = Tools()
+    tools = ClientTools()
     tools.register(double)
     tools.tool(name="twice")(double)
     assert call(tools, "double", {"number": 4}) == 8
@@ -191,19 +191,19 @@ def test_a_tool_of_the_house_can_be_offered_as_it_is() -> None:
 
 
 def test_parameters_may_be_json_text_as_in_the_seed() -> None:
-    tools = Tools()
+    tools = ClientTools()
     text: Any = '{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}'
     tools.register(ToolSpec("contacts", "Query phone contacts", text), lambda arguments: arguments["query"])
     found = tools.find("contacts")
     assert found is not None
     assert found.spec.parameters["required"] == ["query"]
-    assert "missing required parameter 'query'" in found.problem({})
-    assert found.problem({"query": "Ada"}) == ""
+    assert "missing required parameter 'query'" in found.argument_error({})
+    assert found.argument_error({"query": "Ada"}) == ""
 
 
-def test_whoever_listens_hears_of_every_change() -> None:
-    tools, heard = Tools(), list[str]()
-    tools.changed.append(heard.append)
+def test_a_listener_gets_every_change() -> None:
+    tools, heard = ClientTools(), list[str]()
+    tools.listeners.append(heard.append)
     tools.register({"name": "camera", "description": "Take a photo.", "parameters": EMPTY})
     assert tools.unregister("camera")
     assert not tools.unregister("camera")
@@ -211,7 +211,7 @@ def test_whoever_listens_hears_of_every_change() -> None:
 
 
 def test_a_copy_has_the_same_tools_and_goes_its_own_way() -> None:
-    tools = Tools()
+    tools = ClientTools()
     tools.register({"name": "camera", "description": "Take a photo.", "parameters": EMPTY})
     copied = tools.copy()
     copied.unregister("camera")
@@ -224,13 +224,13 @@ def test_a_function_whose_types_can_not_be_read_says_so() -> None:
         """Strange."""
 
     with pytest.raises(DefinitionError, match="can't be read"):
-        Tools().tool(strange)
+        ClientTools().tool(strange)
 
 
 def test_wrong_arguments_of_a_functions_own_types_are_a_tool_error() -> None:
     from datetime import date  # noqa: PLC0415 - beside the function that needs it
 
-    tools = Tools()
+    tools = ClientTools()
 
     @tools.tool
     def weekday(day: date) -> int:

@@ -62,7 +62,7 @@ async def test_a_redirect_is_not_followed_with_the_token() -> None:
         _, refuse = refusing(302, times=1, Location=other.url.replace("http", "ws"))
         async with gate(refuse) as there, running(there) as client:  # type: ignore[arg-type] # made above
             link = await there.link()
-            await link.greets(tools=False)
+            await link.accept(tools=False)
             await client.connected()
     assert elsewhere == []
 
@@ -71,7 +71,7 @@ async def test_it_comes_back_after_errors_of_a_server_that_is_not_up_yet() -> No
     asked, refuse = refusing(503, times=3)
     async with gate(refuse) as there, running(there) as client:  # type: ignore[arg-type] # made above
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         await client.connected()
     assert len(asked) == 4
 
@@ -85,15 +85,15 @@ async def test_a_wrong_status_after_a_good_link_is_waited_out() -> None:
 
     async with gate(refuse) as there, running(there) as client:
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         link.drop()
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         await client.connected()
     assert len(asked) == 3
 
 
-async def test_nobody_there_is_tried_again_and_can_be_given_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_missing_gateway_is_tried_again_and_can_be_given_up(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "handspan.client.ws")
     states: list[State] = []
     tried = asyncio.Event()
@@ -124,11 +124,11 @@ async def test_its_state_is_honest() -> None:
         running = asyncio.create_task(client.run())
         link = await there.link()
         assert states == ["connecting"]  # a link is up, and nobody has answered yet
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         await client.connected()
         link.drop()
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         await client.connected()
         client.close()
         await asyncio.wait_for(running, 60)
@@ -141,7 +141,7 @@ async def test_a_deliberate_close_of_the_gateway_ends_it() -> None:
         client = Client(there.url, backoff=SOON)
         running = asyncio.create_task(client.run())
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         await link.close(1000)
         await asyncio.wait_for(running, 60)
 
@@ -154,7 +154,7 @@ async def test_a_client_that_is_sent_away_stays_away_and_says_why(reason: str) -
         client = Client(there.url, "secret", backoff=SOON, on_state=states.append)
         running = asyncio.create_task(client.run())
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         await client.connected()
         await link.socket.close(1008, reason)
         with pytest.raises(GatewayRefused, match=reason or "no reason was given") as caught:
@@ -169,21 +169,21 @@ async def test_a_client_that_is_sent_away_stays_away_and_says_why(reason: str) -
 async def test_after_any_other_close_it_comes_back(code: int) -> None:
     async with gate() as there, running(there) as client:
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         await link.close(code)
         link = await there.link()
-        hello = await link.greets(tools=False)
+        hello = await link.accept(tools=False)
         assert hello["resume"] == "t1"
         await client.connected()
 
 
-async def test_a_session_of_somebody_else_is_a_refusal() -> None:
+async def test_a_session_of_another_owner_is_a_refusal() -> None:
     async with gate() as there:
         client = Client(there.url, role="chat", session="theirs", backoff=SOON)
         running = asyncio.create_task(client.run())
         link = await there.link()
         assert link.path == "/ws/chat?session_id=theirs"
-        await link.says("error", message="It is somebody else's.", code="SESSION_OWNER_MISMATCH")
+        await link.send("error", message="It is somebody else's.", code="SESSION_OWNER_MISMATCH")
         await link.close(1000)
         with pytest.raises(GatewayRefused, match="somebody else's"):
             await asyncio.wait_for(running, 60)
@@ -194,7 +194,7 @@ async def test_closing_says_goodbye_and_cancelling_says_that_it_may_come_back(tm
         client = Client(there.url, backoff=SOON, state=tmp_path / "state")
         task = asyncio.create_task(client.run())
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         client.close()
         client.close()
         await asyncio.wait_for(task, 60)
@@ -204,7 +204,7 @@ async def test_closing_says_goodbye_and_cancelling_says_that_it_may_come_back(tm
 
         task = asyncio.create_task(client.run())
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, 60)
@@ -212,21 +212,21 @@ async def test_closing_says_goodbye_and_cancelling_says_that_it_may_come_back(tm
         assert link.socket.close_code == 1001
 
 
-async def test_what_is_no_frame_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_message_that_is_no_frame_is_logged_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     async with gate() as there, running(there) as client:
         link = await there.link()
-        await link.greets(tools=False)
+        await link.accept(tools=False)
         await client.connected()
         await link.socket.send("{")
         await link.socket.send(b"binary")
         await link.socket.send('{"type": "tool_call_request"}')
         await link.fence()
-    assert "what can't be read" in caplog.text
+    assert "can't be read" in caplog.text
 
 
 async def test_it_runs_once_at_a_time() -> None:
     async with gate() as there, running(there) as client:
-        await (await there.link()).greets(tools=False)
+        await (await there.link()).accept(tools=False)
         await client.connected()
         with pytest.raises(RuntimeError, match="runs already"):
             await client.run()

@@ -112,7 +112,7 @@ wrapped = tool(name="wrapped", description="A plain function that gives a corout
 
 @tool(isolated=True)
 def about(ctx: ToolContext) -> dict[str, Json]:
-    """What the tool is told about its call."""
+    """What the tool knows about its call."""
     left = None if ctx.deadline is None else ctx.deadline.at - time.monotonic()
     return {
         "call": ctx.call_id,
@@ -153,7 +153,7 @@ def special(what: str) -> Any:
 
 @tool(isolated=True, timeout=60.0)
 def start_children(folder: str) -> None:
-    """Start children, one of them in a session of its own and one that nobody waits for; then hang."""
+    """Start children, one of them in its own process session and one that is never waited for; then hang."""
     script = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
     for name, own_session in (("child", False), ("session", True)):
         subprocess.Popen([sys.executable, "-c", script, f"{folder}/{name}"], start_new_session=own_session)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Person:
-    """Is asked, and answers when told to: at once, or some other day."""
+    """Answers the first question when the test sets `go_on`; None means some other day."""
 
     def __init__(self, says: Answer | None) -> None:
         self.asked = asyncio.Event()

@@ -9,8 +9,16 @@ from handspan.config.settings import HookSettings
 from handspan.core.errors import ConfigError
 from handspan.core.results import Failure, succeed
 from handspan.core.values import JsonObject
-from handspan.engine.builtin_hooks import AuditLog, PathPrefixHook, RateLimit, make_hooks
-from handspan.engine.hooks import Cancel, HookedCall, Modify
+from handspan.engine.builtin_hooks import (
+    AuditLog,
+    AuditLogConfig,
+    PathPrefixConfig,
+    PathPrefixHook,
+    RateLimit,
+    RateLimitConfig,
+    make_hooks,
+)
+from handspan.engine.hooks import CancelCall, HookedCall, ModifyCall
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +29,7 @@ def call(name: str = "read_file", arguments: JsonObject | None = None, owner: st
 
 async def test_the_audit_log_has_a_line_for_the_call_and_one_for_its_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="handspan.audit")
-    hook = AuditLog(AuditLog.Config())
+    hook = AuditLog(AuditLogConfig())
     assert await hook.before(call(arguments={"path": "secret"})) is None
     await hook.after(call(), succeed(1))
     await hook.after(call(), Failure("timeout", "too late"))
@@ -32,17 +40,17 @@ async def test_the_audit_log_has_a_line_for_the_call_and_one_for_its_end(caplog:
 
 async def test_the_audit_log_writes_arguments_when_asked(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="handspan.audit")
-    await AuditLog(AuditLog.Config(arguments=True)).before(call(arguments={"path": "a\nb"}))
+    await AuditLog(AuditLogConfig(arguments=True)).before(call(arguments={"path": "a\nb"}))
     assert r'"arguments":{"path":"a\nb"}' in caplog.messages[0]
 
 
 async def test_the_rate_limit_cancels_the_call_too_many_and_forgets_after_a_minute() -> None:
     now = [0.0]
-    hook = RateLimit(RateLimit.Config(per_minute=2, tools=("read_*",)), clock=lambda: now[0])
+    hook = RateLimit(RateLimitConfig(per_minute=2, tools=("read_*",)), clock=lambda: now[0])
     assert await hook.before(call()) is None
     assert await hook.before(call()) is None
     verdict = await hook.before(call())
-    assert isinstance(verdict, Cancel) and "2 calls a minute" in verdict.reason and "60 s" in verdict.reason
+    assert isinstance(verdict, CancelCall) and "2 calls a minute" in verdict.reason and "60 s" in verdict.reason
     assert await hook.before(call(owner="bob")) is None
     assert await hook.before(call("write_file")) is None
     now[0] = 60.0
@@ -50,13 +58,13 @@ async def test_the_rate_limit_cancels_the_call_too_many_and_forgets_after_a_minu
 
 
 async def test_a_rate_limit_of_nought_lets_nothing_through() -> None:
-    hook = RateLimit(RateLimit.Config(per_minute=0))
-    assert isinstance(await hook.before(call()), Cancel)
+    hook = RateLimit(RateLimitConfig(per_minute=0))
+    assert isinstance(await hook.before(call()), CancelCall)
 
 
 async def test_the_path_prefix_changes_paths_of_its_tools_only() -> None:
-    hook = PathPrefixHook(PathPrefixHook.Config(prefix="/home/"))
-    assert await hook.before(call(arguments={"path": "a"})) == Modify("read_file", {"path": "home/a"})
+    hook = PathPrefixHook(PathPrefixConfig(prefix="/home/"))
+    assert await hook.before(call(arguments={"path": "a"})) == ModifyCall("read_file", {"path": "home/a"})
     assert await hook.before(call("exec_shell", {"path": "a"})) is None
     assert await hook.before(call(arguments={"path": 3})) is None
     assert await hook.before(call()) is None
@@ -65,7 +73,7 @@ async def test_the_path_prefix_changes_paths_of_its_tools_only() -> None:
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x"])
 async def test_the_path_prefix_lets_no_path_out(path: str) -> None:
     assert isinstance(
-        await PathPrefixHook(PathPrefixHook.Config(prefix="p")).before(call(arguments={"path": path})), Cancel
+        await PathPrefixHook(PathPrefixConfig(prefix="p")).before(call(arguments={"path": path})), CancelCall
     )
 
 
@@ -81,7 +89,7 @@ def test_a_hook_of_an_entry_point_is_made_with_its_config() -> None:
 
 
 def made_by_entry_point(config: JsonObject) -> RateLimit:
-    return RateLimit(RateLimit.Config(**config))  # type: ignore[arg-type] # the test's own config
+    return RateLimit(RateLimitConfig(**config))  # type: ignore[arg-type] # the test's own config
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, Failure, Success, succeed
 from handspan.core.store import ArtifactStore
 from handspan.core.values import Json
-from handspan.engine.cut import clip, cut
+from handspan.engine.cut import cut_message, cut_result
 from handspan.store.artifacts import ArtifactLimits
 from tests.stores import open_artifacts
 
@@ -22,7 +22,7 @@ def artifacts(tmp_path: Path) -> ArtifactStore:
 
 
 async def shown(value: Json, artifacts: ArtifactStore) -> dict[str, Json]:
-    success = await cut(succeed(value), artifacts, "owner", "session", "tool")
+    success = await cut_result(succeed(value), artifacts, "owner", "session", "tool")
     assert isinstance(success.value, dict)
     assert len(success.encoded) < 65_536
     return success.value
@@ -89,14 +89,14 @@ async def test_characters_of_several_bytes_are_not_cut_in_half(artifacts: Artifa
 
 async def test_attachments_stay_with_the_result(artifacts: ArtifactStore) -> None:
     image = Attachment("image", "image/png", b"\x89PNG")
-    success = await cut(Success("x" * 100_000, (image,)), artifacts, "owner", "session", "tool")
+    success = await cut_result(Success("x" * 100_000, (image,)), artifacts, "owner", "session", "tool")
     assert success.attachments == (image,)
 
 
 async def test_a_failure_with_a_very_long_message_keeps_its_head_and_tail() -> None:
-    long = clip(Failure("execution_failed", "begin" + "x" * 1000 + "end"), 100)
+    long = cut_message(Failure("execution_failed", "begin" + "x" * 1000 + "end"), 100)
     assert long.code == "execution_failed"
     assert long.message.startswith("beginxxx") and long.message.endswith("xxxend")
     assert "[… 908 characters left out …]" in long.message
     short = Failure("timeout", "no")
-    assert clip(short, 100) is short
+    assert cut_message(short, 100) is short

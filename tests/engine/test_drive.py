@@ -912,7 +912,7 @@ async def test_many_at_once_each_have_their_own_deadline() -> None:
     assert kinds == [DeadlineReached if number % 2 == 0 else type(None) for number in range(50)]
 
 
-# A plain future: the task itself waits for it, and whoever cancels it has to be told apart.
+# A plain future: the task itself waits for it, and the driver has to see what cancelled it.
 
 
 class Waiting:

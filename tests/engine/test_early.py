@@ -23,7 +23,7 @@ CLICKED = succeed("clicked")
 
 
 class Browser:
-    """A tool `click` that hands its call out at once, and answers when it is told to."""
+    """A tool `click` that hands its call out at once, and returns when the test lets it."""
 
     def __init__(self, house: House, answer: Any) -> None:
         self.asked = asyncio.Event()
@@ -232,7 +232,7 @@ async def test_the_hooks_see_an_early_outcome_as_any_other(make_house: MakeHouse
     assert house.last().true_result == CLICKED
 
 
-# Nobody waits for whom it waits for.
+# No two tasks wait for each other.
 
 
 async def test_a_tool_may_bring_the_outcome_of_its_own_call(house: House) -> None:

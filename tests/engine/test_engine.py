@@ -15,12 +15,12 @@ from handspan.core.principals import BUILTIN, Origin
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.tool import READ_ONLY
-from handspan.engine.asking import RuleAnswers
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from handspan.engine.ledger import MemoryLedger
-from handspan.engine.running import Started
+from handspan.engine.questions import RuleAnswers
+from handspan.engine.runner import Started
 from handspan.store.artifacts import FolderArtifacts
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, outcome_of, soon

@@ -25,7 +25,7 @@ class Sleeper:
         self.is_up = asyncio.Event()
         self._woken = woken
 
-    def time_is_up(self) -> None:
+    def expire(self) -> None:
         self._woken.append(self)
         self.is_up.set()
 

@@ -9,7 +9,7 @@ import pytest
 
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, Success, ToolResult, succeed
-from handspan.engine.hooks import Cancel, HookedCall, Hooks, Modify, NamedHook
+from handspan.engine.hooks import CancelCall, HookedCall, Hooks, ModifyCall, NamedHook
 from handspan.engine.policy import ALLOW
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, outcome_of, soon
@@ -119,7 +119,7 @@ async def test_a_before_hook_that_hangs_refuses_the_call(hang: Callable[[Any], A
 
 @pytest.mark.parametrize(
     "nonsense",
-    [True, False, "no", Cancel, Modify("tool", [1]), Modify(None, {})],  # type: ignore[arg-type]  # on purpose
+    [True, False, "no", CancelCall, ModifyCall("tool", [1]), ModifyCall(None, {})],  # type: ignore[arg-type]  # on purpose
 )
 async def test_an_answer_that_is_no_verdict_refuses_the_call(nonsense: object) -> None:
     with pytest.raises(ToolError, match=r"gave no verdict \(it answered "):
@@ -138,7 +138,7 @@ async def test_a_plain_function_in_place_of_an_async_one_refuses_the_call() -> N
 async def test_the_first_cancel_ends_it_and_later_hooks_are_not_asked() -> None:
     later = Before(lambda _: None)
     with pytest.raises(ToolError) as caught:
-        await named(Before(lambda _: Cancel("too late in the day")), later).before(CALL, may_modify=True)
+        await named(Before(lambda _: CancelCall("too late in the day")), later).before(CALL, may_modify=True)
     assert (caught.value.code, caught.value.message) == (
         "hook_cancelled",
         "Cancelled by hook 'hook-0': too late in the day",
@@ -148,7 +148,7 @@ async def test_the_first_cancel_ends_it_and_later_hooks_are_not_asked() -> None:
 
 async def test_each_hook_sees_what_those_before_it_made_of_the_call() -> None:
     later = Before(lambda _: None)
-    changed = await named(Before(lambda _: Modify("other", MappingProxyType({"b": 2}))), later).before(
+    changed = await named(Before(lambda _: ModifyCall("other", MappingProxyType({"b": 2}))), later).before(
         CALL, may_modify=True
     )
     assert (changed.name, changed.arguments, changed.id) == ("other", {"b": 2}, "call-1")
@@ -156,9 +156,9 @@ async def test_each_hook_sees_what_those_before_it_made_of_the_call() -> None:
 
 
 async def test_a_call_that_was_changed_once_may_be_cancelled_and_not_changed_again() -> None:
-    assert await named(Before(lambda _: Modify("other", {}))).before(CALL, may_modify=False) is CALL
+    assert await named(Before(lambda _: ModifyCall("other", {}))).before(CALL, may_modify=False) is CALL
     with pytest.raises(ToolError):
-        await named(Before(lambda _: Cancel("no"))).before(CALL, may_modify=False)
+        await named(Before(lambda _: CancelCall("no"))).before(CALL, may_modify=False)
 
 
 async def test_without_a_verdict_the_call_goes_on_as_it_was() -> None:
@@ -200,7 +200,7 @@ async def test_after_hooks_see_and_replace_one_anothers_results() -> None:
 
 
 async def test_a_changed_call_starts_again_at_find_and_hooks_see_it_once_more(make_house: MakeHouse) -> None:
-    hook = Before(lambda call: Modify("shout", {"text": "hi"}) if call.name == "add" else None)
+    hook = Before(lambda call: ModifyCall("shout", {"text": "hi"}) if call.name == "add" else None)
     house = house_with(make_house, hook)
     assert await house.value("add", {"a": 1}) == "HI"
     assert [(call.name, call.arguments) for call in hook.seen] == [("add", {"a": 1}), ("shout", {"text": "hi"})]
@@ -214,8 +214,8 @@ async def test_a_changed_call_starts_again_at_find_and_hooks_see_it_once_more(ma
 
 
 async def test_a_hook_that_changes_every_call_changes_it_once(make_house: MakeHouse) -> None:
-    def prefix(call: HookedCall) -> Modify:
-        return Modify(call.name, {"text": f"/home/{call.arguments['text']}"})
+    def prefix(call: HookedCall) -> ModifyCall:
+        return ModifyCall(call.name, {"text": f"/home/{call.arguments['text']}"})
 
     assert await house_with(make_house, Before(prefix)).value("shout", {"text": "x"}) == "/HOME/X"
 
@@ -223,13 +223,13 @@ async def test_a_hook_that_changes_every_call_changes_it_once(make_house: MakeHo
 @pytest.mark.parametrize(
     ("changed", "code"),
     [
-        (Modify("gone", {}), "tool_not_found"),
-        (Modify("add", {"a": "text"}), "invalid_arguments"),
-        (Modify("add", {}), "invalid_arguments"),
+        (ModifyCall("gone", {}), "tool_not_found"),
+        (ModifyCall("add", {"a": "text"}), "invalid_arguments"),
+        (ModifyCall("add", {}), "invalid_arguments"),
     ],
 )
 async def test_what_a_hook_changed_is_checked_like_anything_else(
-    make_house: MakeHouse, changed: Modify, code: str
+    make_house: MakeHouse, changed: ModifyCall, code: str
 ) -> None:
     house = house_with(make_house, Before(lambda _: changed))
     assert (await house.failure("add", {"a": 1})).code == code
@@ -237,8 +237,8 @@ async def test_what_a_hook_changed_is_checked_like_anything_else(
 
 
 async def test_a_hook_may_cancel_what_another_one_changed(make_house: MakeHouse) -> None:
-    guard = Before(lambda call: Cancel("no shouting") if call.name == "shout" else None)
-    house = house_with(make_house, guard, Before(lambda _: Modify("shout", {"text": "hi"})))
+    guard = Before(lambda call: CancelCall("no shouting") if call.name == "shout" else None)
+    house = house_with(make_house, guard, Before(lambda _: ModifyCall("shout", {"text": "hi"})))
     failure = await house.failure("add", {"a": 1})
     assert failure == Failure("hook_cancelled", "Cancelled by hook 'hook-0': no shouting")
 
@@ -355,7 +355,7 @@ async def test_policy_sees_the_call_as_the_hooks_left_it(make_house: MakeHouse) 
             seen.append((call.name, call.arguments))
             return ALLOW
 
-    hook = Before(lambda call: Modify("shout", {"text": "hi"}) if call.name == "add" else None)
+    hook = Before(lambda call: ModifyCall("shout", {"text": "hi"}) if call.name == "add" else None)
     house = make_house(hooks=named(hook), policy=Watching())
 
     async def add(a: int) -> int:

@@ -48,12 +48,12 @@ async def test_it_asks_until_a_person_approves_and_never_again(make_house: MakeH
     person = Person(Answer("deny"), Answer("allow"))
     house = offered(make_house, person)
     assert await house.value("git_log") == "log"
-    assert person.asked == [], "what was there at first asks nobody"
+    assert person.asked == [], "a tool that was there at first needs no approval"
     assert (await house.failure("git_push")).code == "approval_denied"
     assert await house.value("git_push") == "pushed"
     assert await house.value("git_push") == "pushed"
     assert [(one.kind, one.tool) for one in person.asked] == [("approval", "git_push")] * 2
-    assert person.asked[0].subject == "'git_push' is new at mcp(git): nobody has used it yet."
+    assert person.asked[0].subject == "'git_push' is new at mcp(git): no person has approved it yet."
 
 
 async def test_a_changed_one_is_refused_and_nobody_is_asked(make_house: MakeHouse) -> None:

@@ -16,7 +16,7 @@ from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.tool import Annotations, ToolSpec
 from handspan.engine.caller import Caller
-from handspan.engine.hooks import Cancel, HookedCall, Hooks, Modify, NamedHook
+from handspan.engine.hooks import CancelCall, HookedCall, Hooks, ModifyCall, NamedHook
 from handspan.engine.policy import Ask, Deny, Verdict
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House
@@ -35,7 +35,7 @@ class Stations:
 
     async def before(self, call: HookedCall) -> Any:
         self.passed.append("before-hooks")
-        return Cancel("no") if "before-hooks" in self.fails else None
+        return CancelCall("no") if "before-hooks" in self.fails else None
 
     async def after(self, call: HookedCall, result: ToolResult) -> Any:
         self.passed.append("after-hooks")
@@ -169,7 +169,7 @@ async def test_no_station_is_asked_when_the_one_before_it_refuses(make_house: Ma
 
 async def test_a_changed_call_goes_through_find_and_arguments_again_before_policy(make_house: MakeHouse) -> None:
     class Changing(Stations):
-        def __init__(self, changed: Modify) -> None:
+        def __init__(self, changed: ModifyCall) -> None:
             super().__init__("policy")
             self._changed = changed
 
@@ -177,9 +177,9 @@ async def test_a_changed_call_goes_through_find_and_arguments_again_before_polic
             return self._changed
 
     for changed, code in (
-        (Modify("unknown", {"number": 1}), "tool_not_found"),
-        (Modify("tool", {"number": "x"}), "invalid_arguments"),
-        (Modify("tool", {"number": 2}), "policy_denied"),
+        (ModifyCall("unknown", {"number": 1}), "tool_not_found"),
+        (ModifyCall("tool", {"number": "x"}), "invalid_arguments"),
+        (ModifyCall("tool", {"number": 2}), "policy_denied"),
     ):
         result = await Changing(changed).call(make_house)
         assert isinstance(result, Failure) and result.code == code

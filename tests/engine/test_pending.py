@@ -140,7 +140,7 @@ async def test_a_pending_call_that_nobody_settles_expires(house: House) -> None:
     assert record.expires_at is not None and record.expires_at > record.at
     async with asyncio.timeout(WAIT):
         result = await house.engine.result("call-1")
-    assert result == Failure("timeout", "No outcome came within 0.01 s: nobody is waiting for it any more.")
+    assert result == Failure("timeout", "No outcome came within 0.01 s: the call does not wait any longer.")
     assert house.last().result == result
     assert await house.engine.settle("call-1", succeed("late")) is None
 
@@ -168,7 +168,7 @@ async def test_another_engine_with_the_same_ledger_settles_what_this_one_left(ho
     later(house)
     await house.call("later", call_id="call-1")
     await house.engine.close()
-    other = Engine(house.artifacts, house.engine.running._workspace, ledger=house.ledger)
+    other = Engine(house.artifacts, house.engine.runner._workspace, ledger=house.ledger)
     result = await other.settle("call-1", succeed("after the restart"))
     assert isinstance(result, Success) and result.value == "after the restart"
     assert house.last().result == result

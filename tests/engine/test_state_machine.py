@@ -65,7 +65,7 @@ class CountingLedger(MemoryLedger):
 
 
 class KeptQuestions:
-    """Questions that are kept until somebody answers."""
+    """Questions that are stored until a person answers."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {}
@@ -196,7 +196,7 @@ class Calls(RuleBasedStateMachine):
         waiting = self.steering.get(call_id)
         if waiting is not None and not waiting.done():
             waiting.set_exception(LookupError("failed"))
-            waiting.exception()  # seen: nobody is to complain if the tool was cancelled before it could look
+            waiting.exception()  # marks it as seen, if the tool was cancelled before it could look
 
     @rule(call_id=calls)
     def cancel(self, call_id: str) -> None:

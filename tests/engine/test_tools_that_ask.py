@@ -11,7 +11,7 @@ from handspan.core.errors import InvalidAnswer
 from handspan.core.function_tool import tool
 from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.results import Failure
-from handspan.engine.asking import OpenQuestions, RuleAnswers
+from handspan.engine.questions import OpenQuestions, RuleAnswers
 from tests.engine.conftest import MakeHouse
 from tests.engine.house import House, outcome_of
 from tests.waiting import until
@@ -52,7 +52,7 @@ async def test_the_answer_with_its_value_reaches_the_tool(make_house: MakeHouse)
         call_id="c1",
     )
     (question,) = await asked(questions)
-    assert heard == [question], "whoever watches the call hears of it"
+    assert heard == [question], "the listener of the caller gets it"
     assert (question.id, question.call_id, question.tool) == ("c1/input/1", "c1", "paint")
     assert (question.arguments, question.schema, question.subject) == ({"wall": "east"}, COLOUR, "Which colour?")
     assert (question.session, question.expires_in) == ("session-1", 300.0)
@@ -127,7 +127,7 @@ async def test_a_call_on_a_thread_that_is_cancelled_asks_nobody_any_more(make_ho
     ends: list[str] = []
 
     def paint(ctx: ToolContext) -> None:
-        for _ in range(2):  # the thread goes on, and nobody is there for whom it could ask
+        for _ in range(2):  # the thread goes on, but its call is over
             try:
                 asyncio.run(ctx.ask("input", "Which?", schema=COLOUR))
             except BaseException as error:

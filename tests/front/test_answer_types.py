@@ -12,7 +12,7 @@ from handspan import AnswerMismatch, Handspan, tool
 from handspan.core.agents import Agent
 from handspan.core.errors import DefinitionError
 from handspan.front.answer_types import AnswerType
-from handspan.models.model import Lowered
+from handspan.models.model import LoweredTool
 from handspan.models.schema.lowering import Target, lower
 from handspan.models.scripted import Scripted, call
 
@@ -152,7 +152,7 @@ def test_a_type_that_contains_itself_has_its_keywords_at_the_top() -> None:
 @pytest.mark.parametrize("target", get_args(Target))
 @pytest.mark.parametrize("wanted", [City, Place, Town, Tree, list[City], int])
 def test_every_api_takes_the_tool_of_a_typed_answer(wanted: type[object], target: Target) -> None:
-    assert isinstance(lower(AnswerType(wanted).spec, target), Lowered)
+    assert isinstance(lower(AnswerType(wanted).spec, target), LoweredTool)
 
 
 def test_a_type_without_a_schema_is_refused_with_a_remedy() -> None:

@@ -275,13 +275,13 @@ async def test_an_unknown_model_is_told_when_it_is_opened() -> None:
 
 
 def test_what_is_no_tool_is_told_at_once() -> None:
-    with pytest.raises(DefinitionError, match="is no tool: give a function"):
+    with pytest.raises(DefinitionError, match="is not a tool: give a function"):
         Handspan(tools=["get_weather"])  # type: ignore[list-item]  # what a program may do wrong
     with pytest.raises(DefinitionError, match="is a class"):
         Handspan(tools=[Shout])
     with pytest.raises(DefinitionError, match="no description"):
         Handspan(tools=[lambda_like])
-    with pytest.raises(DefinitionError, match="'final_answer' is taken"):
+    with pytest.raises(DefinitionError, match="'final_answer' is reserved"):
         Handspan(tools=[final_answer])
     with pytest.raises(ConfigError, match="list of names"):
         Handspan(builtins="read_file")

@@ -173,7 +173,7 @@ async def test_a_full_disk_keeps_nobody_from_the_tools(caplog: pytest.LogCapture
     registry = Registry(pinned=pinned)
     assert registry.replace(GIT, [git_log], pins="blocks") == []
     await pinned.close()
-    assert registry.count(GIT) == 1 and "Definitions of mcp(git)" in caplog.text
+    assert registry.count(GIT) == 1 and "definitions of mcp(git)" in caplog.text
 
 
 async def test_the_list_of_tools_marks_what_is_hidden_new_or_changed(tmp_path: Path) -> None:

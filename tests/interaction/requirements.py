@@ -35,7 +35,7 @@ REQUIREMENTS: Final = {
         (
             "core/test_signature.py::test_models_enums_dates_and_more_are_made_from_their_json_forms",
             "core/test_signature.py::test_the_context_is_injected_however_it_is_asked_for_and_no_model_sees_it",
-            "engine/test_workers.py::test_whatever_happens_in_a_worker_is_only_this_calls_failure",
+            "engine/workers/test_pool.py::test_whatever_happens_in_a_worker_is_only_this_calls_failure",
             "engine/test_watchdog.py::test_a_tool_that_blocks_in_its_first_step_is_named",
         ),
     ),
@@ -116,7 +116,7 @@ REQUIREMENTS: Final = {
     "E2": Requirement(
         "Every call gets exactly one result.",
         (
-            "engine/test_running.py::test_whatever_a_tool_raises_is_a_result",
+            "engine/test_runner.py::test_whatever_a_tool_raises_is_a_result",
             "engine/test_ledger.py::test_a_second_result_is_refused_and_changes_nothing",
             "engine/test_pending.py::test_two_outcomes_at_once_leave_one_result_and_its_own_true_one",
         ),
@@ -125,7 +125,7 @@ REQUIREMENTS: Final = {
         "Several calls run side by side, results in request order; serial tools one after another.",
         (
             "engine/test_engine.py::test_results_come_in_the_order_of_the_calls_whoever_is_first",
-            "engine/test_running.py::test_serial_tools_run_one_after_another_in_the_order_of_the_calls",
+            "engine/test_runner.py::test_serial_tools_run_one_after_another_in_the_order_of_the_calls",
         ),
     ),
     "E5": Requirement(
@@ -133,14 +133,14 @@ REQUIREMENTS: Final = {
         (
             "registry/test_entry.py::test_settings_win_over_the_tools_own_limit_by_exact_name_then_by_the_longest_glob",
             "tools/shell/test_shell.py::test_a_late_command_is_killed_with_all_it_started_and_its_output_is_told",
-            "engine/test_workers.py::test_a_stopped_call_takes_its_worker_and_everything_it_started_with_it",
+            "engine/workers/test_pool.py::test_a_stopped_call_takes_its_worker_and_everything_it_started_with_it",
         ),
     ),
     "E6": Requirement(
         "One deadline; a person's time does not count; the error says which clock fired.",
         (
-            "engine/test_running.py::test_the_error_says_which_clock_fired_and_after_how_long",
-            "engine/test_asking.py::test_a_persons_time_does_not_count_against_the_callers_deadline",
+            "engine/test_runner.py::test_the_error_says_which_clock_fired_and_after_how_long",
+            "engine/test_questions.py::test_a_persons_time_does_not_count_against_the_callers_deadline",
         ),
     ),
     "E7": Requirement(
@@ -185,12 +185,12 @@ REQUIREMENTS: Final = {
     ),
     "X4": Requirement(
         "Results carry images, sounds and files.",
-        ("engine/test_running.py::test_attachments_come_with_the_value_or_alone",),
+        ("engine/test_runner.py::test_attachments_come_with_the_value_or_alone",),
     ),
     "X5": Requirement(
         "Progress reaches the caller while the tool runs.",
         (
-            "engine/test_running.py::test_progress_reaches_the_caller_from_loop_and_thread",
+            "engine/test_runner.py::test_progress_reaches_the_caller_from_loop_and_thread",
             "tools/shell/test_shell.py::test_output_is_streamed_as_progress",
         ),
     ),
@@ -201,15 +201,15 @@ REQUIREMENTS: Final = {
     "P2": Requirement(
         "The person is asked; the answer is remembered; denied for ever says how to enable it.",
         (
-            "engine/test_asking.py::test_a_denied_permission_is_said_in_the_words_of_the_seed_and_asked_again_next_time",
-            "engine/test_asking.py::test_denied_for_ever_says_how_to_enable_it_and_is_remembered",
+            "engine/test_questions.py::test_a_denied_permission_is_said_in_the_words_of_the_seed_and_asked_again_next_time",
+            "engine/test_questions.py::test_denied_for_ever_says_how_to_enable_it_and_is_remembered",
             "cli/test_terminal.py::test_what_is_typed_is_the_answer",
         ),
     ),
     "P3": Requirement(
         "Nobody there: the question waits its own time, then expires.",
         (
-            "engine/test_asking.py::test_a_question_that_nobody_answers_expires",
+            "engine/test_questions.py::test_a_question_that_nobody_answers_expires",
             "cli/test_cli.py::test_nobody_to_ask_means_no_and_yes_means_yes",
         ),
     ),
@@ -223,10 +223,10 @@ REQUIREMENTS: Final = {
     "P5": Requirement(
         "A question is bound to exact arguments; first answer wins; edit-and-approve; always ends with the definition.",
         (
-            "engine/test_asking.py::test_the_question_is_bound_to_the_call_with_exactly_these_arguments",
-            "engine/test_asking.py::test_the_first_answer_wins_and_nobody_elses_counts",
-            "engine/test_asking.py::test_a_person_may_edit_the_arguments_and_approve",
-            "engine/test_asking.py::test_always_ends_when_the_definition_changes",
+            "engine/test_questions.py::test_the_question_is_bound_to_the_call_with_exactly_these_arguments",
+            "engine/test_questions.py::test_the_first_answer_wins_and_nobody_elses_counts",
+            "engine/test_questions.py::test_a_person_may_edit_the_arguments_and_approve",
+            "engine/test_questions.py::test_always_ends_when_the_definition_changes",
         ),
     ),
     "P6": Requirement(

@@ -13,7 +13,7 @@ import pytest
 from handspan.config.settings import ModelPrice, ModelSettings, Settings
 from handspan.core.errors import ConfigError
 from handspan.core.messages import Api
-from handspan.models.choice import Choice, choose, codec_for, find_ollama, is_for_want_of_another
+from handspan.models.choice import Choice, choose, codec_for, falls_back_to_offline, find_ollama
 from handspan.models.http import HttpModel
 from handspan.models.model import NoModel
 from handspan.models.offline import Offline
@@ -189,10 +189,10 @@ def test_a_vendors_variables_hold_for_a_configured_model_without_its_own() -> No
 def test_ollama_is_worth_a_look_only_for_want_of_another() -> None:
     bare = Settings(Path("/w"), Path("/s"))
     named = Settings(Path("/w"), Path("/s"), model="offline")
-    assert is_for_want_of_another(bare, {})
-    assert not is_for_want_of_another(bare, {"GOOGLE_API_KEY": KEY})
-    assert not is_for_want_of_another(bare, {}, "offline")
-    assert not is_for_want_of_another(named, {})
+    assert falls_back_to_offline(bare, {})
+    assert not falls_back_to_offline(bare, {"GOOGLE_API_KEY": KEY})
+    assert not falls_back_to_offline(bare, {}, "offline")
+    assert not falls_back_to_offline(named, {})
 
 
 @pytest.mark.anyio

@@ -12,7 +12,7 @@ import pytest
 from handspan.core.errors import ConfigError
 from handspan.core.messages import Api, AssistantMessage, CallPart, StopReason, UnpairedCalls
 from handspan.models.choice import codec_for, target_for
-from handspan.models.http import HttpModel, joined
+from handspan.models.http import HttpModel, join_url
 from handspan.models.model import (
     CallDelta,
     ModelError,
@@ -131,7 +131,7 @@ class TestFailures:
         assert unreadable.value.fault == "unreadable"
 
     async def test_an_answer_that_is_no_object_is_unreadable(self, api: Api) -> None:
-        path = joined("", codec_for(api).path("m", stream=False)).partition("?")[0]
+        path = join_url("", codec_for(api).path("m", stream=False)).partition("?")[0]
         async with Site({path: response(b"[1]", headers={"Content-Type": "application/json"})}) as site:
             model = _model(api, base_url=site.url(""), stream=False)
             with pytest.raises(ModelError, match=r"not a JSON object; it begins with '\[1\]'"):
@@ -388,7 +388,7 @@ class TestAnswers:
     ],
 )
 async def test_a_version_in_base_url_and_path_is_meant_once(api: Api, base: str, path: str, whole: str) -> None:
-    assert joined(base, path) == whole
+    assert join_url(base, path) == whole
 
 
 def _begun(model: HttpModel) -> EncodedProjection:

@@ -19,9 +19,9 @@ def pause(failure: FailedTry, *, tried: int = 1, elapsed: float = 0.0, roll: flo
 @pytest.mark.parametrize(
     "failure",
     [
-        pytest.param(FailedTry("overloaded", 500, delivered=True), id="after the first delta"),
-        pytest.param(FailedTry("cut", delivered=True), id="cut in the middle"),
-        pytest.param(FailedTry("network", dialled=False), id="a host that is not allowed"),
+        pytest.param(FailedTry("overloaded", 500, is_delivered=True), id="after the first delta"),
+        pytest.param(FailedTry("cut", is_delivered=True), id="cut in the middle"),
+        pytest.param(FailedTry("network", is_sent=False), id="a host that is not allowed"),
         pytest.param(FailedTry("quota", 429, {"retry-after": "1"}), id="an empty account"),
         pytest.param(
             FailedTry("quota", 429, {"x-should-retry": "true"}), id="an empty account, whatever the server says"
@@ -93,8 +93,8 @@ def test_the_server_may_say_how_long(headers: dict[str, str], seconds: float) ->
 
 
 def test_the_answer_may_say_it_in_its_own_words_where_no_header_does() -> None:
-    assert pause(FailedTry("overloaded", 429, asked=4.0)) == 4.0
-    assert pause(FailedTry("overloaded", 429, {"retry-after": "2"}, asked=4.0)) == 2.0
+    assert pause(FailedTry("overloaded", 429, requested=4.0)) == 4.0
+    assert pause(FailedTry("overloaded", 429, {"retry-after": "2"}, requested=4.0)) == 2.0
 
 
 faults: st.SearchStrategy[ModelFault] = st.sampled_from(["auth", "quota", "overloaded", "network", "cut", "rejected"])
@@ -114,4 +114,4 @@ faults: st.SearchStrategy[ModelFault] = st.sampled_from(["auth", "quota", "overl
 )
 def test_every_pause_ends_in_time(failure: FailedTry, tried: int, elapsed: float, roll: float) -> None:
     seconds = pause(failure, tried=tried, elapsed=elapsed, roll=roll)
-    assert seconds is None or (seconds >= 0 and elapsed + seconds <= 120 and tried < 4 and not failure.delivered)
+    assert seconds is None or (seconds >= 0 and elapsed + seconds <= 120 and tried < 4 and not failure.is_delivered)

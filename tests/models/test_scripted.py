@@ -17,7 +17,7 @@ from handspan.core.messages import (
     UserMessage,
 )
 from handspan.core.results import Attachment
-from handspan.models.kept_messages import KeptMessages, played
+from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import CallDelta, Model, ModelError, ModelEvent, Replied, TextDelta, ThinkingDelta
 from handspan.models.scripted import Call, Scripted, ScriptedReply, ScriptOver, ScriptTurn, call
 from handspan.tools.clock import GetCurrentTime
@@ -141,7 +141,7 @@ async def test_what_the_model_was_sent_is_kept_as_it_was_then() -> None:
 
 async def test_media_of_an_answer_is_kept_and_has_no_deltas() -> None:
     answer = AssistantMessage((Media(Attachment("image", "image/png", b"x")), Text("see")), "end")
-    assert list(played(answer)) == [TextDelta("see"), Replied(answer)]
+    assert list(message_events(answer)) == [TextDelta("see"), Replied(answer)]
 
 
 async def test_model_has_the_name_under_which_usage_is_counted() -> None:

@@ -9,7 +9,7 @@ from handspan.core.results import Pending
 from handspan.core.tool import UNKNOWN_EFFECTS, ToolSpec
 from handspan.core.values import Arguments
 from handspan.registry.registry import Registry
-from handspan.sources.graph import BrowserTool, BrowserTools
+from handspan.sources.graph import GraphTool, GraphTools
 from handspan.sources.offers import OfferRules
 from handspan.wire.graph.requests import OfferedTool
 
@@ -33,8 +33,8 @@ def registry() -> Registry:
 
 
 @pytest.fixture
-def tools(registry: Registry) -> BrowserTools:
-    return BrowserTools(registry, OfferRules(deny=("evil*",), deny_permissions=("camera",)), 600.0)
+def tools(registry: Registry) -> GraphTools:
+    return GraphTools(registry, OfferRules(deny=("evil*",), deny_permissions=("camera",)), 600.0)
 
 
 def offered(name: str, node: str = "tools", **more: object) -> OfferedTool:
@@ -50,51 +50,51 @@ def offered(name: str, node: str = "tools", **more: object) -> OfferedTool:
         OfferedTool("tools", "x", "y" * 100_000, {}),
     ],
 )
-def test_what_may_not_be_offered_here_is_refused(tools: BrowserTools, wrong: OfferedTool) -> None:
+def test_what_may_not_be_offered_here_is_refused(tools: GraphTools, wrong: OfferedTool) -> None:
     with pytest.raises(DefinitionError):
         tools.make(wrong)
 
 
-async def test_a_call_waits_for_its_client_as_long_as_the_tool_says(tools: BrowserTools, ctx: ToolContext) -> None:
+async def test_a_call_waits_for_its_client_as_long_as_the_tool_says(tools: GraphTools, ctx: ToolContext) -> None:
     assert await tools.make(offered("look")).run({}, ctx) == Pending(600.0)
     assert await tools.make(offered("look", timeout=5.0)).run({}, ctx) == Pending(5.0)
 
 
-def test_who_says_nothing_of_its_effects_is_not_trusted(tools: BrowserTools) -> None:
+def test_who_says_nothing_of_its_effects_is_not_trusted(tools: GraphTools) -> None:
     assert tools.make(offered("look")).spec.annotations == UNKNOWN_EFFECTS
     assert tools.make(offered("look", annotations={"read_only": True})).spec.annotations.read_only
 
 
 class TestLending:
-    def lend(self, tools: BrowserTools, *made: BrowserTool, nodes: tuple[str, ...] | None = None) -> dict[str, str]:
-        with tools.lent(made, nodes, TAB, "s1") as lent:
-            return {name: tool.own_name for name, tool in lent.items()}
+    def register(self, tools: GraphTools, *made: GraphTool, nodes: tuple[str, ...] | None = None) -> dict[str, str]:
+        with tools.register(made, nodes, TAB, "s1") as registered:
+            return {name: tool.own_name for name, tool in registered.items()}
 
     def test_they_are_there_for_the_length_of_a_block_whatever_happens_in_it(
-        self, registry: Registry, tools: BrowserTools
+        self, registry: Registry, tools: GraphTools
     ) -> None:
         scope = Scope("turn", "s1")
-        with pytest.raises(RuntimeError), tools.lent([tools.make(offered("look"))], None, TAB, "s1"):
+        with pytest.raises(RuntimeError), tools.register([tools.make(offered("look"))], None, TAB, "s1"):
             assert registry.holder("look", scope) == TAB
             raise RuntimeError
         assert registry.holder("look", scope) is None
 
-    def test_a_taken_name_gets_its_node_in_front(self, tools: BrowserTools) -> None:
-        assert self.lend(tools, tools.make(offered("read_file", "page"))) == {"page__read_file": "read_file"}
+    def test_a_taken_name_gets_its_node_in_front(self, tools: GraphTools) -> None:
+        assert self.register(tools, tools.make(offered("read_file", "page"))) == {"page__read_file": "read_file"}
 
-    def test_a_node_that_can_not_be_in_a_name_gets_one_that_can(self, tools: BrowserTools) -> None:
-        ((shown, own),) = self.lend(tools, tools.make(offered("read_file", "my page!"))).items()
+    def test_a_node_that_can_not_be_in_a_name_gets_one_that_can(self, tools: GraphTools) -> None:
+        ((shown, own),) = self.register(tools, tools.make(offered("read_file", "my page!"))).items()
         assert own == "read_file"
         assert shown.startswith("my_page___read_file_")
 
-    def test_a_name_that_is_taken_even_with_its_node_gets_another(self, tools: BrowserTools) -> None:
+    def test_a_name_that_is_taken_even_with_its_node_gets_another(self, tools: GraphTools) -> None:
         made = [tools.make(offered("page__read_file")), tools.make(offered("read_file", "page"))]
-        lent = self.lend(tools, *made)
-        assert sorted(lent.values()) == ["page__read_file", "read_file"]
-        assert len(lent) == 2
+        registered = self.register(tools, *made)
+        assert sorted(registered.values()) == ["page__read_file", "read_file"]
+        assert len(registered) == 2
 
-    def test_only_those_of_the_nodes_and_the_last_of_a_name(self, tools: BrowserTools) -> None:
+    def test_only_those_of_the_nodes_and_the_last_of_a_name(self, tools: GraphTools) -> None:
         made = [tools.make(offered("do", "a")), tools.make(offered("do", "b")), tools.make(offered("go", "b"))]
-        assert self.lend(tools, *made, nodes=("a",)) == {"do": "do"}
-        with tools.lent(made, None, TAB, "s1") as lent:
-            assert lent["do"].node == "b"
+        assert self.register(tools, *made, nodes=("a",)) == {"do": "do"}
+        with tools.register(made, None, TAB, "s1") as registered:
+            assert registered["do"].node == "b"

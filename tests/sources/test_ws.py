@@ -17,7 +17,7 @@ from handspan.core.results import Failure, Success
 from handspan.core.tool import UNKNOWN_EFFECTS
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
-from handspan.sources.offers import Interned, OfferRules
+from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
@@ -43,14 +43,14 @@ class Phone:
         self.questions = RemoteQuestions() if "permissions" in can else None
         origin, scope = Origin("device", label, f"{label}-1"), Scope("owner", OPERATOR.owner)
         self.tools = RemoteTools(
-            house.registry, Interned(), rules or OfferRules(), self.calls, self.questions, origin, scope, label
+            house.registry, SchemaCache(), rules or OfferRules(), self.calls, self.questions, origin, scope, label
         )
         self.up()
 
     def up(self) -> None:
-        self.calls.up(self._hear)
+        self.calls.open_link(self._hear)
         if self.questions:
-            self.questions.up(self._hear)
+            self.questions.open_link(self._hear)
 
     def _hear(self, data: bytes) -> None:
         self.heard.put_nowait(msgspec.json.decode(data))
@@ -70,12 +70,12 @@ class Phone:
     def answer(self, call_id: str, output: Json = "done", **more: Any) -> bool:
         frame = decode_client(msgspec.json.encode({"type": "tool_result", "id": call_id, "output": output, **more}))
         assert isinstance(frame, Result)
-        return self.calls.answered(frame)
+        return self.calls.receive_answer(frame)
 
     def fail(self, call_id: str, **said: Json) -> bool:
         frame = decode_client(msgspec.json.encode({"type": "tool_error", "id": call_id, **said}))
         assert isinstance(frame, Fault)
-        return self.calls.answered(frame)
+        return self.calls.receive_answer(frame)
 
     def call(self, name: str = "phone__echo", seconds: float | None = None, **arguments: Json) -> asyncio.Task[Any]:
         return asyncio.create_task(self._call(name, arguments, seconds))
@@ -232,7 +232,7 @@ async def test_a_second_answer_and_one_to_nothing_are_dropped_and_counted(house:
     assert phone.calls.dropped == 3
 
 
-async def test_arguments_that_do_not_fit_never_leave_the_house(house: House) -> None:
+async def test_invalid_arguments_never_leave_the_gateway(house: House) -> None:
     phone = Phone(house)
     phone.offer({**ECHO, "parameters": {"type": "object", "required": ["text"]}})
     assert await code_of(phone.call()) == "invalid_arguments"
@@ -310,17 +310,17 @@ async def test_an_unanswered_call_times_out_and_the_client_is_told(house: House)
     assert not phone.answer(request["id"]) and not phone.calls.open
 
 
-async def test_progress_reaches_whoever_watches_and_begins_the_time_anew(house: House) -> None:
+async def test_progress_reaches_the_listener_and_restarts_the_timeout(house: House) -> None:
     phone = Phone(house, "progress")
     phone.offer({**ECHO, "timeout": 0.2})
     call = phone.call()
     request = await phone.hears()
     for step in range(4):
         await asyncio.sleep(0.1)
-        assert phone.calls.reported(Progress(request["id"], value=step))
+        assert phone.calls.receive_progress(Progress(request["id"], value=step))
     phone.answer(request["id"], "at last")
     assert (await call).value == "at last"
-    assert not phone.calls.reported(Progress(request["id"], value="late"))
+    assert not phone.calls.receive_progress(Progress(request["id"], value="late"))
 
 
 async def test_silence_ends_a_call_that_could_report_progress(house: House) -> None:
@@ -337,7 +337,7 @@ async def test_progress_of_a_client_that_did_not_agree_on_it_changes_nothing(hou
     phone = Phone(house)
     phone.offer({**ECHO, "timeout": 0.1})
     call = phone.call()
-    assert not phone.calls.reported(Progress((await phone.hears())["id"], value=1))
+    assert not phone.calls.receive_progress(Progress((await phone.hears())["id"], value=1))
     assert await code_of(call) == "timeout"
 
 
@@ -360,7 +360,7 @@ async def test_without_coming_back_a_sent_call_is_of_unknown_outcome_and_an_unse
     phone.offer(ECHO)
     sent = phone.call()
     await phone.hears()
-    phone.calls.down()
+    phone.calls.drop_link()
     unsent = phone.call()
     await phone.waits_for(2)
     phone.calls.end("The client disconnected")
@@ -372,7 +372,7 @@ async def test_a_call_waits_for_a_client_that_comes_back_and_is_asked_again_unde
     phone.offer(ECHO)
     sent = phone.call(number=1)
     first = await phone.hears()
-    phone.calls.down()
+    phone.calls.drop_link()
     unsent = phone.call(number=2)
     await phone.waits_for(2)
     phone.up()
@@ -389,7 +389,7 @@ async def test_the_clock_runs_while_the_link_is_down(house: House) -> None:
     phone.offer({**ECHO, "timeout": 0.05})
     call = phone.call()
     await phone.hears()
-    phone.calls.down()
+    phone.calls.drop_link()
     assert await code_of(call) == "timeout"
     phone.up()
     assert phone.heard.empty()
@@ -412,7 +412,7 @@ async def test_many_acknowledgements_do_not_wait(house: House) -> None:
         phone.calls.acknowledge(f"call-{number}")
     assert len(phone.heard.get_nowait()["ids"]) == 64
     phone.calls.acknowledge("one more")
-    phone.calls.down()
+    phone.calls.drop_link()
     assert phone.heard.empty()
 
 
@@ -433,10 +433,10 @@ async def test_a_permission_is_asked_for_on_the_device_before_the_request(asking
     phone, call = asking()
     question = await phone.hears()
     assert (question["type"], question["permission"]) == ("permission_request", "CAMERA")
-    assert phone.questions.answered(PermissionAnswer(question["id"], "allow"))
+    assert phone.questions.receive_answer(PermissionAnswer(question["id"], "allow"))
     phone.answer((await phone.hears())["id"], "a photo")
     assert (await call).value == "a photo"
-    assert not phone.questions.answered(PermissionAnswer(question["id"], "allow"))
+    assert not phone.questions.receive_answer(PermissionAnswer(question["id"], "allow"))
     again = phone.call()  # P2: a grant is remembered
     request = await phone.hears()
     assert request["type"] == "tool_call_request"
@@ -451,12 +451,12 @@ async def test_a_denied_permission_ends_the_call_with_the_persons_word(
     asking: Callable[[], Any], decision: Any, code: str
 ) -> None:
     phone, call = asking()
-    phone.questions.answered(PermissionAnswer((await phone.hears())["id"], decision, "Settings > Apps"))
+    phone.questions.receive_answer(PermissionAnswer((await phone.hears())["id"], decision, "Settings > Apps"))
     result = await call
     assert result.code == code
     assert ("Settings > Apps" in result.message) == (decision == "deny_forever")
     again = phone.call()  # the person may have changed their mind on the device: it is asked again
-    phone.questions.answered(PermissionAnswer((await phone.hears())["id"], "allow"))
+    phone.questions.receive_answer(PermissionAnswer((await phone.hears())["id"], "allow"))
     phone.answer((await phone.hears())["id"])
     assert isinstance(await again, Success)
 
@@ -466,7 +466,7 @@ async def test_a_question_is_asked_again_when_the_link_is_back_and_expires_with_
 ) -> None:
     phone, call = asking()
     first = await phone.hears()
-    phone.questions.down()
+    phone.questions.drop_link()
     phone.up()
     assert await phone.hears() == first
     phone.questions.end()

@@ -53,7 +53,7 @@ async def test_a_restart_keeps_the_address_the_token_and_the_journal(gateway: Ru
     assert [record.result for record in await gateway.journal()] == [result]
 
 
-async def test_after_its_end_nobody_listens(tmp_path: Path) -> None:
+async def test_after_its_end_the_port_is_closed(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
         port = int(gateway.url.rpartition(":")[2])
         await gateway.close()

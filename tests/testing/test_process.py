@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from handspan.testing import FakeDevice, GatewayProcess
-from handspan.testing.process import NotReady
+from handspan.testing.process import GatewayNotReady
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_one_that_can_not_start_says_what_it_said(tmp_path: Path) -> None:
-    with pytest.raises(NotReady, match=r"(?s)ended with 2.*No such option"):
+    with pytest.raises(GatewayNotReady, match=r"(?s)ended with 2.*No such option"):
         async with GatewayProcess(tmp_path, "--nonsense"):
             pass
 
@@ -21,7 +21,7 @@ async def test_one_that_takes_too_long_says_so(tmp_path: Path) -> None:
     gateway = GatewayProcess(tmp_path)
     await gateway.launch()
     try:
-        with pytest.raises(NotReady, match="not ready after 0 s"):
+        with pytest.raises(GatewayNotReady, match="not ready after 0 s"):
             await gateway.wait_ready(0)
     finally:
         await gateway.kill()

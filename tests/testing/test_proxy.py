@@ -11,8 +11,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
-from handspan.testing.link import ProxiedLink, reset
 from handspan.testing.proxy import FaultProxy
+from handspan.testing.proxy_link import ProxiedLink, reset
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -173,7 +173,7 @@ async def test_half_open_passes_nothing_on_until_it_is_healed(
         assert await asyncio.wait_for(client.recv(), 60) == "into the void"
 
 
-async def test_while_half_open_nobody_hears_that_the_other_is_gone(proxy: FaultProxy, place: Place) -> None:
+async def test_while_half_open_no_end_notices_that_the_other_is_gone(proxy: FaultProxy, place: Place) -> None:
     async with client_of(proxy) as client:
         await echoed(client, "before")
         proxy.half_open(link=proxy.links[0])

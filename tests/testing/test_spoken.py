@@ -148,7 +148,7 @@ async def test_a_program_that_is_told_nonsense_says_so(tmp_path: Path) -> None:
 
 
 async def test_the_program_serves_until_it_is_ended(tmp_path: Path) -> None:
-    (tmp_path / "ready.json").write_text("of an earlier life")
+    (tmp_path / "ready.json").write_text("of an earlier process")
     state = ("--state", str(tmp_path / "state"), "--workspace", str(tmp_path / "work"))
     options = (*state, "--origins", "http://page.test", "--set", "gateway.resume_grace=1")
     async with started(tmp_path, *options) as (process, file):

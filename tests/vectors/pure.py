@@ -6,14 +6,22 @@ from typing import Any, cast
 
 import msgspec
 
-from handspan.client.actions import Action, AskPerson, Happened, Keep, RunCall, Send, Shrink, StopCall
-from handspan.client.answers import Answers
-from handspan.client.client import CAN
+from handspan.client.actions import (
+    Action,
+    AskPerson,
+    DeliverEvent,
+    RunCall,
+    SaveState,
+    SendFrame,
+    ShrinkAnswer,
+    StopCall,
+)
+from handspan.client.chat_state import ChatState
+from handspan.client.client import CAPABILITIES
+from handspan.client.client_state import ClientState
 from handspan.client.memory import CallMemory
-from handspan.client.peer import ClientState
-from handspan.client.results import Image
-from handspan.client.talk import ChatState
-from handspan.client.tools import Tools
+from handspan.client.results import Image, ResultEncoder
+from handspan.client.tools import ClientTools
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ToolError
 from handspan.core.events import QuestionAsked
@@ -48,7 +56,7 @@ class PureClient:
 
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._tools = Tools()
+        self._tools = ClientTools()
         for tool in case.tools:
             offer = {key: value for key, value in tool.items() if key != "code"}
             self._tools.register(offer, nothing if tool.get("code", True) else None)
@@ -60,7 +68,7 @@ class PureClient:
         memory = CallMemory() if self._file is None else CallMemory.decode(self._file, NOW)
         given = self._case.client
         is_chat = given.get("role") == "chat"
-        can: list[str] = [*CAN, "events", "questions", "question_kinds"] if is_chat else list(CAN)
+        can: list[str] = [*CAPABILITIES, "events", "questions", "question_kinds"] if is_chat else list(CAPABILITIES)
         hello = Connect(
             device_name="test", capabilities=can, role="chat" if is_chat else "device", label=given.get("label")
         )
@@ -77,20 +85,20 @@ class PureClient:
 
     async def up(self) -> None:
         """The link is there."""
-        self._do(self._peer.opened())
+        self._do(self._peer.open_link())
 
     async def drop(self) -> None:
         """It is gone, and with it what nobody has read."""
         self._sent.clear()
-        self._do(self._peer.dropped([]))
+        self._do(self._peer.drop_link([]))
 
     async def say(self, frame: dict[str, Any]) -> None:
         """The gateway says this."""
         read = decode_server(msgspec.json.encode(frame))
         if read is not None:
-            self._do(self._peer.heard(read, NOW))
+            self._do(self._peer.receive(read, NOW))
             while self._large:
-                self._do(self._peer.shrunk(await self._fitting(self._large.pop(0)), NOW))
+                self._do(self._peer.replace_answer(await self._fitting(self._large.pop(0)), NOW))
 
     async def sent(self) -> dict[str, Any]:
         """The next frame."""
@@ -110,7 +118,7 @@ class PureClient:
             case {"raises": str(text)}:
                 self._finish(call_id, Fault(id=call_id, error=text, code=how.get("code", "")))
             case {"progress": value}:
-                self._do(self._peer.progressed(call_id, value))
+                self._do(self._peer.report_progress(call_id, value))
             case {"stopped": True}:
                 assert call_id in self._stopped, f"{call_id} was not told to stop"
                 self._finish(call_id, None)
@@ -119,7 +127,7 @@ class PureClient:
         """The person says this."""
         asked = self._asking.pop(permission)
         if isinstance(asked, str):
-            self._do(self._peer.permitted(asked, cast(Decision, decision), how_to_enable))
+            self._do(self._peer.answer_permission(asked, cast(Decision, decision), how_to_enable))
         elif decision == "allow":
             self._run(asked)
         else:
@@ -130,7 +138,7 @@ class PureClient:
     async def answer(self, question_id: str, said: dict[str, Any]) -> None:
         """The person answers."""
         del self._questions[question_id]
-        self._do(self._peer.say(msgspec.convert({"id": question_id, "type": "answer", **said}, Answer)))
+        self._do(self._peer.send(msgspec.convert({"id": question_id, "type": "answer", **said}, Answer)))
 
     async def restart(self) -> None:
         """It is killed and started again."""
@@ -141,7 +149,7 @@ class PureClient:
     async def unregister(self, name: str) -> None:
         """The program takes a tool back."""
         self._tools.unregister(name)
-        self._do(self._peer.changed(name))
+        self._do(self._peer.change_tool(name))
 
     def runs(self, tool: str) -> int:
         """How often its code was begun."""
@@ -149,7 +157,7 @@ class PureClient:
 
     async def speak(self, text: str) -> None:
         """The program says this."""
-        self._do(self._peer.say(Say(text, id=new_call_id())))
+        self._do(self._peer.send(Say(text, id=new_call_id())))
 
     async def heard(self, count: int) -> list[Any]:
         """The events of what it said."""
@@ -157,19 +165,19 @@ class PureClient:
 
     async def _answer(self, call_id: str, value: Any) -> Result | Fault:
         try:
-            return await Answers(no_upload).frame(call_id, value, self._peer.agreed, self._peer.limits)
+            return await ResultEncoder(no_upload).encode(call_id, value, self._peer.capabilities, self._peer.limits)
         except ToolError as error:
             return Fault(id=call_id, error=error.message, code=error.code)
 
     async def _fitting(self, answer: Result) -> Result | Fault:
         try:
-            return await Answers(no_upload).fitting(answer, self._peer.agreed, self._peer.limits)
+            return await ResultEncoder(no_upload).shrink(answer, self._peer.capabilities, self._peer.limits)
         except ToolError as error:
             return Fault(id=answer.call, error=error.message, code=error.code)
 
     def _finish(self, call_id: str, answer: Any) -> None:
         del self._running[call_id]
-        self._do(self._peer.finished(call_id, answer, NOW))
+        self._do(self._peer.finish_call(call_id, answer, NOW))
 
     def _run(self, run: RunCall) -> None:
         if run.is_recorded:
@@ -180,13 +188,13 @@ class PureClient:
     def _do(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case Send(frame=frame):
+                case SendFrame(frame=frame):
                     self._sent.append(msgspec.json.decode(encode(frame)))
-                case Keep():
+                case SaveState():
                     self._file = self._peer.memory.encode()
-                case Shrink(answer=answer):
+                case ShrinkAnswer(answer=answer):
                     self._large.append(answer)
-                case RunCall(asks=True, request=request):
+                case RunCall(asks_person=True, request=request):
                     tool = self._tools.find(request.name)
                     assert tool is not None
                     self._asking[tool.spec.permissions[0]] = action
@@ -194,7 +202,7 @@ class PureClient:
                     self._run(action)
                 case StopCall(call_id=call_id):
                     self._stopped.add(call_id)
-                case Happened(event=event, is_own=is_own):
+                case DeliverEvent(event=event, is_own=is_own):
                     if isinstance(event, QuestionAsked):
                         assert event.question.id not in self._questions, "it was asked before"
                         self._questions[event.question.id] = event.question

@@ -12,7 +12,7 @@ import msgspec
 from websockets.asyncio.server import ServerConnection, serve
 
 from handspan.client import Backoff, CallContext, Chat, Client
-from handspan.client.chat import Events
+from handspan.client.chat import EventStream
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.events import QuestionAsked
 from handspan.core.values import Arguments
@@ -183,7 +183,7 @@ class WiredClient:
         assert self._chat is not None, "it is no chat"
         self._listening = asyncio.create_task(self._listen(self._chat.send(text)))
 
-    async def _listen(self, events: Events) -> None:
+    async def _listen(self, events: EventStream) -> None:
         async for event in events:
             self._events.append(msgspec.to_builtins(event))
             self._more.set()

@@ -49,19 +49,19 @@ export class HandspanClient {
     return this.#executor.unregisterTool(name, node);
   }
 
-  /** Lets the gateway keep the tools for other clients with this token. For this client's own runs it is not needed. */
+  /** Stores the tools in the gateway for other clients with this token. This client's own runs do not need it. */
   setup() {
     return graphs.setup(this.#connection, this.#executor.remote_tools());
   }
 
   // Runs.
 
-  /** Says something to the agent and runs the tools that it calls; the whole run, when it is over. */
+  /** Sends a message to the agent and runs the tools that it calls; resolves to the whole run. */
   async invoke(messages: Messages, options: RunOptions = {}): Promise<RunResult> {
     return whole(run(this.#parts(), invokeExchange(this.#connection), { messages: messageList(messages) }, options));
   }
 
-  /** The same; yields what comes while it comes, and returns the whole run. */
+  /** The same; yields the chunks as they arrive, and returns the whole run. */
   stream(messages: Messages, options: RunOptions = {}): AsyncGenerator<StreamChunk, RunResult> {
     return run(this.#parts(), streamExchange(this.#connection), { messages: messageList(messages) }, options);
   }
@@ -72,7 +72,7 @@ export class HandspanClient {
   }
 
   /**
-   * Goes on with a run that waits for calls of this client, as after a reload of the page: runs them and what follows.
+   * Continues a run that waits for calls of this client, as after a reload of the page: runs them, and the rest.
    * Undefined when none are open.
    */
   async resume(threadId: string, options: RunOptions = {}): Promise<RunResult | undefined> {

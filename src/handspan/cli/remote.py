@@ -10,7 +10,7 @@ import msgspec
 
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, check_answer, read_answer, with_query
 from handspan.client.address import Address
-from handspan.client.faults import GatewayUnreachable
+from handspan.client.errors import GatewayUnreachable
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection

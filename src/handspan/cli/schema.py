@@ -11,7 +11,7 @@ from handspan.cli.files import as_specs, read_json
 from handspan.core.errors import DefinitionError, WireError
 from handspan.core.schema import Validator
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import Lowered, Quarantined
+from handspan.models.model import LoweredTool, QuarantinedTool
 from handspan.models.schema.lowering import Target, lower
 from handspan.wire import strict_json
 
@@ -78,8 +78,8 @@ def _compiled(tools: Json, target: Target) -> Iterator[JsonObject]:
     return (_lowered(lower(spec, target)) for spec in as_specs(tools))
 
 
-def _lowered(found: Lowered | Quarantined) -> JsonObject:
-    if isinstance(found, Quarantined):
+def _lowered(found: LoweredTool | QuarantinedTool) -> JsonObject:
+    if isinstance(found, QuarantinedTool):
         return {"name": found.spec.name, "quarantined": found.reason}
     losses: list[Json] = list(found.losses)
     return {"name": found.name, "strict": found.strict, "schema": found.schema, "losses": losses}

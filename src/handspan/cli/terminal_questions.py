@@ -12,7 +12,7 @@ from handspan.core.errors import InvalidAnswer, WireError
 from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer, Question, QuestionAction, Questions
 from handspan.core.values import Json, JsonObject, strip_invisible
-from handspan.engine.asking import RuleAnswers
+from handspan.engine.questions import RuleAnswers
 from handspan.wire import strict_json
 
 _ANSWERS: Final = {

@@ -1,16 +1,21 @@
 """THE PYTHON SDK: a program's tools for the gateway's agents, and conversations with them, over WebSocket.
 
-Holds:   `Client` (offers tools, comes back after every drop), `Chat` (says things, hears events), the seed's builder.
-         `peer.py` and `talk.py` are the protocol's client side without a socket. `ws.py` is the link that comes back,
-         `socket.py` one connection of it, both without words. `connection.py` is where all of them meet.
+Holds:   `client.py` (`Client`: offers tools) and `chat.py` (`Chat`: sends messages, gets events); read these first.
+         `builder.py` is the seed's form of `Client`. `client_state.py` (calls) and `chat_state.py` (turns) are the
+         client's side of the protocol, without a socket: frames in, `actions.py` out. `connection.py` carries the
+         actions out: with `ws.py` (the link, which opens again after a drop; `socket.py` is one connection of it),
+         `calls.py` (runs the code of tools, on the loop or on `threads.py`) and `results.py` (what code may return).
+         `fast_socket.py` and `fast_tasks.py` are speed tricks.
+         `tools.py` and `functions.py` make tools of functions and specs. `memory.py` has the calls that must not run
+         twice, and the state file.
 Imports: wire, core. `websockets` loads with the first connection, so that importing this is fast.
-To add:  a frame's meaning in `peer.py` (calls) or `talk.py` (conversation), with a case in `protocol/vectors/`.
+To add:  a frame's meaning in `client_state.py` (calls) or `chat_state.py` (turns), with a case in `protocol/vectors/`.
 """
 
 from handspan.client.chat import Chat
 from handspan.client.client import Client
 from handspan.client.context import CallContext
-from handspan.client.faults import GatewayRefused, GatewayUnreachable, MessageTooLarge
+from handspan.client.errors import GatewayRefused, GatewayUnreachable, MessageTooLarge
 from handspan.client.results import Image, ToolCallRequest, ToolCallResult
 from handspan.client.ws import Backoff
 

@@ -1,4 +1,4 @@
-"""What the client's state machine wants done. They are done in order, one after another."""
+"""The actions that the client's state machines return. The connection carries them out in order, one at a time."""
 
 from typing import TypeAlias
 
@@ -8,64 +8,66 @@ from handspan.core.events import Event
 from handspan.wire.ws_frames import ClientFrame, PermissionRequest, Request, Result, ServerFrame
 
 
-class Send(Struct, frozen=True):
-    """Send this frame over the link that is up now."""
+class SendFrame(Struct, frozen=True):
+    """Send this frame over the link that is open now."""
 
     frame: ClientFrame
 
 
-class Keep(Struct, frozen=True):
-    """Write what has to outlive this process."""
+class SaveState(Struct, frozen=True):
+    """Write the call memory to the state file."""
 
 
-class Shrink(Struct, frozen=True):
-    """Give this answer a form that a message can hold, and say `shrunk` then."""
+class ShrinkAnswer(Struct, frozen=True):
+    """Make this answer fit into one message, then call `replace_answer`."""
 
     answer: Result
 
 
 class RunCall(Struct, frozen=True):
-    """Run this call's code."""
+    """Run the code of this call."""
 
     request: Request
     is_recorded: bool
-    """First write, down to the disk, that it was started: it must not run twice (ws.md 6.4)."""
-    asks: bool
-    """First ask the person for the tool's permissions: the gateway did not (ws.md 5.9)."""
+    """Write its start to the disk before it runs: this call must not run twice (ws.md 6.4)."""
+    asks_person: bool
+    """Ask the person for the tool's permissions before it runs: the gateway did not ask (ws.md 5.9)."""
 
 
-class Watch(Struct, frozen=True):
-    """Say `expired` when so much time has passed, counted from now."""
+class SetTimeout(Struct, frozen=True):
+    """Call `expire_call` after this many seconds, counted from now."""
 
     call_id: str
     seconds: float
 
 
 class StopCall(Struct, frozen=True):
-    """Nobody waits for this call any more: stop its code."""
+    """Stop the code of this call: its answer is not needed any more."""
 
     call_id: str
     reason: str
 
 
 class AskPerson(Struct, frozen=True):
-    """Ask the person at this device."""
+    """Ask the person at this device for a permission."""
 
     request: PermissionRequest
 
 
-class Tell(Struct, frozen=True):
-    """Show this frame to whoever listens."""
+class DeliverFrame(Struct, frozen=True):
+    """Give this frame to the owner of the connection."""
 
     frame: ServerFrame
 
 
-class Happened(Struct, frozen=True):
-    """Something happened in the conversation."""
+class DeliverEvent(Struct, frozen=True):
+    """Give this event of the conversation to the owner of the connection."""
 
     event: Event
     is_own: bool = True
-    """It belongs to the turn that this client began, or joined; others are of whoever else talks in the session."""
+    """Whether it belongs to a turn that this client began or joined, not to a turn of another client."""
 
 
-Action: TypeAlias = Send | Keep | Shrink | RunCall | Watch | StopCall | AskPerson | Tell | Happened
+Action: TypeAlias = (
+    SendFrame | SaveState | ShrinkAnswer | RunCall | SetTimeout | StopCall | AskPerson | DeliverFrame | DeliverEvent
+)

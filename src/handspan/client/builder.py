@@ -1,29 +1,97 @@
-"""The seed's way to make a client, step by step, with the seed's names."""
+"""A client made step by step, with a callback for each kind of frame: the form of the seed, with its names."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from handspan.client.callbacks import Callback, Callbacks
-from handspan.client.context import CallContext
-from handspan.client.functions import Code, is_async
+from handspan.client.calls import AskPermission
+from handspan.client.functions import ToolCode, is_async
 from handspan.client.results import ToolCallRequest
-from handspan.client.running import AskPermission
-from handspan.client.tools import Tools
+from handspan.client.tools import ClientTools
 from handspan.client.ws import Backoff
 from handspan.core.tool import Tool, ToolSpec
-from handspan.core.values import Arguments, Json, JsonObject
+from handspan.core.values import Json, JsonObject
+from handspan.wire.ws_frames import (
+    Aborted,
+    CallNote,
+    Chunk,
+    ChunkReset,
+    Connected,
+    DebugPrompt,
+    Done,
+    Error,
+    ResultNote,
+    ServerFrame,
+    SessionStart,
+    Thinking,
+    TitleUpdated,
+)
+
+Callback: TypeAlias = Callable[..., Awaitable[None] | None]
+_log = logging.getLogger(__name__)
+
+
+class Callbacks:
+    """Callbacks by the name of what they get. A callback that raises is logged, and nothing else changes."""
+
+    def __init__(self) -> None:
+        self._callbacks: dict[str, Callback] = {}
+
+    def set(self, name: str, callback: Callback) -> None:
+        """Call this function from now on."""
+        self._callbacks[name] = callback
+
+    async def receive(self, frame: ServerFrame) -> None:
+        """Call the callback for this frame."""
+        match frame:
+            case Connected():
+                await self.call("connected")
+            case SessionStart():
+                await self.call("session_start", frame.session_id, frame.name, frame.resumed, frame.message_count)
+            case Chunk(content=text):
+                await self.call("chunk", text)
+            case ChunkReset():
+                await self.call("chunk_reset")
+            case Thinking(content=text):
+                await self.call("thinking", text)
+            case Done(full_response=text):
+                await self.call("done", text)
+            case CallNote():
+                await self.call("tool_call", frame.id, frame.name, frame.args)
+            case ResultNote():
+                await self.call("tool_result", frame.id, frame.name, frame.output)
+            case Aborted():
+                await self.call("aborted")
+            case TitleUpdated(title=title):
+                await self.call("title_updated", title)
+            case Error():
+                await self.call("error", frame.message, frame.code)
+            case DebugPrompt():
+                await self.call("debug_prompt", frame.messages, frame.estimated_tokens)
+
+    async def call(self, name: str, *args: Any) -> None:
+        """Call the callback of this name, if there is one."""
+        callback = self._callbacks.get(name)
+        if callback is None:
+            return
+        try:
+            waiting = callback(*args)
+            if waiting is not None:
+                await waiting
+        except Exception:  # the program's own code
+            _log.exception("on_%s failed", name)
 
 
 class _Buildable(Protocol):
-    _tools: Tools
+    _tools: ClientTools
 
 
 Built = TypeVar("Built", bound=_Buildable)
 
 
 class ClientBuilder(Generic[Built]):
-    """Collects what a client needs; `build` makes it. Without `device` it is a chat, as the seed's is."""
+    """Collects the options of a client; `build` makes it. Without `device` the client is a chat."""
 
     def __init__(self, url: str, make: Callable[..., Built]) -> None:
         self._url = url
@@ -38,29 +106,29 @@ class ClientBuilder(Generic[Built]):
         client = self._make(self._url, callbacks=self._callbacks, **self._options)
         for tool, code in self._tools:
             client._tools.register(tool, code)
-        client._tools.fallback = None if self._call is None else _code(self._call)
+        client._tools.fallback = None if self._call is None else _code_of_all(self._call)
         return client
 
-    # What it is.
+    # Its options.
 
     def auth_token(self, token: str) -> "ClientBuilder[Built]":
-        """The token that lets it in."""
+        """The token that the gateway checks."""
         return self._with(token=token)
 
     def device(self, label: str | None = None, prefix: bool = True) -> "ClientBuilder[Built]":
-        """A device: its tools are for every session of its owner."""
+        """Make it a device: its tools are for every session of its owner."""
         return self._with(role="device", label=label, prefix=prefix)
 
     def session(self, session_id: str) -> "ClientBuilder[Built]":
-        """Go on with this session, or begin it under this id."""
+        """Continue this session, or begin it with this id."""
         return self._with(session=session_id)
 
     def persona(self, agent: str) -> "ClientBuilder[Built]":
-        """The agent to talk to."""
+        """The agent of the session."""
         return self._with(agent=agent)
 
     def state(self, path: Path | str) -> "ClientBuilder[Built]":
-        """The file with which it comes back even after it was killed."""
+        """The state file, with which the client resumes even after it was killed."""
         return self._with(state=path)
 
     def concurrency(self, count: int) -> "ClientBuilder[Built]":
@@ -68,11 +136,11 @@ class ClientBuilder(Generic[Built]):
         return self._with(concurrency=count)
 
     def reconnect_policy(self, backoff: Backoff) -> "ClientBuilder[Built]":
-        """How long to wait before coming back."""
+        """How long to wait before the client connects again."""
         return self._with(backoff=backoff)
 
     def ask_permission(self, ask: AskPermission) -> "ClientBuilder[Built]":
-        """Asks the person here."""
+        """The function that asks the person at this device."""
         return self._with(ask_permission=ask)
 
     # Its tools.
@@ -80,16 +148,16 @@ class ClientBuilder(Generic[Built]):
     def register_tool(
         self, spec: ToolSpec | dict[str, Json] | Tool, code: Callable[..., Any] | None = None
     ) -> "ClientBuilder[Built]":
-        """A tool; without code of its own `tool_call_handler` runs it."""
+        """Offer a tool; without code of its own `tool_call_handler` runs it."""
         self._tools.append((spec, code))
         return self
 
     def tool_call_handler(self, call: Callable[[ToolCallRequest], Any]) -> "ClientBuilder[Built]":
-        """Runs every tool that has no code of its own; returns a `ToolCallResult`, or the output itself."""
+        """Run this for every tool without code of its own; it returns a `ToolCallResult` or the output."""
         self._call = call
         return self
 
-    # What it hears. Plain functions or coroutine functions.
+    # Its callbacks: plain functions or coroutine functions.
 
     def on_connected(self, callback: Callback) -> "ClientBuilder[Built]":
         """`callback()`: the gateway has answered."""
@@ -100,15 +168,15 @@ class ClientBuilder(Generic[Built]):
         return self._on("disconnected", callback)
 
     def on_session_start(self, callback: Callback) -> "ClientBuilder[Built]":
-        """`callback(session_id, name, resumed, message_count)`."""
+        """`callback(session_id, name, resumed, message_count)`: the session is open."""
         return self._on("session_start", callback)
 
     def on_chunk(self, callback: Callback) -> "ClientBuilder[Built]":
-        """`callback(text)`: more of the answer."""
+        """`callback(text)`: more text of the answer."""
         return self._on("chunk", callback)
 
     def on_chunk_reset(self, callback: Callback) -> "ClientBuilder[Built]":
-        """`callback()`: the draft is to be dropped."""
+        """`callback()`: discard the draft of the answer."""
         return self._on("chunk_reset", callback)
 
     def on_thinking(self, callback: Callback) -> "ClientBuilder[Built]":
@@ -116,15 +184,15 @@ class ClientBuilder(Generic[Built]):
         return self._on("thinking", callback)
 
     def on_done(self, callback: Callback) -> "ClientBuilder[Built]":
-        """`callback(full_response)`: the turn is over."""
+        """`callback(full_response)`: the turn has ended."""
         return self._on("done", callback)
 
     def on_tool_call(self, callback: Callback) -> "ClientBuilder[Built]":
-        """`callback(id, name, args)`: a tool is about to run, anywhere."""
+        """`callback(id, name, args)`: a tool of any client is about to run."""
         return self._on("tool_call", callback)
 
     def on_tool_result(self, callback: Callback) -> "ClientBuilder[Built]":
-        """`callback(id, name, output)`: it has its result."""
+        """`callback(id, name, output)`: a tool has its result."""
         return self._on("tool_result", callback)
 
     def on_aborted(self, callback: Callback) -> "ClientBuilder[Built]":
@@ -132,15 +200,15 @@ class ClientBuilder(Generic[Built]):
         return self._on("aborted", callback)
 
     def on_title_updated(self, callback: Callback) -> "ClientBuilder[Built]":
-        """`callback(title)`: the session has a name now."""
+        """`callback(title)`: the session has a new title."""
         return self._on("title_updated", callback)
 
     def on_error(self, callback: Callback) -> "ClientBuilder[Built]":
-        """`callback(message, code)`: something was not taken, or failed."""
+        """`callback(message, code)`: the gateway refused a frame, or the turn failed."""
         return self._on("error", callback)
 
     def on_debug_prompt(self, callback: Callback) -> "ClientBuilder[Built]":
-        """`callback(messages, estimated_tokens)`: what the model is told."""
+        """`callback(messages, estimated_tokens)`: what the model gets."""
         return self._on("debug_prompt", callback)
 
     def _with(self, **options: Any) -> "ClientBuilder[Built]":
@@ -152,16 +220,9 @@ class ClientBuilder(Generic[Built]):
         return self
 
 
-def _code(call: Callable[[ToolCallRequest], Any]) -> Code:
-    """The seed's one function for all tools, as the code of each."""
-
-    def request(arguments: Arguments, ctx: CallContext) -> ToolCallRequest:
-        return ToolCallRequest(ctx.call_id, ctx.tool, arguments)
-
-    def plain(arguments: Arguments, ctx: CallContext) -> Any:
-        return call(request(arguments, ctx))
-
-    async def on_loop(arguments: Arguments, ctx: CallContext) -> Any:
-        return await call(request(arguments, ctx))
-
-    return on_loop if is_async(call) else plain
+def _code_of_all(call: Callable[[ToolCallRequest], Any]) -> ToolCode:
+    """The code of every tool: one function that gets the tool's name with its arguments."""
+    return ToolCode(
+        lambda arguments, ctx: call(ToolCallRequest(ctx.call_id, ctx.tool, arguments)),
+        is_async(call),
+    )

@@ -1,15 +1,15 @@
-"""A conversation over the gateway: what is said, and what happens then, whatever becomes of the link."""
+"""A conversation over the gateway: messages out, events in. It survives drops of the link."""
 
 import asyncio
 from types import TracebackType
 from typing import Final
 
-from handspan.client.connection import ClientConnection, Options, State
-from handspan.client.faults import GatewayUnreachable
+from handspan.client.chat_state import ChatState, Opening
+from handspan.client.client_state import ClientState
+from handspan.client.connection import ClientConnection, ClientOptions, State
+from handspan.client.errors import GatewayUnreachable
 from handspan.client.memory import CallMemory
-from handspan.client.peer import ClientState
-from handspan.client.talk import ChatState, Opening
-from handspan.client.tools import Tools
+from handspan.client.tools import ClientTools
 from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event
@@ -36,8 +36,8 @@ _LEAST_GRACE: Final = 30.0
 _CLOSED: Final = "The chat was closed."
 
 
-class Events:
-    """What happens, in order, as an async iterator: `async for event in chat.send("…")`."""
+class EventStream:
+    """The events of a turn, in order, as an async iterator: `async for event in chat.send("…")`."""
 
     def __init__(self, chat: "Chat", opening: Opening | None, is_endless: bool = False) -> None:
         self._chat = chat
@@ -46,16 +46,16 @@ class Events:
         self._is_over = False
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
 
-    def __aiter__(self) -> "Events":
+    def __aiter__(self) -> "EventStream":
         return self
 
     async def __anext__(self) -> Event:
-        """The next event; the last one of a turn is `Ended`."""
+        """The next event; the last event of a turn is `Ended`."""
         if self._is_over:
             raise StopAsyncIteration
         if self._opening is not None:
             opening, self._opening = self._opening, None
-            await self._chat._begin(opening, self)
+            await self._chat._start_turn(opening, self)
         event = await self._events.get()
         if event is None:
             self._is_over = True
@@ -64,7 +64,7 @@ class Events:
         return event
 
     def put(self, event: Event | None) -> bool:
-        """One more event, None for the end; False when no other will be wanted."""
+        """Add an event, or None for the end. Returns False when the stream takes no more events."""
         self._events.put_nowait(event)
         return event is not None and not self._is_last(event)
 
@@ -76,30 +76,32 @@ class Chat:
     """One session, on a connection of its own. `async with` opens and closes it."""
 
     def __init__(
-        self, options: Options, capabilities: list[str], tools: Tools, session: str, agent: str, name: str
+        self, options: ClientOptions, capabilities: list[str], tools: ClientTools, session: str, agent: str, name: str
     ) -> None:
         self._options = options
-        self._talk = ChatState()
-        self._talk.session_id = session
+        self._chat_state = ChatState()
+        self._chat_state.session_id = session
         self._agent = agent
         self._name = name
-        hello = Connect(device_name=options.device_name, capabilities=capabilities)
-        self._peer = ClientState(hello, tools, CallMemory(is_kept=False), options.concurrency, self._talk)
-        self._connection = ClientConnection(options, self._peer, tools, None, self)
+        introduction = Connect(device_name=options.device_name, capabilities=capabilities)
+        self._client_state = ClientState(
+            introduction, tools, CallMemory(is_saved=False), options.concurrency, self._chat_state
+        )
+        self._connection = ClientConnection(options, self._client_state, tools, None, self)
         self._state: State = "disconnected"
-        self._listeners: list[Events] = []
+        self._listeners: list[EventStream] = []
         self._idle = asyncio.Event()
         self._idle.set()
         self._aborts: list[asyncio.Future[bool]] = []
-        self._closed: dict[str, asyncio.Future[bool]] = {}
-        """Questions that somebody waits for to be over."""
-        self._giving_up: asyncio.TimerHandle | None = None
+        self._closing: dict[str, asyncio.Future[bool]] = {}
+        """Futures of callers that wait for the end of a question, by its id."""
+        self._give_up_timer: asyncio.TimerHandle | None = None
         self._serving: asyncio.Task[None]
         self._connected: asyncio.Future[None]
         self.message_count = 0
-        """Messages that the session had when it was opened."""
+        """How many messages the session had when it was opened."""
         self.title = ""
-        """The session's name, when it has one."""
+        """The title of the session; empty when it has none."""
         self.tool = tools.tool
         """Offers a function as a tool to this session."""
         self.register = tools.register
@@ -109,23 +111,23 @@ class Chat:
 
     @property
     def session_id(self) -> str:
-        """The session's id: `client.chat(id)` goes on with it."""
-        return self._talk.session_id
+        """The id of the session: `client.chat(id)` continues it."""
+        return self._chat_state.session_id
 
     @property
     def state(self) -> State:
-        """Where the connection is."""
+        """The state of the connection."""
         return self._state
 
     @property
     def rejected(self) -> dict[str, str]:
         """Tools that the gateway did not take, and why."""
-        return dict(self._peer.rejected)
+        return dict(self._client_state.rejected)
 
     async def __aenter__(self) -> "Chat":
-        """Connect; `GatewayRefused` or `GatewayUnreachable` when that is not possible."""
+        """Connect. Raises `GatewayRefused` or `GatewayUnreachable`."""
         self._connected = asyncio.get_running_loop().create_future()
-        self._serving = asyncio.create_task(self._connection.serve(is_patient=False))
+        self._serving = asyncio.create_task(self._connection.serve(waits_for_gateway=False))
         try:
             await asyncio.wait(
                 (self._connected, self._serving), timeout=_SECONDS_TO_OPEN, return_when=asyncio.FIRST_COMPLETED
@@ -138,7 +140,7 @@ class Chat:
             self._serving.cancel()
             await asyncio.gather(self._serving, return_exceptions=True)
             raise
-        self._serving.add_done_callback(lambda _: self._over())
+        self._serving.add_done_callback(lambda _: self._end())
         return self
 
     async def __aexit__(
@@ -147,31 +149,31 @@ class Chat:
         self._connection.close()
         await self._serving
 
-    def send(self, text: str, *, join: bool = False, debug: bool = False) -> Events:
-        """Say something; what is iterated over is the turn that comes of it, up to its `Ended`.
+    def send(self, text: str, *, join: bool = False, debug: bool = False) -> EventStream:
+        """Send a message, and iterate over the events of the turn that answers it, up to its `Ended`.
 
-        `MessageTooLarge` comes in place of the first event when the gateway takes less in one message.
+        The first `anext` raises `MessageTooLarge` when the message does not fit into one frame.
 
-        One turn at a time: a second one begins when the first has ended. With `join` the text becomes part of the turn
-        that runs, if one does, and the events from then on are those of that turn.
+        One turn runs at a time: a second one begins when the first has ended. With `join` the message becomes part of
+        the turn that runs, if one does, and the iterator gets the events of that turn from then on.
         """
-        return Events(self, Say(text, debug, join, new_call_id()))
+        return EventStream(self, Say(text, debug, join, new_call_id()))
 
-    def regenerate(self) -> Events:
-        """Let the last answer be given anew."""
-        return Events(self, Regenerate())
+    def regenerate(self) -> EventStream:
+        """Let the model give its last answer again."""
+        return EventStream(self, Regenerate())
 
-    def watch(self) -> Events:
-        """Everything that happens from now on, in all turns, until the chat is closed."""
-        watching = Events(self, None, is_endless=True)
-        self._listeners.append(watching)
-        return watching
+    def watch(self) -> EventStream:
+        """All events from now on, of all turns, until the chat is closed."""
+        stream = EventStream(self, None, is_endless=True)
+        self._listeners.append(stream)
+        return stream
 
     async def abort(self) -> bool:
-        """Stop the turn; False when none ran."""
+        """Stop the turn. Returns False when no turn ran."""
         stopped: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._aborts.append(stopped)
-        self._connection.say(Abort())
+        self._connection.send(Abort())
         return await stopped
 
     async def answer(
@@ -183,99 +185,99 @@ class Chat:
         arguments: JsonObject | None = None,
         value: Json = None,
     ) -> None:
-        """Answer a question (`QuestionAsked`): with `always` for ever, with `arguments` for other ones than asked.
+        """Answer a question (`QuestionAsked`): `always` remembers the decision, `arguments` replaces those of the call.
 
-        A question with a schema is allowed with a `value` that fits it. Raises `InvalidAnswer` when it does not, and
-        `MessageTooLarge` when no message can hold it; then nothing is sent, and the question stays open.
+        A question with a schema is allowed with a `value` that fits it. Raises `InvalidAnswer` when the value does not
+        fit, and `MessageTooLarge` when the frame is too large; then nothing is sent, and the question stays open.
         """
-        question = self._talk.questions.get(question_id)
+        question = self._chat_state.questions.get(question_id)
         if question is not None:
             check_answer(question, PersonsAnswer(decision, always, arguments, value=value))
         answer = Answer(question_id, decision, always, arguments, value)
-        self._connection.check(answer)
-        self._connection.say(answer)
+        self._connection.check_size(answer)
+        self._connection.send(answer)
 
     async def closed(self, question_id: str) -> bool:
-        """Wait until a question is over; whether the answer of this chat was the one that counts."""
-        if question_id not in self._talk.questions:
+        """Wait until a question is closed. Returns whether the answer of this chat was the one that counts."""
+        if question_id not in self._chat_state.questions:
             return False
-        over = self._closed.setdefault(question_id, asyncio.get_running_loop().create_future())
-        return await asyncio.shield(over)
+        waiting = self._closing.setdefault(question_id, asyncio.get_running_loop().create_future())
+        return await asyncio.shield(waiting)
 
-    async def _begin(self, opening: Opening, listener: Events) -> None:
-        """Say what begins a turn, and let somebody listen."""
+    async def _start_turn(self, opening: Opening, listener: EventStream) -> None:
+        """Send the frame that begins a turn, and give its events to this stream."""
         if not (isinstance(opening, Say) and opening.join):
             while not self._idle.is_set():
                 await self._idle.wait()
         if self._serving.done():
             raise HandspanError(_CLOSED)
-        self._connection.check(opening)
+        self._connection.check_size(opening)
         self._idle.clear()
         self._listeners.append(listener)
-        self._connection.say(opening)
+        self._connection.send(opening)
 
-    # What the connection asks and says.
+    # Called by the connection.
 
     def url(self) -> str:
-        """Where the next link is opened: in the session that was begun."""
+        """The URL for the next link: it continues the session."""
         return self._options.address.socket(self.session_id, self._agent, self._name)
 
-    def became(self, state: State) -> None:
-        """The connection is somewhere else now."""
+    def on_state(self, state: State) -> None:
+        """The state of the connection has changed."""
         self._state = state
-        if state == "connected" and self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
-        elif state == "reconnecting" and self._giving_up is None:
-            seconds = max(self._peer.grace, _LEAST_GRACE)
-            self._giving_up = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
+        if state == "connected" and self._give_up_timer is not None:
+            self._give_up_timer.cancel()
+            self._give_up_timer = None
+        elif state == "reconnecting" and self._give_up_timer is None:
+            seconds = max(self._client_state.grace, _LEAST_GRACE)
+            self._give_up_timer = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
 
-    async def gone(self) -> None:
-        """The link has dropped; it comes back by itself."""
+    async def on_drop(self) -> None:
+        """The link has dropped; `Link` opens the next one."""
 
-    def hear(self, frame: ServerFrame) -> None:
-        """The gateway said something that is no event."""
+    def on_frame(self, frame: ServerFrame) -> None:
+        """A frame has arrived that is no event."""
         match frame:
             case SessionStart(message_count=count, name=name):
                 self.message_count, self.title = count, name
             case Connected():
                 if not self._connected.done():
                     self._connected.set_result(None)
-                elif self._aborts:  # the first one may have gone down with the link
-                    self._connection.say(Abort())
+                elif self._aborts:  # the drop may have lost the first one
+                    self._connection.send(Abort())
             case TitleUpdated(title=title):
                 self.title = title
             case AbortAck(status=status):
-                self._aborted(status == "aborted")
-            case QuestionClosed(id=question_id, accepted=accepted) if question_id in self._closed:
-                self._closed.pop(question_id).set_result(accepted)
+                self._finish_aborts(status == "aborted")
+            case QuestionClosed(id=question_id, accepted=accepted) if question_id in self._closing:
+                self._closing.pop(question_id).set_result(accepted)
 
-    def happen(self, event: Event, is_own: bool) -> None:
-        """Something happened in the session. Turns of others are for those who watch."""
+    def on_event(self, event: Event, is_own: bool) -> None:
+        """An event has arrived. Events of other turns go only to streams made with `watch`."""
         self._listeners = [
             listener for listener in self._listeners if not (is_own or listener.is_endless) or listener.put(event)
         ]
         if is_own and isinstance(event, Ended):
             self._idle.set()
 
-    def _aborted(self, did_run: bool) -> None:
-        waiting, self._aborts = self._aborts, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(did_run)
+    def _finish_aborts(self, did_run: bool) -> None:
+        aborts, self._aborts = self._aborts, []
+        for abort in aborts:
+            if not abort.done():
+                abort.set_result(did_run)
 
     def _give_up(self, seconds: float) -> None:
-        self._giving_up = None
+        self._give_up_timer = None
         self._connection.give_up(f"The link to the gateway has been down for {seconds:.3g} s.")
-        self._aborted(False)
+        self._finish_aborts(False)
 
-    def _over(self) -> None:
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-        self._aborted(False)
-        for over in self._closed.values():
-            over.set_result(False)
-        self._closed.clear()
+    def _end(self) -> None:
+        if self._give_up_timer is not None:
+            self._give_up_timer.cancel()
+        self._finish_aborts(False)
+        for waiting in self._closing.values():
+            waiting.set_result(False)
+        self._closing.clear()
         for listener in self._listeners:
             listener.put(None)
         self._listeners.clear()

@@ -1,4 +1,4 @@
-"""The SDK's front door: a program that offers its tools to the gateway's agents, and talks to them."""
+"""`Client`: a program that offers its tools to the gateway's agents, and talks to them."""
 
 import asyncio
 import os
@@ -9,15 +9,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from handspan.client.address import Address
-from handspan.client.builder import ClientBuilder
-from handspan.client.callbacks import Callbacks
+from handspan.client.builder import Callbacks, ClientBuilder
+from handspan.client.calls import AskPermission
 from handspan.client.chat import Chat
-from handspan.client.connection import ClientConnection, Options, State
-from handspan.client.kept import Kept
-from handspan.client.memory import CallMemory
-from handspan.client.peer import ClientState
-from handspan.client.running import AskPermission
-from handspan.client.tools import Tools
+from handspan.client.client_state import ClientState
+from handspan.client.connection import ClientConnection, ClientOptions, State
+from handspan.client.memory import CallMemory, StateFile
+from handspan.client.tools import ClientTools
 from handspan.client.ws import Backoff, OpenLink
 from handspan.core.calls import new_call_id
 from handspan.core.events import Event
@@ -26,7 +24,7 @@ from handspan.wire.ws_frames import Abort, Capability, ClientFrame, Connect, Rol
 if TYPE_CHECKING:
     import ssl
 
-CAN: Final[tuple[Capability, ...]] = (
+CAPABILITIES: Final[tuple[Capability, ...]] = (
     "resume",
     "progress",
     "cancel",
@@ -36,7 +34,7 @@ CAN: Final[tuple[Capability, ...]] = (
     "unregister",
     "ack_batch",
 )
-"""What every client can do (ws.md 1.9)."""
+"""The capabilities of every client (ws.md 1.9)."""
 
 
 class Client:
@@ -72,13 +70,13 @@ class Client:
         tls: "ssl.SSLContext | None" = None,
         open_link: OpenLink | None = None,
     ) -> None:
-        """`role`: a device's tools are for every session of its owner, a chat's for its own session.
+        """`role`: the tools of a device are for every session of its owner, those of a chat for its own session.
 
-        `state`: a file with which the client comes back even after it was killed. `concurrency`: how many calls run at
-        once. `ask_permission(permission, tool, call_id)` asks the person here; without it the answer is no. `tls` in
-        place of what this computer trusts. `open_link` opens each connection in place of a WebSocket.
+        `state`: a file with which the client resumes even after it was killed. `concurrency`: how many calls run at
+        once. `ask_permission(permission, tool, call_id)` asks the person here; without it the answer is no. `tls`
+        replaces the certificates that this computer trusts. `open_link` opens each connection in place of a WebSocket.
         """
-        self._options = Options(
+        self._options = ClientOptions(
             Address(url),
             token,
             device_name or os.uname().nodename,
@@ -88,19 +86,23 @@ class Client:
             tls,
             open_link,
         )
-        self._tools = Tools()
+        self._tools = ClientTools()
         self._role: Role = role
         self._introduction = Connect(
-            device_name=self._options.device_name, capabilities=list(CAN), role=role, label=label, prefix=prefix
+            device_name=self._options.device_name,
+            capabilities=list(CAPABILITIES),
+            role=role,
+            label=label,
+            prefix=prefix,
         )
-        self._kept = None if state is None else Kept(Path(state))
+        self._state_file = None if state is None else StateFile(Path(state))
         self._on_state = on_state
         self._session, self._agent = session or "", agent or ""
         self._callbacks = callbacks or Callbacks()
         self._state: State = "disconnected"
         self._changed = asyncio.Event()
         self._connection: ClientConnection | None = None
-        self._peer: ClientState | None = None
+        self._client_state: ClientState | None = None
         self._serving: asyncio.Task[None]
         self._end: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,7 +111,7 @@ class Client:
         self.register = self._tools.register
         """Offers a tool by its spec: `client.register(spec, code)`."""
         self.unregister = self._tools.unregister
-        """Takes a tool back."""
+        """Removes a tool."""
 
     @staticmethod
     def builder(url: str) -> "ClientBuilder[Client]":
@@ -118,37 +120,37 @@ class Client:
 
     @property
     def state(self) -> State:
-        """Where the connection is."""
+        """The state of the connection."""
         return self._state
 
     @property
     def label(self) -> str:
-        """The label under which the gateway knows this device, once it is connected."""
-        return "" if self._peer is None else self._peer.label
+        """The label with which the gateway knows this device; empty before the first connection."""
+        return "" if self._client_state is None else self._client_state.label
 
     @property
     def session_id(self) -> str:
-        """The session of a client that is a chat, once it is connected."""
+        """The session of a client with role `chat`; empty before the first connection."""
         return self._session
 
     @property
     def rejected(self) -> dict[str, str]:
         """Tools that the gateway did not take, and why."""
-        return {} if self._peer is None else dict(self._peer.rejected)
+        return {} if self._client_state is None else dict(self._client_state.rejected)
 
     async def run(self) -> None:
-        """Be connected until `close`, and come back after every drop.
+        """Stay connected until `close`, and connect again after every drop.
 
-        `GatewayRefused` when the gateway does not let this client in.
+        Raises `GatewayRefused` when the gateway does not accept this client.
         """
         if self._connection is not None:
             raise RuntimeError("this client runs already: one `run` at a time")
         self._loop = asyncio.get_running_loop()
         self._end = None
-        memory = CallMemory(is_kept=False) if self._kept is None else self._kept.open(time.time())
+        memory = CallMemory(is_saved=False) if self._state_file is None else self._state_file.open(time.time())
         try:
-            self._peer = ClientState(self._introduction, self._tools, memory, self._options.concurrency)
-            self._connection = ClientConnection(self._options, self._peer, self._tools, self._kept, self)
+            self._client_state = ClientState(self._introduction, self._tools, memory, self._options.concurrency)
+            self._connection = ClientConnection(self._options, self._client_state, self._tools, self._state_file, self)
             await self._connection.serve()
             self._end = RuntimeError("this client was closed before it was connected")
         except BaseException as error:
@@ -156,24 +158,24 @@ class Client:
             raise
         finally:
             self._connection = None
-            self._wake()
-            if self._kept is not None:
-                self._kept.close()
+            self._notify_waiters()
+            if self._state_file is not None:
+                self._state_file.close()
 
     def close(self) -> None:
-        """Let `run` end, when what there is to send is sent. From any thread."""
+        """End `run` after all waiting frames are sent. From any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._close)
 
     async def connected(self) -> None:
-        """Wait until the gateway has answered; raises what `run` raises when that will not happen."""
+        """Wait until the gateway has answered. Raises what `run` raises when it ends before."""
         while self._state != "connected":
             if self._end is not None:
                 raise self._end
             await self._changed.wait()
 
     async def __aenter__(self) -> "Client":
-        """Connect: `async with client:` runs it in the background meanwhile."""
+        """Connect: `async with client:` runs it in the background."""
         self._serving = asyncio.create_task(self.run())
         try:
             await self.connected()
@@ -192,60 +194,61 @@ class Client:
     def chat(self, session: str | None = None, agent: str | None = None, *, name: str = "") -> Chat:
         """A conversation, on a connection of its own: `async with client.chat() as chat`.
 
-        It offers this client's tools to its session, unless the client runs and offers them to all of them.
+        It offers this client's tools to its session, unless the client runs and offers them to every session already.
         """
-        tools = Tools() if self._connection is not None else self._tools.copy()
-        return Chat(
-            self._options, [*CAN, "events", "questions", "question_kinds"], tools, session or "", agent or "", name
-        )
+        tools = ClientTools() if self._connection is not None else self._tools.copy()
+        capabilities: list[str] = [*CAPABILITIES, "events", "questions", "question_kinds"]
+        return Chat(self._options, capabilities, tools, session or "", agent or "", name)
 
     def send_message(self, content: str, debug: bool = False) -> None:
-        """Say something in the session of a client that is a chat. The answer comes by the callbacks.
+        """Send a message in the session of a client with role `chat`. The callbacks get the answer.
 
-        `MessageTooLarge` when the gateway takes less in one message.
+        Raises `MessageTooLarge` when the message does not fit into one frame.
         """
-        self._say(Say(content, debug, id=new_call_id()))
+        self._send(Say(content, debug, id=new_call_id()))
 
     def abort(self) -> None:
-        """Stop the turn of a client that is a chat."""
-        self._say(Abort())
+        """Stop the turn of a client with role `chat`."""
+        self._send(Abort())
 
-    # What the connection asks and says.
+    # Called by the connection.
 
     def url(self) -> str:
-        """Where the next link is opened: in the session that was begun."""
+        """The URL for the next link: it continues the session."""
         is_chat = self._role == "chat"
         return self._options.address.socket(self._session if is_chat else "", self._agent if is_chat else "")
 
-    def became(self, state: State) -> None:
-        """The connection is somewhere else now."""
+    def on_state(self, state: State) -> None:
+        """The state of the connection has changed."""
         self._state = state
-        self._wake()
+        self._notify_waiters()
         if self._on_state is not None:
             self._on_state(state)
 
-    async def gone(self) -> None:
+    async def on_drop(self) -> None:
         """The link has dropped."""
         await self._callbacks.call("disconnected")
 
-    async def hear(self, frame: ServerFrame) -> None:
-        """The gateway said something."""
+    async def on_frame(self, frame: ServerFrame) -> None:
+        """A frame of the gateway has arrived."""
         if isinstance(frame, SessionStart):
             self._session = frame.session_id
-        await self._callbacks.hear(frame)
+        await self._callbacks.receive(frame)
 
-    def happen(self, event: Event, is_own: bool) -> None:
-        """Turns of this connection come by the callbacks."""
+    def on_event(self, event: Event, is_own: bool) -> None:
+        """Nothing to do: the callbacks get the turns of this connection as frames."""
 
-    def _say(self, frame: ClientFrame) -> None:
+    def _send(self, frame: ClientFrame) -> None:
         if self._connection is None or self._role != "chat":
-            raise RuntimeError("only a client with role 'chat' that runs can say something; use `chat` otherwise")
-        self._connection.say(frame)
+            raise RuntimeError(
+                "only a running client with role 'chat' can send messages: use `client.chat()` otherwise"
+            )
+        self._connection.send(frame)
 
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
 
-    def _wake(self) -> None:
+    def _notify_waiters(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()

@@ -1,4 +1,4 @@
-"""One client at the gateway: its peer says what to do, its link carries it, its tools run. The only composition."""
+"""The connection of one client. `ClientState` decides, the link carries frames, `CallRunner` runs tools."""
 
 import asyncio
 import contextlib
@@ -11,17 +11,28 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from handspan.client.actions import Action, AskPerson, Happened, Keep, RunCall, Send, Shrink, StopCall, Tell, Watch
+from handspan.client.actions import (
+    Action,
+    AskPerson,
+    DeliverEvent,
+    DeliverFrame,
+    RunCall,
+    SaveState,
+    SendFrame,
+    SetTimeout,
+    ShrinkAnswer,
+    StopCall,
+)
 from handspan.client.address import Address
-from handspan.client.answers import Answers
-from handspan.client.faults import GatewayRefused
+from handspan.client.calls import AskPermission, CallRunner
+from handspan.client.client_state import ClientState
+from handspan.client.errors import GatewayRefused
 from handspan.client.functions import is_async
-from handspan.client.kept import Kept
-from handspan.client.peer import ClientState
-from handspan.client.running import AskPermission, CallRunner
-from handspan.client.sizes import check
+from handspan.client.memory import StateFile
+from handspan.client.results import ResultEncoder
+from handspan.client.sizes import check_size
 from handspan.client.threads import CallThreads
-from handspan.client.tools import Tools
+from handspan.client.tools import ClientTools
 from handspan.client.upload import upload
 from handspan.client.ws import Backoff, Link, OpenLink
 from handspan.core.errors import WireError
@@ -36,26 +47,26 @@ if TYPE_CHECKING:
 State: TypeAlias = Literal["disconnected", "connecting", "connected", "reconnecting"]
 
 _DEPTH: Final = 128
-_MOST_WAITING: Final = 1000
-"""Actions that may wait before progress is left out."""
+_MAX_WAITING: Final = 1000
+"""Actions in the queue above which progress is left out."""
 _SECONDS_TO_FLUSH: Final = 2.0
 _FATAL: Final = frozenset(("SESSION_OWNER_MISMATCH", "SESSION_BIND_FAILED"))
 _log = logging.getLogger(__name__)
 
 
-class _Gone:
-    """The link has dropped: its owner is told."""
+class _Dropped:
+    """Tell the owner that the link has dropped."""
 
 
 class _Close:
-    """The last action: what was to be sent before it is sent."""
+    """Close the link. It is the last action: all frames before it are sent."""
 
 
-_Step: TypeAlias = Action | _Gone | _Close
+_Step: TypeAlias = Action | _Dropped | _Close
 
 
-class Options(Struct, frozen=True):
-    """Where the gateway is, and how a client behaves towards it."""
+class ClientOptions(Struct, frozen=True):
+    """The gateway's address, and how the client connects to it."""
 
     address: Address
     token: str
@@ -64,325 +75,332 @@ class Options(Struct, frozen=True):
     ask_permission: AskPermission | None
     backoff: Backoff
     tls: "ssl.SSLContext | None" = None
-    """In place of what this computer trusts."""
+    """Used instead of the certificates that this computer trusts."""
     open_link: OpenLink | None = None
-    """In place of a WebSocket: to a gateway inside the same process."""
+    """Used instead of a WebSocket: to a gateway inside the same process."""
 
 
-class Owner(Protocol):
-    """Whose connection it is."""
+class ConnectionOwner(Protocol):
+    """The client or chat that owns a connection."""
 
     def url(self) -> str:
-        """Where the next link is opened."""
+        """The URL for the next link."""
         ...
 
-    def became(self, state: State) -> None:
+    def on_state(self, state: State) -> None:
         """The state of the connection has changed."""
         ...
 
-    async def gone(self) -> None:
+    async def on_drop(self) -> None:
         """The link has dropped."""
         ...
 
-    def hear(self, frame: ServerFrame) -> Awaitable[None] | None:
-        """The gateway said this, and it is not about calls."""
+    def on_frame(self, frame: ServerFrame) -> Awaitable[None] | None:
+        """A frame has arrived that is not about calls."""
         ...
 
-    def happen(self, event: Event, is_own: bool) -> None:
-        """This happened in the conversation, in our own turn or in somebody else's."""
+    def on_event(self, event: Event, is_own: bool) -> None:
+        """An event has arrived, of the own turn or of another client's."""
         ...
 
 
 class ClientConnection:
-    """A peer with everything that it needs, for as long as `serve` runs."""
+    """The connection of one client, across its links, while `serve` runs."""
 
-    def __init__(self, options: Options, peer: ClientState, tools: Tools, kept: Kept | None, owner: Owner) -> None:
+    def __init__(
+        self,
+        options: ClientOptions,
+        client_state: ClientState,
+        tools: ClientTools,
+        state_file: StateFile | None,
+        owner: ConnectionOwner,
+    ) -> None:
         self._options = options
-        self._peer = peer
+        self._client_state = client_state
         self._tools = tools
-        self._kept = kept
+        self._state_file = state_file
         self._owner = owner
-        self._written = self._synced = peer.memory.version
+        self._written = self._synced = client_state.memory.version
         self._threads = CallThreads()
-        self._running = CallRunner(tools, Answers(self._upload), self._threads, options.ask_permission, self)
+        self._runner = CallRunner(tools, ResultEncoder(self._upload), self._threads, options.ask_permission, self)
         address = options.address
         self._link = Link(
             owner.url, options.token, address.is_local, options.backoff, self, options.tls, options.open_link
         )
         self._state: State = "disconnected"
         self._flushing: asyncio.TimerHandle | None = None
-        self._lane: deque[_Step] = deque()
+        self._queue: deque[_Step] = deque()
         self._unsent: list[ClientFrame] = []
         self._loop: asyncio.AbstractEventLoop
         self._thread = 0
-        self._is_acting = False
-        """The lane is being worked on: what is added now is done when it is its turn."""
-        self._slow = asyncio.Event()
-        """The next step takes time."""
-        self._hears_slowly = is_async(owner.hear)
+        self._is_working = False
+        """The queue is being worked off: a step that is added now runs when it is next."""
+        self._has_slow_step = asyncio.Event()
+        """Set when the next step has to wait for something."""
+        self._is_owner_async = is_async(owner.on_frame)
         self._failure: Exception | None = None
         self._was_connected = False
         self._refusal: GatewayRefused | None = None
 
-    async def serve(self, *, is_patient: bool = True) -> None:
-        """Be there until `close`. Raises what makes coming back pointless."""
+    async def serve(self, *, waits_for_gateway: bool = True) -> None:
+        """Stay connected until `close`. Raises the error that makes another attempt pointless."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        self._tools.changed.append(self._changed)
-        self._running.open()
-        acting = asyncio.create_task(self._act_slowly())
-        linked = asyncio.create_task(self._link.serve(is_patient=is_patient))
+        self._tools.listeners.append(self._on_tool)
+        self._runner.open()
+        working = asyncio.create_task(self._work_slowly())
+        linking = asyncio.create_task(self._link.serve(waits_for_gateway=waits_for_gateway))
         try:
-            await asyncio.wait((acting, linked), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((working, linking), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._is_acting = True  # from here on nothing is done but what follows
-            self._tools.changed.remove(self._changed)
+            self._is_working = True  # no more steps run, except the ones below
+            self._tools.listeners.remove(self._on_tool)
             if self._flushing is not None:
                 self._flushing.cancel()
-            for task in (linked, acting):
+            for task in (linking, working):
                 task.cancel()
-            ends = [self._refusal, *await asyncio.gather(linked, acting, return_exceptions=True)]
-            await self._running.close()
+            ends = [self._refusal, *await asyncio.gather(linking, working, return_exceptions=True)]
+            await self._runner.close()
             self._threads.close()
             for end in ends:
-                if isinstance(end, GatewayRefused):  # nobody comes back to hear how the open turn ended
-                    self._lane.extend(self._peer.give_up(str(end)))
-            await self._tell_the_rest()
+                if isinstance(end, GatewayRefused):  # no later link will bring the end of the open turn
+                    self._queue.extend(self._client_state.give_up(str(end)))
+            await self._deliver_rest()
             with contextlib.suppress(OSError):
-                await self._keep(is_synced=False)
-            self._became("disconnected")
+                await self._save(is_synced=False)
+            self._set_state("disconnected")
         for end in ends:
             if isinstance(end, Exception):
                 raise end
 
     def close(self) -> None:
-        """Send what there is to send, and end."""
-        self._do([_Close()])
+        """Send all frames that wait, and end."""
+        self._add([_Close()])
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_later(_SECONDS_TO_FLUSH, self._link.close)
 
-    def say(self, frame: ClientFrame) -> None:
-        """Send this now, or as soon as the gateway is there; `MessageTooLarge` when it never could be."""
-        self.check(frame)
-        self._do(self._peer.say(frame))
+    def send(self, frame: ClientFrame) -> None:
+        """Send this frame now, or as soon as the gateway is connected. Raises `MessageTooLarge`."""
+        self.check_size(frame)
+        self._add(self._client_state.send(frame))
 
-    def check(self, frame: ClientFrame) -> None:
-        """Refuse what no message can hold (`MessageTooLarge`)."""
-        check(frame, self._peer.limits)
+    def check_size(self, frame: ClientFrame) -> None:
+        """Raises `MessageTooLarge` when the frame does not fit into one message."""
+        check_size(frame, self._client_state.limits)
 
     def give_up(self, why: str) -> None:
-        """Let the open turn end: nobody waits for the gateway any longer."""
-        self._do(self._peer.give_up(why))
+        """End the open turn with this error."""
+        self._add(self._client_state.give_up(why))
 
-    async def _tell_the_rest(self) -> None:
-        """Let nobody miss how it ended."""
-        for step in tuple(self._lane):
-            if isinstance(step, Tell | Happened | _Gone) and not self._at_once(step):
-                await self._in_time(step)
+    async def _deliver_rest(self) -> None:
+        """Deliver the frames and events that are still in the queue."""
+        for step in tuple(self._queue):
+            if isinstance(step, DeliverFrame | DeliverEvent | _Dropped) and not self._do_now(step):
+                await self._do_slowly(step)
 
-    # What the link says.
+    # Called by the link.
 
-    def opening(self) -> None:
+    def on_opening(self) -> None:
         """A link is being opened."""
-        self._became("reconnecting" if self._was_connected else "connecting")
+        self._set_state("reconnecting" if self._was_connected else "connecting")
 
-    def opened(self) -> None:
-        """It is up."""
-        self._do(self._peer.opened())
+    def on_open(self) -> None:
+        """The link is open."""
+        self._add(self._client_state.open_link())
 
     def on_message(self, data: bytes) -> None:
-        """The gateway says something."""
+        """A message of the gateway has arrived."""
         try:
             frame = decode_server(data, _DEPTH)
         except WireError as error:
-            _log.warning("the gateway said what can't be read: %s", error)
+            _log.warning("a frame of the gateway can't be read: %s", error)
             return
         if frame is None:
             return
-        steps = self._peer.heard(frame, time.time())
+        steps = self._client_state.receive(frame, time.time())
         if type(frame) is Error and frame.code in _FATAL:
             self._refusal = GatewayRefused(0, frame.message)
         elif type(frame) is Connected:
             self._was_connected = True
-            self._link.settled()
-            self._became("connected")
-        self._do(steps)
+            self._link.mark_connected()
+            self._set_state("connected")
+        self._add(steps)
 
-    def dropped(self, comes_back: bool) -> None:
-        """It is gone, with what was not sent yet."""
-        waiting = [step for step in self._lane if not isinstance(step, Send)]
-        unsent = [*self._unsent, *(step.frame for step in self._lane if isinstance(step, Send))]
-        self._lane, self._unsent = deque(waiting), []
-        was_connected = self._peer.is_connected
-        steps = [*self._peer.dropped(unsent), *([_Gone()] if was_connected else [])]
-        if comes_back:
-            self._became("reconnecting" if self._was_connected else "connecting")
-        self._do(steps)
+    def on_drop(self, will_retry: bool) -> None:
+        """The link has dropped, and with it the frames that were not sent yet."""
+        waiting = [step for step in self._queue if not isinstance(step, SendFrame)]
+        unsent = [*self._unsent, *(step.frame for step in self._queue if isinstance(step, SendFrame))]
+        self._queue, self._unsent = deque(waiting), []
+        was_connected = self._client_state.is_connected
+        steps = [*self._client_state.drop_link(unsent), *([_Dropped()] if was_connected else [])]
+        if will_retry:
+            self._set_state("reconnecting" if self._was_connected else "connecting")
+        self._add(steps)
 
-    # What the running calls say.
+    # Called by the call runner.
 
     @property
-    def agreed(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         """The capabilities that both ends have."""
-        return self._peer.agreed
+        return self._client_state.capabilities
 
     @property
     def limits(self) -> Limits:
-        """What the gateway takes."""
-        return self._peer.limits
+        """The limits that the gateway has named."""
+        return self._client_state.limits
 
-    def finished(self, call_id: str, answer: Result | Fault | None) -> None:
-        """A call's code has ended."""
-        self._do(self._peer.finished(call_id, answer, time.time()))
+    def finish_call(self, call_id: str, answer: Result | Fault | None) -> None:
+        """The code of a call has ended."""
+        self._add(self._client_state.finish_call(call_id, answer, time.time()))
 
-    def shrunk(self, answer: Result | Fault) -> None:
-        """An answer that no message could hold has another form now."""
-        self._do(self._peer.shrunk(answer, time.time()))
+    def replace_answer(self, answer: Result | Fault) -> None:
+        """An answer that fitted into no message has a smaller form now."""
+        self._add(self._client_state.replace_answer(answer, time.time()))
 
-    def progressed(self, call_id: str, value: Json) -> None:
-        """It reports. What comes faster than it can be sent is left out."""
-        if len(self._lane) < _MOST_WAITING:
-            self._do_soon(self._peer.progressed(call_id, value))
+    def report_progress(self, call_id: str, value: Json) -> None:
+        """The code of a call reports a value. Values beyond the queue's limit are left out."""
+        if len(self._queue) < _MAX_WAITING:
+            self._add_later(self._client_state.report_progress(call_id, value))
 
-    def expired(self, call_id: str) -> None:
-        """Its time is over."""
-        self._do(self._peer.expired(call_id, time.time()))
+    def expire_call(self, call_id: str) -> None:
+        """A call has timed out."""
+        self._add(self._client_state.expire_call(call_id, time.time()))
 
-    def permitted(self, question_id: str, decision: Decision, how_to_enable: str) -> None:
-        """The person has answered."""
-        self._do(self._peer.permitted(question_id, decision, how_to_enable))
+    def answer_permission(self, question_id: str, decision: Decision, how_to_enable: str) -> None:
+        """The person has answered a permission question."""
+        self._add(self._client_state.answer_permission(question_id, decision, how_to_enable))
 
-    # The lane: everything is done in order. What takes no time is done at once; a task does the rest.
+    # The queue: steps run in order. A step that needs no waiting runs at once; a task runs the others.
 
-    def _became(self, state: State) -> None:
+    def _set_state(self, state: State) -> None:
         if state != self._state:
             self._state = state
-            self._owner.became(state)
+            self._owner.on_state(state)
 
-    def _changed(self, name: str) -> None:
-        """A tool is new, or changed, or gone. A tool's own code may do that, and it may run on a thread."""
+    def _on_tool(self, name: str) -> None:
+        """A tool was added, replaced or removed. The code of a tool may do that on its thread."""
         if threading.get_ident() == self._thread:
-            self._change(name)
+            self._change_tool(name)
         else:
-            self._loop.call_soon_threadsafe(self._change, name)
+            self._loop.call_soon_threadsafe(self._change_tool, name)
 
-    def _change(self, name: str) -> None:
-        self._do(self._peer.changed(name))
+    def _change_tool(self, name: str) -> None:
+        self._add(self._client_state.change_tool(name))
 
-    def _do(self, steps: Sequence[_Step]) -> None:
-        self._lane.extend(steps)
-        if not self._is_acting:
-            self._act()
+    def _add(self, steps: Sequence[_Step]) -> None:
+        self._queue.extend(steps)
+        if not self._is_working:
+            self._work()
 
-    def _do_soon(self, steps: Sequence[_Step]) -> None:
-        """When the loop comes round: what is said in one go can be counted until then."""
-        self._lane.extend(steps)
-        if self._lane and not self._is_acting:
-            self._is_acting = True
-            self._slow.set()
+    def _add_later(self, steps: Sequence[_Step]) -> None:
+        """Add steps that run when the event loop comes to them: `report_progress` can count them until then."""
+        self._queue.extend(steps)
+        if self._queue and not self._is_working:
+            self._is_working = True
+            self._has_slow_step.set()
 
-    def _act(self) -> None:
-        """Do what takes no time, up to the first step that does. A step may add others: they come after it."""
-        self._is_acting = True
+    def _work(self) -> None:
+        """Do the steps that need no waiting, up to the first that does. Steps may add others at the end."""
+        self._is_working = True
         try:
-            while self._lane:
-                step = self._lane.popleft()
-                if not self._at_once(step):
-                    self._lane.appendleft(step)
-                    self._slow.set()
+            while self._queue:
+                step = self._queue.popleft()
+                if not self._do_now(step):
+                    self._queue.appendleft(step)
+                    self._has_slow_step.set()
                     return
-        except Exception as error:  # whoever caused the step can't help it: it ends `serve`
+        except Exception as error:  # the caller that added the step can't help it: the error ends `serve`
             self._failure = error
-            self._slow.set()
+            self._has_slow_step.set()
             return
-        self._is_acting = False
+        self._is_working = False
 
-    async def _act_slowly(self) -> None:
+    async def _work_slowly(self) -> None:
         while True:
-            await self._slow.wait()
-            self._slow.clear()
+            await self._has_slow_step.wait()
+            self._has_slow_step.clear()
             if self._failure is not None:
                 raise self._failure
-            while self._lane:
-                step = self._lane.popleft()
-                if not self._at_once(step):
-                    await self._in_time(step)
-            self._is_acting = False
+            while self._queue:
+                step = self._queue.popleft()
+                if not self._do_now(step):
+                    await self._do_slowly(step)
+            self._is_working = False
 
-    def _at_once(self, step: _Step) -> bool:
-        """Do this. False, and nothing is done: it takes time."""
+    def _do_now(self, step: _Step) -> bool:
+        """Do this step. Returns False, and does nothing, when the step has to wait for something."""
         match step:
-            case Send(frame=frame):
-                if self._link.is_choked:
+            case SendFrame(frame=frame):
+                if self._link.is_paused:
                     return False
                 self._send(frame)
-            case Keep():
-                return self._kept is None
+            case SaveState():
+                return self._state_file is None
             case RunCall(is_recorded=is_recorded):
-                if is_recorded and self._kept is not None:
+                if is_recorded and self._state_file is not None:
                     return False
-                self._running.start(step)
-            case Shrink(answer=answer):
-                self._running.shrink(answer)
-            case Watch(call_id=call_id, seconds=seconds):
-                self._running.watch(call_id, seconds)
+                self._runner.start(step)
+            case ShrinkAnswer(answer=answer):
+                self._runner.shrink(answer)
+            case SetTimeout(call_id=call_id, seconds=seconds):
+                self._runner.set_timeout(call_id, seconds)
             case StopCall(call_id=call_id):
-                self._running.stop(call_id)
+                self._runner.stop(call_id)
             case AskPerson(request=request):
-                self._running.ask(request)
-            case Tell(frame=told):
-                if self._hears_slowly:
+                self._runner.ask(request)
+            case DeliverFrame(frame=frame):
+                if self._is_owner_async:
                     return False
-                self._owner.hear(told)
-            case Happened(event=event, is_own=is_own):
-                self._owner.happen(event, is_own)
-            case _Gone():
+                self._owner.on_frame(frame)
+            case DeliverEvent(event=event, is_own=is_own):
+                self._owner.on_event(event, is_own)
+            case _Dropped():
                 return False
             case _Close():
                 self._link.close()
         return True
 
-    async def _in_time(self, step: _Step) -> None:
+    async def _do_slowly(self, step: _Step) -> None:
         match step:
-            case Send(frame=frame):
-                await self._link.drained()
+            case SendFrame(frame=frame):
+                await self._link.drain()
                 self._send(frame)
-            case Keep():
-                await self._keep_if_possible()
+            case SaveState():
+                await self._try_to_save()
             case RunCall():
-                await self._run(step)
-            case Tell(frame=told):
-                heard = self._owner.hear(told)
-                if heard is not None:
-                    await heard
-            case _Gone():
-                await self._owner.gone()
+                await self._record_and_run(step)
+            case DeliverFrame(frame=frame):
+                waiting = self._owner.on_frame(frame)
+                if waiting is not None:
+                    await waiting
+            case _Dropped():
+                await self._owner.on_drop()
 
     def _send(self, frame: ClientFrame) -> None:
         if not self._link.send(encode(frame)):
             self._unsent.append(frame)
 
-    async def _run(self, run: RunCall) -> None:
-        """Run it when it is written down that it was begun."""
+    async def _record_and_run(self, run: RunCall) -> None:
+        """Run the call once its start is written to the disk."""
         try:
-            await self._keep(is_synced=True)
+            await self._save(is_synced=True)
         except OSError as error:
             text = f"Nothing was run: this device can't write its state file ({error})."
-            self.finished(run.request.id, Fault(id=run.request.id, error=text, code="execution_failed"))
+            self.finish_call(run.request.id, Fault(id=run.request.id, error=text, code="execution_failed"))
             return
-        self._running.start(run)
+        self._runner.start(run)
 
-    async def _keep_if_possible(self) -> None:
+    async def _try_to_save(self) -> None:
         try:
-            await self._keep(is_synced=False)
+            await self._save(is_synced=False)
         except OSError as error:
             _log.warning("the state file can't be written: %s", error)
 
-    async def _keep(self, *, is_synced: bool) -> None:
-        memory = self._peer.memory
+    async def _save(self, *, is_synced: bool) -> None:
+        memory = self._client_state.memory
         version = memory.version
-        if self._kept is None or version == (self._synced if is_synced else self._written):
+        if self._state_file is None or version == (self._synced if is_synced else self._written):
             return
-        await asyncio.to_thread(self._kept.write, version, memory.encode(), is_synced)
+        await asyncio.to_thread(self._state_file.write, version, memory.encode(), is_synced)
         self._written = version
         if is_synced:
             self._synced = version

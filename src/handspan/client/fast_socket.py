@@ -1,6 +1,6 @@
-"""A connection to the gateway whose whole text messages are read and written without the library (a speed trick).
+"""A connection to the gateway that reads and writes whole text messages without the library (a speed trick).
 
-The library still does the handshake, pings, fragments, everything odd and the goodbye.
+The library still does the handshake, pings, fragments, closing, and every unusual frame.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from websockets.protocol import State
 
-from handspan.client.socket import LARGEST_MESSAGE, ClientSocket
+from handspan.client.socket import MAX_MESSAGE, ClientSocket
 from handspan.wire.fast_frames import Cutter, masked_text
 
 _BUFFER: Final = 64 * 1024
@@ -23,15 +23,15 @@ class FastSocket(ClientSocket, asyncio.BufferedProtocol):
         super().__init__(*args, **options)
         self._buffer = memoryview(bytearray(_BUFFER))
         self._head = b""
-        """The last bytes of the handshake so far: its end may come in two pieces."""
-        self._cutter = Cutter(LARGEST_MESSAGE)
+        """The last bytes of the handshake so far: its end may arrive in two pieces."""
+        self._cutter = Cutter(MAX_MESSAGE)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where to put the bytes that come. Without it asyncio's own loop maps fresh memory for every read."""
+        """The buffer for the next bytes. Without it asyncio's own loop allocates new memory for every read."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Read the bytes that have come there."""
+        """Read the bytes that have arrived in the buffer."""
         self.data_received(bytes(self._buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
@@ -43,21 +43,21 @@ class FastSocket(ClientSocket, asyncio.BufferedProtocol):
                 return
         for is_message, piece in self._cutter.cut(data):
             if is_message:
-                self._hear(piece)
+                self._deliver(piece)
             else:
                 super().data_received(piece)
 
     def _shake_hands(self, data: bytes) -> bytes:
-        """Let the library read the head of the answer; return the rest, which may be frames."""
-        seen = self._head + data
-        end = seen.find(_END_OF_HEAD)
+        """Give the head of the response to the library. Returns the rest, which may be frames."""
+        head = self._head + data
+        end = head.find(_END_OF_HEAD)
         size = len(data) if end < 0 else end + len(_END_OF_HEAD) - len(self._head)
-        self._head = seen[-len(_END_OF_HEAD) + 1 :]
+        self._head = head[-len(_END_OF_HEAD) + 1 :]
         super().data_received(data[:size])
         return data[size:]
 
     def send_text(self, data: bytes) -> bool:
-        """Send a message. False: the connection is gone, or going, and nothing was sent."""
+        """Send a message. Returns False, and sends nothing, when the connection is closed or closing."""
         if self.protocol.state is not State.OPEN or self.transport.is_closing():
             return False
         self.transport.write(masked_text(data, os.urandom(4)))

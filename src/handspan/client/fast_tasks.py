@@ -1,8 +1,9 @@
-"""Tasks whose first step runs at once, not when the loop comes round (a speed trick). Most calls end with that step.
+"""Tasks whose first step runs at once, not in the next round of the loop (a speed trick). Most calls end with it.
 
-`asyncio.timeout` and task groups hold on to the task that they began in, so each coroutine runs in a task. But making
-one costs more than a short call. So a spare task is there before, and waits. It lends its name to a coroutine for the
-first step, and goes on with the coroutine when that has to wait. Every coroutine has a context of its own.
+Each coroutine has to run in a task, because `asyncio.timeout` and task groups use the task in which they began. But a
+new task costs more than a short call. So a spare task is made before, and waits. The first step of a coroutine runs as
+if it ran in the spare task; when the coroutine has to wait, the spare task runs the other steps. Every coroutine has a
+context of its own.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ class EagerTasks:
         try:
             waits = spare.begin(coroutine)
         finally:
-            if waits or spare.task.cancelling():  # it may have cancelled the task that it took for its own
+            if waits or spare.task.cancelling():  # it may have cancelled this task as its own
                 self._add()
             else:
                 self._idle.append(spare)
@@ -64,63 +65,63 @@ class EagerTasks:
 class _SpareTask:
     def __init__(self, loop: asyncio.AbstractEventLoop, idle: "list[_SpareTask]") -> None:
         self._loop = loop
-        self._rest: asyncio.Future[_Rest] = loop.create_future()
-        self.task = loop.create_task(self._carry(idle))
+        self._started: asyncio.Future[_StartedCoroutine] = loop.create_future()
+        self.task = loop.create_task(self._run(idle))
 
     def begin(self, coroutine: _Code) -> bool:
-        """Make the first step, in the name of this task; False when that was all, True when it has to wait."""
+        """Run the first step of the coroutine as this task. Returns True when it waits, False when it has ended."""
         before, context = asyncio.current_task(self._loop), contextvars.copy_context()
         if before is not None:
             _leave_task(self._loop, before)
         _enter_task(self._loop, self.task)
         try:
-            wanted = context.run(coroutine.send, None)
+            awaited = context.run(coroutine.send, None)
         except StopIteration:
             return False
         finally:
             _leave_task(self._loop, self.task)
             if before is not None:
                 _enter_task(self._loop, before)
-        self._rest.set_result(_Rest(coroutine, context, wanted))
+        self._started.set_result(_StartedCoroutine(coroutine, context, awaited))
         return True
 
-    async def _carry(self, idle: "list[_SpareTask]") -> None:
-        idle.append(self)  # not before: a task that is cancelled before its first step never gets here
+    async def _run(self, idle: "list[_SpareTask]") -> None:
+        idle.append(self)  # here, because a task that is cancelled before its first step must not be in the list
         try:
-            await self._rest
+            await self._started
         except asyncio.CancelledError:
-            if not self._rest.done() or self._rest.cancelled():
+            if not self._started.done() or self._started.cancelled():
                 raise
-            self._rest.result().cancel()  # right after the first step
-        await self._rest.result().run()
+            self._started.result().cancel()  # right after the first step
+        await self._started.result().run()
 
 
-class _Rest:
+class _StartedCoroutine:
     """A coroutine that has begun and waits for something."""
 
-    def __init__(self, coroutine: _Code, context: contextvars.Context, wanted: Any) -> None:
+    def __init__(self, coroutine: _Code, context: contextvars.Context, awaited: Any) -> None:
         self._coroutine = coroutine
         self._context = context
-        self._wanted = wanted
+        self._awaited = awaited
         self._error: BaseException | None = None
 
     def cancel(self) -> None:
-        """As a task does it: what is waited for is cancelled, and brings it into the coroutine."""
-        if self._wanted is None or not self._wanted.cancel():
+        """Cancel it as a task does: cancel the future that it awaits, which raises in the coroutine."""
+        if self._awaited is None or not self._awaited.cancel():
             self._error = asyncio.CancelledError()
 
     @types.coroutine
     def run(self) -> Generator[Any, Any, None]:
-        """All its other steps."""
-        wanted, error = self._wanted, self._error
+        """Run its other steps."""
+        awaited, error = self._awaited, self._error
         while True:
             if error is None:
                 try:
-                    yield wanted
+                    yield awaited
                 except BaseException as thrown:  # the future's error, or that this task is cancelled
                     error = thrown
             try:
                 step = (self._coroutine.send, None) if error is None else (self._coroutine.throw, error)
-                wanted, error = self._context.run(*step), None
+                awaited, error = self._context.run(*step), None
             except StopIteration:
                 return

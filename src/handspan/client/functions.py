@@ -1,9 +1,11 @@
-"""Functions as the code of a client's tools: what they are called with, and where they run."""
+"""Functions as the code of a client's tools: which arguments they get, and where they run."""
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias, cast, get_type_hints
+
+from msgspec import Struct
 
 from handspan.client.context import CallContext
 from handspan.core.context import ToolContext
@@ -14,16 +16,24 @@ from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, ToolSpec
 from handspan.core.values import Arguments
 
 Code: TypeAlias = Callable[[Arguments, CallContext], Any]
-"""What runs for a call: a coroutine function on the event loop, any other on a thread."""
+"""Runs a call: returns its value, or a coroutine that does."""
+
+
+class ToolCode(Struct, frozen=True):
+    """The code of a tool."""
+
+    run: Code
+    is_async: bool
+    """Async code runs on the event loop, any other code on a thread."""
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine: a function, or an object whose call is one."""
-    called = getattr(function, "__call__", None)  # noqa: B004 - the method is looked at, not whether there is one
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+    """Whether calling it returns a coroutine: an async function, or an object with an async `__call__`."""
+    method = getattr(function, "__call__", None)  # noqa: B004 - the method itself is needed, not whether there is one
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
 
 
-def tool_of_function(
+def read_function(
     function: AnyFunction,
     name: str | None = None,
     description: str | None = None,
@@ -31,8 +41,11 @@ def tool_of_function(
     timeout: float | None = DEFAULT_TIMEOUT,
     version: str = "1.0.0",
     annotations: Annotations | None = None,
-) -> tuple[ToolSpec, Code]:
-    """The spec that the function's signature and docstring give (as `@tool` reads them), and the code."""
+) -> tuple[ToolSpec, ToolCode]:
+    """The spec from the function's signature and docstring (as `@tool` reads them), and the code.
+
+    Raises `DefinitionError` when the function can't be described.
+    """
     context = _context_parameter(function)
     # A parameter that a partial has filled in is not described: the model does not see the context.
     signature = Signature(functools.partial(function, **{context: None}) if context else function)
@@ -49,55 +62,37 @@ def tool_of_function(
     if not spec.description:
         raise DefinitionError(f"{spec.name!r} has no description: give it a docstring of one sentence")
 
-    def keywords(arguments: Arguments, ctx: CallContext) -> dict[str, Any]:
-        # A function written for the gateway asks for ToolContext: what a call has here has the same names.
+    def run(arguments: Arguments, ctx: CallContext) -> Any:
+        # A function written for the gateway takes a ToolContext: the members of a CallContext have the same names.
         bound = dict(arguments) if signature.is_json_only else signature.bind(arguments, cast(ToolContext, ctx))
-        return {**bound, context: ctx} if context else bound
+        return function(**{**bound, context: ctx} if context else bound)
 
-    return spec, _with_keywords(function, keywords)
-
-
-def code_of(function: Callable[..., Any]) -> Code:
-    """Code of a function of the arguments, or of the arguments and the context."""
-    if len(_positional(function)) >= 2:
-        return function
-
-    def plain(arguments: Arguments, ctx: CallContext) -> Any:
-        return function(arguments)
-
-    async def on_loop(arguments: Arguments, ctx: CallContext) -> Any:
-        return await function(arguments)
-
-    return on_loop if is_async(function) else plain
+    return spec, ToolCode(run, is_async(function))
 
 
-def _with_keywords(function: AnyFunction, keywords: Callable[[Arguments, CallContext], Mapping[str, Any]]) -> Code:
-    def plain(arguments: Arguments, ctx: CallContext) -> Any:
-        return function(**keywords(arguments, ctx))
-
-    async def on_loop(arguments: Arguments, ctx: CallContext) -> Any:
-        return await function(**keywords(arguments, ctx))
-
-    return on_loop if is_async(function) else plain
+def code_of(function: Callable[..., Any]) -> ToolCode:
+    """The code of a function that takes the arguments, or the arguments and the context."""
+    takes_context = len(_required_parameters(function)) >= 2
+    return ToolCode(function if takes_context else lambda arguments, _: function(arguments), is_async(function))
 
 
 def _context_parameter(function: AnyFunction) -> str:
-    """The name of the parameter that wants the call's context."""
-    written = function
-    while isinstance(written, functools.partial):
-        written = written.func
+    """The name of the parameter of type `CallContext`; empty when there is none."""
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
     try:
-        hints = get_type_hints(written)
-    except (NameError, TypeError):  # the signature can't be read: whoever describes it says so
+        hints = get_type_hints(inner)
+    except (NameError, TypeError):  # `Signature` raises the error that says what is wrong
         return ""
     return next((name for name, hint in hints.items() if hint is CallContext and name != "return"), "")
 
 
-def _positional(function: Callable[..., Any]) -> list[str]:
-    """The parameters that it must be given, by place. What can't be read takes the arguments alone."""
+def _required_parameters(function: Callable[..., Any]) -> list[str]:
+    """The positional parameters without a default; empty when the signature can't be read."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one.name for one in parameters if one.kind in places and one.default is inspect.Parameter.empty]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one.name for one in parameters if one.kind in kinds and one.default is inspect.Parameter.empty]

@@ -1,24 +1,28 @@
-"""Which calls a client has seen, and which answers nobody has acknowledged yet (ws.md 6). No file, no clock."""
+"""The calls that a client has seen and the answers that are not acknowledged yet, with the file for both (ws.md 6)."""
 
+import fcntl
+import os
+import threading
 from collections import OrderedDict
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from handspan.core.errors import WireError
+from handspan.core.errors import ConfigError, WireError
 from handspan.wire.ws import decode_client, encode
 from handspan.wire.ws_frames import Fault, Result
 
-MOST_IDS: Final = 1000
-LONGEST: Final = 3600.0
-"""Seconds that anything is remembered."""
+MAX_CALLS: Final = 1000
+MAX_AGE: Final = 3600.0
+"""Seconds after which a call is forgotten."""
 
 Stage: TypeAlias = Literal["started", "answered", "over"]
-"""`answered`: not acknowledged yet. `over`: acknowledged, or nobody waits for an answer."""
+"""`answered`: not acknowledged yet. `over`: acknowledged, or the answer is not needed."""
 
 
-class Seen(Struct, gc=False):
+class SeenCall(Struct, gc=False):
     """One call."""
 
     id: str
@@ -26,56 +30,56 @@ class Seen(Struct, gc=False):
     """When it last changed, in seconds since 1970."""
     stage: Stage
     answer: str = ""
-    """The frame that answered it, as JSON text, until it is acknowledged. Written when it is kept."""
+    """The frame that answered it, as JSON text, until it is acknowledged. `CallMemory.encode` fills it in."""
 
 
-class _Kept(Struct):
-    """The form of the file."""
+class _SavedState(Struct):
+    """The content of the state file."""
 
     v: int = 1
     resume_token: str = ""
-    seen: list[Seen] = []
+    seen: list[SeenCall] = []
 
 
 class CallMemory:
-    """What a client must not forget, at most 1,000 calls of the last hour."""
+    """The calls that must not run twice and the answers to send again: 1,000 calls of the last hour at most."""
 
-    def __init__(self, *, is_kept: bool = True) -> None:
-        """`is_kept`: another life reads it. In this one the peer itself knows which calls run."""
-        self._is_kept = is_kept
+    def __init__(self, *, is_saved: bool = True) -> None:
+        """`is_saved`: a later process reads it. Without that, `ClientState` itself knows which calls run."""
+        self._is_saved = is_saved
         self.version = 0
         """Grows with every change."""
         self._resume_token = ""
-        self._seen: OrderedDict[str, Seen] = OrderedDict()
-        """The order is that of the last change."""
+        self._seen: OrderedDict[str, SeenCall] = OrderedDict()
+        """In the order of the last change."""
         self._unacknowledged: dict[str, Result | Fault] = {}
 
     @classmethod
     def decode(cls, data: bytes, now: float) -> "CallMemory":
-        """What an earlier life wrote, without what is too old; `WireError` when it is something else."""
+        """The memory that an earlier process saved, without old calls. Raises `WireError` for any other data."""
         try:
-            kept = msgspec.json.decode(data, type=_Kept)
+            saved = msgspec.json.decode(data, type=_SavedState)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise WireError(f"It is not what a client keeps: {error}.") from None
+            raise WireError(f"It is not the state of a client: {error}.") from None
         memory = cls()
-        memory._resume_token = kept.resume_token
-        for seen in kept.seen:
-            if now - LONGEST < seen.at:
+        memory._resume_token = saved.resume_token
+        for seen in saved.seen:
+            if now - MAX_AGE < seen.at:
                 memory._seen[seen.id] = seen
                 if seen.stage == "answered":
-                    memory._unacknowledged[seen.id] = _answer(seen)
+                    memory._unacknowledged[seen.id] = _decode_answer(seen)
         return memory
 
     def encode(self) -> bytes:
-        """Everything, for the next life."""
+        """The content of the state file."""
         for call_id, frame in self._unacknowledged.items():
             seen = self._seen[call_id]
             seen.answer = seen.answer or encode(frame).decode()
-        return msgspec.json.encode(_Kept(1, self._resume_token, list(self._seen.values())))
+        return msgspec.json.encode(_SavedState(1, self._resume_token, list(self._seen.values())))
 
     @property
     def resume_token(self) -> str:
-        """With which the client may come back."""
+        """The token with which the client resumes its connection; empty before the first one."""
         return self._resume_token
 
     @resume_token.setter
@@ -84,52 +88,115 @@ class CallMemory:
         self.version += 1
 
     def stage(self, call_id: str) -> Stage | None:
-        """How far this call got; None when it was never seen, or long ago."""
+        """The stage of this call; None when the client has not seen it, or has forgotten it."""
         seen = self._seen.get(call_id)
         return None if seen is None else seen.stage
 
     def start(self, call_id: str, now: float) -> None:
-        """Its code is about to run."""
-        if self._is_kept:
-            self._note(call_id, "started", now)
+        """Remember that the code of this call is about to run."""
+        if self._is_saved:
+            self._set_stage(call_id, "started", now)
 
     def answer(self, frame: Result | Fault, now: float) -> None:
-        """It has its answer."""
+        """Remember this answer until it is acknowledged."""
         call_id = frame.call
         self._unacknowledged[call_id] = frame
-        self._note(call_id, "answered", now)
+        self._set_stage(call_id, "answered", now)
 
     def close(self, call_id: str, now: float) -> None:
-        """Its answer is acknowledged, or not needed. The id stays, so that it does not run again."""
+        """Forget the answer of this call. The id stays, so that the call does not run again."""
         self._unacknowledged.pop(call_id, None)
-        self._note(call_id, "over", now)
+        self._set_stage(call_id, "over", now)
 
     def unacknowledged(self) -> list[Result | Fault]:
-        """The answers that have to be sent again, in the order in which they were given."""
+        """The answers to send again, the oldest first."""
         return list(self._unacknowledged.values())
 
-    def _note(self, call_id: str, stage: Stage, now: float) -> None:
+    def _set_stage(self, call_id: str, stage: Stage, now: float) -> None:
         self.version += 1
         seen = self._seen.get(call_id)
         if seen is None:
-            self._make_room(now)
-            self._seen[call_id] = Seen(call_id, now, stage)
+            self._forget_old(now)
+            self._seen[call_id] = SeenCall(call_id, now, stage)
         else:
             seen.at, seen.stage, seen.answer = now, stage, ""
             self._seen.move_to_end(call_id)
 
-    def _make_room(self, now: float) -> None:
-        """Forget what is too old, or too much, before one more comes."""
+    def _forget_old(self, now: float) -> None:
+        """Remove calls that are too old, and the oldest when there is no space for one more."""
         while self._seen:
             oldest = next(iter(self._seen.values()))
-            if len(self._seen) < MOST_IDS and oldest.at >= now - LONGEST:
+            if len(self._seen) < MAX_CALLS and oldest.at >= now - MAX_AGE:
                 break
             del self._seen[oldest.id]
             self._unacknowledged.pop(oldest.id, None)
 
 
-def _answer(seen: Seen) -> Result | Fault:
+class StateFile:
+    """The file that keeps a `CallMemory` across processes: `Client(state=…)`.
+
+    It is replaced as a whole, only its owner can read it, and one process uses it at a time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = -1
+        self._writing = threading.Lock()
+        self._written = -1
+
+    def open(self, now: float) -> CallMemory:
+        """The saved memory, or an empty one. Raises `ConfigError` when the file is in use or broken."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return CallMemory.decode(self._path.read_bytes(), now)
+        except FileNotFoundError:
+            return CallMemory()
+        except BlockingIOError:
+            self.close()
+            raise ConfigError(
+                f"{str(self._path)!r} is used by another client that runs: give this one a `state` file of its own"
+            ) from None
+        except WireError as error:
+            self.close()
+            raise ConfigError(f"{str(self._path)!r} can't be used. {error} Remove it to begin anew") from None
+
+    def write(self, version: int, data: bytes, is_synced: bool) -> None:
+        """Replace the file, unless it has a newer version. With `is_synced` the data is on the disk on return."""
+        with self._writing:
+            if version >= self._written:
+                self._replace(data, is_synced)
+                self._written = version
+
+    def close(self) -> None:
+        """Release the file for other processes."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _replace(self, data: bytes, is_synced: bool) -> None:
+        new = self._path.with_name(f"{self._path.name}.new")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            if is_synced:
+                file.flush()
+                os.fsync(descriptor)
+        os.replace(new, self._path)
+        if is_synced:
+            self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _decode_answer(seen: SeenCall) -> Result | Fault:
     frame = decode_client(seen.answer)
     if not isinstance(frame, Result | Fault):
-        raise WireError(f"It is not what a client keeps: {seen.id!r} was answered with {type(frame).__name__!r}.")
+        raise WireError(f"It is not the state of a client: {seen.id!r} was answered with {type(frame).__name__!r}.")
     return frame

@@ -1,32 +1,35 @@
-"""What fits into one message of this gateway, and texts made to fit (ws.md 5.12, 8.1). A larger one ends the link."""
+"""The size of one message to this gateway: checks, and texts made to fit (ws.md 5.12, 8.1).
+
+The gateway closes a link on which a larger message arrives.
+"""
 
 from typing import Final
 
 import msgspec
 
-from handspan.client.faults import MessageTooLarge
+from handspan.client.errors import MessageTooLarge
 from handspan.core.results import succeed
 from handspan.core.values import Json
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import ClientFrame, Fault, Limits
 
-LONGEST_TEXT: Final = 10_000
-"""Characters of an error."""
-AROUND: Final = 300
-"""Bytes of a message that are left for everything but the one thing that may be large."""
-_LONGEST_CODE: Final = 64
-_WORST: Final = 6
-"""Bytes that a character may take in JSON."""
+MAX_TEXT: Final = 10_000
+"""Characters of the text of an error."""
+FRAME_OVERHEAD: Final = 300
+"""Bytes of a message for all fields besides the one that may be large."""
+_MAX_CODE: Final = 64
+_MAX_CHARACTER_BYTES: Final = 6
+"""Bytes that one character takes in JSON at most."""
 _ENVELOPE: Final = len(succeed(None).encoded) - len(b"null")
 
 
 def fits(frame: ClientFrame, limits: Limits) -> bool:
-    """Whether the gateway takes it."""
+    """Whether the frame fits into one message."""
     return len(encode(frame)) <= limits.message_bytes
 
 
-def check(frame: ClientFrame, limits: Limits) -> None:
-    """Refuse what a person or a program says if no message can hold it (`MessageTooLarge`)."""
+def check_size(frame: ClientFrame, limits: Limits) -> None:
+    """Raises `MessageTooLarge` when the frame does not fit into one message."""
     if (size := len(encode(frame))) > limits.message_bytes:
         raise MessageTooLarge(
             f"This has {size} bytes and is too large to be sent: the gateway takes {limits.message_bytes} in one "
@@ -34,35 +37,35 @@ def check(frame: ClientFrame, limits: Limits) -> None:
         )
 
 
-def cut(text: str, most: int = LONGEST_TEXT) -> str:
-    """The text with at most so many characters, all of which can be sent; where some are missing, it says so."""
+def shorten(text: str, most: int = MAX_TEXT) -> str:
+    """The text with at most `most` characters, without lone surrogates; a note says where it was cut."""
     if len(text) <= most:
-        return _sendable(text)
+        return _replace_surrogates(text)
     mark = f"… (cut: it had {len(text)} characters)"
-    return _sendable(text[: max(0, most - len(mark))]) + mark
+    return _replace_surrogates(text[: max(0, most - len(mark))]) + mark
 
 
-def longest_text(limits: Limits) -> int:
-    """How many characters of a text surely fit into a message."""
-    return min(LONGEST_TEXT, max(0, limits.message_bytes - AROUND) // _WORST)
+def max_text(limits: Limits) -> int:
+    """How many characters always fit into one message."""
+    return min(MAX_TEXT, max(0, limits.message_bytes - FRAME_OVERHEAD) // _MAX_CHARACTER_BYTES)
 
 
-def short(fault: Fault, limits: Limits) -> Fault:
+def shorten_error(fault: Fault, limits: Limits) -> Fault:
     """The error with a text that fits."""
     text = fault.error if isinstance(fault.error, str) else msgspec.json.encode(fault.error).decode()
-    error, code = cut(text, longest_text(limits)), fault.code if len(fault.code) <= _LONGEST_CODE else ""
+    error, code = shorten(text, max_text(limits)), fault.code if len(fault.code) <= _MAX_CODE else ""
     return fault if (error, code) == (fault.error, fault.code) else Fault(id=fault.call, error=error, code=code)
 
 
-def plain_progress(value: object, limits: Limits) -> Json:
-    """What a tool reports, as plain JSON; a note in place of what no message can hold."""
+def progress_value(value: object, limits: Limits) -> Json:
+    """The reported value as plain JSON; a note in its place when it does not fit into a message."""
     said = succeed(value)
     size = len(said.encoded) - _ENVELOPE
-    if size <= limits.message_bytes - AROUND:
+    if size <= limits.message_bytes - FRAME_OVERHEAD:
         return said.value
     return f"(progress of {size} bytes: too large to be shown)"
 
 
-def _sendable(text: str) -> str:
-    """Without halves of characters, which a file's name or an exception may have."""
+def _replace_surrogates(text: str) -> str:
+    """The text without lone surrogates, which a file name or an exception may have: they can't be sent."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

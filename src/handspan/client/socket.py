@@ -1,7 +1,7 @@
 """One WebSocket connection to the gateway: messages in, messages out, with no queue and no task in between.
 
-The library opens it (TLS, proxies, the handshake), reads and writes frames, answers pings, sends its own and closes it.
-`fast_socket.py` beside it reads and writes whole text messages without the library. Loads with the first connection.
+The library opens it (TLS, proxies, the handshake), reads and writes frames, answers and sends pings, and closes it.
+`fast_socket.py` reads and writes whole text messages without the library. Both load with the first connection.
 """
 
 import asyncio
@@ -14,23 +14,23 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Event, State
 from websockets.typing import Subprotocol
 
-from handspan.client.faults import NotOpened
+from handspan.client.errors import NotOpened
 from handspan.wire.ws import is_utf8
 
 if TYPE_CHECKING:
     import ssl
 
-LARGEST_MESSAGE: Final = 16 * 1024 * 1024
-_MOST_FRAGMENTS: Final = 4096
+MAX_MESSAGE: Final = 16 * 1024 * 1024
+_MAX_FRAGMENTS: Final = 4096
 _SECONDS_TO_CLOSE: Final = 2.0
 _DATA: Final = frozenset((Opcode.TEXT, Opcode.BINARY, Opcode.CONT))
 
 
-class Listener(Protocol):
-    """Who hears what the gateway says."""
+class MessageListener(Protocol):
+    """Gets the messages of the gateway."""
 
     def on_message(self, data: bytes) -> None:
-        """A text message has come, in UTF-8. Must not block."""
+        """A text message has arrived, in UTF-8. Must not block."""
         ...
 
 
@@ -40,22 +40,22 @@ class ClientSocket(ClientConnection):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.over: asyncio.Future[None] = self.loop.create_future()
-        """Done as soon as the listener will hear nothing more; with what it raised, if it did."""
-        self._listener: Listener | None = None
+        """Done when the listener gets no more messages; with the error that the listener raised, if it did."""
+        self._listener: MessageListener | None = None
         self._early: list[bytes] = []
-        """What came with the handshake's last bytes, before anybody listened."""
+        """Messages that arrived with the handshake, before there was a listener."""
         self._fragments: list[bytes] = []
         self._is_text = False
 
     # In.
 
-    def listen(self, listener: Listener) -> None:
-        """Give every message to this one, first those that are there already."""
+    def listen(self, listener: MessageListener) -> None:
+        """Give every message to this listener, first those that have arrived already."""
         self._listener = listener
         early, self._early = self._early, []
         for message in early:
-            self._hear(message)
-        if self.protocol.state is not State.OPEN:  # the gateway has said goodbye already
+            self._deliver(message)
+        if self.protocol.state is not State.OPEN:  # the gateway has closed it already
             self._end()
 
     def data_received(self, data: bytes) -> None:
@@ -65,24 +65,24 @@ class ClientSocket(ClientConnection):
             self._end()
 
     def process_event(self, event: Event) -> None:
-        """What the library has read."""
+        """Put together the fragments of a message that the library has read."""
         if self.response is not None and isinstance(event, Frame) and event.opcode in _DATA:
-            self._put_together(event)
+            self._add_fragment(event)
         else:
             super().process_event(event)
 
-    def _put_together(self, frame: Frame) -> None:
+    def _add_fragment(self, frame: Frame) -> None:
         if frame.opcode is not Opcode.CONT:
             self._is_text = frame.opcode is Opcode.TEXT
         self._fragments.append(bytes(frame.data))
-        if len(self._fragments) > _MOST_FRAGMENTS:
+        if len(self._fragments) > _MAX_FRAGMENTS:
             self._refuse(CloseCode.MESSAGE_TOO_BIG, "too many fragments")
         elif frame.fin:
             message, self._fragments = b"".join(self._fragments), []
             if self._is_text:  # ws.md 2.3
-                self._hear(message)
+                self._deliver(message)
 
-    def _hear(self, message: bytes) -> None:
+    def _deliver(self, message: bytes) -> None:
         if self._listener is None:
             self._early.append(message)
         elif self.over.done():
@@ -92,7 +92,7 @@ class ClientSocket(ClientConnection):
         else:
             try:
                 self._listener.on_message(message)
-            except Exception as error:  # the program's own code may have been called: it ends the link, not the loop
+            except Exception as error:  # the listener may run the program's code: end the link, not the loop
                 self._end(error)
 
     def _refuse(self, code: CloseCode, why: str) -> None:
@@ -106,14 +106,14 @@ class ClientSocket(ClientConnection):
             self.over.set_result(None) if error is None else self.over.set_exception(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """The connection is closed."""
         super().connection_lost(exc)
         self._end()
 
     # Out.
 
     def send_text(self, data: bytes) -> bool:
-        """Send a message. False: the connection is gone, or going, and nothing was sent."""
+        """Send a message. Returns False, and sends nothing, when the connection is closed or closing."""
         if self.protocol.state is not State.OPEN or self.transport.is_closing():
             return False
         self.protocol.send_text(data)
@@ -121,13 +121,13 @@ class ClientSocket(ClientConnection):
         return True
 
     async def drained(self) -> None:
-        """Wait until the gateway takes more, or is gone."""
-        with contextlib.suppress(OSError):  # gone: whoever sends next is told
+        """Wait until the gateway takes more messages, or the connection is closed."""
+        with contextlib.suppress(OSError):  # closed: the next `send_text` returns False
             await self.drain()
 
 
 class _Direct(connect):
-    """A token goes where its owner said, not where somebody sends us on."""
+    """Follows no redirect: the token goes only to the address that its owner gave."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
@@ -136,7 +136,7 @@ class _Direct(connect):
 async def open_socket(
     url: str, token: str, is_local: bool, tls: "ssl.SSLContext | None", kind: type[ClientSocket] = ClientSocket
 ) -> ClientSocket:
-    """Return a connection of this kind that is open. Raises `NotOpened` when it is refused, with the reason."""
+    """An open connection of this kind. Raises `NotOpened` with the reason when it can't be opened."""
     options: dict[str, Any] = {"proxy": None} if is_local else {}
     if tls is not None and url.startswith("wss:"):
         options["ssl"] = tls
@@ -146,7 +146,7 @@ async def open_socket(
             additional_headers={"Authorization": f"Bearer {token}"} if token else None,
             subprotocols=[Subprotocol("handspan.v1")],
             compression=None,
-            max_size=LARGEST_MESSAGE,
+            max_size=MAX_MESSAGE,
             close_timeout=_SECONDS_TO_CLOSE,
             create_connection=kind,
             **options,

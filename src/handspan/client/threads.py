@@ -1,4 +1,4 @@
-"""Threads for code that blocks. Daemons: what hangs must not keep the process from ending."""
+"""Threads for code that blocks. They are daemons: code that hangs does not keep the process from ending."""
 
 import asyncio
 import contextvars
@@ -11,21 +11,21 @@ _Job: TypeAlias = Callable[[], None]
 
 
 class CallThreads:
-    """Runs functions aside, each on a thread that has nothing else to do. One that hangs holds up no other."""
+    """Runs each function on a thread of its own, and reuses idle threads. Code that hangs delays no other."""
 
     def __init__(self) -> None:
-        self._idle: list[_Thread] = []
+        self._idle: list[_Worker] = []
         self._is_closed = False
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What the function returns or raises. When the caller is cancelled, it is left alone."""
+        """What the function returns or raises. It runs on when the caller is cancelled."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
-        thread = self._idle.pop() if self._idle else _Thread()
+        worker = self._idle.pop() if self._idle else _Worker()
 
         def settle(value: Any, error: BaseException | None) -> None:
-            self._take_back(thread)
+            self._release(worker)
             if not outcome.done():
                 outcome.set_result(value) if error is None else outcome.set_exception(error)
 
@@ -33,37 +33,37 @@ class CallThreads:
             value, error = None, None
             try:
                 value = context.run(function, *args)
-            except Exception as raised:  # the program's own code: who waits for it hears of it
+            except Exception as raised:  # the program's own code: the caller gets the error
                 error = raised
-            except BaseException as raised:  # SystemExit ends a program, not this one
+            except BaseException as raised:  # SystemExit in a tool must not end the program
                 error = RuntimeError(f"{type(raised).__name__}: {raised}")
             try:
                 loop.call_soon_threadsafe(settle, value, error)
-            except RuntimeError:  # the loop is closed: nobody waits any more
-                thread.do(None)
+            except RuntimeError:  # the loop is closed: no caller waits
+                worker.put(None)
 
-        thread.do(work)
+        worker.put(work)
         return await outcome
 
     def close(self) -> None:
-        """Let the threads end: those that are idle now, the others when they are done."""
+        """Let the threads end: idle ones now, the others after their function."""
         self._is_closed = True
         while self._idle:
-            self._idle.pop().do(None)
+            self._idle.pop().put(None)
 
-    def _take_back(self, thread: "_Thread") -> None:
+    def _release(self, worker: "_Worker") -> None:
         if self._is_closed:
-            thread.do(None)
+            worker.put(None)
         else:
-            self._idle.append(thread)
+            self._idle.append(worker)
 
 
-class _Thread:
-    """One thread that does one job after another, until it is told None."""
+class _Worker:
+    """One thread that runs one job after another; None ends it."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self.do = self._jobs.put
+        self.put = self._jobs.put
         threading.Thread(target=self._work, name="handspan-tool", daemon=True).start()
 
     def _work(self) -> None:

@@ -1,40 +1,40 @@
-"""The timers of the calls that run, one for each."""
+"""The timeouts of the calls that run: one timer for each."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class CallTimers:
-    """Tells when the time of a call is up."""
+    """Calls back when a call has timed out."""
 
     def __init__(self, expire: Callable[[str], None]) -> None:
-        """`expire` gets the id of a call whose time is up."""
+        """`expire` gets the id of a call that has timed out."""
         self._expire = expire
         self._loop: asyncio.AbstractEventLoop
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Go by the clock of this loop."""
+        """Use the clock of this loop."""
         self._loop = loop
 
     def set(self, call_id: str, seconds: float) -> None:
-        """Give this call so many seconds from now, in place of what was set before."""
+        """Let this call time out after this many seconds, in place of an earlier timer."""
         self.clear(call_id)
         self._timers[call_id] = self._loop.call_later(seconds, self._end, call_id)
 
     def clear(self, call_id: str) -> None:
-        """Forget the timer of this call, if it has one."""
+        """Remove the timer of this call, if it has one."""
         timer = self._timers.pop(call_id, None)
         if timer is not None:
             timer.cancel()
 
     def ends_at(self, call_id: str) -> float | None:
-        """When this call's time is up, by the clock of the loop."""
+        """When this call times out, by the clock of the loop."""
         timer = self._timers.get(call_id)
         return None if timer is None else timer.when()
 
     def close(self) -> None:
-        """Forget every timer."""
+        """Remove every timer."""
         for call_id in tuple(self._timers):
             self.clear(call_id)
 

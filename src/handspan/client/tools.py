@@ -1,4 +1,4 @@
-"""The tools that a client offers: made of functions, of specs with code, or of specs alone."""
+"""The tools that a client offers: made from functions, from specs with code, or from specs alone."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, TypeVar, overload
@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias, TypeVar, overload
 import msgspec
 from msgspec import Struct
 
-from handspan.client.functions import Code, code_of, is_async, tool_of_function
+from handspan.client.functions import ToolCode, code_of, read_function
 from handspan.core.errors import DefinitionError, ToolError, WireError
 from handspan.core.function_tool import FunctionTool
 from handspan.core.names import did_you_mean
@@ -17,8 +17,8 @@ from handspan.core.values import Arguments, Json, JsonObject
 from handspan.wire import strict_json
 from handspan.wire.ws import FrameError, read_offer
 
-Changed: TypeAlias = Callable[[str], None]
-"""Hears the name of a tool that is new, or changed, or gone."""
+ToolListener: TypeAlias = Callable[[str], None]
+"""Gets the name of a tool that was added, replaced or removed."""
 _DEFAULT_VERSION: Final = "1.0.0"
 _Function = TypeVar("_Function", bound=AnyFunction)
 
@@ -28,18 +28,17 @@ class ClientTool(Struct, frozen=True):
 
     spec: ToolSpec
     claims: Annotations | None
-    """What it says of its effects; None: nothing, so that it counts as destructive (ws.md 4.2)."""
-    code: Code | None
-    is_async: bool
+    """What it claims about its effects; None counts as destructive (ws.md 4.2)."""
+    code: ToolCode | None
     validator: Validator
 
     @property
     def may_repeat(self) -> bool:
-        """Whether running it twice is as good as once (ws.md 6.4)."""
+        """Whether running it twice has the effect of running it once (ws.md 6.4)."""
         return self.spec.annotations.read_only or self.spec.annotations.idempotent
 
-    def problem(self, arguments: Arguments) -> str:
-        """What is wrong with these arguments; empty when nothing is (ws.md 5.11)."""
+    def argument_error(self, arguments: Arguments) -> str:
+        """What is wrong with these arguments; empty when they are valid (ws.md 5.11)."""
         try:
             self.validator.check(arguments if isinstance(arguments, dict) else dict(arguments))
         except ToolError as error:
@@ -47,7 +46,7 @@ class ClientTool(Struct, frozen=True):
         return ""
 
     def offer(self) -> JsonObject:
-        """The tool as `register_tools` has it."""
+        """The tool as an entry of `register_tools`."""
         spec = self.spec
         offer: JsonObject = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
         if spec.permissions:
@@ -61,21 +60,21 @@ class ClientTool(Struct, frozen=True):
         return offer
 
 
-class Tools:
+class ClientTools:
     """The tools of one client, by name."""
 
     def __init__(self) -> None:
         self._tools: dict[str, ClientTool] = {}
-        self.changed: list[Changed] = []
-        self.fallback: Code | None = None
+        self.listeners: list[ToolListener] = []
+        self.fallback: ToolCode | None = None
         """Runs the tools that have no code of their own."""
 
     def __iter__(self) -> Iterator[ClientTool]:
         return iter(tuple(self._tools.values()))
 
-    def copy(self) -> "Tools":
+    def copy(self) -> "ClientTools":
         """The same tools, for another connection."""
-        copied = Tools()
+        copied = ClientTools()
         copied._tools.update(self._tools)
         copied.fallback = self.fallback
         return copied
@@ -85,16 +84,12 @@ class Tools:
         return self._tools.get(name)
 
     def hint(self, name: str) -> str:
-        """Which tool may be meant by this name."""
+        """A hint with the tool that the caller may have meant; empty when no name is similar."""
         return did_you_mean(name, self._tools)
 
-    def code(self, tool: ClientTool) -> Code | None:
-        """What runs for it."""
+    def code(self, tool: ClientTool) -> ToolCode | None:
+        """The code that runs for this tool."""
         return tool.code or self.fallback
-
-    def is_on_loop(self, tool: ClientTool) -> bool:
-        """Whether that runs on the event loop."""
-        return tool.is_async if tool.code is not None else self.fallback is not None and is_async(self.fallback)
 
     @overload
     def tool(self, function: _Function, /) -> _Function: ...
@@ -124,62 +119,61 @@ class Tools:
         version: str = _DEFAULT_VERSION,
         annotations: Annotations | None = None,
     ) -> Any:
-        """Offer a function as a tool: alone, or with what its signature can't say. The function stays what it is.
+        """Offer a function as a tool: `@tool`, or `@tool(…)` with options. The function itself does not change.
 
-        A parameter of type `CallContext` gets the call's context. A tool without `annotations` counts as destructive.
+        A parameter of type `CallContext` gets the context of the call. A tool without `annotations` counts as
+        destructive.
         """
 
         def define(function: _Function) -> _Function:
             written: AnyFunction = function.function if isinstance(function, FunctionTool) else function
-            spec, code = tool_of_function(written, name, description, permissions, timeout, version, annotations)
+            spec, code = read_function(written, name, description, permissions, timeout, version, annotations)
             self._add(spec, annotations, code)
             return function
 
         return define if function is None else define(function)
 
     def register(self, tool: ToolSpec | Mapping[str, Json] | Tool, code: Callable[..., Any] | None = None) -> None:
-        """Offer a tool: a spec (or its fields) and the code that runs for it, or anything with `spec` and `run`.
+        """Offer a tool: a spec (or its fields) with its code, or an object with `spec` and `run`.
 
         The code gets the arguments, or the arguments and a `CallContext`. `parameters` may be JSON text.
         """
         if isinstance(tool, ToolSpec):
-            spec, claims = _plain(tool), None if tool.annotations == NO_CLAIMS else tool.annotations
+            spec, claims = _with_parsed_schema(tool), None if tool.annotations == NO_CLAIMS else tool.annotations
         elif isinstance(tool, Mapping):
-            spec, claims = _read(tool)
+            spec, claims = _read_fields(tool)
         else:
             spec, claims = tool.spec, None if tool.spec.annotations == NO_CLAIMS else tool.spec.annotations
             code = tool.run
         self._add(spec, claims, None if code is None else code_of(code))
 
     def unregister(self, name: str) -> bool:
-        """Take a tool back; False when there was none of this name."""
+        """Remove a tool. Returns False when no tool has this name."""
         found = self._tools.pop(name, None) is not None
         if found:
-            self._tell(name)
+            self._notify(name)
         return found
 
-    def _add(self, spec: ToolSpec, claims: Annotations | None, code: Code | None) -> None:
-        self._tools[spec.name] = ClientTool(
-            spec, claims, code, code is not None and is_async(code), Validator(spec.parameters)
-        )
-        self._tell(spec.name)
+    def _add(self, spec: ToolSpec, claims: Annotations | None, code: ToolCode | None) -> None:
+        self._tools[spec.name] = ClientTool(spec, claims, code, Validator(spec.parameters))
+        self._notify(spec.name)
 
-    def _tell(self, name: str) -> None:
-        for changed in tuple(self.changed):
-            changed(name)
+    def _notify(self, name: str) -> None:
+        for listener in tuple(self.listeners):
+            listener(name)
 
 
-def _plain(spec: ToolSpec) -> ToolSpec:
-    """The spec with its schema as an object, where it was written as JSON text."""
+def _with_parsed_schema(spec: ToolSpec) -> ToolSpec:
+    """The spec with its schema as an object, also when it was given as JSON text."""
     parameters: Json = spec.parameters
-    return msgspec.structs.replace(spec, parameters=_object(parameters)) if isinstance(parameters, str) else spec
+    return msgspec.structs.replace(spec, parameters=_parse_schema(parameters)) if isinstance(parameters, str) else spec
 
 
-def _read(fields: Mapping[str, Json]) -> tuple[ToolSpec, Annotations | None]:
+def _read_fields(fields: Mapping[str, Json]) -> tuple[ToolSpec, Annotations | None]:
     try:
-        offer = read_offer({**fields, "parameters": _object(fields.get("parameters"))})
-        said = offer.annotations
-        claims = None if said is None else msgspec.convert(said, Annotations)
+        offer = read_offer({**fields, "parameters": _parse_schema(fields.get("parameters"))})
+        given = offer.annotations
+        claims = None if given is None else msgspec.convert(given, Annotations)
     except (FrameError, msgspec.ValidationError) as error:
         raise DefinitionError(f"a tool needs name, description and parameters: {error}") from None
     timeout = DEFAULT_TIMEOUT if offer.timeout is None else offer.timeout
@@ -190,7 +184,7 @@ def _read(fields: Mapping[str, Json]) -> tuple[ToolSpec, Annotations | None]:
     return spec, claims
 
 
-def _object(parameters: Json) -> Json:
+def _parse_schema(parameters: Json) -> Json:
     if not isinstance(parameters, str):
         return parameters
     try:

@@ -1,4 +1,4 @@
-"""Large results on their way to the gateway: an upload each, as an artifact (ws.md 5.10)."""
+"""The upload of a large result to the gateway, as an artifact (ws.md 5.10)."""
 
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode, urlsplit
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 60.0
 _PATH: Final = "/api/artifacts"
-_LONGEST_NAME: Final = 200
+_MAX_NAME: Final = 200
 
 
 def upload(
     address: Address, token: str, data: bytes, media_type: str, name: str, tls: "ssl.SSLContext | None" = None
 ) -> str:
-    """The id of the artifact that these bytes became; `ToolError` when the gateway did not take them. Blocks."""
+    """The id of the artifact with these bytes. Raises `ToolError` when the gateway does not take them. Blocks."""
     import http.client  # noqa: PLC0415 - loads with the first upload
 
     parts = urlsplit(address.http(_PATH))
@@ -32,7 +32,7 @@ def upload(
         else http.client.HTTPConnection(host, parts.port, timeout=_SECONDS)
     )
     headers = {"Content-Type": media_type} | ({"Authorization": f"Bearer {token}"} if token else {})
-    query = f"?{urlencode({'name': name[-_LONGEST_NAME:]})}" if name else ""
+    query = f"?{urlencode({'name': name[-_MAX_NAME:]})}" if name else ""
     try:
         connection.request("POST", f"{parts.path}{query}", data, headers)
         response = connection.getresponse()
@@ -43,11 +43,11 @@ def upload(
     finally:
         connection.close()
     if not 200 <= response.status < 300:
-        said = strip_invisible(body.decode("utf-8", "replace"))[:200]
-        text = f"The tool ran, but the gateway did not take its result of {len(data)} bytes: {response.status} {said}"
+        reason = strip_invisible(body.decode("utf-8", "replace"))[:200]
+        text = f"The tool ran, but the gateway did not take its result of {len(data)} bytes: {response.status} {reason}"
         raise ToolError("execution_failed", text)
     try:
         return msgspec.json.decode(body, type=ShownArtifact).id
     except msgspec.DecodeError:
-        text = f"The tool ran, but {address} did not say where its result was kept: is it a gateway?"
+        text = f"The tool ran, but {address} did not name the artifact of its result: is it a gateway?"
         raise ToolError("execution_failed", text) from None

@@ -1,4 +1,4 @@
-"""The socket: opened, read, opened again after a growing while. It knows nothing of what is said."""
+"""The link to the gateway: a WebSocket that is opened again after a drop. It does not read the messages."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from handspan.client.faults import GatewayRefused, GatewayUnreachable, NotOpened
+from handspan.client.errors import GatewayRefused, GatewayUnreachable, NotOpened
 from handspan.core.fast import IS_FAST
 from handspan.core.values import strip_invisible
 
@@ -16,34 +16,38 @@ if TYPE_CHECKING:
     import ssl
 
 _DELIBERATE: Final = 1000
-_SENT_AWAY: Final = 1008
-_NEVER_HERE: Final = frozenset((400, 404, 405, 426))
-"""Statuses that mean a wrong address, if nobody ever answered there."""
+_REMOVED: Final = 1008
+_WRONG_ADDRESS: Final = frozenset((400, 404, 405, 426))
+"""Statuses that mean a wrong address, as long as no gateway has ever answered there."""
+_PAIR_AGAIN: Final = "pair this device anew, or give a token that is valid"
 _log = logging.getLogger(__name__)
 
 
 class Backoff(Struct, frozen=True):
-    """How long to wait before coming back: doubled each time, and spread, so that not everybody comes at once."""
+    """How long to wait before the next attempt: twice as long each time, plus a random part.
+
+    The random part keeps many clients from connecting at the same moment.
+    """
 
     first: float = 1.0
     longest: float = 30.0
     spread: float = 0.5
 
     def delay(self, attempt: int, chance: float) -> float:
-        """Seconds before this attempt, counted from 0; `chance` between 0 and 1 says where in the spread."""
+        """Seconds before this attempt, counted from 0. `chance` between 0 and 1 chooses the random part."""
         return float(min(self.longest, self.first * 2.0 ** min(attempt, 30)) * (1 + self.spread * chance))
 
 
-class Ears(Protocol):
-    """Who hears what the link does. None of them may block."""
+class LinkListener(Protocol):
+    """Gets what happens to the link. No method may block."""
 
-    def opening(self) -> None: ...
+    def on_opening(self) -> None: ...
 
-    def opened(self) -> None: ...
+    def on_open(self) -> None: ...
 
     def on_message(self, data: bytes) -> None: ...
 
-    def dropped(self, comes_back: bool) -> None: ...
+    def on_drop(self, will_retry: bool) -> None: ...
 
 
 class LinkSocket(Protocol):
@@ -63,7 +67,7 @@ class LinkSocket(Protocol):
     @property
     def close_exc(self) -> Exception | None: ...
 
-    def listen(self, listener: Ears) -> None: ...
+    def listen(self, listener: LinkListener) -> None: ...
 
     def send_text(self, data: bytes) -> bool: ...
 
@@ -77,7 +81,7 @@ OpenLink: TypeAlias = Callable[[str], Awaitable[LinkSocket]]
 
 
 class Link:
-    """A link to the gateway that comes back by itself."""
+    """A link to the gateway that opens again after a drop."""
 
     def __init__(
         self,
@@ -85,11 +89,11 @@ class Link:
         token: str,
         is_local: bool,
         backoff: Backoff,
-        ears: Ears,
+        listener: LinkListener,
         tls: "ssl.SSLContext | None" = None,
         open_link: OpenLink | None = None,
     ) -> None:
-        """`url()` is asked before every attempt: a session that was begun goes on under its id.
+        """`url()` is called before every attempt, so that a new link continues the session.
 
         `open_link` opens each connection in place of a WebSocket.
         """
@@ -98,7 +102,7 @@ class Link:
         self._token = token
         self._is_local = is_local
         self._backoff = backoff
-        self._ears = ears
+        self._listener = listener
         self._tls = tls
         self._socket: LinkSocket | None = None
         self._scope: asyncio.Timeout | None = None
@@ -107,61 +111,65 @@ class Link:
         self._attempt = 0
         self._was_connected = False
 
-    async def serve(self, *, is_patient: bool = True) -> None:
-        """Keep the link up until `close`, or until the gateway ends it for good.
+    async def serve(self, *, waits_for_gateway: bool = True) -> None:
+        """Keep the link open until `close`, or until the gateway closes it for good.
 
-        `GatewayRefused` when it does not let us in, or sends us away; without patience `GatewayUnreachable` when it was
-        never there.
+        Raises `GatewayRefused` when the gateway refuses or removes this client. Raises `GatewayUnreachable` when no
+        gateway has ever answered and `waits_for_gateway` is False.
         """
         try:
             async with asyncio.timeout(None) as self._scope:
-                while not self._is_closed and not await self._once(is_patient):
+                while not self._is_closed and not await self._run_link(waits_for_gateway):
                     delay = self._backoff.delay(self._attempt, random.random())
                     self._attempt += 1
                     await asyncio.sleep(delay)
         except TimeoutError:
-            if not self._is_closed:  # pragma: no cover - nobody else moves the scope's end
+            if not self._is_closed:  # pragma: no cover - only `close` moves the end of the scope
                 raise
         finally:
             self._scope = None
 
     def send(self, data: bytes) -> bool:
-        """Send one text message. False: the link was not there, nothing was sent."""
+        """Send one text message. Returns False, and sends nothing, when there is no link."""
         return self._socket is not None and self._socket.send_text(data)
 
     @property
-    def is_choked(self) -> bool:
-        """The gateway does not take what is sent: wait until it is `drained`."""
+    def is_paused(self) -> bool:
+        """Whether the gateway reads too slowly: call `drain` before the next message."""
         return self._socket is not None and self._socket.paused
 
-    async def drained(self) -> None:
-        """Wait until the link takes more, or is gone."""
+    async def drain(self) -> None:
+        """Wait until the link takes more messages, or has dropped."""
         if self._socket is not None:
             await self._socket.drained()
 
-    def settled(self) -> None:
-        """The gateway has answered: the next drop is a new one."""
+    def mark_connected(self) -> None:
+        """The gateway has answered: the next drop begins with the shortest delay."""
         self._attempt = 0
         self._was_connected = True
 
     def close(self, code: int = _DELIBERATE) -> None:
-        """End it, from wherever it is."""
+        """Close the link, or stop trying to open one."""
         self._is_closed = True
         self._close_code = code
         if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
-    async def _once(self, is_patient: bool) -> bool:
-        """One link, from its opening to its end; True when the gateway ended it on purpose."""
-        self._ears.opening()
+    async def _run_link(self, waits_for_gateway: bool) -> bool:
+        """Open one link and wait for its end. Returns True when the gateway closed it on purpose."""
+        self._listener.on_opening()
         try:
             socket = self._socket = await self._open()
         except NotOpened as error:
-            self._refused(error.status, error.body)
-            return self._failed(str(error), is_patient)
+            self._raise_if_final(error.status, error.body)
+            if not waits_for_gateway and not self._was_connected:
+                hint = "Is the gateway running (`handspan serve`)?"
+                raise GatewayUnreachable(f"Nobody answers at {self._address}: {error}. {hint}") from None
+            _log.info("no link to %s: %s", self._address, error)
+            return False
         try:
-            self._ears.opened()
-            socket.listen(self._ears)
+            self._listener.on_open()
+            socket.listen(self._listener)
             await socket.over
         finally:
             self._socket = None
@@ -169,10 +177,10 @@ class Link:
                 await socket.close(self._close_code)
                 _log.debug("the link dropped: %s", socket.close_exc)
             finally:
-                comes_back = socket.close_code not in (_DELIBERATE, _SENT_AWAY)
-                self._ears.dropped(comes_back and not self._is_closed)
-        if socket.close_code == _SENT_AWAY and not self._is_closed:
-            raise self._sent_away(socket.close_reason or "")
+                will_retry = socket.close_code not in (_DELIBERATE, _REMOVED)
+                self._listener.on_drop(will_retry and not self._is_closed)
+        if socket.close_code == _REMOVED and not self._is_closed:
+            raise self._removal_error(socket.close_reason or "")
         return socket.close_code == _DELIBERATE
 
     async def _open(self) -> LinkSocket:
@@ -185,28 +193,24 @@ class Link:
         kind = FastSocket if IS_FAST else ClientSocket
         return await open_socket(self._url(), self._token, self._is_local, self._tls, kind)
 
-    def _sent_away(self, reason: str) -> GatewayRefused:
-        """ws.md 9.2: a person has to let this client in again."""
-        said, place = strip_invisible(reason) or "no reason was given", self._url().partition("?")[0]
-        hint = "pair this device anew, or give a token that is valid"
-        return GatewayRefused(0, f"The gateway at {place} sent this client away ({said}): {hint}.")
+    @property
+    def _address(self) -> str:
+        """The URL without its query, for messages."""
+        return self._url().partition("?")[0]
 
-    def _refused(self, status: int, body: bytes) -> None:
-        said = strip_invisible(body.decode("utf-8", "replace")).strip()[:300]
-        place = self._url().partition("?")[0]
+    def _removal_error(self, reason: str) -> GatewayRefused:
+        """The error for a client that a person has to let in again (ws.md 9.2)."""
+        text = strip_invisible(reason) or "no reason was given"
+        return GatewayRefused(0, f"The gateway at {self._address} removed this client ({text}): {_PAIR_AGAIN}.")
+
+    def _raise_if_final(self, status: int, body: bytes) -> None:
+        """Raises `GatewayRefused` for a refusal that another attempt would get again."""
+        text = strip_invisible(body.decode("utf-8", "replace")).strip()[:300]
         if status in (401, 403):
             what = "refused the token" if self._token else "wants a token"
-            hint = "pair this device anew, or give a token that is valid" if status == 401 else "see what it says"
-            raise GatewayRefused(status, f"The gateway at {place} {what} (HTTP {status}): {hint}. {said}".rstrip())
-        if status in _NEVER_HERE and not self._was_connected:
-            raise GatewayRefused(
-                status,
-                f"There is no gateway at {place} (HTTP {status}): check the address and its path. {said}".rstrip(),
-            )
-
-    def _failed(self, why: str, is_patient: bool) -> bool:
-        place = self._url().partition("?")[0]
-        if not is_patient and not self._was_connected:
-            raise GatewayUnreachable(f"Nobody answers at {place}: {why}. Is the gateway running (`handspan serve`)?")
-        _log.info("no link to %s: %s", place, why)
-        return False
+            hint = _PAIR_AGAIN if status == 401 else "see what it says"
+            message = f"The gateway at {self._address} {what} (HTTP {status}): {hint}. {text}"
+            raise GatewayRefused(status, message.rstrip())
+        if status in _WRONG_ADDRESS and not self._was_connected:
+            message = f"There is no gateway at {self._address} (HTTP {status}): check the address and its path. {text}"
+            raise GatewayRefused(status, message.rstrip())

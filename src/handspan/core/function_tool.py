@@ -32,12 +32,13 @@ class FunctionTool(Generic[P, R_co]):
         self.handling = Handling(placement)
         self.function: AnyFunction = function
         self._signature = signature
-        self._is_json_only = signature.is_json_only
+        self.is_json_only = signature.is_json_only
+        """The function takes the arguments as they are, and no context."""
         self._needs_loop = placement != "loop" and inspect.iscoroutinefunction(function)
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> Any:
         """Return what the function returns; a coroutine if the function is async and runs on the loop."""
-        keywords = arguments if self._is_json_only else self._signature.bind(arguments, ctx)
+        keywords = arguments if self.is_json_only else self._signature.bind(arguments, ctx)
         if self._needs_loop:  # an async function on a thread or in a process needs an event loop there
             return asyncio.run(self.function(**keywords))
         return self.function(**keywords)

@@ -1,4 +1,4 @@
-"""On whose behalf calls are made."""
+"""On whose behalf calls are made; and the first stations: the caller's tool, and its arguments (SPEC E1)."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -7,25 +7,66 @@ from msgspec import Struct
 
 from handspan.core.agents import Agent
 from handspan.core.context import Progress, no_progress
+from handspan.core.errors import ToolError, WireError
 from handspan.core.principals import Principal
 from handspan.core.questions import Question
+from handspan.core.values import Arguments
+from handspan.registry.entry import Entry
 from handspan.registry.toolbox import Toolbox
+from handspan.wire.strict_json import parse
 
-Asked: TypeAlias = Callable[[Question], None]
-"""Hears that a person is being asked. Never blocks, and can't answer."""
+QuestionListener: TypeAlias = Callable[[Question], None]
+"""Is called with each question that a person is asked. It never blocks, and can't answer."""
 
 
-def nobody_told(_: Question) -> None:
-    """For callers that nobody watches."""
+def ignore_question(_: Question) -> None:
+    """The listener of a caller that shows no questions."""
 
 
 class Caller(Struct, frozen=True):
-    """Who calls, through which agent, in which session, with which tools. Made once a session, not once a call."""
+    """The person, agent, session and tools of a call. Made once for each session, not for each call."""
 
     who: Principal
     agent: Agent
     box: Toolbox
     session: str = ""
     progress: Progress = no_progress
-    asked: Asked = nobody_told
-    """Hears of every question that a call of this caller puts to a person."""
+    asked: QuestionListener = ignore_question
+    """Is called with each question that a call of this caller asks a person."""
+
+
+def find_tool(name: str, caller: Caller) -> Entry:
+    """Return the tool of this name that the caller may use. Raises `ToolError` with the reason when there is none."""
+    entry = caller.box.find(name)
+    if entry is None:
+        raise caller.box.refusal(name)
+    return entry
+
+
+def recheck_approved(entry: Entry, caller: Caller) -> Entry:
+    """Return the tool that a person approved, as it is now.
+
+    Raises `ToolError` when the tool was removed or changed while the person decided.
+    """
+    now = find_tool(entry.spec.name, caller)
+    if now is entry or (_identity(now) == _identity(entry)):
+        return now
+    text = f"Tool {entry.spec.name!r} changed while a person was asked about this call, so it did not run: call again."
+    raise ToolError("tool_not_available", text)
+
+
+def _identity(entry: Entry) -> tuple[str, str, str]:
+    return entry.spec.fingerprint, entry.origin.kind, entry.origin.name
+
+
+def read_arguments(entry: Entry, raw: Arguments | bytes | str) -> Arguments:
+    """Return the arguments, parsed and valid by the tool's schema. Raises `ToolError` when they are not."""
+    try:
+        arguments = parse(raw or b"{}") if isinstance(raw, (bytes, str)) else raw
+        if isinstance(arguments, dict):
+            if not entry.is_valid(arguments):
+                entry.validator.check(arguments)
+            return arguments
+    except (WireError, ValueError, RecursionError) as error:
+        raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} can't be read: {error}.") from None
+    raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} must be a JSON object.")

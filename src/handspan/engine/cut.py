@@ -1,4 +1,4 @@
-"""Results that are too large for a model: kept whole as an artifact, shown by head and tail (SPEC X3)."""
+"""Cuts results that are too large for a model: head and tail stay, an artifact holds the whole (SPEC X3)."""
 
 from typing import Final
 
@@ -14,29 +14,29 @@ _HEAD: Final = 4096
 _TAIL: Final = 2048
 
 
-async def cut(success: Success, artifacts: Artifacts, owner: str, session: str, tool: str) -> Success:
-    """A result that fits: what it is, how large, its head and tail, and how to read on."""
+async def cut_result(success: Success, artifacts: Artifacts, owner: str, session: str, tool: str) -> Success:
+    """Return a result that fits: its size, its head and tail, and how to read the rest."""
     value = success.value
     is_text = isinstance(value, str)
     whole = value.encode() if isinstance(value, str) else msgspec.json.encode(value)
-    shown: JsonObject = {"truncated": True, "bytes": len(whole), **_counts(value)}
+    summary: JsonObject = {"truncated": True, "bytes": len(whole), **_counts(value)}
     try:
         media_type = "text/plain" if is_text else "application/json"
         ref = await artifacts.keep(whole, owner=owner, session=session, media_type=media_type, name=f"{tool} result")
-        shown["artifact"] = ref.id
-        shown["how_to_read"] = (
+        summary["artifact"] = ref.id
+        summary["how_to_read"] = (
             f"The whole result is kept. Call read_artifact with id {ref.id!r} and offset and limit (bytes), "
             "or with query to search in it."
         )
     except ToolError as error:
-        shown["how_to_read"] = f"The whole result could not be kept ({error.message}). Ask for less at once."
-    shown["head"] = whole[:_HEAD].decode("utf-8", "ignore")
-    shown["tail"] = whole[-_TAIL:].decode("utf-8", "ignore")
-    return succeed(shown, success.attachments)
+        summary["how_to_read"] = f"The whole result could not be kept ({error.message}). Ask for less at once."
+    summary["head"] = whole[:_HEAD].decode("utf-8", "ignore")
+    summary["tail"] = whole[-_TAIL:].decode("utf-8", "ignore")
+    return succeed(summary, success.attachments)
 
 
-def clip(failure: Failure, limit: int) -> Failure:
-    """A failure whose message fits: its head and its tail, where the reason mostly stands."""
+def cut_message(failure: Failure, limit: int) -> Failure:
+    """Return a failure whose message fits: its head, and its tail, which mostly has the reason."""
     message, half = failure.message, limit // 2
     if len(message) <= limit:
         return failure
@@ -45,7 +45,7 @@ def clip(failure: Failure, limit: int) -> Failure:
 
 
 def _counts(value: Json) -> JsonObject:
-    """How many items there are, where that says more than bytes."""
+    """Return how many items or lines the value has, where that says more than bytes."""
     match value:
         case list():
             return {"items": len(value)}

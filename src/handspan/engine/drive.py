@@ -1,15 +1,14 @@
 """Runs a coroutine in the caller's own task, under a deadline (SPEC E5, E6).
 
-The first step is made by hand, before `drive`: most tools are done with it, and no alarm was needed. Only one that
-suspends sets one. From then on the driver stands between the coroutine and the event loop: what the coroutine
-waits for, it waits for, and it can stop waiting. At the deadline it cancels what the coroutine waits for, throws
-`CancelledError` into the coroutine, drives it on for a grace time, so that a `finally` can close what was opened, and
-then stops driving.
+The caller of `drive` makes the coroutine's first step itself: most tools end there, and need no alarm. A coroutine that
+suspends is driven: the driver stands between it and the event loop, and waits for what the coroutine wants. At the
+deadline the driver cancels what it waits for and throws `CancelledError` into the coroutine. The coroutine then has a
+grace time, so that a `finally` can close what was opened. After that the driver stops.
 
-Nearly everything waits for a plain future in the end. That is over the moment it is cancelled, so the task itself can
-wait for it. A task or a `gather` may take its time: for these the driver waits with a plain future of its own.
+Most coroutines wait for a plain future in the end. It is over as soon as it is cancelled, so the task itself can wait
+for it. A task or a `gather` may take its time to end: for these the driver waits with a future of its own.
 
-A started coroutine is never moved to another task: `asyncio.timeout` and task groups inside it hold on to the task
+A started coroutine never moves to another task: `asyncio.timeout` and task groups inside it belong to the task that
 they began in.
 """
 
@@ -26,7 +25,7 @@ _CLOSINGS: Final = 20
 
 
 class DeadlineReached(Exception):
-    """The coroutine was stopped at its deadline. `stuck`: it did not even end within its grace time."""
+    """The coroutine was stopped at its deadline. `stuck`: it did not end within its grace time either."""
 
     def __init__(self, stuck: bool) -> None:
         super().__init__()
@@ -34,11 +33,11 @@ class DeadlineReached(Exception):
 
 
 class CancelledItself(Exception):
-    """The coroutine ended with `CancelledError`, and nobody had cancelled it."""
+    """The coroutine raised `CancelledError` itself: neither the caller nor the deadline cancelled it."""
 
 
 class Reaper:
-    """Knows whose time is up; counts coroutines that outlived their grace time, and closes those that can be closed."""
+    """Closes coroutines that run on after their grace time, and counts them. Has the alarm of all waits."""
 
     def __init__(self) -> None:
         self.alarm = new_alarm()
@@ -47,24 +46,24 @@ class Reaper:
 
     @property
     def stuck(self) -> int:
-        """How many refuse to end even now. They are kept, since collecting them would only print warnings."""
+        """How many coroutines can't be closed. The reaper keeps them, since Python warns when it collects such ones."""
         return len(self._unclosable)
 
     def take(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """End this one, or keep it if it can't be ended."""
+        """Close this coroutine; keep it if it can't be closed."""
         self.reaped += 1
-        if not _is_closed(coroutine):
+        if not _try_close(coroutine):
             self._unclosable.append(coroutine)
 
 
-def _is_closed(coroutine: Coroutine[Any, Any, Any]) -> bool:
-    """Close it, again and again: one with several awaits in its `finally` leaves one of them each time."""
+def _try_close(coroutine: Coroutine[Any, Any, Any]) -> bool:
+    """Whether the coroutine could be closed. Each try passes one `await` of its `finally`."""
     for _ in range(_CLOSINGS):
         try:
             coroutine.close()
-        except RuntimeError:  # it awaited something instead of ending, or failed so: the next round knows
+        except RuntimeError:  # it awaited something instead, or raised this itself: the next try shows which
             continue
-        except (Exception, asyncio.CancelledError, SystemExit, BaseExceptionGroup):  # its own last words
+        except (Exception, asyncio.CancelledError, SystemExit, BaseExceptionGroup):  # its own error on the way out
             return True
         else:
             return True
@@ -72,57 +71,57 @@ def _is_closed(coroutine: Coroutine[Any, Any, Any]) -> bool:
 
 
 class Wait:
-    """One coroutine's waiting: for what it wants, until its deadline, unless somebody cancels it."""
+    """The wait of one coroutine: for what it wants, until its deadline or a cancellation."""
 
     cancelled: asyncio.CancelledError | None = None
-    """What the task threw at us: it is being cancelled from outside, or by a timeout inside the coroutine."""
+    """The task's cancellation: by its caller, or by a timeout inside the coroutine."""
     was_disturbed = False
-    """The time was up once, or somebody cancelled the task. Most waits never are."""
+    """The time was over once, or the task was cancelled. Most waits never are disturbed."""
     is_late = False
     is_over = False
-    """The time that was set last has passed: the deadline, or a grace time."""
-    was_told = False
-    """The coroutine knows that it shall end."""
+    """The deadline or the grace time has passed, whichever was set last."""
+    was_stopped = False
+    """The coroutine has got its `CancelledError`."""
     _may_be_its_own = False
     _is_in_grace = False
     _waits_for: "asyncio.Future[Any] | None" = None
     _is_armed = False
     _is_paused = False
-    """A person is asked. The clock stands still, unless what is waited for shall end."""
+    """A person is asked. The clock stands still, except for a grace time."""
     _left: float | None = None
     """Seconds until the deadline, while the clock stands still."""
 
     def __init__(self, task: "asyncio.Task[Any]", seconds: float | None, grace: float, alarm: Alarm) -> None:
         self.task = task
         self.loop = task.get_loop()
-        self._cancellations_before = self._cancellations_heard = task.cancelling()
+        self._cancellations_before = self._cancellations_seen = task.cancelling()
         self._grace = grace
         self._alarm = alarm
         self._deadline = self.ends_at = inf if seconds is None else self.loop.time() + seconds
 
     def begin(self, wanted: "asyncio.Future[Any]") -> None:
-        """The task is about to wait for this. From now on the alarm ends the wait: a bare `yield` needed none."""
+        """Prepare the task's wait for this future. The alarm starts here: a bare `yield` needs none."""
         self._waits_for = wanted
-        wanted._asyncio_future_blocking = True  # as `await` says it to a task
+        wanted._asyncio_future_blocking = True  # as `await` does it for a task
         if not self._is_armed and self.ends_at != inf:
             self._is_armed = True
             self._alarm.add(self)
 
-    def judge(self, error: BaseException) -> asyncio.CancelledError | None:
-        """What to throw into the coroutine when the task was cancelled. What the future brought, it finds there."""
+    def find_cancellation(self, error: BaseException) -> asyncio.CancelledError | None:
+        """Return the error if it cancels the task; None if it is the error of the future."""
         if not isinstance(error, asyncio.CancelledError):
             return None
-        # A task's own cancellation is counted. That of an outer driver, at its deadline, is not: it names its cause.
-        is_new = self.task.cancelling() > self._cancellations_heard
+        # A task counts its cancellations. An outer driver's at its deadline is not counted, but has a cause.
+        is_new = self.task.cancelling() > self._cancellations_seen
         if not is_new and type(error.__cause__) is not DeadlineReached:
             return None
-        self.hear(error)
+        self.note_cancellation(error)
         return error
 
-    def hear(self, error: asyncio.CancelledError) -> None:
-        """Note that the task is being cancelled; what is waited for has a grace time to end."""
-        self._cancellations_heard = self.task.cancelling()
-        is_counted = self._cancellations_heard > self._cancellations_before
+    def note_cancellation(self, error: asyncio.CancelledError) -> None:
+        """Store that the task is being cancelled. What it waits for has a grace time to end."""
+        self._cancellations_seen = self.task.cancelling()
+        is_counted = self._cancellations_seen > self._cancellations_before
         self._may_be_its_own = is_counted and (self.cancelled is None or self._may_be_its_own)
         self.cancelled = error
         self.was_disturbed = True
@@ -130,45 +129,45 @@ class Wait:
             self._give_grace()
 
     def reach_deadline(self) -> bool:
-        """Begin the grace time of what is waited for; False when that has passed too."""
+        """Begin the grace time of what is waited for. Return False when that has passed too."""
         if self._is_in_grace:
             return False
         self.is_late = True
         self._give_grace()
         return True
 
-    def tell(self, thrown: BaseException | None) -> BaseException | None:
-        """What to throw into the coroutine now; the first time that it shall end, its own grace time begins."""
+    def find_error(self, thrown: BaseException | None) -> BaseException | None:
+        """Return what to throw into the coroutine now. When it is to end, its grace time begins."""
         if self.is_over and not self._is_in_grace:
             self.is_late = True
-        if self.was_told or not (self.is_late or self.cancelled is not None):
+        if self.was_stopped or not (self.is_late or self.cancelled is not None):
             return thrown
-        self.was_told = True
+        self.was_stopped = True
         self._give_grace()
         return _cancellation() if self.is_late and thrown is None else thrown
 
-    def take_back(self) -> None:
-        """Forget a cancellation that came from a timeout inside the coroutine, which has dealt with it meanwhile."""
+    def forget_inner_cancellation(self) -> None:
+        """Forget a cancellation by a timeout inside the coroutine, once the coroutine has handled it."""
         if self.cancelled is None:
             return
-        self._cancellations_heard = min(self._cancellations_heard, self.task.cancelling())
-        if not self._may_be_its_own or self._cancellations_heard > self._cancellations_before:
+        self._cancellations_seen = min(self._cancellations_seen, self.task.cancelling())
+        if not self._may_be_its_own or self._cancellations_seen > self._cancellations_before:
             return
         self.cancelled = None
         if not self.is_late:
-            self._is_in_grace = self.was_told = False
+            self._is_in_grace = self.was_stopped = False
             self._set(self._deadline)
             self._stop_clock()
 
     def reason(self, *, stuck: bool = False) -> BaseException | None:
-        """Why the coroutine was stopped, if it was. A cancellation is never swallowed, not even after the deadline."""
-        self.take_back()
+        """Return why the coroutine was stopped, if it was. A cancellation counts even after the deadline."""
+        self.forget_inner_cancellation()
         return self.cancelled or (DeadlineReached(stuck) if self.is_late else None)
 
     def pause(self) -> None:
-        """Let the clock stand still: a person is asked. One whose time was up already has no more of it."""
+        """Stop the clock while a person is asked, unless the time is over already."""
         self._is_paused = True
-        self.take_back()  # a timeout inside the coroutine may be the reason for the question
+        self.forget_inner_cancellation()  # a timeout inside the coroutine may be the reason for the question
         self._stop_clock()
 
     def _stop_clock(self) -> None:
@@ -177,8 +176,8 @@ class Wait:
             self._set(inf)
             self._deadline = inf
 
-    def go_on(self) -> None:
-        """Let the clock run again, with what was left of the time."""
+    def resume(self) -> None:
+        """Let the clock run again with the time that was left."""
         self._is_paused = False
         if self._left is None:
             return
@@ -189,8 +188,8 @@ class Wait:
                 self._is_armed = True
                 self._alarm.add(self)
 
-    def look_at_the_clock(self) -> None:
-        """See whether the time is over, where no timer says so."""
+    def check_clock(self) -> None:
+        """Note whether the time is over, where no alarm was set."""
         if self.loop.time() >= self.ends_at:
             self.is_over = self.was_disturbed = True
 
@@ -208,21 +207,21 @@ class Wait:
         self.is_over = False
         self.ends_at = at
 
-    def time_is_up(self) -> None:
-        """What the alarm says: the wait is over."""
+    def expire(self) -> None:
+        """End the wait: the alarm calls this when the time is over."""
         self.is_over = self.was_disturbed = True
         if self._waits_for is not None:
             self._waits_for.cancel()
 
 
 def _cancellation() -> asyncio.CancelledError:
-    """What a coroutine hears at its deadline; a driver inside it sees by the cause that it is meant too."""
+    """Return the error for a coroutine at its deadline. By its cause a driver inside knows that it must end too."""
     error = asyncio.CancelledError()
     error.__cause__ = DeadlineReached(stuck=False)
     return error
 
 
-class Timed(Protocol):
+class PausableCall(Protocol):
     """A call whose clock stands still while a person is asked."""
 
     wait: Wait | None
@@ -236,13 +235,16 @@ def drive(
     seconds: float | None,
     reaper: Reaper,
     grace: float = GRACE,
-    call: Timed | None = None,
+    call: PausableCall | None = None,
 ) -> Generator[Any, Any, Any]:
-    """What a coroutine returns that has made its first step and wants this; `DeadlineReached` after so many seconds."""
+    """Return what the coroutine returns. It has made its first step and waits for `wanted`.
+
+    Raises `DeadlineReached` after so many seconds. `call`: its clock stops while it has open questions.
+    """
     wait = Wait(_current_task(wanted), seconds, grace, reaper.alarm)
     if call is not None:
         call.wait = wait
-        if call.open_questions:  # it asked in its first step
+        if call.open_questions:  # the tool asked in its first step
             wait.pause()
     try:
         while True:
@@ -254,14 +256,14 @@ def drive(
                 except GeneratorExit:
                     raise
                 except BaseException as error:
-                    thrown = wait.judge(error)
+                    thrown = wait.find_cancellation(error)
             else:
                 thrown = yield from _wait_for(wanted, wait)
             if wait.was_disturbed:
-                if wait.is_over and wait.was_told:  # it had its grace time, and goes on
-                    reaper.take(coroutine)  # closing it may show that a timeout of its own was at work
+                if wait.is_over and wait.was_stopped:  # its grace time is over, and it still runs
+                    reaper.take(coroutine)  # closing it may end a timeout of its own, which `reason` looks for
                     raise wait.reason(stuck=True) or CancelledItself
-                thrown = wait.tell(thrown)
+                thrown = wait.find_error(thrown)
             try:
                 wanted = coroutine.send(None) if thrown is None else coroutine.throw(thrown)
             except BaseException as end:
@@ -273,7 +275,7 @@ def drive(
                 if isinstance(end, asyncio.CancelledError):
                     raise CancelledItself from end
                 raise
-            wait.take_back()
+            wait.forget_inner_cancellation()
     except GeneratorExit:
         reaper.take(coroutine)
         raise
@@ -284,7 +286,7 @@ def drive(
 
 
 async def drive_all(coroutine: Coroutine[Any, Any, Any], seconds: float | None, reaper: Reaper) -> Any:
-    """What a coroutine returns that has not begun yet; `DeadlineReached` after so many seconds."""
+    """Return what a new coroutine returns. Raises `DeadlineReached` after so many seconds."""
     try:
         wanted = coroutine.send(None)
     except StopIteration as stop:
@@ -295,27 +297,27 @@ async def drive_all(coroutine: Coroutine[Any, Any, Any], seconds: float | None, 
 
 
 def _current_task(wanted: Any) -> "asyncio.Task[Any]":
-    """The task that runs. Its loop is that of what it wants, as a rule; to find it out is a system call."""
+    """Return the running task. The future has its loop as a rule: to ask asyncio for it costs a system call."""
     task = asyncio.current_task(wanted.get_loop()) if type(wanted) is asyncio.Future else None
     task = task or asyncio.current_task()
     assert task is not None  # only a task can drive
     return task
 
 
-# Waiting for anything but a plain future. Each gives what is to be thrown into the coroutine, if anything.
+# Waiting for anything but a plain future. Each returns what to throw into the coroutine, if anything.
 
 
 def _wait_for(wanted: Any, wait: Wait) -> Generator[Any, Any, BaseException | None]:
-    """For a task, or something else that may take its time to be cancelled, or refuse to be."""
+    """Wait for a task or another future that may take its time to be cancelled, or refuse."""
     if getattr(wanted, "_asyncio_future_blocking", None) is None:
-        return (yield from _let_the_loop_judge(wanted, wait))
+        return (yield from _yield_to_loop(wanted, wait))
     wanted._asyncio_future_blocking = False
     if wanted is wait.task or wanted.get_loop() is not wait.loop:
         return RuntimeError(f"{wanted!r} can't be awaited here: it is this very task, or of another event loop")
     while not wanted.done():
         if not wait.is_over:
             cancelled = yield from _sleep_until_done(wanted, wait)
-            # As in a task: what is waited for is cancelled, and brings the cancellation into the coroutine.
+            # As in a task: cancel what is waited for, and the coroutine finds the cancellation there.
             if cancelled is not None and not wanted.cancel(*cancelled.args[:1]):
                 return cancelled
         elif wait.reach_deadline():
@@ -323,7 +325,7 @@ def _wait_for(wanted: Any, wait: Wait) -> Generator[Any, Any, BaseException | No
         else:
             return wait.cancelled or asyncio.CancelledError()
     if wait.is_late and not wanted.cancelled():
-        wanted.exception()  # the coroutine gets CancelledError instead: nobody is to complain that this was not seen
+        wanted.exception()  # marks it as seen, since the coroutine gets CancelledError instead
     return None
 
 
@@ -339,20 +341,20 @@ def _sleep_until_done(wanted: "asyncio.Future[Any]", wait: Wait) -> Generator[An
     try:
         yield waiter
     except asyncio.CancelledError as error:
-        return wait.judge(error)
+        return wait.find_cancellation(error)
     finally:
         wanted.remove_done_callback(wake)
     return None
 
 
-def _let_the_loop_judge(wanted: Any, wait: Wait) -> Generator[Any, Any, BaseException | None]:
-    """For a bare `yield`, as in sleep(0), or something that only the event loop can judge."""
+def _yield_to_loop(wanted: Any, wait: Wait) -> Generator[Any, Any, BaseException | None]:
+    """Wait for a bare `yield`, as in sleep(0), or for what only the event loop can accept or refuse."""
     try:
         yield wanted
     except asyncio.CancelledError as error:
-        wait.hear(error)
+        wait.note_cancellation(error)
         return error
-    except Exception as error:  # what the loop refuses goes back into the tool, which waited for it
+    except Exception as error:  # the loop refuses it: the tool gets the error
         return error
-    wait.look_at_the_clock()
+    wait.check_clock()
     return None

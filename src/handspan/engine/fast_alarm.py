@@ -1,6 +1,7 @@
-"""One timer for all calls that wait: most of them are long over when it rings (SPEC E5; a speed trick).
+"""One timer for all calls that wait (SPEC E5; a speed trick).
 
-A timer of the event loop for each call costs more than all the rest of driving it. Here a call costs a place in a set.
+A timer of the event loop for each call costs more than the rest of driving it. Here a call costs an entry in a set:
+most calls are over long before the timer rings.
 """
 
 import asyncio
@@ -11,81 +12,81 @@ from typing import Final, Protocol
 from handspan.core.fast import IS_FAST
 
 _TICK: Final = 0.001
-"""Seconds. Loops measure time no finer than that, and may ring a little early."""
+"""Seconds. Event loops measure time no finer, and may ring this much too early."""
 
 
-class Sleeper(Protocol):
+class TimedWait(Protocol):
     """A wait that has to be ended when its time is up."""
 
     loop: asyncio.AbstractEventLoop
     ends_at: float
-    """By the clock of the loop; must not change while the alarm knows it."""
+    """By the clock of the loop. It must not change while the wait is in the alarm."""
 
-    def time_is_up(self) -> None: ...
+    def expire(self) -> None: ...
 
 
 class Alarm(Protocol):
-    """Tells sleepers when their time is up."""
+    """Ends waits when their time is over."""
 
-    def add(self, sleeper: Sleeper) -> None:
-        """Wake this one when its time is up."""
+    def add(self, wait: TimedWait) -> None:
+        """Call `expire` of this wait when its time is over."""
         ...
 
     @property
-    def remove(self) -> Callable[[Sleeper], None]:
-        """Forget it."""
+    def remove(self) -> Callable[[TimedWait], None]:
+        """Forget a wait that is over."""
         ...
 
     def close(self) -> None:
-        """Let every timer go."""
+        """Cancel every timer."""
         ...
 
 
 def new_alarm(is_fast: bool = IS_FAST) -> Alarm:
-    """Return an alarm. `is_fast=False`: one that takes a timer of the event loop for each sleeper."""
+    """Return an alarm. `is_fast=False`: one with a timer of the event loop for each wait."""
     return _OneTimer() if is_fast else _TimerForEach()
 
 
 class _TimerForEach:
     def __init__(self) -> None:
-        self._timers: dict[Sleeper, asyncio.TimerHandle] = {}
+        self._timers: dict[TimedWait, asyncio.TimerHandle] = {}
 
-    def add(self, sleeper: Sleeper) -> None:
-        self._timers[sleeper] = sleeper.loop.call_at(sleeper.ends_at, self._ring, sleeper)
+    def add(self, wait: TimedWait) -> None:
+        self._timers[wait] = wait.loop.call_at(wait.ends_at, self._ring, wait)
 
-    def remove(self, sleeper: Sleeper) -> None:
-        timer = self._timers.pop(sleeper, None)
+    def remove(self, wait: TimedWait) -> None:
+        timer = self._timers.pop(wait, None)
         if timer is not None:
             timer.cancel()
 
     def close(self) -> None:
-        for sleeper in tuple(self._timers):
-            self.remove(sleeper)
+        for wait in tuple(self._timers):
+            self.remove(wait)
 
-    def _ring(self, sleeper: Sleeper) -> None:
-        del self._timers[sleeper]
-        sleeper.time_is_up()
+    def _ring(self, wait: TimedWait) -> None:
+        del self._timers[wait]
+        wait.expire()
 
 
 class _OneTimer:
-    """It is for one event loop at a time: the one of the sleeper that came last."""
+    """One timer, for one event loop at a time: the loop of the wait that was added last."""
 
-    __slots__ = ("_loop", "_rings_at", "_sleepers", "_timer", "remove")
+    __slots__ = ("_loop", "_rings_at", "_timer", "_waits", "remove")
 
     def __init__(self) -> None:
-        self._sleepers: set[Sleeper] = set()
+        self._waits: set[TimedWait] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = inf
-        self.remove: Callable[[Sleeper], None] = self._sleepers.discard
-        """The timer stays: setting it anew for each sleeper that goes is what is saved here."""
+        self.remove: Callable[[TimedWait], None] = self._waits.discard
+        """The timer stays as it is: to set it again for each removed wait is the cost that is saved."""
 
-    def add(self, sleeper: Sleeper) -> None:
-        if sleeper.loop is not self._loop:
-            self._move(sleeper.loop)
-        self._sleepers.add(sleeper)
-        if sleeper.ends_at < self._rings_at:
-            self._set(sleeper.loop, sleeper.ends_at)
+    def add(self, wait: TimedWait) -> None:
+        if wait.loop is not self._loop:
+            self._move(wait.loop)
+        self._waits.add(wait)
+        if wait.ends_at < self._rings_at:
+            self._set(wait.loop, wait.ends_at)
 
     def close(self) -> None:
         if self._timer is not None:
@@ -93,9 +94,9 @@ class _OneTimer:
         self._timer, self._rings_at = None, inf
 
     def _move(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Forget the sleepers of the loop before this one: it is over."""
+        """Forget the waits of the former loop, which is over."""
         self.close()
-        self._sleepers.clear()
+        self._waits.clear()
         self._loop = loop
 
     def _set(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
@@ -105,8 +106,8 @@ class _OneTimer:
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         self.close()
         now = loop.time() + _TICK
-        for sleeper in [one for one in self._sleepers if one.ends_at <= now]:
-            self._sleepers.discard(sleeper)
-            sleeper.time_is_up()
-        if self._sleepers:
-            self._set(loop, min(one.ends_at for one in self._sleepers))
+        for wait in [one for one in self._waits if one.ends_at <= now]:
+            self._waits.discard(wait)
+            wait.expire()
+        if self._waits:
+            self._set(loop, min(one.ends_at for one in self._waits))

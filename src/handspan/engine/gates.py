@@ -14,45 +14,45 @@ DEFAULT_CAPACITY = 64
 
 
 class Gate:
-    """Lets so many through at once; the others wait in the order they came. It may stand before another gate."""
+    """Lets `capacity` calls run at once; the others wait in their order. `next_gate` comes after it."""
 
-    __slots__ = ("__weakref__", "_beyond", "_waiting", "capacity", "inside", "what")
+    __slots__ = ("__weakref__", "_next", "_waiting", "capacity", "inside", "what")
 
-    def __init__(self, capacity: int, what: str, beyond: "Gate | None" = None) -> None:
+    def __init__(self, capacity: int, what: str, next_gate: "Gate | None" = None) -> None:
         self.capacity = capacity
         self.what = what
         self.inside = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._beyond = beyond
+        self._next = next_gate
 
     def try_enter(self) -> bool:
-        """Go in if there is room and nobody waits."""
-        if self.inside >= self.capacity or self._waiting or (self._beyond is not None and not self._beyond.try_enter()):
+        """Enter if there is capacity and no call waits. Return whether it did."""
+        if self.inside >= self.capacity or self._waiting or (self._next is not None and not self._next.try_enter()):
             return False
         self.inside += 1
         return True
 
     async def enter(self, patience: float | None) -> None:
-        """Go in when it is this one's turn; `busy` when that takes longer than the patience."""
+        """Enter when it is this call's turn. Raises `ToolError` (`busy`) after `patience` seconds."""
         began = time.monotonic()
         if self.inside < self.capacity and not self._waiting:
             self.inside += 1
         else:
             await self._wait(patience)
-        if self._beyond is not None:
+        if self._next is not None:
             left = None if patience is None else max(0.0, patience - (time.monotonic() - began))
             try:
-                await self._beyond.enter(left)
+                await self._next.enter(left)
             except BaseException:
-                self._leave()
+                self._pass_turn()
                 raise
 
     def leave(self) -> None:
-        """Make room; the next one waiting goes in."""
-        if self._beyond is not None:
-            self._beyond.leave()
+        """Leave; the next waiting call enters."""
+        if self._next is not None:
+            self._next.leave()
         if self._waiting:
-            self._leave()
+            self._pass_turn()
         else:
             self.inside -= 1
 
@@ -64,8 +64,8 @@ class Gate:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self._leave()  # the turn came while we gave up: the next one gets it
-            elif turn in self._waiting:  # whoever left meanwhile may have passed over it and thrown it away
+                self._pass_turn()  # the turn came at the same time: the next call gets it
+            elif turn in self._waiting:  # `_leave` may have removed it already
                 self._waiting.remove(turn)
             if isinstance(error, TimeoutError):
                 message = (
@@ -74,7 +74,7 @@ class Gate:
                 raise ToolError("busy", message) from None
             raise
 
-    def _leave(self) -> None:
+    def _pass_turn(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -84,28 +84,28 @@ class Gate:
 
 
 class Gates:
-    """The gate of every origin, and before it the gate of each serial tool."""
+    """The gates of all origins. A serial tool has its own gate before that of its origin."""
 
     def __init__(self, capacities: Mapping[OriginKind, int] | None = None) -> None:
         self._capacities = capacities or {}
-        self._of_origins: WeakValueDictionary[Origin, Gate] = WeakValueDictionary()
+        self._by_origin: WeakValueDictionary[Origin, Gate] = WeakValueDictionary()
 
     def gate(self, entry: Entry) -> Gate:
-        """The gate that calls of this tool go through."""
-        gate = self._of_origin(entry.origin)
+        """Return the gate that calls of this tool pass."""
+        gate = self._origin_gate(entry.origin)
         if entry.spec.annotations.serial:
-            gate = Gate(1, f"Tool {entry.spec.name!r}, which runs one call at a time,", beyond=gate)
+            gate = Gate(1, f"Tool {entry.spec.name!r}, which runs one call at a time,", next_gate=gate)
         return gate
 
     def is_busy(self) -> bool:
         """Whether any call is running."""
-        # Asked from the watchdog's thread: `valuerefs` is one step, iterating would meet changes half-way.
-        gates = (ref() for ref in self._of_origins.valuerefs())
+        # The watchdog's thread calls this: `valuerefs` is atomic, a loop over the dictionary is not.
+        gates = (ref() for ref in self._by_origin.valuerefs())
         return any(gate is not None and gate.inside for gate in gates)
 
-    def _of_origin(self, origin: Origin) -> Gate:
-        gate = self._of_origins.get(origin)
+    def _origin_gate(self, origin: Origin) -> Gate:
+        gate = self._by_origin.get(origin)
         if gate is None:
             capacity = self._capacities.get(origin.kind, DEFAULT_CAPACITY)
-            gate = self._of_origins[origin] = Gate(capacity, str(origin))
+            gate = self._by_origin[origin] = Gate(capacity, str(origin))
         return gate

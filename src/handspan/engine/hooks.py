@@ -1,7 +1,7 @@
-"""Hooks: a list and a loop, not an onion (SPEC E7).
+"""Hooks: a list that is called in order before and after each call (SPEC E7).
 
-A before-hook may let the call go on, cancel it or change it; an after-hook may look at the result or put another
-one in its place. No verdict means no: a before-hook that fails or hangs refuses the call.
+A before-hook may let the call go on, cancel it or change it. An after-hook may read the result or replace it. A
+before-hook that fails or hangs refuses the call.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from msgspec import Struct, structs
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Arguments
-from handspan.engine.crash import said
 from handspan.engine.drive import DeadlineReached, Reaper, drive_all
+from handspan.engine.outcome import describe_error
 
 DEFAULT_TIMEOUT = 5.0
 
 
 class HookedCall(Struct, frozen=True):
-    """What a hook is shown of a call."""
+    """A call as hooks see it."""
 
     id: str
     name: str
@@ -30,24 +30,24 @@ class HookedCall(Struct, frozen=True):
     agent: str
 
 
-class Cancel(Struct, frozen=True):
-    """The call shall not run."""
+class CancelCall(Struct, frozen=True):
+    """The verdict that the call shall not run."""
 
     reason: str
 
 
-class Modify(Struct, frozen=True):
-    """The call shall run with these instead; it starts again at *find*, once."""
+class ModifyCall(Struct, frozen=True):
+    """The verdict that this tool and these arguments shall run instead. The call starts again at *find*, once."""
 
     name: str
     arguments: Arguments
 
 
-BeforeVerdict: TypeAlias = Cancel | Modify | None
+BeforeVerdict: TypeAlias = CancelCall | ModifyCall | None
 
 
 class Hook(Protocol):
-    """Sees every call of every origin, whatever door it came through."""
+    """Sees every call of every origin and every door."""
 
     async def before(self, call: HookedCall) -> BeforeVerdict: ...
 
@@ -55,7 +55,7 @@ class Hook(Protocol):
 
 
 class NamedHook(Struct, frozen=True):
-    """A hook with the name that errors use for it, and the time that it may take."""
+    """A hook with its name for error messages, and the seconds that it may take."""
 
     name: str
     hook: Hook
@@ -73,61 +73,62 @@ class Hooks:
         return bool(self._hooks)
 
     async def before(self, call: HookedCall, *, may_modify: bool) -> HookedCall:
-        """The call as the hooks leave it; each sees what those before it made of it. `ToolError` when one says no.
+        """Return the call as the hooks leave it. Each hook sees the changes of those before it.
 
-        With `may_modify=False` the call was already changed once: hooks may still cancel it, not change it again.
+        Raises `ToolError` when a hook cancels the call. `may_modify=False`: the call was changed once already, so hooks
+        may cancel it, but not change it again.
         """
         for named in self._hooks:
             match await self._ask(named, call):
                 case None:
                     continue
-                case Cancel(reason=reason):
+                case CancelCall(reason=reason):
                     raise ToolError("hook_cancelled", f"Cancelled by hook {named.name!r}: {reason}")
-                case Modify(name=str(name), arguments=Mapping() as arguments):
+                case ModifyCall(name=str(name), arguments=Mapping() as arguments):
                     call = structs.replace(call, name=name, arguments=dict(arguments)) if may_modify else call
                 case other:
                     raise _no_verdict(named, f"it answered {other!r:.200}")
         return call
 
     async def after(self, call: HookedCall, result: ToolResult) -> ToolResult:
-        """The result as the hooks leave it."""
+        """Return the result as the hooks leave it."""
         for named in self._hooks:
             try:
                 replaced = await self._run(named, named.hook.after, call, result)
-            except _Failed as failed:
-                return _failed_afterwards(named, call, str(failed))
+            except _HookFailed as failed:
+                return _after_hook_failure(named, call, str(failed))
             if replaced is not None and not isinstance(replaced, ToolResult):
-                return _failed_afterwards(named, call, f"it answered {replaced!r:.200}")
+                return _after_hook_failure(named, call, f"it answered {replaced!r:.200}")
             result = replaced or result
         return result
 
     async def _ask(self, named: NamedHook, call: HookedCall) -> object:
         try:
             return await self._run(named, named.hook.before, call)
-        except _Failed as failed:  # no verdict means no
+        except _HookFailed as failed:  # a hook without a verdict refuses the call
             raise _no_verdict(named, str(failed)) from failed
 
     async def _run(self, named: NamedHook, ask: Callable[..., Coroutine[Any, Any, object]], *about: object) -> object:
-        """What the hook answers, in its time; `_Failed` with the reason when it does not."""
+        """Return what the hook returns in its time. Raises `_HookFailed` with the reason when it fails."""
         try:
             return await drive_all(ask(*about), named.timeout, self._reaper)
         except DeadlineReached as error:
-            raise _Failed(f"no answer within {named.timeout:g} s") from error
+            raise _HookFailed(f"no answer within {named.timeout:g} s") from error
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for us, not for the hook
             raise
         except BaseException as error:  # code that is not ours
-            raise _Failed(said(error)) from error
+            raise _HookFailed(describe_error(error)) from error
 
 
-class _Failed(Exception):
-    """A hook gave no answer; the text says why."""
+class _HookFailed(Exception):
+    """A hook gave no answer. The text has the reason."""
 
 
 def _no_verdict(named: NamedHook, why: str) -> ToolError:
     return ToolError("hook_cancelled", f"The hook {named.name!r} gave no verdict ({why}), so the call is refused.")
 
 
-def _failed_afterwards(named: NamedHook, call: HookedCall, why: str) -> Failure:
+def _after_hook_failure(named: NamedHook, call: HookedCall, why: str) -> Failure:
     return Failure(
         "internal_error",
         f"Tool {call.name!r} did run, but the hook {named.name!r} failed afterwards ({why}). "

@@ -1,66 +1,73 @@
-"""The ledger in memory: every call's state, and the journal of the last ones (SPEC E2, E8)."""
+"""The ledger in memory: every call's state, the journal of the last calls, the event of each result (SPEC E2, E8)."""
 
+import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Generator, Iterator, Sequence
+from functools import partial
+from typing import Any
 
+from handspan.core.bus import Bus, CallCompleted
 from handspan.core.calls import MOST_NOTES, CallRecord, Note, cut_note
 from handspan.core.errors import ToolError
-from handspan.core.results import ToolResult
+from handspan.core.results import Failure, ToolResult
 
 
 class MemoryLedger:
-    """Knows every open call, and the last finished ones. Nothing survives the process: for that there is the store."""
+    """Keeps every open call and the last finished ones. They end with the process; `store/` has a ledger that lasts."""
 
     def __init__(self, keep: int = 1000, keep_bytes: int = 32 * 1024 * 1024) -> None:
+        """`keep`: finished calls that stay for sure. A few more may stay: to remove many at once is cheaper."""
         self._calls: dict[str, CallRecord] = {}
         self._done: deque[CallRecord] = deque()
         self._keep = keep
+        self._most = keep + keep // 16
         self._keep_bytes = keep_bytes
         self._bytes = 0
         self._notes: dict[str, list[Note]] = {}
 
     async def accept(self, record: CallRecord) -> None:
-        """Know this call; no tool was touched."""
-        self._enter(record)
+        """Store a call that has touched no tool yet."""
+        self._add(record)
         record.state = "accepted"
 
     def start(self, record: CallRecord) -> None:
-        """A tool is about to be touched."""
+        """Store that the call is about to touch its tool."""
         if record.state is None:
             if record.id in self._calls:
-                raise _used_before(record)
+                raise _duplicate_id(record)
             self._calls[record.id] = record
         record.state = "started"
 
     async def suspend(self, record: CallRecord) -> None:
-        """The outcome of a call comes later."""
+        """Store that the outcome of the call comes later."""
         if record.state is None:
-            self._enter(record)
+            self._add(record)
         record.state = "pending"
 
     def finish(self, record: CallRecord, result: ToolResult) -> bool:
-        """Keep the one result; False when this call already has one."""
+        """Store the one result of the call. Return False when it has one already."""
         if self._calls.get(record.id) is not record:
-            if not self._takes(record):
+            if not self._may_finish(record):
                 return False
             self._calls[record.id] = record
         elif record.state == "done":
             return False
         record.state = "done"
         record.result = result
-        self._done.append(record)
+        done = self._done
+        done.append(record)
         self._bytes += record.size
-        if len(self._done) > self._keep or self._bytes > self._keep_bytes:
+        if len(done) > self._most or self._bytes > self._keep_bytes:
             self._forget_oldest()
         return True
 
     async def find(self, call_id: str) -> CallRecord | None:
-        """What is known of this call."""
+        """Return the record of this call."""
         return self._calls.get(call_id)
 
     async def note(self, call_id: str, text: str) -> bool:
-        """Keep this beside a finished call that is still known; False when there is none, or it has enough of them."""
+        """Store a note for a finished call. Return False when it is unknown, not finished, or has enough notes."""
         record = self._calls.get(call_id)
         if record is None or record.state != "done":
             return False
@@ -76,41 +83,79 @@ class MemoryLedger:
         return True
 
     async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
-        """What came for the owner's call when it had its result already, the first one first."""
+        """Return what came for the owner's call after its result, oldest first."""
         record = self._calls.get(call_id)
         return () if record is None or record.owner != owner else tuple(self._notes.get(call_id, ()))
 
     def journal(self) -> Iterator[CallRecord]:
-        """The finished calls that are still known, oldest first."""
+        """Return the finished calls that are still known, oldest first."""
         return iter(tuple(self._done))
 
     def open_calls(self) -> Iterator[CallRecord]:
-        """The calls that have no result yet."""
+        """Return the calls that have no result yet."""
         return iter([record for record in self._calls.values() if record.state != "done"])
 
-    def _takes(self, record: CallRecord) -> bool:
-        """Whether a record that is not the known one of its id may end that call."""
+    def _may_finish(self, record: CallRecord) -> bool:
+        """Whether this record may end the call of its id, though it is not the record that the ledger has."""
         known = self._calls.get(record.id)
-        # A call that was refused before the ledger knew it may bear another call's id, which goes on.
+        # A call that was refused early may have the id of another call: that one goes on.
         return (known is None) == (record.state is None) and (known is None or known.state != "done")
 
     def _forget_oldest(self) -> None:
-        """Forget the oldest call, and more of them while there are too many."""
-        done = self._done
-        while done:
+        """Remove the oldest finished calls while there are too many of them, or too many bytes."""
+        calls, done, notes = self._calls, self._done, self._notes
+        keep, size, largest = self._keep, self._bytes, self._keep_bytes
+        while len(done) > keep or (size > largest and done):
             oldest = done.popleft()
-            self._bytes -= oldest.size
-            del self._calls[oldest.id]
-            if self._notes:
-                self._notes.pop(oldest.id, None)
-            if len(done) <= self._keep and self._bytes <= self._keep_bytes:
-                return
+            size -= oldest.size
+            del calls[oldest.id]
+            if notes:
+                notes.pop(oldest.id, None)
+        self._bytes = size
 
-    def _enter(self, record: CallRecord) -> None:
+    def _add(self, record: CallRecord) -> None:
         if record.id in self._calls:
-            raise _used_before(record)
+            raise _duplicate_id(record)
         self._calls[record.id] = record
 
 
-def _used_before(record: CallRecord) -> ToolError:
+def _duplicate_id(record: CallRecord) -> ToolError:
     return ToolError("invalid_arguments", f"The call id {record.id!r} was used before: every call needs its own.")
+
+
+def publish_when_stored(bus: Bus | None, written: Awaitable[bool] | bool, record: CallRecord) -> Awaitable[bool] | bool:
+    """Return the ledger's answer. Publish the call once its result is stored, even if the caller was cancelled."""
+    if bus is None:
+        return written
+    if type(written) is bool:
+        if written:
+            _publish(bus, record)
+        return written
+    stored = asyncio.ensure_future(written)
+    stored.add_done_callback(partial(_publish_if_stored, bus, record))
+    return _Shielded(stored)
+
+
+class _Shielded:
+    """Awaits a write that goes on when the waiting task is cancelled."""
+
+    __slots__ = ("_stored",)
+
+    def __init__(self, stored: asyncio.Future[bool]) -> None:
+        self._stored = stored
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        return asyncio.shield(self._stored).__await__()
+
+
+def _publish_if_stored(bus: Bus, record: CallRecord, stored: asyncio.Future[bool]) -> None:
+    if not stored.cancelled() and stored.exception() is None and stored.result():
+        _publish(bus, record)
+
+
+def _publish(bus: Bus, record: CallRecord) -> None:
+    result = record.result
+    status = result.code if type(result) is Failure else "success"
+    bus.publish(
+        CallCompleted(record.owner, record.session, record.id, record.name, record.tool, status, record.duration)
+    )

@@ -1,15 +1,17 @@
-"""What a tool returned, as the call's outcome: the same wherever the tool ran."""
+"""What a tool returned or raised, as the call's outcome: the same wherever the tool ran."""
 
 from typing import Any, Final
 
+from handspan.core.errors import ERROR_TYPES, ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult, succeed
 
 RESULT_TYPES: Final = frozenset((Success, Failure, Pending, Attachment))
-"""What a tool may return that is no plain value. Asked by `type` in the way of every call: `isinstance` is slow."""
+"""What a tool may return besides plain values. The engine compares with `type`, since `isinstance` is slower."""
+_LONGEST_TEXT: Final = 2000
 
 
-def outcome(output: Any) -> ToolResult | Pending:
-    """The tool's output as a result; `ToolError` when it has no JSON form."""
+def convert_output(output: Any) -> ToolResult | Pending:
+    """Return the tool's output as a result. Raises `ToolError` when it has no JSON form."""
     if type(output) not in RESULT_TYPES:
         return succeed(output)
     match output:
@@ -20,3 +22,23 @@ def outcome(output: Any) -> ToolResult | Pending:
         case _:
             other: Failure | Pending = output
             return other
+
+
+def convert_error(error: ToolError) -> Failure:
+    """Return the failure that a tool raised. A code that is not in the table becomes `execution_failed`."""
+    code = error.code if error.code in ERROR_TYPES else "execution_failed"
+    return Failure(code, _replace_unencodable(str(error.message)))
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the type and the text of an exception, cut to 2,000 characters. Never raises."""
+    try:
+        text = str(error)
+    except Exception:  # code that is not ours: even its `__str__` may fail
+        text = "it can't be put into words"
+    return _replace_unencodable(f"{type(error).__name__}: {text}"[:_LONGEST_TEXT])
+
+
+def _replace_unencodable(text: str) -> str:
+    """Return the text with `?` for what has no UTF-8 form, such as half a surrogate pair in a file name."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Whether a call may run at all: a pure answer (SPEC P4)."""
+"""Decides whether a call may run: allow, deny or ask a person (SPEC P4)."""
 
 from typing import Protocol, TypeAlias
 
@@ -11,17 +11,17 @@ from handspan.engine.caller import Caller
 
 
 class Allow(Struct, frozen=True):
-    """It may run."""
+    """The call may run."""
 
 
 class Deny(Struct, frozen=True):
-    """It may not run; the reason is for the model."""
+    """The call may not run. The model reads the reason."""
 
     reason: str
 
 
 class Ask(Struct, frozen=True):
-    """A person decides; the reason is for the person."""
+    """A person decides. The person reads the reason."""
 
     reason: str
 
@@ -32,7 +32,7 @@ ALLOW = Allow()
 
 
 class Policy(Protocol):
-    """Decides from what is known, without asking anybody."""
+    """Decides from the tool, the call and the caller alone: no I/O, no questions."""
 
     def decide(self, spec: ToolSpec, call: ToolCall, who: Caller) -> Verdict: ...
 
@@ -41,7 +41,7 @@ class ModePolicy:
     """Decides by the agent's mode and the tool's annotations."""
 
     def decide(self, spec: ToolSpec, call: ToolCall, who: Caller) -> Verdict:
-        """Allow, deny or ask."""
+        """Return whether to allow, deny or ask."""
         mode = who.agent.mode
         if mode == "automatic":
             return ALLOW

@@ -1,12 +1,18 @@
-"""The record of a call, as the engine makes and carries it (SPEC E2, E8)."""
+"""The record of a call that this process runs, and the calls whose outcome comes later (SPEC E2, E8, H, W).
 
+A browser or a person has the outcome of a pending call. It may also come early: a tool may hand its call out before it
+returns `Pending`, and the ledger has to write that too.
+"""
+
+import asyncio
 import time
-from typing import final
+from collections.abc import Awaitable, Callable
+from typing import Any, final
 
-from msgspec import structs
+from msgspec import UnsetType, structs
 
 from handspan.core.calls import UNKNOWN_TOOL, CallRecord, ToolCall
-from handspan.core.results import ToolResult
+from handspan.core.results import Failure, Pending, ToolResult
 from handspan.core.values import Arguments
 from handspan.engine.caller import Caller
 from handspan.registry.entry import Entry
@@ -14,14 +20,14 @@ from handspan.registry.entry import Entry
 
 @final
 class CallAtWork(CallRecord, gc=False):
-    """The record of a call that this process runs: while the tool is at work, the ledger gives back this very one."""
+    """The record of a call that this process runs. While the tool runs, the ledger returns this same object."""
 
     early: ToolResult | None = None
-    """The outcome that came before the tool said that it would come later."""
+    """The outcome that came before the tool returned `Pending`."""
 
 
 def new_record(call: ToolCall, caller: Caller, entry: Entry | None, arguments: Arguments | bytes | str) -> CallAtWork:
-    """The record of a call that no ledger knows yet."""
+    """Return the record of a call that no ledger has yet."""
     raw = call.arguments
     return CallAtWork(
         call.id,
@@ -36,12 +42,67 @@ def new_record(call: ToolCall, caller: Caller, entry: Entry | None, arguments: A
     )
 
 
-def unread_record(call: ToolCall, caller: Caller, entry: Entry | None) -> CallAtWork:
-    """The record of a call that was refused early; of its arguments enough is kept to see what was wrong with them."""
+def refused_record(call: ToolCall, caller: Caller, entry: Entry | None) -> CallAtWork:
+    """Return the record of a call that was refused early, with the beginning of its arguments."""
     raw = call.arguments
     return new_record(call, caller, entry, raw[:4096] if isinstance(raw, (bytes, str)) else raw)
 
 
-def at_work(found: CallRecord) -> CallAtWork:
-    """The record of a call that goes on here, perhaps after another process; one that is from here is its own."""
+def take_over(found: CallRecord) -> CallAtWork:
+    """Return the record of a call that this process continues, perhaps after another process."""
     return found if isinstance(found, CallAtWork) else CallAtWork(**structs.asdict(found))
+
+
+class PendingCalls:
+    """The calls of this process that wait for an outcome, each with its expiry."""
+
+    def __init__(self, settle: Callable[[str, ToolResult], Awaitable[Any]]) -> None:
+        """`settle` gives a call its outcome when it expires."""
+        self._settle = settle
+        self._waiting: dict[str, tuple[asyncio.Future[ToolResult | None], asyncio.TimerHandle | None]] = {}
+        self._expiring: set[asyncio.Task[Any]] = set()
+
+    def add(self, call_id: str, pending: Pending) -> None:
+        """Let this call wait until its outcome comes or it expires."""
+        loop = asyncio.get_running_loop()
+        timer = None
+        if pending.expires_in is not None:
+            timer = loop.call_later(pending.expires_in, self._expire, call_id, pending.expires_in)
+        self._waiting[call_id] = (loop.create_future(), timer)
+
+    def keep_early(self, record: CallAtWork, outcome: ToolResult) -> Pending | None:
+        """Keep this outcome until the call begins to wait. Return None when the call has one: the first wins."""
+        if record.early is not None:
+            return None
+        record.early = outcome
+        if record.id not in self._waiting:
+            self._waiting[record.id] = (asyncio.get_running_loop().create_future(), None)
+        return Pending()
+
+    async def result(self, call_id: str) -> ToolResult | None:
+        """Wait for the result of this call. Return None when no such call waits here."""
+        waiting = self._waiting.get(call_id)
+        return None if waiting is None else await asyncio.shield(waiting[0])
+
+    def finish(self, call_id: str, result: ToolResult | UnsetType) -> None:
+        """Give the result to every caller of `result`; None when the ledger could not store it."""
+        outcome, timer = self._waiting.pop(call_id, (None, None))
+        if timer is not None:
+            timer.cancel()
+        if outcome is not None and not outcome.get_loop().is_closed():
+            outcome.set_result(None if isinstance(result, UnsetType) else result)
+
+    async def close(self) -> None:
+        """Stop the timers. The calls stay open in the ledger, where another process may settle them."""
+        for outcome, timer in self._waiting.values():
+            outcome.cancel()
+            if timer is not None:
+                timer.cancel()
+        self._waiting.clear()
+        await asyncio.gather(*self._expiring)
+
+    def _expire(self, call_id: str, after: float) -> None:
+        failure = Failure("timeout", f"No outcome came within {after:g} s: the call does not wait any longer.")
+        task = asyncio.ensure_future(self._settle(call_id, failure))
+        self._expiring.add(task)
+        task.add_done_callback(self._expiring.discard)

@@ -1,7 +1,7 @@
 """Worker threads for tools that are plain functions (SPEC T3).
 
-Not the loop's default executor: that one holds up the exit of the process until its last thread is done. These are
-daemons. A call that gives up leaves its thread behind, counted, and a new thread takes its place.
+The threads are daemons, unlike those of the loop's default executor, which delay the end of the process until the last
+one is done. A call that is cancelled abandons its thread; the thread is counted, and a new one takes its place.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from handspan.core.errors import ToolError
-from handspan.engine.crash import said
+from handspan.engine.outcome import describe_error
 
 _Job: TypeAlias = Callable[[], None]
 
 
 class Threads:
-    """Runs functions aside, at most `cap` at once; more wait their turn. At most `cap` abandoned ones are borne."""
+    """Runs at most `cap` functions at once; the others wait. With `cap` abandoned threads it refuses new functions."""
 
     def __init__(self, cap: int = 32) -> None:
         self._cap = cap
@@ -29,19 +29,19 @@ class Threads:
         self._queued = 0
         self._threads = 0
         self.abandoned = 0
-        """Threads whose caller gave up and whose function still runs."""
+        """Threads whose function still runs though the caller was cancelled."""
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What the function returns or raises. When the caller is cancelled the thread is left to itself."""
+        """Return or raise what the function does. A cancelled caller abandons the thread."""
         if self.abandoned >= self._cap:
             raise ToolError(
                 "busy", f"{self.abandoned} tools that timed out still run on their threads: try again later."
             )
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Any] = loop.create_future()
-        job = _Aside(self, functools.partial(contextvars.copy_context().run, function, *args), outcome)
+        job = _ThreadJob(self, functools.partial(contextvars.copy_context().run, function, *args), outcome)
         self._jobs.put(job)
-        self._need_a_thread()
+        self._ensure_thread()
         try:
             return await outcome
         finally:
@@ -49,19 +49,19 @@ class Threads:
                 job.abandon()
 
     def close(self) -> None:
-        """Let idle threads end. Busy ones are daemons and do not hold up anything."""
+        """End idle threads. Busy ones are daemons, which do not delay the end of the process."""
         for _ in range(self._threads):
             self._jobs.put(None)
 
     def count_abandoned(self, change: int) -> None:
-        """One more, or one less, runs for nobody."""
+        """Add `change` to the number of abandoned threads."""
         with self._lock:
             self.abandoned += change
 
-    def _need_a_thread(self) -> None:
+    def _ensure_thread(self) -> None:
         with self._lock:
             self._queued += 1
-            # An idle thread takes one job: one that has not woken up yet must not be counted twice.
+            # An idle thread takes one job: a thread that has not woken up yet must not be counted twice.
             if self._queued <= self._idle or self._threads - self.abandoned >= self._cap:
                 return
             self._threads += 1
@@ -80,7 +80,7 @@ class Threads:
             self._threads -= 1
 
     def _is_needed(self) -> bool:
-        """Whether one more thread may wait for jobs: not when abandoned ones came back and there are too many."""
+        """Whether this thread may wait for jobs: not when abandoned threads came back and there are too many."""
         with self._lock:
             if self._threads - self.abandoned > self._cap:
                 return False
@@ -88,8 +88,8 @@ class Threads:
             return True
 
 
-class _Aside:
-    """One function on its way to a thread and its outcome on the way back."""
+class _ThreadJob:
+    """One function for a thread, and the future of its outcome."""
 
     def __init__(self, threads: Threads, function: Callable[[], Any], outcome: asyncio.Future[Any]) -> None:
         self._threads = threads
@@ -100,7 +100,7 @@ class _Aside:
         self._is_abandoned = False
 
     def abandon(self) -> None:
-        """Nobody waits any more."""
+        """The caller was cancelled: it does not wait for the outcome any more."""
         with self._lock:
             self._is_abandoned = True
             if self._is_running:
@@ -112,9 +112,9 @@ class _Aside:
                 return
             self._is_running = True
         try:
-            self._tell(self._outcome.set_result, self._function())
+            self._report(self._outcome.set_result, self._function())
         except BaseException as error:  # a tool's own code: even SystemExit is only this call's failure
-            self._tell(self._outcome.set_exception, _plain_exception(error))
+            self._report(self._outcome.set_exception, _plain_exception(error))
         self._end()
 
     def _end(self) -> None:
@@ -123,21 +123,21 @@ class _Aside:
             if self._is_abandoned:
                 self._threads.count_abandoned(-1)
 
-    def _tell(self, settle: Callable[[Any], None], value: Any) -> None:
+    def _report(self, settle: Callable[[Any], None], value: Any) -> None:
         def settle_once() -> None:
             if not self._outcome.done():
                 settle(value)
 
         try:
             self._outcome.get_loop().call_soon_threadsafe(settle_once)
-        except RuntimeError:  # the loop is closed: nobody is left to be told
+        except RuntimeError:  # the loop is closed: no caller waits any more
             return
 
 
 def _plain_exception(error: BaseException) -> Exception:
-    """The error in a form that a future takes and that stops no loop."""
+    """Return the error as an exception that a future accepts and that stops no event loop."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
-    plain = RuntimeError(said(error))
+    plain = RuntimeError(describe_error(error))
     plain.__cause__ = error
     return plain

@@ -1,7 +1,7 @@
 """Names the tool that blocks the event loop (SPEC T3).
 
-A thread asks the loop for a sign of life while calls run. When none comes, it reads from the loop's own stack which
-tool is to blame: nothing has to be noted down on the way of a call.
+While calls run, a thread asks the loop to run a callback. When the callback does not run in time, the thread reads the
+tool's name from the loop's stack: so a call has nothing to write down on its way.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Watches one event loop from a thread of its own."""
+    """Watches one event loop from its own thread."""
 
     def __init__(self, is_busy: Callable[[], bool], patience: float = 1.0) -> None:
         self._is_busy = is_busy
@@ -24,7 +24,7 @@ class Watchdog:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self.blocked: dict[str, int] = {}
-        """How often each tool was found blocking the loop."""
+        """How often each tool has blocked the loop."""
 
     def open(self) -> None:
         """Begin to watch the running loop."""
@@ -40,27 +40,27 @@ class Watchdog:
         while not self._closing.wait(self._patience):
             if not self._is_busy():
                 continue
-            sign = threading.Event()
+            answered = threading.Event()
             try:
-                loop.call_soon_threadsafe(sign.set)
+                loop.call_soon_threadsafe(answered.set)
             except RuntimeError:  # the loop is closed
                 return
-            if not sign.wait(self._patience):
-                self._blame(loop_thread)
-                while not sign.wait(self._patience) and not self._closing.is_set() and not loop.is_closed():
-                    pass  # once is enough to say it; a loop that was closed meanwhile gives no sign any more
+            if not answered.wait(self._patience):
+                self._report_tool(loop_thread)
+                while not answered.wait(self._patience) and not self._closing.is_set() and not loop.is_closed():
+                    pass  # report each block once; a loop that is closed never answers
 
-    def _blame(self, loop_thread: int) -> None:
+    def _report_tool(self, loop_thread: int) -> None:
         name = _tool_on_stack(loop_thread)
         if name is None:
             return
-        self.blocked[name] = self.blocked.get(name, 0) + 1
         _log.warning(
             "Tool %r blocks the event loop for more than %g s, and everything waits: "
             "make it a plain function, or move it aside with @tool(thread=True)",
             name,
             self._patience,
         )
+        self.blocked[name] = self.blocked.get(name, 0) + 1
 
 
 def _tool_on_stack(thread: int) -> str | None:

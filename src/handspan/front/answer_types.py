@@ -1,4 +1,4 @@
-"""An answer as a Python type: its JSON Schema for the model, and the value of what the model sent."""
+"""The Python type of an answer: its JSON Schema for the model, and the decoding of what the model sent."""
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache
@@ -14,13 +14,13 @@ from handspan.core.values import Arguments, JsonObject
 T = TypeVar("T")
 
 FINAL_ANSWER: Final = "final_answer"
-"""The name of the tool that a model gives its answer with."""
+"""The name of the tool that the model calls to give its answer."""
 _WRAPPED: Final = "answer"
-"""The one parameter of an answer that is no JSON object, such as a number or a list."""
+"""The parameter that holds an answer which is not a JSON object, such as a number or a list."""
 
 
 class AnswerType(Generic[T]):
-    """A dataclass, a pydantic model, a msgspec Struct, or any other type that pydantic can describe."""
+    """The type of an answer: a dataclass, pydantic model, msgspec Struct, or another type that pydantic describes."""
 
     def __init__(self, wanted: type[T]) -> None:
         """Raises `DefinitionError` when no JSON Schema can be made of the type."""
@@ -38,19 +38,19 @@ class AnswerType(Generic[T]):
         self.handling = Handling("loop", validator=Validator(self.spec.parameters))
 
     def from_arguments(self, arguments: Arguments) -> T:
-        """The value that these arguments of the final call are; raises `ToolError` when they are none."""
+        """Return the value of these arguments of the final call. Raises `ToolError` when they do not fit the type."""
         return self.from_json(msgspec.json.encode(arguments[_WRAPPED] if self._is_wrapped else dict(arguments)))
 
     def from_json(self, text: bytes) -> T:
-        """The value that this JSON text is; raises `ToolError` when it is none."""
+        """Return the value of this JSON text. Raises `ToolError` when it does not fit the type."""
         try:
             return self._decode(text)
-        except ValueError as error:  # pydantic's and msgspec's own errors are such
-            raise ToolError("invalid_arguments", f"This is not a {self.name}: {_problems(error)}.") from None
+        except ValueError as error:  # the errors of pydantic and msgspec are ValueErrors
+            raise ToolError("invalid_arguments", f"This is not a {self.name}: {_describe_problems(error)}.") from None
 
 
 def read_answer_type(wanted: type[T]) -> AnswerType[T]:
-    """The answer type of this type; the same one for the same type, since a schema takes long to make."""
+    """Return the `AnswerType` of this type. It is cached, since a schema takes long to make."""
     return _cached_answer_type(cast(Hashable, wanted))
 
 
@@ -78,7 +78,7 @@ def _by_pydantic(wanted: type[T], name: str) -> tuple[Callable[[bytes], T], Json
 
 
 def _inline_root(schema: dict[str, Any]) -> JsonObject:
-    """The same schema with its own keywords at the top: the parameters of a tool are no reference."""
+    """Return the schema with its keywords at the top: the parameters of a tool can't be a reference."""
     root = schema
     while "$ref" in root:
         root = schema["$defs"][str(root["$ref"]).rsplit("/", 1)[-1]]
@@ -91,6 +91,6 @@ def _wrap(schema: JsonObject) -> JsonObject:
     return {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
 
 
-def _problems(error: ValueError) -> str:
+def _describe_problems(error: ValueError) -> str:
     lines = [line.strip() for line in str(error).splitlines() if "errors.pydantic.dev" not in line]
     return "; ".join(lines)

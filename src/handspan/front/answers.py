@@ -13,10 +13,10 @@ from handspan.core.values import Json
 
 T = TypeVar("T")
 
-_WHY: dict[EndReason, str] = {
+_REASONS: dict[EndReason, str] = {
     "aborted": "The turn was stopped before it had an answer: Handspan was closed, or the caller was cancelled.",
     "length": "The model's answer was cut off at its length limit: ask for less, or raise the limit (max_tokens).",
-    "pending": "A tool said that its result comes later, so this turn has no answer yet.",
+    "pending": "The result of a tool comes later, so this turn has no answer yet.",
     "refusal": "The model refused to answer: ask in another way, or ask another model.",
 }
 
@@ -27,7 +27,7 @@ class CallMade(Struct, frozen=True):
     id: str
     name: str
     arguments: Json
-    """The arguments; the text that the model wrote where it is not JSON."""
+    """The arguments; the model's own text if that is not JSON."""
     status: str
     """`success`, or the code of the error."""
     result: Json
@@ -40,15 +40,15 @@ class AgentAnswer(Struct, Generic[T], frozen=True):
     """The answer to one `ask`. `str(answer)` is its text."""
 
     value: T
-    """The answer as `answer_type`; without one the text."""
+    """The answer as a value of `answer_type`; the text if there is no such type."""
     text: str
-    """The model's last words."""
+    """The model's last text."""
     session: str
-    """Give it to the next `ask` to go on with this conversation."""
+    """Give it to the next `ask` to continue this conversation."""
     calls: tuple[CallMade, ...] = ()
     """The tool calls in the order in which they finished."""
     usage: Usage = Usage()
-    """The tokens of all replies together. None is unknown."""
+    """The tokens of all replies together. None means unknown."""
     reason: EndReason = "done"
     """`limit` or `errors`: the agent had to answer before it had made all the calls that it wanted to make."""
 
@@ -57,37 +57,37 @@ class AgentAnswer(Struct, Generic[T], frozen=True):
 
 
 class UsageError(HandspanError):
-    """A Handspan is used where it can't be: closed, in another event loop, or in the wrong form."""
+    """A Handspan is closed, belongs to another event loop, or is used in the wrong form (sync or async)."""
 
 
 class AskFailed(HandspanError):
-    """There is no answer. The message says why and what to do."""
+    """There is no answer. The message has the reason and what to do."""
 
     def __init__(self, message: str, ended: Ended, session: str) -> None:
         super().__init__(message)
         self.reason: EndReason = ended.reason
         self.fault: TurnFault | None = None if isinstance(ended.fault, UnsetType) else ended.fault
-        """For programs: what has failed, where it is known."""
+        """What has failed, for programs to read; None when it is not known."""
         self.text = ended.text
-        """What the model had said."""
+        """The text that the model had sent before."""
         self.session = session
 
 
 class AnswerMismatch(AskFailed):
-    """The model gave no answer of the type that was asked for, though it was told what was wrong."""
+    """The model gave no answer of `answer_type`, though it read what was wrong with its tries."""
 
 
 def check_ended(ended: Ended, session: str) -> Ended:
-    """The same end; raises `AskFailed` when the turn ended without a whole answer."""
-    if ended.reason in _WHY:
-        raise AskFailed(_WHY[ended.reason], ended, session)
+    """Return `ended` itself. Raises `AskFailed` when the turn ended without a whole answer."""
+    if ended.reason in _REASONS:
+        raise AskFailed(_REASONS[ended.reason], ended, session)
     if ended.reason == "error":
         raise AskFailed(ended.text, ended, session)
     return ended
 
 
 class TurnRecorder:
-    """Listens to the turns of one `ask`, and keeps what its answer tells of them."""
+    """Listens to the turns of one `ask`, and collects the calls and tokens for its answer."""
 
     def __init__(self) -> None:
         self.calls: list[CallMade] = []
@@ -95,28 +95,28 @@ class TurnRecorder:
         self._arguments: dict[str, str] = {}
 
     def record(self, happening: Happening, turn: str) -> None:
-        """Keep what the answer tells of this event; it is a `Listener`."""
+        """Collect what the answer needs of this event. A `Listener` of the turn."""
         match happening:
             case CallStarted(id=call_id, arguments=arguments):
                 self._arguments[call_id] = arguments
             case CallFinished():
-                self.calls.append(_call_made(happening, self._arguments.pop(happening.id, "")))
+                self.calls.append(_make_call(happening, self._arguments.pop(happening.id, "")))
             case UsageCounted(usage=usage):
                 self._usages.append(usage)
 
     @property
     def usage(self) -> Usage:
-        """The sum of all replies."""
+        """The tokens of all replies together."""
         return Usage(*(_sum([getattr(usage, name) for usage in self._usages]) for name in Usage.__struct_fields__))
 
 
-def _call_made(finished: CallFinished, arguments: str) -> CallMade:
+def _make_call(finished: CallFinished, arguments: str) -> CallMade:
     envelope: dict[str, Any] = msgspec.json.decode(finished.envelope)
     result = envelope.get("result", envelope.get("message"))
-    return CallMade(finished.id, finished.name, _parse(arguments), finished.status, result, finished.duration)
+    return CallMade(finished.id, finished.name, _parse_arguments(arguments), finished.status, result, finished.duration)
 
 
-def _parse(arguments: str) -> Json:
+def _parse_arguments(arguments: str) -> Json:
     try:
         parsed: Json = msgspec.json.decode(arguments or "{}")
         return parsed
@@ -125,6 +125,6 @@ def _parse(arguments: str) -> Json:
 
 
 def _sum(counts: list[int | None]) -> int | None:
-    """SPEC M6: a sum is unknown when one of its parts is."""
+    """Return the sum; None when one of the counts is unknown (SPEC M6)."""
     known = [count for count in counts if count is not None]
     return sum(known) if known and len(known) == len(counts) else None

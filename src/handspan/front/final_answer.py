@@ -1,4 +1,4 @@
-"""A typed answer: the model gives it by a last tool call, and the turn ends there."""
+"""Typed answers: the model gives the answer by a last tool call, and the turn ends there."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,11 +19,11 @@ from handspan.registry.registry import Registry
 T = TypeVar("T")
 
 MOST_TRIES: Final = 3
-"""So often the model may give an answer that does not fit."""
+"""How many answers the model may try."""
 
 
 class FinalAnswer(Generic[T]):
-    """The tool that a model gives its answer with. It is there for the turns of one `ask`."""
+    """The tool that the model calls to give its answer. It exists for the turns of one `ask`."""
 
     def __init__(self, answer_type: AnswerType[T]) -> None:
         self._type = answer_type
@@ -32,27 +32,27 @@ class FinalAnswer(Generic[T]):
         self.handling = answer_type.handling
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> str:
-        """Take the answer. Raises `ToolError`, which the model reads, when it does not fit."""
+        """Store the answer. Raises `ToolError`, which the model reads, when it does not fit the type."""
         self._values.append(self._type.from_arguments(arguments))
         return "The answer was taken."
 
     def find(self, text: str) -> T | None:
-        """The answer of the turn that ended with this text; None when it has none that fits.
+        """Return the answer of the turn that ended with this text; None when no answer fits.
 
-        Some models write the JSON of the answer instead of calling the tool: that counts too.
+        Some models write the JSON of the answer instead of calling the tool. That counts too.
         """
         if not self._values:
             try:
-                self._values.append(self._type.from_json(_without_fence(text).encode()))
+                self._values.append(self._type.from_json(_strip_fence(text).encode()))
             except ToolError:
                 return None
         return self._values[-1]
 
     def equip(self, registry: Registry) -> Callable[[Conversation], AbstractContextManager[None]]:
-        """What gives a conversation this tool for one turn."""
+        """Return a function that gives a conversation this tool for one turn."""
 
         @contextmanager
-        def lend(conversation: Conversation) -> Iterator[None]:
+        def register_for_turn(conversation: Conversation) -> Iterator[None]:
             origin = Origin("plugin", FINAL_ANSWER, conversation.id)
             registry.register(self, origin, Scope("turn", conversation.id))
             try:
@@ -60,46 +60,46 @@ class FinalAnswer(Generic[T]):
             finally:
                 registry.unregister_by_source(origin)
 
-        return lend
+        return register_for_turn
 
 
 class WatchedProjection:
-    """The projection of another model, which also knows how the last final answer was taken."""
+    """The projection of another model, which also watches for an accepted final answer."""
 
     def __init__(self, inner: Projection) -> None:
         self.inner = inner
         self._calls: tuple[CallPart, ...] = ()
         self._refusals = 0
-        self.last_words: str | None = None
-        """What the turn ends with without asking the model; None: the model has to speak."""
+        self.last_text: str | None = None
+        """The text that ends the turn without another request; None: the model has to reply."""
 
     def append(self, message: Message) -> None:
-        """Add a message; `UnpairedCalls` when it must not stand there."""
+        """Add a message. Raises `UnpairedCalls` when it can't follow the last one."""
         self.inner.append(message)
-        self.last_words = None
+        self.last_text = None
         match message:
             case UserMessage():
                 self._refusals = 0
             case AssistantMessage():
                 self._calls = message.calls
             case ResultsMessage():
-                self._note_results(message)
+                self._read_results(message)
 
-    def _note_results(self, message: ResultsMessage) -> None:
+    def _read_results(self, message: ResultsMessage) -> None:
         for call, result in zip(self._calls, message.results, strict=True):
             if call.name == FINAL_ANSWER and not result.is_error:
-                self.last_words = call.arguments
+                self.last_text = call.arguments
                 return
             self._refusals += call.name == FINAL_ANSWER
         if self._refusals >= MOST_TRIES:
-            self.last_words = "I could not give an answer of this form."
+            self.last_text = "I could not give an answer of this form."
 
     def __len__(self) -> int:
         return len(self.inner)
 
 
 class ModelWithFinalAnswer:
-    """The same model; a turn whose final answer was taken ends without another request to it."""
+    """The same model. A turn whose final answer was accepted ends without another request to it."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -109,26 +109,26 @@ class ModelWithFinalAnswer:
         return self._model.name
 
     def projection(self, instructions: str = "") -> WatchedProjection:
-        """An empty conversation in this model's words."""
+        """Return an empty conversation in this model's format."""
         return WatchedProjection(self._model.projection(instructions))
 
     def reply(
         self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
     ) -> AsyncIterator[ModelEvent]:
-        """What the model says, or the last words that are known already."""
+        """Return what the model replies, or the text that is known already."""
         assert isinstance(projection, WatchedProjection), "a projection belongs to the model that made it"
-        if projection.last_words is not None:
-            return _say(projection.last_words, self.name)
+        if projection.last_text is not None:
+            return _reply_with(projection.last_text, self.name)
         return self._model.reply(projection.inner, specs, artifacts)
 
 
-async def _say(text: str, model: str) -> AsyncIterator[ModelEvent]:
+async def _reply_with(text: str, model: str) -> AsyncIterator[ModelEvent]:
     yield TextDelta(text)
     yield Replied(AssistantMessage((Text(text),), "end", model))
 
 
-def _without_fence(text: str) -> str:
-    """The JSON of a text that stands between three backticks."""
+def _strip_fence(text: str) -> str:
+    """Return the text without the fence of three backticks around it."""
     stripped = text.strip()
     if not stripped.startswith("```"):
         return stripped

@@ -24,7 +24,7 @@ from handspan.front.answers import AgentAnswer, UsageError
 from handspan.front.loop_thread import LoopThread, check_may_wait, iterate_in, run_in
 from handspan.front.open_agent import OpenAgent, new_session_id
 from handspan.front.options import HandspanOptions, ToolLike, read_builtins, read_tool
-from handspan.front.person import AnswerQuestion
+from handspan.front.questions import AnswerQuestion
 from handspan.models.model import Model
 
 T = TypeVar("T")
@@ -50,15 +50,15 @@ class Handspan:
         questions: AnswerQuestion | None = None,
         settings: Settings | None = None,
     ) -> None:
-        """Nothing is opened yet. Raises `DefinitionError` when a tool can't be one.
+        """Take the options; `open` opens. Raises `DefinitionError` when one of `tools` can't be a tool.
 
-        `model`: a name as the command line takes it, or a `Model`; empty: the first that is found.
-        `instructions`: what the model is told first. `agent`: an `Agent`, or the name of one of the settings.
-        `builtins`: the tools that come with Handspan: all, none, or those that these globs name.
-        `state`: the folder that keeps sessions and calls; without it they end with this object.
-        `workspace`: the folder for tools that work on files; without it a temporary one.
-        `questions`: answers the questions of tools; without it such calls are refused.
-        `settings`: everything else. A settings file is only read where `load_settings()` is given here.
+        `model`: a name as on the command line, or a `Model`. Empty: the first model that is found.
+        `instructions`: what the model reads first. `agent`: an `Agent`, or the name of one in the settings.
+        `builtins`: the tools that come with Handspan: all, none, or those whose names match these globs.
+        `state`: the folder for sessions and calls. Without it they end with this object.
+        `workspace`: the folder for tools that work on files. Without it the folder is temporary.
+        `questions`: answers the questions of tools. Without it calls that ask are refused.
+        `settings`: everything else. To read a settings file, give `load_settings()` here.
         """
         self._options = HandspanOptions(
             tools=tuple(read_tool(tool) for tool in tools),
@@ -73,7 +73,7 @@ class Handspan:
         self._questions = questions
         self._agent: OpenAgent | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The event loop that it was opened in."""
+        """The event loop that opened it."""
         self._thread: LoopThread | None = None
 
     # Asking.
@@ -89,10 +89,10 @@ class Handspan:
     async def ask(
         self, text: str, *, answer_type: type[Any] = str, session: str = "", timeout: float | None = None
     ) -> AgentAnswer[Any]:
-        """The agent's answer. Each call is a conversation of its own, unless `session` names one to go on with.
+        """Return the agent's answer. Each call is a new conversation, unless `session` names one to continue.
 
-        `answer_type`: the type of `answer.value`. `timeout`: seconds until this raises `TimeoutError`; the turn is
-        stopped then, as it is when the caller is cancelled. Raises `AskFailed` when there is no answer.
+        `answer_type`: the type of `answer.value`. `timeout`: seconds until the turn stops and this raises
+        `TimeoutError`. The turn stops when the caller is cancelled, too. Raises `AskFailed` when there is no answer.
         """
         agent = self._open_agent()
         session_id = session or new_session_id()
@@ -107,7 +107,7 @@ class Handspan:
             raise TimeoutError(f"There was no answer within {timeout} seconds: the turn was stopped.") from error
 
     async def stream(self, text: str, *, session: str = "") -> AsyncGenerator[Event, None]:
-        """What happens while the agent answers; the last event is `Ended`. To leave the loop early stops the turn."""
+        """Yield what happens while the agent answers; the last event is `Ended`. To stop iterating stops the turn."""
         agent = self._open_agent()
         events: asyncio.Queue[Event | None] = asyncio.Queue()
 
@@ -126,10 +126,10 @@ class Handspan:
             await asyncio.gather(end, return_exceptions=True)
 
     async def call(self, tool: str, arguments: Arguments | None = None) -> ToolResult | Pending:
-        """The result of one tool, run as the agent would run it; a `Failure` is a result too."""
+        """Run one tool as the agent would, and return its result. A `Failure` is a result too."""
         return await self._open_agent().call(tool, arguments or {})
 
-    # The same for a program without an event loop.
+    # The same for threads without an event loop.
 
     @overload
     def ask_sync(self, text: str, *, session: str = "", timeout: float | None = None) -> AgentAnswer[str]: ...
@@ -142,30 +142,30 @@ class Handspan:
     def ask_sync(
         self, text: str, *, answer_type: type[Any] = str, session: str = "", timeout: float | None = None
     ) -> AgentAnswer[Any]:
-        """`ask`, for a program without an event loop and for the worker threads of one with a loop."""
-        loop = self._loop_to_wait_for("await hands.ask(…)")
+        """Return the answer as `ask` does, for threads without an event loop."""
+        loop = self._find_loop("await hands.ask(…)")
         return run_in(loop, self.ask(text, answer_type=answer_type, session=session, timeout=timeout))
 
     def stream_sync(self, text: str, *, session: str = "") -> Generator[Event, None, None]:
-        """`stream`, for a program without an event loop."""
-        loop = self._loop_to_wait_for("async for event in hands.stream(…)")
+        """Yield what `stream` yields, for threads without an event loop."""
+        loop = self._find_loop("async for event in hands.stream(…)")
         return iterate_in(loop, self.stream(text, session=session))
 
     def call_sync(self, tool: str, arguments: Arguments | None = None) -> ToolResult | Pending:
-        """`call`, for a program without an event loop."""
-        return run_in(self._loop_to_wait_for("await hands.call(…)"), self.call(tool, arguments))
+        """Return the result as `call` does, for threads without an event loop."""
+        return run_in(self._find_loop("await hands.call(…)"), self.call(tool, arguments))
 
     # Opening and closing.
 
     async def open(self) -> None:
-        """Make everything ready; raises `ConfigError` for what can't be used, such as an unknown model."""
+        """Open the agent. Raises `ConfigError` when an option can't be used, such as an unknown model."""
         if self._agent is not None:
             raise UsageError("This Handspan is open already: open each one once, and share it.")
         self._agent = await OpenAgent.open(self._options, self._questions)
         self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
-        """Stop what runs and let go of everything. A closed Handspan can be opened again."""
+        """Stop all turns and close the agent. A closed Handspan can be opened again."""
         agent, self._agent = self._agent, None
         if agent is not None:
             await agent.close()
@@ -200,10 +200,10 @@ class Handspan:
             finally:
                 thread.stop()
 
-    # Inside.
+    # Checks.
 
     def _open_agent(self) -> OpenAgent:
-        """The agent to ask; raises `UsageError` when it is not open, or belongs to another event loop."""
+        """Return the agent. Raises `UsageError` when it is not open, or belongs to another event loop."""
         if self._agent is None:
             raise UsageError(_CLOSED)
         if self._loop is not asyncio.get_running_loop():
@@ -212,7 +212,7 @@ class Handspan:
             )
         return self._agent
 
-    def _loop_to_wait_for(self, instead: str) -> asyncio.AbstractEventLoop:
+    def _find_loop(self, instead: str) -> asyncio.AbstractEventLoop:
         check_may_wait(instead)
         if self._agent is None or self._loop is None:
             raise UsageError(_CLOSED)

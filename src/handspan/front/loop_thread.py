@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, and how a program without a loop waits for it."""
+"""An event loop on its own thread, for programs that have no loop."""
 
 import asyncio
 import queue
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs an event loop until it is stopped. The thread is a daemon: it keeps no program from ending."""
+    """Runs an event loop until it is stopped. The thread is a daemon, so the program can end."""
 
     def __init__(self) -> None:
-        """Begin to run; the loop is ready when this returns."""
+        """Start the thread. The loop is ready when this returns."""
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="handspan", daemon=True)
         self._thread.start()
         self._ready.wait()
 
     def stop(self) -> None:
-        """End the loop, and wait for the thread."""
+        """End the loop and wait for the thread."""
         self.loop.call_soon_threadsafe(self._is_over.set)
         self._thread.join()
 
@@ -37,7 +37,7 @@ class LoopThread:
 
 
 def check_may_wait(instead: str) -> None:
-    """Raises `UsageError` in a thread whose event loop runs: to wait here would stop everything in it."""
+    """Raise `UsageError` in a thread whose event loop runs: a wait here would block it. `instead`: what to write."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -46,7 +46,7 @@ def check_may_wait(instead: str) -> None:
 
 
 def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """What the work returns in that loop. An exception here, such as Ctrl-C, cancels it."""
+    """Run this coroutine in that loop and return its result. An exception here, such as Ctrl-C, cancels it."""
     future = asyncio.run_coroutine_threadsafe(work, loop)
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
@@ -59,7 +59,7 @@ def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
 
 
 def iterate_in(loop: asyncio.AbstractEventLoop, events: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-    """The events of that loop, one by one. A program that stops to iterate closes their generator."""
+    """Yield the events of a generator in that loop. When the program stops to iterate, the generator is closed."""
     arrived: queue.SimpleQueue[T | None] = queue.SimpleQueue()
 
     async def take() -> None:

@@ -1,4 +1,4 @@
-"""The agent of an open `Handspan`: its App, its sessions, and how it is asked."""
+"""The agent of an open `Handspan`: composes its App and its sessions, and asks it."""
 
 import os
 from contextlib import AsyncExitStack
@@ -20,7 +20,7 @@ from handspan.front.answer_types import FINAL_ANSWER, AnswerType
 from handspan.front.answers import AgentAnswer, AnswerMismatch, TurnRecorder, check_ended
 from handspan.front.final_answer import MOST_TRIES, FinalAnswer, ModelWithFinalAnswer
 from handspan.front.options import HandspanOptions
-from handspan.front.person import AnswerQuestion, CallbackQuestions
+from handspan.front.questions import AnswerQuestion, CallbackQuestions
 from handspan.gateway.app import App
 from handspan.models.choice import Choice
 from handspan.models.model import Model
@@ -28,12 +28,12 @@ from handspan.models.model import Model
 T = TypeVar("T")
 
 _PATIENCE: Final = 24 * 3600.0
-"""Seconds that an `ask` waits for others in its session: a program sets a timeout of its own."""
+"""Seconds that an `ask` waits for earlier turns of its session. Programs set a shorter timeout themselves."""
 _REMINDER: Final = f"Give your answer by calling the tool {FINAL_ANSWER!r}, and write nothing else."
 
 
 class OpenAgent:
-    """Asks in sessions, until it is closed. It belongs to the event loop that it was opened in."""
+    """Answers in sessions until it is closed. It belongs to the event loop that opened it."""
 
     def __init__(self, app: App, sessions: Sessions, resources: AsyncExitStack) -> None:
         self._app = app
@@ -42,7 +42,7 @@ class OpenAgent:
 
     @classmethod
     async def open(cls, options: HandspanOptions, questions: AnswerQuestion | None) -> "OpenAgent":
-        """An agent as these options want it; raises `ConfigError` for what can't be used."""
+        """Return an agent with these options. Raises `ConfigError` when one of them can't be used."""
         async with AsyncExitStack() as resources:
             settings, bus = resources.enter_context(options.folders()), MemoryBus()
             person = CallbackQuestions(questions, bus)
@@ -55,57 +55,55 @@ class OpenAgent:
             return cls(app, sessions, resources.pop_all())
 
     async def close(self) -> None:
-        """Stop what runs, and let go of everything."""
+        """Stop all turns and close everything that `open` opened."""
         await self._resources.aclose()
 
     def say(self, text: str, session: str, listener: Listener, equip: Equip | None = None) -> Handle:
-        """The turn that answers this text."""
+        """Start the turn that answers this text, and return its handle."""
         message, found = UserMessage((Text(text),)), self._sessions.get(session, OPERATOR.owner)
         if equip is None:
             return found.say(OPERATOR, message, listener)
         return found.say(OPERATOR, message, listener, equip=equip)
 
     async def ask(self, text: str, session: str) -> AgentAnswer[str]:
-        """The answer; raises `AskFailed` when there is none."""
+        """Return the answer. Raises `AskFailed` when there is none."""
         recorder = TurnRecorder()
         ended = check_ended(await self.say(text, session, recorder.record).end(), session)
-        return _answer(ended.text, ended, session, recorder)
+        return _make_answer(ended.text, ended, session, recorder)
 
     async def ask_typed(self, text: str, session: str, answer_type: AnswerType[T]) -> AgentAnswer[T]:
-        """The answer as a value of this type; raises `AnswerMismatch` after a few that do not fit."""
+        """Return the answer as a value of this type. Raises `AnswerMismatch` when all tries do not fit."""
         recorder, final = TurnRecorder(), FinalAnswer(answer_type)
         for _ in range(MOST_TRIES):
             handle = self.say(text, session, recorder.record, final.equip(self._app.registry))
             ended = check_ended(await handle.end(), session)
             value = final.find(ended.text)
             if value is not None:
-                return _answer(value, ended, session, recorder)
+                return _make_answer(value, ended, session, recorder)
             wrong = [call.result for call in recorder.calls if call.name == FINAL_ANSWER]
             if len(wrong) >= MOST_TRIES:
                 break
             text = _REMINDER
-        said = wrong[-1] if wrong else f"it did not call the tool {FINAL_ANSWER!r}, and said {ended.text[:200]!r}."
-        message = (
-            f"The model gave no {answer_type.name!r} in {MOST_TRIES} tries: {said} Ask another model, or more simply."
-        )
-        raise AnswerMismatch(message, ended, session)
+        problem = wrong[-1] if wrong else f"it did not call the tool {FINAL_ANSWER!r}, and wrote {ended.text[:200]!r}."
+        failed = f"The model gave no {answer_type.name!r} in {MOST_TRIES} tries"
+        raise AnswerMismatch(f"{failed}: {problem} Ask another model, or more simply.", ended, session)
 
     async def call(self, tool: str, arguments: Arguments) -> ToolResult | Pending:
-        """The result of one tool."""
+        """Return the result of one tool."""
         return await self._app.engine.call(ToolCall(tool, arguments, new_call_id()), self._app.caller())
 
 
 def new_session_id() -> str:
-    """An id that no other session has."""
+    """Return an id that no other session has."""
     return os.urandom(12).hex()
 
 
 async def _model_chooser(app: App, given: str | Model) -> ChooseModel:
-    """What finds the model of an agent: the given one, or that of its name where none is given."""
+    """Return a function that chooses an agent's model: the program's own, or else the one that the agent names."""
     chosen: Choice | None = None
     if not isinstance(given, str):
         chosen = Choice(given, f"The model is {given.name!r}, which the program gave.")
-    elif given:  # a wrong name is told here, not by the first answer
+    elif given:  # a wrong name fails here, not at the first answer
         chosen = await app.choose_model(given)
 
     async def choose(named: str) -> Choice:
@@ -115,6 +113,6 @@ async def _model_chooser(app: App, given: str | Model) -> ChooseModel:
     return choose
 
 
-def _answer(value: T, ended: Ended, session: str, recorder: TurnRecorder) -> AgentAnswer[T]:
+def _make_answer(value: T, ended: Ended, session: str, recorder: TurnRecorder) -> AgentAnswer[T]:
     calls = tuple(call for call in recorder.calls if call.name != FINAL_ANSWER)
     return AgentAnswer(value, ended.text, session, calls, recorder.usage, ended.reason)

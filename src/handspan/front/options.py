@@ -1,4 +1,4 @@
-"""What the options of `Handspan` become: settings, an agent, and the sources of its tools."""
+"""The options of `Handspan`, and the settings, agent and tool sources that they become."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -24,19 +24,19 @@ from handspan.registry.registry import Registry
 from handspan.sources.builtin import BuiltinTools
 
 ToolLike: TypeAlias = Tool | AnyFunction
-"""A tool, or a function that one is made of as `@tool` does it."""
+"""A tool, or a function that becomes a tool as with `@tool`."""
 
 _PROGRAM = Origin("plugin", "program")
 _USE_SKILL = "use_skill"
 
 
 class HandspanOptions(Struct, frozen=True):
-    """What a program has chosen; see `Handspan`."""
+    """What a program has chosen; `Handspan.__init__` explains each option."""
 
     tools: tuple[Tool, ...]
     model: str | Model
     builtins: tuple[str, ...]
-    """Globs of their names."""
+    """Globs of the names of built-in tools."""
     state: Path | None
     workspace: Path | None
     agent: Agent | str
@@ -45,29 +45,29 @@ class HandspanOptions(Struct, frozen=True):
 
     @contextmanager
     def folders(self) -> Iterator[Settings]:
-        """The settings, with folders that last as long as the block; temporary ones unless the program names some."""
+        """Yield the settings. Folders that the program does not name are temporary, and removed after the block."""
         if self.settings is not None or (self.state is not None and self.workspace is not None):
-            yield self._settings(self.settings or Settings(Path(), Path()))
+            yield self._make_settings(self.settings or Settings(Path(), Path()))
             return
         with tempfile.TemporaryDirectory(prefix="handspan-", ignore_cleanup_errors=True) as folder:
-            # Side by side: the sandbox hides the state from the tools that work in the workspace.
-            yield self._settings(Settings(Path(folder, "workspace"), Path(folder, "state")))
+            # Two folders: the sandbox hides the state from tools that work in the workspace.
+            yield self._make_settings(Settings(Path(folder, "workspace"), Path(folder, "state")))
 
     def sources(self, app: App) -> Sequence[ToolSource]:
-        """What supplies the tools."""
+        """Return the sources of the tools."""
         builtin = BuiltinTools(app.registry, app.settings, app.sandbox, app.guard, only=self.builtins)
         return [*([builtin] if self.builtins else []), ProgramTools(app.registry, self.tools)]
 
-    def _settings(self, base: Settings) -> Settings:
-        """These settings with the folders and the agent that the program names."""
+    def _make_settings(self, base: Settings) -> Settings:
+        """Return these settings with the program's folders and agent."""
         workspace, state = self.workspace or base.workspace, self.state or base.state
         settings = structs.replace(base, workspace=workspace, state=state)
-        agent = self._agent(settings)
+        agent = self._make_agent(settings)
         chosen = AgentSettings(**{name: getattr(agent, name) for name in AgentSettings.__struct_fields__})
         return structs.replace(settings, agents={**settings.agents, agent.name: chosen}, default_agent=agent.name)
 
-    def _agent(self, settings: Settings) -> Agent:
-        """The agent with the program's own tools, and without those that the program did not ask for."""
+    def _make_agent(self, settings: Settings) -> Agent:
+        """Return the agent with the program's own tools, and without built-in ones that the program did not choose."""
         agent = self.agent if isinstance(self.agent, Agent) else _find_agent(self.agent, settings)
         own = (*(tool.spec.name for tool in self.tools), FINAL_ANSWER)
         hidden = () if matches_any(self.builtins, _USE_SKILL) else (_USE_SKILL,)
@@ -80,7 +80,7 @@ class HandspanOptions(Struct, frozen=True):
 
 
 class ProgramTools:
-    """Keeps the tools of the program in the registry while it is open."""
+    """The source of the program's own tools: they are in the registry while it is open."""
 
     name = "program"
 
@@ -91,36 +91,36 @@ class ProgramTools:
 
     @property
     def state(self) -> SourceState:
-        """How many there are."""
+        """The state with the number of tools."""
         return SourceState("ready" if self._is_open else "closed", self._registry.count(_PROGRAM))
 
     async def open(self) -> None:
-        """Register them all; raises `NameTaken` when two have one name."""
+        """Register the tools. Raises `NameTaken` when two have the same name."""
         for tool in self._tools:
             self._registry.register(tool, _PROGRAM)
         self._is_open = True
 
     async def close(self) -> None:
-        """Take them back."""
+        """Unregister the tools."""
         self._registry.unregister_by_source(_PROGRAM)
         self._is_open = False
 
 
 def read_tool(given: ToolLike) -> Tool:
-    """This tool, or this function as one; raises `DefinitionError` when it can be neither."""
+    """Return this tool, or a tool made of this function. Raises `DefinitionError` when it is neither."""
     if is_tool(given):
         found: Tool = given
     elif callable(given):
         found = make_tool(given)
     else:
-        raise DefinitionError(f"{given!r} is no tool: give a function, or an object with `spec` and `run`")
+        raise DefinitionError(f"{given!r} is not a tool: give a function, or an object with `spec` and `run`")
     if found.spec.name == FINAL_ANSWER:
-        raise DefinitionError(f"The name {FINAL_ANSWER!r} is taken: models give typed answers by it. Choose another.")
+        raise DefinitionError(f"The name {FINAL_ANSWER!r} is reserved for typed answers. Choose another name.")
     return found
 
 
 def read_builtins(given: bool | Sequence[str]) -> tuple[str, ...]:
-    """The globs of the built-in tools; raises `ConfigError` for a bare text, which would be read letter by letter."""
+    """Return the globs of built-in tools. Raises `ConfigError` for a bare text: its letters would count as globs."""
     if isinstance(given, str):
         raise ConfigError(f"builtins is True, False or a list of names: [{given!r}], not {given!r}.")
     if isinstance(given, bool):

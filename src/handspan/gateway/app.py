@@ -25,7 +25,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
-from handspan.models.choice import Choice, choose, find_ollama, is_for_want_of_another
+from handspan.models.choice import Choice, choose, falls_back_to_offline, find_ollama
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
 from handspan.registry.registry import Registry, RegistryRules
@@ -178,7 +178,7 @@ class App:
     async def choose_model(self, named: str = "") -> Choice:
         """The model to talk to, and why: a local Ollama is asked, not for long, only where there is nothing better."""
         chosen = self.choose_at_once(named)
-        if not is_for_want_of_another(self.settings, os.environ, named):
+        if not falls_back_to_offline(self.settings, os.environ, named):
             return chosen
         try:
             async with asyncio.timeout(_OLLAMA_SECONDS):

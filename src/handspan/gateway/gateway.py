@@ -250,7 +250,7 @@ class Gateway:
         if origin is not None and origin.connection:
             peer = self.peers.find(origin.connection)
             if peer is not None:
-                peer.calls.finished(call.id)
+                peer.calls.acknowledge_stored(call.id)
         if call.tool.answered_by == "request" and call.status == "timeout":
             self._answered.expired(call.id)
         if self.live:

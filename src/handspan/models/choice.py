@@ -1,4 +1,4 @@
-"""Which model answers: the one that is named, else one whose key is there, else `offline`; and why (SPEC M5)."""
+"""Chooses the model: the named one, else one whose key is set, else `offline`; and says why (SPEC M5)."""
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +11,7 @@ from handspan.core.names import did_you_mean
 from handspan.core.values import JsonObject
 from handspan.models.keys import read_key
 from handspan.models.model import Codec, Model, NoModel
-from handspan.models.ollama import address_of_ollama, look_for_ollama
+from handspan.models.ollama import find_ollama_model, ollama_address
 from handspan.models.vendors import (
     ANTHROPIC,
     GEMINI,
@@ -20,10 +20,10 @@ from handspan.models.vendors import (
     VENDORS,
     Environ,
     Vendor,
-    base_of,
-    by_address,
+    base_url_of,
     first_set,
     key_of,
+    vendor_at_address,
 )
 from handspan.net.guard import NetGuard
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 OFFLINE: Final = "offline"
 OLLAMA: Final = "ollama"
 
-# Loaded when a model is chosen: nobody pays for the other adapters.
+# Loaded when a model is chosen, so that the other adapters cost nothing.
 CODECS: Final[dict[Api, str]] = {
-    "openai-chat": "handspan.models.chat.model:ChatCodec",
-    "openai-responses": "handspan.models.responses.model:ResponsesCodec",
-    "anthropic": "handspan.models.anthropic.model:AnthropicCodec",
-    "gemini": "handspan.models.gemini.model:GeminiCodec",
+    "openai-chat": "handspan.models.chat.codec:ChatCodec",
+    "openai-responses": "handspan.models.responses.codec:ResponsesCodec",
+    "anthropic": "handspan.models.anthropic.codec:AnthropicCodec",
+    "gemini": "handspan.models.gemini.codec:GeminiCodec",
 }
 _OFFLINE_MODEL: Final = "handspan.models.offline:Offline"
 _HTTP_MODEL: Final = "handspan.models.http:HttpModel"
@@ -54,47 +54,47 @@ _BY_NICKNAME: Final = {"openai": OPENAI, "google": GEMINI}
 
 
 class Choice(Struct, frozen=True):
-    """A model, and one sentence that says which it is and why."""
+    """A model, and one sentence that says which model it is and why."""
 
     model: Model
     why: str
     context: int | None = None
-    """Tokens that it can read, where the settings say so."""
+    """The tokens that it can read, if the settings say so."""
     price: ModelPrice = ModelPrice()
-    """The settings' own price."""
+    """The price that the settings give."""
 
 
 def choose(settings: Settings, guard: NetGuard, environ: Environ, named: str = "") -> Choice:
-    """The model to ask: the named one, else that of the settings, else the first whose key is there, else `offline`.
+    """Return the named model, else that of the settings, else the first whose key is set, else `offline`.
 
-    Asks nobody and never waits. A name that can't be followed is a `NoModel`. Where the choice is `offline` for
-    want of anything else (`is_for_want_of_another`), `find_ollama` may know better a moment later.
+    Sends no request and never waits. Raises `NoModel` for an unknown name. When the choice falls back to `offline`
+    (`falls_back_to_offline`), `find_ollama` may find a better one.
     """
     wanted = named or settings.model or next(iter(settings.models), "")
     if wanted:
-        return _followed(wanted, settings, guard, environ)
+        return _resolve(wanted, settings, guard, environ)
     for vendor in VENDORS:
         if variable := first_set(vendor.key_variables, environ):
             model = environ.get(vendor.model_variable, "").strip() or vendor.model
-            made = _at_vendor(by_address(vendor, environ), model, guard, environ)
+            made = _at_vendor(vendor_at_address(vendor, environ), model, guard, environ)
             return Choice(made, f"{model}, because {variable} is set and no model is named in the settings.")
-    looked = ", ".join(name for vendor in VENDORS for name in vendor.key_variables)
+    variables = ", ".join(name for vendor in VENDORS for name in vendor.key_variables)
     return Choice(
         _load(_OFFLINE_MODEL)(),
-        f"offline, a rule-based stand-in: no model is named in the settings and no key is set ({looked}).",
+        f"offline, a rule-based stand-in: no model is named in the settings and no key is set ({variables}).",
     )
 
 
-def is_for_want_of_another(settings: Settings, environ: Environ, named: str = "") -> bool:
-    """Whether `choose` ends with `offline` though nobody asked for it: then a local Ollama is worth a look."""
+def falls_back_to_offline(settings: Settings, environ: Environ, named: str = "") -> bool:
+    """Return whether `choose` takes `offline` only because no model is named and no key is set."""
     return not (named or settings.model or settings.models) and not any(
         first_set(vendor.key_variables, environ) for vendor in VENDORS
     )
 
 
 async def find_ollama(guard: NetGuard, environ: Environ, seconds: float = 2.0) -> Choice | None:
-    """A model of the local Ollama, one that can call tools where there is any; None when nobody answers in time."""
-    found = await look_for_ollama(guard, environ, seconds)
+    """Return a model of the local Ollama, if possible one that can call tools; None when Ollama does not answer."""
+    found = await find_ollama_model(guard, environ, seconds)
     if found is None:
         return None
     tools = "" if found.can_call else ", which does not say that it can call tools"
@@ -103,7 +103,7 @@ async def find_ollama(guard: NetGuard, environ: Environ, seconds: float = 2.0) -
 
 
 def codec_for(api: Api, model: str = "", base_url: str = "") -> Codec:
-    """The codec of that API for that model at that server."""
+    """Return the codec of this API for this model at this server."""
     make = _load(CODECS[api])
     match api:
         case "openai-chat":
@@ -116,7 +116,7 @@ def codec_for(api: Api, model: str = "", base_url: str = "") -> Codec:
 
 
 def target_for(api: Api, *, strict: bool = False) -> "Target":
-    """What the schema compiler lowers tools to for that API."""
+    """Return the target of the schema compiler for this API."""
     match api:
         case "openai-chat" | "openai-responses":
             return "openai-strict" if strict else "openai"
@@ -124,14 +124,14 @@ def target_for(api: Api, *, strict: bool = False) -> "Target":
             return api
 
 
-def _followed(wanted: str, settings: Settings, guard: NetGuard, environ: Environ) -> Choice:
-    """The model of that name."""
+def _resolve(wanted: str, settings: Settings, guard: NetGuard, environ: Environ) -> Choice:
+    """Return the model of this name. Raises `NoModel` when there is none."""
     if wanted in settings.models:
-        return _configured(wanted, settings.models[wanted], guard, environ)
+        return _from_settings(wanted, settings.models[wanted], guard, environ)
     if wanted == OFFLINE:
         return Choice(_load(_OFFLINE_MODEL)(), "offline, a rule-based stand-in, because it is named so.")
     prefix, _, model = wanted.partition(":")
-    nicknames = {name: by_address(vendor, environ) for name, vendor in _BY_NICKNAME.items()}
+    nicknames = {name: vendor_at_address(vendor, environ) for name, vendor in _BY_NICKNAME.items()}
     vendors: dict[str, Vendor] = {vendor.api: vendor for vendor in _BY_API.values()} | nicknames
     if model and prefix == OLLAMA:
         return Choice(_at_ollama(model, guard, environ), f"{wanted}, because it is named so.")
@@ -145,7 +145,7 @@ def _followed(wanted: str, settings: Settings, guard: NetGuard, environ: Environ
     )
 
 
-def _configured(name: str, given: ModelSettings, guard: NetGuard, environ: Environ) -> Choice:
+def _from_settings(name: str, given: ModelSettings, guard: NetGuard, environ: Environ) -> Choice:
     place = f"models.{name}"
     if given.api == "custom" and not given.base_url:
         raise NoModel("rejected", f"{place}.base_url: a custom model needs the address of its server.")
@@ -157,7 +157,7 @@ def _configured(name: str, given: ModelSettings, guard: NetGuard, environ: Envir
         api,
         given.model or name,
         guard,
-        base_url=given.base_url or base_of(_BY_API[api], environ),
+        base_url=given.base_url or base_url_of(_BY_API[api], environ),
         key=key,
         name=name,
         options=given.options,
@@ -169,11 +169,11 @@ def _configured(name: str, given: ModelSettings, guard: NetGuard, environ: Envir
 
 def _at_vendor(vendor: Vendor, model: str, guard: NetGuard, environ: Environ) -> Model:
     key = key_of(vendor, environ, "model")
-    return _over_http(vendor.api, model, guard, base_url=base_of(vendor, environ), key=key, name=model)
+    return _over_http(vendor.api, model, guard, base_url=base_url_of(vendor, environ), key=key, name=model)
 
 
 def _at_ollama(model: str, guard: NetGuard, environ: Environ) -> Model:
-    return _over_http("openai-chat", model, guard, base_url=f"{address_of_ollama(environ)}/v1", key="", name=model)
+    return _over_http("openai-chat", model, guard, base_url=f"{ollama_address(environ)}/v1", key="", name=model)
 
 
 def _over_http(
@@ -202,6 +202,6 @@ def _over_http(
     return made
 
 
-def _load(place: str) -> Any:
-    module, _, name = place.partition(":")
+def _load(path: str) -> Any:
+    module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)

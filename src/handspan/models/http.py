@@ -1,6 +1,6 @@
-"""Any codec over the network: sends the conversation, reads the answer while it arrives (SPEC M1).
+"""Runs any codec over HTTP: sends the conversation, and reads the answer while it arrives (SPEC M1).
 
-The key is in the headers of the request and nowhere else: not in an error, a log or a repr (SPEC S5).
+The key is only in the headers of the request: never in an error, a log or a repr (SPEC S5).
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from handspan.core.errors import ToolError, WireError
 from handspan.core.messages import AssistantMessage, CallPart
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
-from handspan.models.kept_messages import played
+from handspan.models.kept_messages import message_events
 from handspan.models.model import Codec, Decoder, ModelError, ModelEvent, NoModel, Projection, Replied, Retrying
 from handspan.models.projection import EncodedProjection
-from handspan.models.retry import FailedTry, RetryPolicy, pause_before_retry, wait_asked_for
+from handspan.models.retry import FailedTry, RetryPolicy, pause_before_retry, requested_wait
 from handspan.models.schema.lowering import Target, Toolset, drop_nulls, lower_all
 from handspan.models.sse import SseReader
 from handspan.net.exchange import network_error
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     import httpx2
 
 SILENCE_SECONDS: Final = 300.0
-"""How long an answer may be silent between two pieces: models that think are slow."""
+"""The longest pause between two pieces of an answer: models that think are slow."""
 
 _MAX_ERROR_BYTES: Final = 64 * 1024
 _MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
-_SHOWN: Final = 200
+_MAX_QUOTED: Final = 200
 _EVENT_TYPES: Final = frozenset(
     {"text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl"}
 )
@@ -45,7 +45,7 @@ _HEADERS: Final = {"content-type": "application/json", "accept": "text/event-str
 
 
 class HttpModel:
-    """A model behind an HTTP API, in the words of `codec`. Close it at the end: it keeps connections between turns."""
+    """A model behind an HTTP API, in the format of `codec`. It keeps connections between turns until it is closed."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class HttpModel:
         silence: float = SILENCE_SECONDS,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`target` is what the schema compiler lowers tools to; `options` are more fields of every request."""
+        """`target` is the target of the schema compiler. `options` are extra fields of every request."""
         self.name = name or model
         self.model = model
         self.base_url = base_url.rstrip("/")
         self._codec = codec
-        self._key = _checked_key(key, self.name)
-        self._guard = _trusting(guard, base_url, self.name)
+        self._key = _check_key(key, self.name)
+        self._guard = _trust(guard, base_url, self.name)
         self._target = target
         self._options = options or {}
         self._stream = stream
@@ -83,15 +83,15 @@ class HttpModel:
         return f"HttpModel({self._codec.api!r}, {self.model!r}, base_url={self.base_url!r})"
 
     def projection(self, instructions: str = "") -> EncodedProjection:
-        """An empty conversation in this API's words."""
+        """Return an empty conversation in this API's format."""
         return EncodedProjection(self._codec, instructions)
 
     def lower(self, specs: Sequence[ToolSpec]) -> Toolset:
-        """These tools in this API's words: what is sent, the way back of the names, and what the API can't take."""
+        """Return these tools in this API's format, their names on the wire, and the tools that the API can't take."""
         return lower_all(specs, self._target)
 
     def request(self, projection: Projection, specs: Sequence[ToolSpec]) -> bytes:
-        """The exact body that `reply` sends."""
+        """Return the exact body that `reply` sends."""
         return self._body(projection, self.lower(specs))
 
     def _body(self, projection: Projection, toolset: Toolset) -> bytes:
@@ -112,93 +112,97 @@ class HttpModel:
     async def reply(
         self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
     ) -> AsyncGenerator[ModelEvent, None]:
-        """Send the conversation; yields what arrives, `Replied` last. `ModelError` otherwise.
+        """Send the conversation. Yields events, `Replied` last; raises `ModelError` when it fails.
 
-        A failure is tried again only while nothing was yielded: what a person has seen is never said twice.
+        A failed request is sent again only while nothing was yielded, so that a person never sees a text twice.
         """
         toolset = self.lower(specs)
         body = self._body(projection, toolset)
-        began, tried, delivered = time.monotonic(), 0, False
+        began, tried, is_delivered = time.monotonic(), 0, False
         while True:
             tried += 1
             try:
                 async with aclosing(self._attempt(body, toolset.names)) as events:
                     async for event in events:
-                        delivered = True
-                        yield Replied(_without_nulls(event.message, toolset)) if type(event) is Replied else event
+                        is_delivered = True
+                        yield Replied(_drop_nulls(event.message, toolset)) if type(event) is Replied else event
                 return
             except _AttemptFailed as failed:
-                failure = msgspec.structs.replace(failed.failure, delivered=delivered)
-                error = self._without_key(failed.error)
+                failure = msgspec.structs.replace(failed.failure, is_delivered=is_delivered)
+                error = self._hide_key(failed.error)
             elapsed, now = time.monotonic() - began, time.time()
             seconds = pause_before_retry(
                 failure, self._retry, tried=tried, elapsed=elapsed, now=now, roll=random.random()
             )
             if seconds is None:
-                raise _with_wait(error, wait_asked_for(failure, now))
+                raise _add_wait(error, requested_wait(failure, now))
             yield Retrying(str(error), seconds)
             await self._pause(seconds)
 
     async def close(self) -> None:
-        """Give the connections back. A closed model opens new ones when it is asked again."""
+        """Close the connections. The next `reply` opens new ones."""
         client, loop, self._client = self._client, self._loop, None
         if client is not None and loop is asyncio.get_running_loop():
             await client.aclose()
 
     async def _attempt(self, body: bytes, names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
-        """One try. Every failure is an `_AttemptFailed`."""
+        """Send the request once. Raises `_AttemptFailed` for every failure."""
         import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
-        url = joined(self.base_url, self._codec.path(self.model, stream=self._stream))
+        url = join_url(self.base_url, self._codec.path(self.model, stream=self._stream))
         headers = {**_HEADERS, **self._codec.headers(self._key)}
         client = await self._open_client()
-        answered = False
+        has_begun = False
         try:
             async with client.stream("POST", url, headers=headers, content=body) as response:
-                answered = response.status_code == 200
+                has_begun = response.status_code == 200
                 async with aclosing(self._events(response, names)) as events:
                     async for event in events:
                         yield event
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as cause:
             text = network_error(parse_url(url), cause).message
-            error = ModelError("cut", f"The answer broke off. {text}") if answered else ModelError("network", text)
+            error = ModelError("cut", f"The answer broke off. {text}") if has_begun else ModelError("network", text)
             raise _AttemptFailed(error, FailedTry(error.fault)) from None
-        except ToolError as cause:  # of the network guard: DNS, or a host that is not allowed
-            failure = FailedTry("network", dialled=cause.code == "network_error")
+        except ToolError as cause:  # from the network guard: DNS, or a host that is not allowed
+            failure = FailedTry("network", is_sent=cause.code == "network_error")
             raise _AttemptFailed(ModelError("network", cause.message), failure) from None
 
     async def _events(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
-        """What a proper answer says; `_AttemptFailed` for any other one."""
-        asked: float | None = None
+        """Yield the events of a successful answer. Raises `_AttemptFailed` for any other answer."""
+        requested: float | None = None
         try:
             if response.status_code != 200:
-                body = await _head(response, _MAX_ERROR_BYTES)
-                asked = self._codec.retry_after(body) if isinstance(self._codec, _AsksToWait) else None
-                raise self._refusal(response, body)
+                body = await _read_head(response, _MAX_ERROR_BYTES)
+                requested = self._codec.retry_after(body) if isinstance(self._codec, _HasRetryAfter) else None
+                raise self._error_of(response, body)
             async with aclosing(self._read(response, names)) as events:
                 async for event in events:
                     yield event
         except ModelError as error:
             headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-            raise _AttemptFailed(error, FailedTry(error.fault, response.status_code, headers, asked=asked)) from None
+            raise _AttemptFailed(
+                error, FailedTry(error.fault, response.status_code, headers, requested=requested)
+            ) from None
 
     async def _read(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
-        """A stream, or an answer as a whole."""
+        """Yield the events of a stream, or of an answer that came whole."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _EVENT_TYPES or (not kind and self._stream):
-            async with aclosing(self._streamed(response, names)) as events:
+            async with aclosing(self._read_stream(response, names)) as events:
                 async for event in events:
                     yield event
         elif kind in ("application/json", ""):
-            # Also where a stream was asked for: some servers can't, and answer as a whole.
-            message = self._codec.decode(await _json_body(response), names, self.model)
-            for event in played(message):
+            # Also when we asked for a stream: some servers can't stream.
+            message = self._codec.decode(await _read_json_body(response), names, self.model)
+            for event in message_events(message):
                 yield event
         else:
-            head = await _head(response, _SHOWN)
+            head = await _read_head(response, _MAX_QUOTED)
             raise _unreadable(f"it sent {kind!r} that begins with {head.decode('utf-8', 'replace')!r}")
 
-    async def _streamed(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
+    async def _read_stream(
+        self, response: "httpx2.Response", names: dict[str, str]
+    ) -> AsyncGenerator[ModelEvent, None]:
         import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
         reader, decoder = SseReader(), self._codec.decoder(names, self.model)
@@ -211,24 +215,24 @@ class HttpModel:
                             yield event
         except WireError as error:
             raise _unreadable(str(error)) from None
-        except httpx2.HTTPError as error:  # not all is lost: the end may have come before it
+        except httpx2.HTTPError as error:  # the answer may have been complete before
             broken = error
         for name, data in reader.close():
             for event in decoder.feed(name, data):
                 yield event
-        yield Replied(_finished(decoder, broken))
+        yield Replied(_finish(decoder, broken))
 
-    def _refusal(self, response: "httpx2.Response", body: bytes) -> ModelError:
-        """What an answer means that is no success."""
+    def _error_of(self, response: "httpx2.Response", body: bytes) -> ModelError:
+        """Return the error for an answer without success."""
         status = response.status_code
         if status >= 400:
             return self._codec.fault(status, body)
-        place = response.headers.get("location", "")[:_SHOWN]
-        leads = f" (it leads to {place!r})" if place else ""
-        return ModelError("rejected", f"The server answered {status}{leads}: check base_url.", status=status)
+        place = response.headers.get("location", "")[:_MAX_QUOTED]
+        leads = f" (it redirects to {place!r})" if place else ""
+        return ModelError("rejected", f"The server has_begun {status}{leads}: check base_url.", status=status)
 
     async def _open_client(self) -> "httpx2.AsyncClient":
-        """The client of this event loop. Made aside: loading the library and certificates takes 0.2 s."""
+        """Return the client of this event loop. A thread makes it: loading library and certificates takes 0.2 s."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             client = await asyncio.to_thread(self._guard.client, timeout=self._silence)
@@ -236,15 +240,15 @@ class HttpModel:
                 self._client, self._loop = client, loop
         return self._client
 
-    def _without_key(self, error: ModelError) -> ModelError:
-        """The error, even when the server repeats the key in it."""
+    def _hide_key(self, error: ModelError) -> ModelError:
+        """Return the error without the key, which the server may repeat in its message."""
         if self._key and self._key in str(error):
             error.args = (str(error).replace(self._key, "…"),)
         return error
 
 
 class _AttemptFailed(Exception):
-    """One try failed: the error for the caller, and the facts for the decision whether to try again."""
+    """One try failed: the error for the caller, and the facts that decide about another try."""
 
     def __init__(self, error: ModelError, failure: FailedTry) -> None:
         super().__init__()
@@ -252,8 +256,8 @@ class _AttemptFailed(Exception):
         self.failure = failure
 
 
-def _finished(decoder: Decoder, broken: "httpx2.HTTPError | None") -> AssistantMessage:
-    """The whole answer. Where it is not whole, what broke the connection says more than that the end is missing."""
+def _finish(decoder: Decoder, broken: "httpx2.HTTPError | None") -> AssistantMessage:
+    """Return the whole answer. When it is cut, the error of the connection tells more than the decoder's."""
     try:
         return decoder.finish()
     except ModelError:
@@ -263,48 +267,46 @@ def _finished(decoder: Decoder, broken: "httpx2.HTTPError | None") -> AssistantM
 
 
 @runtime_checkable
-class _AsksToWait(Protocol):
-    """A codec whose API says in the body of an error how long to wait."""
+class _HasRetryAfter(Protocol):
+    """A codec whose API asks in the body of an error to wait."""
 
     def retry_after(self, body: bytes) -> float | None: ...
 
 
-def joined(base_url: str, path: str) -> str:
-    """The whole URL. A version that stands at the end of the one and at the start of the other is meant once."""
+def join_url(base_url: str, path: str) -> str:
+    """Return the whole URL. A version at the end of the base and at the start of the path is written once."""
     base = base_url.rstrip("/")
     version = path[: path.find("/", 1)]
     return (base.removesuffix(version) if _VERSION.fullmatch(version) else base) + path
 
 
-def _with_wait(error: ModelError, seconds: float | None) -> ModelError:
+def _add_wait(error: ModelError, seconds: float | None) -> ModelError:
     if seconds is not None:
         error.args = (f"{error} It asks to wait {seconds:.0f} s.",)
     return error
 
 
-def _without_nulls(message: AssistantMessage, toolset: Toolset) -> AssistantMessage:
-    """The message with the arguments that tools want: in strict mode a model says null for what it would leave out."""
+def _drop_nulls(message: AssistantMessage, toolset: Toolset) -> AssistantMessage:
+    """Return the message without the nulls that strict mode makes a model send for parameters that it leaves out."""
     strict = {toolset.names[tool.name]: tool.spec for tool in toolset.tools if tool.strict}
     if not any(call.name in strict for call in message.calls):
         return message
-    parts = [_cleaned(part, strict) if type(part) is CallPart else part for part in message.parts]
+    parts = [_drop_call_nulls(part, strict) if type(part) is CallPart else part for part in message.parts]
     return msgspec.structs.replace(message, parts=tuple(parts))
 
 
-def _cleaned(call: CallPart, strict: Mapping[str, ToolSpec]) -> CallPart:
+def _drop_call_nulls(call: CallPart, strict: Mapping[str, ToolSpec]) -> CallPart:
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (ValueError, RecursionError):
         return call
     if call.name not in strict or not isinstance(arguments, dict):
         return call
-    cleaned = drop_nulls(arguments, strict[call.name])
-    return (
-        call if cleaned == arguments else msgspec.structs.replace(call, arguments=msgspec.json.encode(cleaned).decode())
-    )
+    kept = drop_nulls(arguments, strict[call.name])
+    return call if kept == arguments else msgspec.structs.replace(call, arguments=msgspec.json.encode(kept).decode())
 
 
-def _checked_key(key: str, name: str) -> str:
+def _check_key(key: str, name: str) -> str:
     key = key.strip()
     if not key.isascii() or any(character <= " " or character == "\x7f" for character in key):
         raise NoModel(
@@ -313,15 +315,15 @@ def _checked_key(key: str, name: str) -> str:
     return key
 
 
-def _trusting(guard: NetGuard, base_url: str, name: str) -> NetGuard:
+def _trust(guard: NetGuard, base_url: str, name: str) -> NetGuard:
     try:
         return guard.trust(base_url)
     except ToolError as error:
         raise NoModel("rejected", f"The base_url of the model {name!r} can't be used. {error.message}") from None
 
 
-async def _head(response: "httpx2.Response", limit: int) -> bytes:
-    """The beginning of a body."""
+async def _read_head(response: "httpx2.Response", limit: int) -> bytes:
+    """Return the first bytes of a body."""
     kept = bytearray()
     async with aclosing(response.aiter_bytes()) as chunks:
         async for chunk in chunks:
@@ -331,14 +333,14 @@ async def _head(response: "httpx2.Response", limit: int) -> bytes:
     return bytes(kept[:limit])
 
 
-async def _json_body(response: "httpx2.Response") -> JsonObject:
-    raw = await _head(response, _MAX_ANSWER_BYTES)
+async def _read_json_body(response: "httpx2.Response") -> JsonObject:
+    raw = await _read_head(response, _MAX_ANSWER_BYTES)
     try:
         body = msgspec.json.decode(raw)
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise _unreadable(f"it is not a JSON object; it begins with {raw[:_SHOWN].decode('utf-8', 'replace')!r}")
+        raise _unreadable(f"it is not a JSON object; it begins with {raw[:_MAX_QUOTED].decode('utf-8', 'replace')!r}")
     return body
 
 

@@ -1,4 +1,4 @@
-"""What the models without an API share: a projection that keeps messages as they are, an answer played as a stream."""
+"""For models without an API: a projection that keeps messages as they are, and the events of a whole answer."""
 
 from collections.abc import Iterator
 from typing import Final, final
@@ -6,13 +6,13 @@ from typing import Final, final
 from handspan.core.messages import AssistantMessage, CallPart, Message, Text, Thinking, check_next, merge_replies
 from handspan.models.model import CallDelta, ModelEvent, Replied, TextDelta, ThinkingDelta
 
-_MOST_DELTAS: Final = 8
-_LEAST_DELTA: Final = 24
+_MAX_DELTAS: Final = 8
+_MIN_DELTA: Final = 24
 
 
 @final
 class KeptMessages:
-    """A conversation in our own words."""
+    """A conversation as a list of our own messages."""
 
     __slots__ = ("instructions", "messages")
 
@@ -21,11 +21,11 @@ class KeptMessages:
         self.messages: list[Message] = []
 
     def append(self, message: Message) -> None:
-        """Add a message; `UnpairedCalls` when it must not stand there."""
+        """Add a message. Raises `UnpairedCalls` when it must not follow the last one."""
         last = self.messages[-1] if self.messages else None
-        both = merge_replies(last, message)
-        if both is not None:  # only while a conversation of an old version is read: `check_next` lets none come
-            self.messages[-1] = both
+        merged = merge_replies(last, message)
+        if merged is not None:  # only in conversations of old versions: `check_next` refuses a new one
+            self.messages[-1] = merged
             return
         check_next(last, message)
         self.messages.append(message)
@@ -34,15 +34,15 @@ class KeptMessages:
         return len(self.messages)
 
 
-def played(message: AssistantMessage) -> Iterator[ModelEvent]:
-    """The events that a stream of this answer would have had, `Replied` last."""
+def message_events(message: AssistantMessage) -> Iterator[ModelEvent]:
+    """Yield the events that a stream of this answer would have, `Replied` last."""
     calls = 0
     for part in message.parts:
         match part:
             case Text(text=text):
-                yield from (TextDelta(piece) for piece in _pieces(text))
+                yield from (TextDelta(piece) for piece in _split_text(text))
             case Thinking(text=text):
-                yield from (ThinkingDelta(piece) for piece in _pieces(text))
+                yield from (ThinkingDelta(piece) for piece in _split_text(text))
             case CallPart(name=name, arguments=arguments):
                 yield CallDelta(calls, name=name)
                 yield CallDelta(calls, arguments=arguments)
@@ -52,9 +52,9 @@ def played(message: AssistantMessage) -> Iterator[ModelEvent]:
     yield Replied(message)
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """The text in a few pieces, cut after blanks where it has them."""
-    step, start = max(_LEAST_DELTA, -(-len(text) // _MOST_DELTAS)), 0
+def _split_text(text: str) -> Iterator[str]:
+    """Yield the text in a few pieces, cut after spaces where possible."""
+    step, start = max(_MIN_DELTA, -(-len(text) // _MAX_DELTAS)), 0
     while start < len(text):
         blank = text.find(" ", start + step, start + 2 * step)
         end = min(blank + 1 if blank >= 0 else start + step, len(text))

@@ -1,4 +1,4 @@
-"""API keys from where the settings point to. A key is in no error: only the place where it was looked for (SPEC S5)."""
+"""Reads API keys from the environment or a file. An error names the place, never the key (SPEC S5)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +10,9 @@ _MAX_BYTES: Final = 64 * 1024
 
 
 def read_key(reference: str, environ: Mapping[str, str], setting: str) -> str:
-    """The key that `env:NAME` or `file:PATH` stands for, or the text itself; `NoModel` when there is none.
+    """Return the key that `env:NAME` or `file:PATH` stands for; other text is the key itself.
 
-    `setting` is the name of the setting, for the error.
+    Raises `NoModel`, which names the `setting`, when there is no key.
     """
     kind, _, rest = reference.partition(":")
     match kind:
@@ -41,7 +41,7 @@ def _from_file(path: str, environ: Mapping[str, str], setting: str) -> str:
             key = content.read(_MAX_BYTES).decode().strip()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not a text file"
-        raise NoModel("auth", f"{setting}: the file {path!r} can't be read: {reason}.") from None
+        raise NoModel("auth", f"{setting}: the file {path!r} can't be read: {reason}. Check the path.") from None
     if not key:
         raise NoModel("auth", f"{setting}: the file {path!r} is empty. Write the key into it.")
     return key

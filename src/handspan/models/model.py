@@ -1,7 +1,7 @@
-"""The seam between a conversation and a model (SPEC M1, M2).
+"""The Protocols of models and their wire formats, the events of an answer and the errors (SPEC M1, M2).
 
-A session owns one projection for each model it talks to: the conversation in that API's words, encoded once, appended
-to, never rebuilt. `Model.reply` sends it and yields events while the answer arrives; the last one is `Replied`.
+A session owns one projection for each model that it talks to: the conversation in that API's format. A projection is
+encoded once, appended to, never rebuilt. `Model.reply` sends it and yields events while the answer arrives.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -18,21 +18,21 @@ from handspan.core.values import JsonObject
 
 @final
 class TextDelta(Struct, frozen=True):
-    """More words."""
+    """A piece of the answer's text."""
 
     text: str
 
 
 @final
 class ThinkingDelta(Struct, frozen=True):
-    """More thinking."""
+    """A piece of the model's thinking."""
 
     text: str
 
 
 @final
 class CallDelta(Struct, frozen=True):
-    """A call begins (with its name), or more of its arguments arrives. `index` tells parallel calls apart."""
+    """A call begins (with its name), or a piece of its arguments arrives. `index` tells parallel calls apart."""
 
     index: int
     name: str = ""
@@ -41,14 +41,14 @@ class CallDelta(Struct, frozen=True):
 
 @final
 class Replied(Struct, frozen=True):
-    """The answer is complete. Only now may its calls be run: a stream that was cut never gets here."""
+    """The answer is complete, so its calls may be run. A stream that was cut never has this event."""
 
     message: AssistantMessage
 
 
 @final
 class Retrying(Struct, frozen=True):
-    """The request failed in a way that is worth another try."""
+    """The request failed, and is sent again after these seconds."""
 
     reason: str
     seconds: float
@@ -62,7 +62,7 @@ ModelFault: TypeAlias = Literal[
 
 
 class ModelError(HandspanError):
-    """A model can't answer. The message is for a person: what happened and what to do."""
+    """A model can't answer. The message tells a person what happened and what to do."""
 
     def __init__(self, fault: ModelFault, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
@@ -79,14 +79,14 @@ class NoModel(ConfigError):
 
 
 class Projection(Protocol):
-    """A conversation in one API's words."""
+    """A conversation in one API's format."""
 
     def append(self, message: Message) -> None:
-        """Add a message; `UnpairedCalls` when it must not stand there."""
+        """Add a message. Raises `UnpairedCalls` when it must not follow the last one."""
         ...
 
     def __len__(self) -> int:
-        """How many messages it holds."""
+        """Return the number of messages."""
         ...
 
 
@@ -99,47 +99,47 @@ class Model(Protocol):
         ...
 
     def projection(self, instructions: str = "") -> Projection:
-        """An empty conversation in this model's words, with these instructions (the system prompt)."""
+        """Return an empty conversation in this model's format, with these instructions (the system prompt)."""
         ...
 
     def reply(
         self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
     ) -> AsyncIterator[ModelEvent]:
-        """Send the conversation and the tools; yields what arrives, `Replied` last. `ModelError` otherwise."""
+        """Send the conversation and the tools. Yields events, `Replied` last; raises `ModelError` when it fails."""
         ...
 
 
 @final
-class Lowered(Struct, frozen=True):
-    """A tool in the words of one API (SPEC M3)."""
+class LoweredTool(Struct, frozen=True):
+    """A tool in the format of one API (SPEC M3)."""
 
     name: str
-    """The name on that API's wire; the caller keeps the way back to ours."""
+    """The name on that API's wire; `Toolset.names` leads back to ours."""
     spec: ToolSpec
     schema: JsonObject
     strict: bool = False
     losses: tuple[str, ...] = ()
-    """What the API's subset could not say, in words. The engine enforces the original all the same."""
+    """What the API's subset can't express, in words. The engine enforces the original schema."""
 
 
 @final
-class Quarantined(Struct, frozen=True):
-    """A tool that this API can't take; the request goes on without it."""
+class QuarantinedTool(Struct, frozen=True):
+    """A tool that this API can't take. The request goes on without it."""
 
     spec: ToolSpec
     reason: str
 
 
 class Codec(Protocol):
-    """One wire format, without sockets: what to send and how to read the answer. Pure and stateless."""
+    """One wire format: what to send and how to read the answer. Stateless, and without sockets."""
 
     api: Api
 
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
-        """The message as encoded JSON items of this API's list (chat, anthropic: messages; responses: input items;
-        gemini: contents). Native content of the same API is used verbatim.
+        """Return the message as JSON items of this API's list (messages, input items or contents).
 
-        Given the message `before` it, results know the model's own ids of their calls; unset, ids are made from ours.
+        Native content of the same API is used verbatim. `before` is the message before this one: results take the
+        model's own ids of their calls from it. When it is unset, all ids are made from ours.
         """
         ...
 
@@ -148,32 +148,32 @@ class Codec(Protocol):
         model: str,
         instructions: str,
         items: Sequence[bytes],
-        tools: Sequence[Lowered],
+        tools: Sequence[LoweredTool],
         *,
         stream: bool,
         options: JsonObject,
     ) -> bytes:
-        """The body of the request; `options` are extra top-level fields (max_tokens, temperature …) of the settings."""
+        """Return the body of the request. `options` are the settings' extra fields (max_tokens, temperature …)."""
         ...
 
     def path(self, model: str, *, stream: bool) -> str:
-        """The path below the base URL, with its query."""
+        """Return the path below the base URL, with its query."""
         ...
 
     def headers(self, key: str) -> dict[str, str]:
-        """The headers that carry the key and pin the API's version."""
+        """Return the headers with the key and the API's version."""
         ...
 
     def decoder(self, names: dict[str, str], model: str) -> "Decoder":
-        """A reader for one streamed answer; `names` leads from wire names back to ours."""
+        """Return a reader for one streamed answer. `names` leads from wire names back to ours."""
         ...
 
     def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
-        """A whole answer that was not streamed; `ModelError` when it makes no sense."""
+        """Return the message of an answer that was not streamed. Raises `ModelError` when it makes no sense."""
         ...
 
     def fault(self, status: int, body: bytes) -> ModelError:
-        """What an error answer means, in words for a person: bad key, unknown model, quota, too long …"""
+        """Return the error that an error answer means, in words for a person."""
         ...
 
 
@@ -181,9 +181,9 @@ class Decoder(Protocol):
     """Reads one streamed answer, event by event."""
 
     def feed(self, event: str, data: str) -> Sequence[ModelEvent]:
-        """What this server-sent event says; `ModelError` for an error event. Never yields `Replied`."""
+        """Return what this server-sent event says, never `Replied`. Raises `ModelError` for an error event."""
         ...
 
     def finish(self) -> AssistantMessage:
-        """The whole answer, after the stream ended. `ModelError` ("cut") when the end never came."""
+        """Return the whole answer after the stream. Raises `ModelError` ("cut") when its end never came."""
         ...

@@ -1,4 +1,4 @@
-"""A local Ollama: is one there, and which of its models can call tools?"""
+"""Looks for a local Ollama and for one of its models that can call tools."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,11 +9,12 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import json_object, json_objects, json_text
 from handspan.net.exchange import OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 
-_MOST_ASKED: Final = 8
-_DEFAULT: Final = "http://127.0.0.1:11434"
+_MAX_MODELS: Final = 8
+_DEFAULT_ADDRESS: Final = "http://127.0.0.1:11434"
 
 
 class OllamaModel(Struct, frozen=True):
@@ -22,63 +23,57 @@ class OllamaModel(Struct, frozen=True):
     model: str
     address: str
     can_call: bool
-    """It says that it can call tools."""
+    """Ollama says that the model can call tools."""
 
 
-def address_of_ollama(environ: Mapping[str, str]) -> str:
-    """Where Ollama listens: OLLAMA_HOST may lack the scheme, and is 0.0.0.0 where it listens everywhere."""
+def ollama_address(environ: Mapping[str, str]) -> str:
+    """Return the URL of Ollama. OLLAMA_HOST may lack the scheme, and may be 0.0.0.0 for all interfaces."""
     host = environ.get("OLLAMA_HOST", "").strip().rstrip("/")
     if not host:
-        return _DEFAULT
-    scheme, there, place = host.rpartition("://")
-    name, colon, port = place.rpartition(":")
+        return _DEFAULT_ADDRESS
+    scheme, separator, location = host.rpartition("://")
+    name, colon, port = location.rpartition(":")
     if not colon or not port.isdecimal():
-        name, port = place, "443" if scheme == "https" else "80" if there else "11434"
+        name, port = location, "443" if scheme == "https" else "80" if separator else "11434"
     return f"{scheme or 'http'}://{'127.0.0.1' if name in ('', '0.0.0.0') else name}:{port}"
 
 
-async def look_for_ollama(guard: NetGuard, environ: Mapping[str, str], seconds: float) -> OllamaModel | None:
-    """The model that OLLAMA_MODEL names, else the first that can call tools, else the first that can talk.
+async def find_ollama_model(guard: NetGuard, environ: Mapping[str, str], seconds: float) -> OllamaModel | None:
+    """Return the model that OLLAMA_MODEL names, else the first that can call tools, else the first that can chat.
 
-    None when there is none, or when nobody answers within these seconds.
+    Returns None when there is no such model, or when Ollama does not answer within these seconds.
     """
-    address, wanted = address_of_ollama(environ), environ.get("OLLAMA_MODEL", "").strip()
+    address, wanted = ollama_address(environ), environ.get("OLLAMA_MODEL", "").strip()
     try:
         async with asyncio.timeout(seconds):
-            near = guard.trust(address)
-            listed = _list((await _ask(near, OutgoingRequest(f"{address}/api/tags"), seconds)).get("models"))
-            names = [name for item in listed if (name := _text(item, "model") or _text(item, "name"))]
-            return await _best(near, address, [name for name in names if wanted in ("", name)], seconds)
+            trusted = guard.trust(address)
+            listed = json_objects(
+                (await _fetch_object(trusted, OutgoingRequest(f"{address}/api/tags"), seconds)).get("models")
+            )
+            names = [name for item in listed if (name := json_text(item.get("model")) or json_text(item.get("name")))]
+            return await _pick_model(trusted, address, [name for name in names if wanted in ("", name)], seconds)
     except (ToolError, TimeoutError):
         return None
 
 
-async def _best(near: NetGuard, address: str, names: list[str], seconds: float) -> OllamaModel | None:
-    talking: OllamaModel | None = None
-    for name in names[:_MOST_ASKED]:
+async def _pick_model(trusted: NetGuard, address: str, names: list[str], seconds: float) -> OllamaModel | None:
+    fallback: OllamaModel | None = None
+    for name in names[:_MAX_MODELS]:
         request = OutgoingRequest(f"{address}/api/show", "POST", body=msgspec.json.encode({"model": name}))
-        abilities = _list((await _ask(near, request, seconds)).get("capabilities"))
+        listed = (await _fetch_object(trusted, request, seconds)).get("capabilities")
+        abilities = listed if isinstance(listed, list) else []
         if "tools" in abilities:
             return OllamaModel(name, address, can_call=True)
-        if talking is None and (not abilities or "completion" in abilities):  # one that only embeds can't talk
-            talking = OllamaModel(name, address, can_call=False)
-    return talking
+        if fallback is None and (not abilities or "completion" in abilities):  # a model for embeddings can't chat
+            fallback = OllamaModel(name, address, can_call=False)
+    return fallback
 
 
-async def _ask(near: NetGuard, request: OutgoingRequest, seconds: float) -> JsonObject:
-    """What it says; nothing where that is no JSON object."""
-    answer = await near.fetch(request, RequestLimits(seconds, redirects=0))
+async def _fetch_object(trusted: NetGuard, request: OutgoingRequest, seconds: float) -> JsonObject:
+    """Send the request, and return the JSON object of the answer; an empty one when there is none."""
+    answer = await trusted.fetch(request, RequestLimits(seconds, redirects=0))
     try:
         value: Json = msgspec.json.decode(answer.body) if answer.status == 200 else None
     except (ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
-
-
-def _text(item: Json, key: str) -> str:
-    value = item.get(key) if isinstance(item, dict) else None
-    return value if isinstance(value, str) else ""
+    return json_object(value)

@@ -1,7 +1,7 @@
-"""What tokens cost, where that is known (SPEC M6). Unknown stays unknown: never 0.
+"""The prices of models (SPEC M6). An unknown price is None, never 0.
 
-List prices in US dollars for a million tokens, as far as we knew them in `AS_OF`. Prices change: whoever counts on a
-cost gives the price in the settings (`models.NAME.price`), which wins over this table.
+These are list prices of the month `AS_OF`, in US dollars for a million tokens. Prices change: the settings
+(`models.NAME.price`) win over this table.
 """
 
 import re
@@ -29,9 +29,9 @@ _DATED: Final = r"-(\d{4}-\d{2}-\d{2}|\d{8})$"
 
 
 def price_of(model: str, own: ModelPrice | None = None) -> ModelPrice | None:
-    """The price of a model: the settings' own where they give one, else the known one, else None.
+    """Return the price of a model: `own` (that of the settings) if given, else the list price, else None.
 
-    A name with a date is the same model as the one without it. A name that only begins like a known one is another.
+    A name with a date means the same model as the name without it. A longer name means another model.
     """
     if own is not None and own != ModelPrice():
         return own
@@ -39,7 +39,7 @@ def price_of(model: str, own: ModelPrice | None = None) -> ModelPrice | None:
 
 
 def cost(usage: Usage | None, price: ModelPrice | None) -> float | None:
-    """US dollars; None when the price, or a number that it depends on, is unknown."""
+    """Return the cost in US dollars; None when the price or a needed count is unknown."""
     if usage is None or price is None or usage.input is None or usage.output is None:
         return None
     cached = min(usage.cached or 0, usage.input)

@@ -1,4 +1,4 @@
-"""A conversation in one API's words: encoded once, appended to, never rebuilt (SPEC M4)."""
+"""A conversation in one API's format: encoded once, appended to, never rebuilt (SPEC M4)."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from handspan.models.model import Codec
 
 
 class EncodedProjection:
-    """The conversation as the encoded items that `codec` makes of it. Only ever grows.
+    """The conversation as the items that `codec` encodes. It only grows.
 
-    Replies in a row, which old versions have stored, are encoded as one: not every API takes two.
+    Old versions stored several replies in a row. They are encoded as one, because not every API takes two.
     """
 
     def __init__(self, codec: Codec, instructions: str = "") -> None:
@@ -22,44 +22,44 @@ class EncodedProjection:
         self._start_of_last = 0
         self._count = 0
         self._wire_ids: set[str] = set()
-        self._keeps_wire_ids = True
-        """Of the calls that came last."""
+        self._uses_wire_ids = True
+        """Whether the last calls went out with the model's own ids."""
 
     def append(self, message: Message) -> None:
-        """Add a message; `UnpairedCalls` when it must not stand there, and then nothing has changed."""
-        both = merge_replies(self._last, message)
-        if both is not None:  # only while a conversation of an old version is read: `check_next` lets none come
-            message, self._last = both, self._before_last
+        """Add a message. Raises `UnpairedCalls` when it must not follow the last one; then nothing has changed."""
+        merged = merge_replies(self._last, message)
+        if merged is not None:  # only in conversations of old versions: `check_next` refuses a new one
+            message, self._last = merged, self._before_last
             del self._items[self._start_of_last :]
         check_next(self._last, message)
         start = len(self._items)
-        self._items.extend(self._encoded(message))
+        self._items.extend(self._encode_message(message))
         self._before_last, self._last, self._start_of_last = self._last, message, start
         self._count += 1
 
     @property
     def items(self) -> Sequence[bytes]:
-        """The items of the API's list, each as encoded JSON."""
+        """Return the items of the API's list, each as encoded JSON."""
         return self._items
 
     def check_complete(self) -> None:
-        """Refuse to be sent while calls wait for their results: no API would take that."""
+        """Raise `UnpairedCalls` when the last calls have no results: no API takes such a conversation."""
         if type(self._last) is AssistantMessage and self._last.calls:
             raise UnpairedCalls(f"the calls {[call.id for call in self._last.calls]} have no results yet")
 
     def __len__(self) -> int:
         return self._count
 
-    def _encoded(self, message: Message) -> list[bytes]:
-        """The message's items. A codec that sees the message before sends the model's own ids of calls back.
+    def _encode_message(self, message: Message) -> list[bytes]:
+        """Return the items of the message. The codec sends the model's own ids of calls if it sees the message before.
 
-        It may not see it where an id came before: some servers count anew in every answer, and others refuse two
-        calls of one id. Then the codec makes ids of ours, in the call and in its result.
+        It does not see that message when an id came before: some servers count anew in every answer, and others refuse
+        two calls with one id. Then the codec makes ids from ours, in the call and in its result.
         """
         if type(message) is AssistantMessage and message.calls:
             ids = [call.wire_id for call in message.calls]
-            self._keeps_wire_ids = len(set(ids)) == len(ids) and self._wire_ids.isdisjoint(ids)
+            self._uses_wire_ids = len(set(ids)) == len(ids) and self._wire_ids.isdisjoint(ids)
             self._wire_ids.update(ids)
-        if self._keeps_wire_ids or type(message) is UserMessage:
+        if self._uses_wire_ids or type(message) is UserMessage:
             return self._encode(message, self._last)
         return self._encode(message)

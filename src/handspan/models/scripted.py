@@ -1,4 +1,4 @@
-"""A model that plays a script: for your tests and ours (SPEC M5, HOUSE "the doubles are product").
+"""A model that plays a script, for your tests and ours (SPEC M5).
 
     model = Scripted([
         call("get_current_time", timezone="Asia/Tokyo"),
@@ -10,8 +10,8 @@
         ...                               # CallDelta, CallDelta, Replied
     model.requests[0].tools               # ("get_current_time",)
 
-A turn is a text, one call, a list of texts, thoughts and calls, a `ScriptedReply` where usage or the reason to stop
-matter, an exception (`ModelError` mostly), or a function of the messages so far that gives one of these.
+A turn is one of these: a text, a call, a list of texts, thoughts and calls, a `ScriptedReply` (with usage or a stop
+reason), an exception (such as `ModelError`), or a function that gets the messages so far and returns one of them.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -26,43 +26,43 @@ from handspan.core.errors import HandspanError
 from handspan.core.messages import AssistantMessage, CallPart, Message, Part, StopReason, Text, Thinking, Usage
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.kept_messages import KeptMessages, played
+from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
 
 
 @final
 class Call(Struct, frozen=True):
-    """A tool call of a script. Arguments as text go out as they are, broken or not."""
+    """A tool call of a script. Arguments that are text are sent as they are, even if they are no JSON."""
 
     name: str
     arguments: JsonObject | str = msgspec.field(default_factory=dict)
 
 
 def call(name: str, /, **arguments: Json) -> Call:
-    """A tool call with these arguments: `call("read_file", path="notes.txt")`."""
+    """Return a tool call with these arguments: `call("read_file", path="notes.txt")`."""
     return Call(name, dict(arguments))
 
 
-Said: TypeAlias = str | Thinking | Call
+ScriptedPart: TypeAlias = str | Thinking | Call
 
 
 @final
 class ScriptedReply(Struct, frozen=True):
     """One answer of the model."""
 
-    said: Sequence[Said] = ()
+    parts: Sequence[ScriptedPart] = ()
     usage: Usage | None = None
     stop: StopReason | None = None
-    """None: `calls` when there are any, else `end`."""
+    """None means `calls` when there are calls, else `end`."""
 
 
-PlainTurn: TypeAlias = Said | Sequence[Said] | ScriptedReply | Exception
+PlainTurn: TypeAlias = ScriptedPart | Sequence[ScriptedPart] | ScriptedReply | Exception
 ScriptTurn: TypeAlias = PlainTurn | Callable[[Sequence[Message]], PlainTurn]
 
 
 @final
 class ModelRequest:
-    """What the model was sent."""
+    """A request that the model got."""
 
     def __init__(self, projection: KeptMessages, tools: tuple[str, ...]) -> None:
         self.tools = tools
@@ -72,7 +72,7 @@ class ModelRequest:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation as it was then. It only grows, so its length is all that has to be noted."""
+        """Return the conversation at the time of the request. It only grows, so its length is enough to know it."""
         return tuple(self._kept[: self._count])
 
 
@@ -82,10 +82,10 @@ class ScriptOver(HandspanError):
 
 @final
 class Scripted:
-    """A model that plays these turns, one for each `reply`, and notes what it was sent in `requests`."""
+    """A model that plays these turns, one for each `reply`. `requests` holds what it got."""
 
     def __init__(self, turns: Sequence[ScriptTurn], *, loop: bool = False, name: str = "scripted") -> None:
-        """`loop`: begin again after the last turn instead of raising `ScriptOver`."""
+        """With `loop`, the script begins again after its last turn; else `ScriptOver` is raised."""
         self._turns = tuple(turns)
         self._loops = loop and bool(turns)
         self._name = name
@@ -96,16 +96,16 @@ class Scripted:
         return self._name
 
     def projection(self, instructions: str = "") -> KeptMessages:
-        """An empty conversation."""
+        """Return an empty conversation."""
         return KeptMessages(instructions)
 
     async def reply(
         self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
     ) -> AsyncIterator[ModelEvent]:
-        """Play the next turn; raises it when it is an exception."""
+        """Play the next turn. Raises it when it is an exception."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
         self.requests.append(ModelRequest(projection, tuple(spec.name for spec in specs)))
-        for event in played(_message(self._next_turn(projection.messages), self._name)):
+        for event in message_events(_build_message(self._next_turn(projection.messages), self._name)):
             yield event
 
     def _next_turn(self, messages: Sequence[Message]) -> PlainTurn:
@@ -113,38 +113,38 @@ class Scripted:
         if place >= count and not self._loops:
             raise ScriptOver(
                 f"The script of model {self._name!r} is over: it has {count} turn{'s' if count != 1 else ''}, and this "
-                f"is request {place + 1}. Add a turn, or pass loop=True. The last message: {_shown(messages)}"
+                f"is request {place + 1}. Add a turn, or pass loop=True. The last message: {_quote_last(messages)}"
             )
         turn = self._turns[place % count]
         return turn(messages) if callable(turn) else turn
 
 
-def _message(turn: PlainTurn, model: str) -> AssistantMessage:
+def _build_message(turn: PlainTurn, model: str) -> AssistantMessage:
     match turn:
         case Exception():
             raise turn
         case ScriptedReply():
-            parts = tuple(_part(said) for said in turn.said)
+            parts = tuple(_build_part(part) for part in turn.parts)
             has_calls = any(type(part) is CallPart for part in parts)
             return AssistantMessage(parts, turn.stop or ("calls" if has_calls else "end"), model, turn.usage)
         case str() | Thinking() | Call():
-            return _message(ScriptedReply((turn,)), model)
+            return _build_message(ScriptedReply((turn,)), model)
         case _:
-            return _message(ScriptedReply(turn), model)
+            return _build_message(ScriptedReply(turn), model)
 
 
-def _part(said: Said) -> Part:
-    match said:
+def _build_part(part: ScriptedPart) -> Part:
+    match part:
         case str():
-            return Text(said)
+            return Text(part)
         case Call(name=name, arguments=str() as raw):
             return CallPart(new_call_id(), name, raw)
         case Call(name=name, arguments=arguments):
             return CallPart(new_call_id(), name, msgspec.json.encode(arguments).decode())
         case _:
-            return said
+            return part
 
 
-def _shown(messages: Sequence[Message]) -> str:
+def _quote_last(messages: Sequence[Message]) -> str:
     text = repr(messages[-1]) if messages else "none"
     return text if len(text) <= 300 else f"{text[:300]}…"

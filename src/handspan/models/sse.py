@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes that arrive in any pieces (WHATWG HTML, 9.2); lines of bare JSON are taken too."""
+"""Reads server-sent events from a stream of bytes (WHATWG HTML, 9.2). Lines of JSON without `data:` count too."""
 
 import re
 from typing import Final, TypeAlias
@@ -17,21 +17,21 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class SseReader:
-    """Reads one stream. Keeps bytes, not text, so that a character may be split between two pieces."""
+    """Reads one stream. It holds bytes, not text, because a character may be split between two chunks."""
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._limit = max_event_bytes
         self._line: list[bytes] = []
-        """The pieces of a line whose end has not arrived."""
+        """The pieces of the line that is not finished."""
         self._name = ""
         self._data: list[str] = []
         self._held = 0
-        """Bytes of the line and the event that are not finished."""
+        """The number of bytes in the unfinished line and event."""
         self._after_cr = False
         self._at_start = True
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """The events that this piece completes; `WireError` for one that is longer than any model's."""
+        """Return the events that this chunk completes. Raises `WireError` for an event above the limit."""
         if self._after_cr and chunk.startswith(b"\n"):  # the other half of a CRLF
             chunk, self._after_cr = chunk[1:], False
         if not chunk:
@@ -46,7 +46,7 @@ class SseReader:
         return events
 
     def close(self) -> list[SseEvent]:
-        """The event that only lacked its blank line. One that was cut in the middle of its data is dropped."""
+        """Return the last event if only its blank line is missing. An event that was cut in its data is dropped."""
         events: list[SseEvent] = []
         self._end_line(events)
         if self._data and _is_whole("\n".join(self._data)):
@@ -71,10 +71,10 @@ class SseReader:
             self._dispatch(events)
         elif name == "data":
             self._data.append(value.removeprefix(" "))
-            return  # the only line that is kept, and so counted on
+            return  # data stays in memory, so its bytes stay counted
         elif name == "event":
             self._name = value.removeprefix(" ")
-        elif line.startswith("{") and _is_whole(line):  # JSON on a line by itself: some servers stream so
+        elif line.startswith("{") and _is_whole(line):  # some servers stream JSON lines
             self._dispatch(events)
             events.append(("", line))
         self._held = max(0, self._held - len(raw))
@@ -87,7 +87,7 @@ class SseReader:
 
 
 def _is_whole(data: str) -> bool:
-    """Whether this can be all that was to come: what is cut off is no JSON any more."""
+    """Return whether the data is complete: JSON that was cut off can't be decoded."""
     if data == "[DONE]":
         return True
     try:

@@ -1,4 +1,4 @@
-"""The vendors' APIs: where they are, and the variables that everybody uses for them."""
+"""The vendors' APIs: their addresses, their usual environment variables and their default models."""
 
 from collections.abc import Mapping
 from typing import Final, TypeAlias
@@ -13,14 +13,14 @@ Environ: TypeAlias = Mapping[str, str]
 
 
 class Vendor(Struct, frozen=True):
-    """An API by its vendor's own rules."""
+    """A vendor's API."""
 
     api: Api
     base_url: str
     base_variables: tuple[str, ...]
     key_variables: tuple[str, ...]
     model: str
-    """What is asked where nobody has named a model."""
+    """The model to use when no model is named."""
     model_variable: str
 
 
@@ -51,16 +51,16 @@ GEMINI: Final = Vendor(
 )
 
 VENDORS: Final = (ANTHROPIC, OPENAI, GEMINI)
-"""In the order in which their keys are looked for."""
+"""In the order in which `choose` looks for their keys."""
 
 
-def by_address(vendor: Vendor, environ: Environ) -> Vendor:
-    """The vendor's API as it most likely is where the environment says: elsewhere OpenAI's is Chat Completions."""
+def vendor_at_address(vendor: Vendor, environ: Environ) -> Vendor:
+    """Return the vendor's API at the address in the environment: at other servers, OpenAI's is Chat Completions."""
     return OPENAI_CHAT if vendor == OPENAI and first_set(vendor.base_variables, environ) else vendor
 
 
 def key_of(vendor: Vendor, environ: Environ, setting: str) -> str:
-    """The vendor's key out of the environment; `NoModel` when there is none. `setting` is for the error."""
+    """Return the vendor's key from the environment. Raises `NoModel`, which names the `setting`, when there is none."""
     variable = first_set(vendor.key_variables, environ)
     if not variable:
         names = " or ".join(vendor.key_variables)
@@ -68,12 +68,12 @@ def key_of(vendor: Vendor, environ: Environ, setting: str) -> str:
     return environ[variable].strip()
 
 
-def base_of(vendor: Vendor, environ: Environ) -> str:
-    """Where the vendor's API is: as the environment says, else the public one."""
+def base_url_of(vendor: Vendor, environ: Environ) -> str:
+    """Return the API's base URL: that of the environment, else the public one."""
     variable = first_set(vendor.base_variables, environ)
     return environ[variable].strip() if variable else vendor.base_url
 
 
 def first_set(names: tuple[str, ...], environ: Environ) -> str:
-    """The first of these variables that has a value; empty when none has."""
+    """Return the first of these variables that has a value; empty when none has."""
     return next((name for name in names if environ.get(name, "").strip()), "")

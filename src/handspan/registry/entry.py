@@ -12,6 +12,7 @@ from handspan.core.function_tool import FunctionTool
 from handspan.core.names import matches
 from handspan.core.principals import Origin, Scope
 from handspan.core.schema import Validator
+from handspan.core.signature import AnyFunction
 from handspan.core.tool import PLAIN_HANDLING, HandledTool, Handling, Placement, Tool
 from handspan.registry.pins import DefinitionChange
 
@@ -25,6 +26,7 @@ class Entry:
         "asks_first",
         "change",
         "facts",
+        "function",
         "gate",
         "internal",
         "is_new",
@@ -72,6 +74,8 @@ class Entry:
             origin, spec.version, spec.annotations.read_only, handling.outlives, handling.answered_by
         )
         self.run: Any = tool.run
+        self.function = _find_function(tool, self.placement)
+        """An async function that takes the arguments alone: the engine calls it without a context."""
         self.gate: Any = None
         """The engine stores the tool's gate here: so it needs no lookup at each call."""
         self.timeout, self.timeout_source = _find_timeout(tool, handling, timeouts)
@@ -136,6 +140,12 @@ def _find_placement(tool: Tool, wanted: Placement | None) -> Placement:
     if wanted is not None:
         return wanted
     return "loop" if inspect.iscoroutinefunction(tool.run) else "thread"
+
+
+def _find_function(tool: Tool, placement: Placement) -> AnyFunction | None:
+    if isinstance(tool, FunctionTool) and tool.is_json_only and placement == "loop":
+        return tool.function
+    return None
 
 
 def _find_timeout(tool: Tool, handling: Handling, timeouts: Mapping[str, float | None]) -> tuple[float | None, str]:

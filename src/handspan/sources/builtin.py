@@ -1,4 +1,4 @@
-"""The tools that come with the house, made from the settings (SPEC B)."""
+"""The built-in tools, made from the settings (SPEC B)."""
 
 from collections.abc import Iterator
 
@@ -32,27 +32,27 @@ class BuiltinTools:
         settings: Settings,
         sandbox: Sandbox,
         guard: NetGuard,
-        bus: MessageOutlet | None = None,
+        outlet: MessageOutlet | None = None,
         *,
         only: tuple[str, ...] = ("*",),
     ) -> None:
-        """`only`: globs of the names of those that are wanted."""
+        """`only`: globs of the names of the tools to register."""
         self._registry = registry
         self._settings = settings
         self._sandbox = sandbox
         self._guard = guard
-        self._bus = bus
+        self._outlet = outlet
         self._only = only
         self._workspace: Workspace | None = None
 
     @property
     def state(self) -> SourceState:
-        """How many there are."""
+        """Whether it is open, and how many tools it has."""
         status: SourceStatus = "closed" if self._workspace is None else "ready"
         return SourceState(status, self._registry.count(BUILTIN))
 
     async def open(self) -> None:
-        """Register them all."""
+        """Register the built-in tools."""
         workspace = self._workspace = Workspace(
             self._settings.workspace, self._sandbox.hidden, self._sandbox.file_owner
         )
@@ -61,7 +61,7 @@ class BuiltinTools:
                 self._registry.register(tool, BUILTIN)
 
     async def close(self) -> None:
-        """Take them back."""
+        """Unregister them."""
         self._registry.unregister_by_source(BUILTIN)
         if self._workspace is not None:
             self._workspace.close()
@@ -85,4 +85,4 @@ class BuiltinTools:
             http_hosts=tools.http_request.allowed_hosts,
         )
         yield ReadArtifact(tools.result_limit)
-        yield SendMessage(self._bus)
+        yield SendMessage(self._outlet)

@@ -1,4 +1,4 @@
-"""What clients may offer as a tool, over WebSocket or HTTP: the rules, and schemas that are compiled once (SPEC W5)."""
+"""What clients may offer as a tool, over WebSocket or the graph API: the rules, and a cache of schemas (SPEC W5)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -27,7 +27,7 @@ class OfferRules(Struct, frozen=True):
     """Seconds that a call with progress may take in all."""
 
     def check(self, name: str, description: str, permissions: Sequence[str]) -> None:
-        """Refuse a tool that may not be offered here with a `DefinitionError`."""
+        """Raises `DefinitionError` when such a tool may not be offered here."""
         if not name:
             raise DefinitionError("A tool needs a name.")
         if len(description.encode("utf-8", "replace")) > self.limits.description_bytes:
@@ -37,16 +37,16 @@ class OfferRules(Struct, frozen=True):
         if denied := [one for one in permissions if matches_any(self.deny_permissions, one)]:
             raise DefinitionError(f"Tools that need {denied[0]!r} may not be registered here (setting gateway.remote).")
 
-    def check_schema(self, schema: "Schema") -> None:
-        """The same for its schema."""
+    def check_schema(self, schema: "OfferedSchema") -> None:
+        """Raises `DefinitionError` when the schema is too large."""
         if schema.size > self.limits.schema_bytes:
             raise DefinitionError(f"Its schema has {schema.size} bytes; {self.limits.schema_bytes} are the limit.")
         if schema.depth > self.limits.schema_depth:
             raise DefinitionError(f"Its schema is nested more than {self.limits.schema_depth} levels deep.")
 
 
-class Schema:
-    """A tool's parameters, compiled."""
+class OfferedSchema:
+    """The parameters of an offered tool, with their compiled validator."""
 
     __slots__ = ("__weakref__", "depth", "parameters", "size", "validator")
 
@@ -57,24 +57,24 @@ class Schema:
         self.validator = Validator(parameters)
 
 
-class Interned:
-    """Schemas and their validators, once each: ten thousand phones of one kind bring the same three."""
+class SchemaCache:
+    """Compiled schemas. Thousands of devices of one kind share the same few."""
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[bytes, Schema] = WeakValueDictionary()
+        self._schemas: WeakValueDictionary[bytes, OfferedSchema] = WeakValueDictionary()
 
-    def schema(self, parameters: JsonObject) -> Schema:
-        """This schema, compiled; `DefinitionError` when it can't be used."""
+    def get(self, parameters: JsonObject) -> OfferedSchema:
+        """This schema, compiled. Raises `DefinitionError` when it is not valid."""
         key = msgspec.json.encode(parameters)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = Schema(parameters, len(key))
-        return known
+        schema = self._schemas.get(key)
+        if schema is None:
+            schema = self._schemas[key] = OfferedSchema(parameters, len(key))
+        return schema
 
 
-def annotations_of(said: JsonObject | None) -> Annotations:
-    """What a client says of its tool's effects; who says nothing known is not trusted (SPEC P4)."""
-    known = {name: value for name, value in (said or {}).items() if name in _ANNOTATIONS and isinstance(value, bool)}
+def annotations_of(claims: JsonObject | None) -> Annotations:
+    """What a client claims about its tool's effects. Without a known claim the tool is not trusted (SPEC P4)."""
+    known = {name: value for name, value in (claims or {}).items() if name in _ANNOTATIONS and isinstance(value, bool)}
     return Annotations(**known) if known else UNKNOWN_EFFECTS
 
 

@@ -1,7 +1,7 @@
-"""A person's own tools: packages with the entry point `handspan.tools`, and files in a folder (SPEC T6).
+"""Tools that a person adds: packages with the entry point `handspan.tools`, and files in a folder (SPEC T6).
 
-A broken one is reported and skipped: it takes nothing else down. The folder belongs to the configuration, never to
-the workspace, where a model could write.
+A broken plugin is reported and skipped: all others work. The folder belongs to the configuration, never to the
+workspace, where a model could write.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ GROUP = "handspan.tools"
 
 
 class PluginTools:
-    """Tools of installed packages. An entry point names a tool, a module with tools, or a function that gives some."""
+    """Tools of installed packages. An entry point names a tool, a module with tools, or a function that gives tools."""
 
     name = "plugins"
 
@@ -37,22 +37,22 @@ class PluginTools:
 
     @property
     def state(self) -> SourceState:
-        """How many tools there are, and which plugins can't be used."""
+        """How many tools there are, and which plugins are broken."""
         return self._registrations.state
 
     async def open(self) -> None:
-        """Register what works."""
+        """Register the tools of all plugins that work."""
         for point in entry_points_of(GROUP) if self._found is None else self._found:
             self._registrations.add(Origin("plugin", point.name), f"plugin {point.name!r} ({point.value})", point.load)
         self._registrations.status = "ready"
 
     async def close(self) -> None:
-        """Take them all back."""
+        """Unregister them."""
         self._registrations.clear()
 
 
 class FolderTools:
-    """Tools of the Python files in one folder; `_private.py` files are only there to be imported."""
+    """Tools of the Python files in one folder. Files like `_private.py` hold no tools: others import them."""
 
     name = "tools folder"
 
@@ -62,24 +62,24 @@ class FolderTools:
 
     @property
     def state(self) -> SourceState:
-        """How many tools there are, and which files can't be used."""
+        """How many tools there are, and which files are broken."""
         return self._registrations.state
 
     async def open(self) -> None:
-        """Register what works."""
+        """Register the tools of all files that work."""
         for path in sorted(self._folder.glob("[!_]*.py")):
-            found = self._registrations.add(Origin("plugin", path.stem), str(path), partial(_loaded, path))
+            found = self._registrations.add(Origin("plugin", path.stem), str(path), partial(_load_file, path))
             if found == 0:
                 self._registrations.refuse(str(path), "has no tools: mark a function with @tool")
         self._registrations.status = "ready"
 
     async def close(self) -> None:
-        """Take them all back."""
+        """Unregister them."""
         self._registrations.clear()
 
 
 class _Registrations:
-    """What a source of code that is not ours has registered, and what could not be."""
+    """The tools that code of others has registered, and the errors of what could not be."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -93,7 +93,7 @@ class _Registrations:
         return SourceState(self.status, count, broken=tuple(self._broken))
 
     def add(self, origin: Origin, where: str, load: Callable[[], object]) -> int | None:
-        """Register the tools in what is loaded; how many were found there, None when it can't be loaded."""
+        """Load something and register its tools. Returns how many it has; None when it can't be loaded."""
         self._origins.append(origin)
         try:
             tools = list(_tools_in(load()))
@@ -108,11 +108,11 @@ class _Registrations:
         return len(tools)
 
     def refuse(self, where: str, problem: str) -> None:
-        """Remember that this can't be used."""
+        """Remember that this can't be used, and why."""
         self._broken.append(Broken(where, problem))
 
     def clear(self) -> None:
-        """Take everything back."""
+        """Unregister everything."""
         for origin in self._origins:
             self._registry.unregister_by_source(origin)
         self._origins.clear()
@@ -120,7 +120,7 @@ class _Registrations:
         self.status = "closed"
 
 
-def _loaded(path: Path) -> ModuleType:
+def _load_file(path: Path) -> ModuleType:
     # A name of its own for each file, so that two folders may have files of the same name.
     name = f"handspan_tools_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -136,7 +136,7 @@ def _loaded(path: Path) -> ModuleType:
 
 
 def _tools_in(found: Any) -> Iterator[Tool]:
-    """The tools that something is, holds or gives."""
+    """The tools of this object: itself, what it contains, or what it returns."""
     if is_tool(found):
         yield found
     elif _is_tool_class(found):

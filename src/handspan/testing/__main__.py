@@ -1,8 +1,8 @@
-"""`python -m handspan.testing`: a gateway whose model does what the person says (`spoken`), until SIGTERM ends it.
+"""`python -m handspan.testing`: a gateway whose model does what the person says (`Spoken`), until SIGTERM ends it.
 
     python -m handspan.testing --ready-file ready.json --origins http://127.0.0.1:8080
 
-The ready file gets {"url", "token", "pid"} once it answers. Without --state and --workspace nothing of it stays.
+The ready file gets {"url", "token", "pid"} once it answers. Without --state and --workspace it removes all its files.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from handspan.testing.spoken import Spoken
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Serve as the command line says."""
+    """Serve with these options."""
     given = _arguments().parse_args(words)
     given.ready_file.unlink(missing_ok=True)  # an old one must not be mistaken for this gateway's
     with tempfile.TemporaryDirectory(prefix="handspan-testing-") as folder:
@@ -46,10 +46,10 @@ async def _serve(settings: Settings, ready_file: Path) -> None:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m handspan.testing", description="A gateway for tests.")
     parser.add_argument("--ready-file", type=Path, required=True, help="gets url, token and pid once it answers")
-    parser.add_argument("--port", type=int, default=0, help="the port to listen on; 0 for any that is free")
-    parser.add_argument("--state", type=Path, help="its state folder; without it a new one that is removed at the end")
-    parser.add_argument("--workspace", type=Path, help="its workspace; without it a new one as well")
-    parser.add_argument("--origins", nargs="*", default=[], metavar="URL", help="pages of others that may use it")
+    parser.add_argument("--port", type=int, default=0, help="the port to listen on; 0 for any free port")
+    parser.add_argument("--state", type=Path, help="its state folder; default: a new one that is removed at the end")
+    parser.add_argument("--workspace", type=Path, help="its workspace; default: a new one as well")
+    parser.add_argument("--origins", nargs="*", default=[], metavar="URL", help="origins of pages that may use it")
     parser.add_argument(
         "--set",
         action="append",

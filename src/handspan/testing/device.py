@@ -1,4 +1,4 @@
-"""A client of the gateway that does and says exactly what a test wants, frame by frame (ws.md).
+"""A client of the gateway that sends exactly what a test wants, frame by frame (ws.md).
 
     async with FakeDevice(gateway.url, gateway.token) as device:
         await device.connect(label="phone", capabilities=["resume"])
@@ -7,7 +7,7 @@
         await device.answer(request, 5)
         await device.expect("result_acknowledged", id=request["id"])
 
-It knows nothing of `handspan.client`, so it can check that too.
+It uses nothing of `handspan.client`, so it can check that too.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 
 
 class NotSaid(AssertionError):
-    """The gateway did not say what was expected; what it said instead stands in the message."""
+    """The gateway did not send the expected frame; the message lists the frames that it sent."""
 
 
 def offer(name: str, description: str = "", parameters: JsonObject | None = None, **more: Json) -> JsonObject:
-    """A tool as `register_tools` has it; without a schema it takes any arguments."""
-    described = description or f"The tool {name}."
-    return {"name": name, "description": described, "parameters": parameters or _ANY_ARGUMENTS, **more}
+    """A tool as an entry of `register_tools`; without a schema it takes any arguments."""
+    text = description or f"The tool {name}."
+    return {"name": name, "description": text, "parameters": parameters or _ANY_ARGUMENTS, **more}
 
 
 def socket_url(url: str, **query: str | None) -> str:
-    """The address of the WebSocket of the gateway at `url`."""
+    """The URL of the WebSocket of the gateway at `url`."""
     parts = urlsplit(url)
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     given = {name: value for name, value in query.items() if value is not None}
@@ -49,7 +49,7 @@ def socket_url(url: str, **query: str | None) -> str:
 
 
 class FakeDevice:
-    """One connection at a time. `connect` may be called again after `drop` or `leave`."""
+    """A device with one connection at a time. `connect` may be called again after `drop` or `leave`."""
 
     def __init__(self, url: str, token: str) -> None:
         """`url`: of the gateway, or of a proxy in front of it."""
@@ -58,12 +58,12 @@ class FakeDevice:
         self._connection: ClientConnection | None = None
         self._reading: asyncio.Task[None] | None = None
         self._inbox: list[JsonObject] = []
-        self._news = asyncio.Condition()
-        self._is_deaf = False
+        self._changed = asyncio.Condition()
+        self._is_not_reading = False
         self.heard: list[JsonObject] = []
-        """Every frame that came over the connection there is now, or was last."""
+        """Every frame that came over the current connection, or over the last one."""
         self.close_code: int | None = None
-        """How that connection ended; None while it is open."""
+        """How that connection was closed; None while it is open."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,9 +76,9 @@ class FakeDevice:
     # The link.
 
     async def open(self, **query: str | None) -> None:
-        """Connect, and say nothing. The query is that of ws.md 1.1: `session_id`, `name`, `persona`."""
+        """Open the WebSocket and send nothing. The query is that of ws.md 1.1: `session_id`, `name`, `persona`."""
         await self.drop()
-        self._inbox, self.heard, self.close_code, self._is_deaf = [], [], None, False
+        self._inbox, self.heard, self.close_code, self._is_not_reading = [], [], None, False
         self._connection = await connect(
             socket_url(self._url, **query),
             additional_headers={"Authorization": f"Bearer {self._token}"},
@@ -101,7 +101,7 @@ class FakeDevice:
         session_id: str | None = None,
         **more: Json,
     ) -> JsonObject:
-        """Connect and send `connect`; the `connected` that answers it."""
+        """Open the WebSocket and send `connect`. Returns the `connected` that answers it."""
         await self.open(session_id=session_id)
         frame: JsonObject = {"type": "connect", "role": role, "capabilities": list(capabilities), **more}
         if label is not None:
@@ -113,45 +113,45 @@ class FakeDevice:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the link is there, as far as this end knows."""
+        """Whether the link is open, as far as this end knows."""
         return self._connection is not None and self.close_code is None
 
     async def drop(self) -> None:
-        """Lose the link without a word, as a phone in a tunnel."""
+        """Lose the link without a close frame, as a phone in a tunnel."""
         if self._connection is not None:
             self._connection.transport.abort()
-            await self._over()
+            await self._finish()
 
     async def leave(self, code: int = 1000) -> None:
-        """Say goodbye."""
+        """Close the connection with this code."""
         if self._connection is not None:
             await self._connection.close(code)
-            await self._over()
+            await self._finish()
 
     async def closed(self, seconds: float = PATIENCE) -> int:
-        """Wait until the gateway has ended the connection; its close code, 1006 without one."""
+        """Wait until the gateway has closed the connection. Returns its close code, 1006 without one."""
         try:
-            async with asyncio.timeout(seconds), self._news:
-                await self._news.wait_for(lambda: self.close_code is not None)
+            async with asyncio.timeout(seconds), self._changed:
+                await self._changed.wait_for(lambda: self.close_code is not None)
         except TimeoutError:
             raise NotSaid(f"The connection is still open after {seconds} s.") from None
         return cast(int, self.close_code)
 
     def stop_reading(self) -> None:
-        """Read nothing more, ever, and stay connected: the slow client of every nightmare."""
+        """Stay connected and never read again: the slowest client there can be."""
         assert self._connection is not None and self._reading is not None
-        self._is_deaf = True
+        self._is_not_reading = True
         self._reading.cancel()
         self._connection.transport.pause_reading()
 
-    # What it says.
+    # Out.
 
     async def send(self, frame: JsonObject) -> None:
         """Send this frame."""
         await self.send_text(msgspec.json.encode(frame).decode())
 
     async def send_text(self, text: str | Sequence[str]) -> None:
-        """Send this text, whatever it is, as one message; several texts are its fragments."""
+        """Send any text as one message; several texts are its fragments."""
         assert self._connection is not None
         await self._connection.send(text)
 
@@ -161,17 +161,17 @@ class FakeDevice:
         await self._connection.send(data)
 
     def send_bytes(self, data: bytes) -> None:
-        """Put these bytes on the wire, past all rules of WebSocket."""
+        """Write these bytes to the socket, without a WebSocket frame."""
         assert self._connection is not None
         self._connection.transport.write(data)
 
     async def register(self, *tools: Json) -> JsonObject:
-        """Offer these tools (`offer` makes one); the `tools_registered` that answers."""
+        """Offer these tools (`offer` makes one). Returns the `tools_registered` that answers."""
         await self.send({"type": "register_tools", "tools": list(tools)})
         return await self.expect("tools_registered")
 
     async def answer(self, request: JsonObject | str, output: Json = "", **more: Json) -> None:
-        """Answer a request, or the call of this id, with a result."""
+        """Answer a request, or the call with this id, with a result."""
         await self.send({"type": "tool_result", "id": _id_of(request), "output": output, **more})
 
     async def fail(self, request: JsonObject | str, error: str, code: str = "", **more: Json) -> None:
@@ -182,28 +182,28 @@ class FakeDevice:
         """Report progress."""
         await self.send({"type": "tool_progress", "id": _id_of(request), "value": value})
 
-    # What it hears.
+    # In.
 
     async def expect(self, kind: str, seconds: float = PATIENCE, **fields: Json) -> JsonObject:
         """The next frame of this type with these fields; other frames wait for their own `expect`."""
         try:
-            async with asyncio.timeout(seconds), self._news:
+            async with asyncio.timeout(seconds), self._changed:
                 while (found := self._take(kind, fields)) is None:
                     if self.close_code is not None:
-                        raise NotSaid(self._instead(kind, f"the connection was closed with {self.close_code}"))
-                    await self._news.wait()
+                        raise NotSaid(self._describe_missing(kind, f"the connection was closed with {self.close_code}"))
+                    await self._changed.wait()
         except TimeoutError:
-            raise NotSaid(self._instead(kind, f"{seconds} s are over")) from None
+            raise NotSaid(self._describe_missing(kind, f"{seconds} s are over")) from None
         return found
 
     async def next(self) -> JsonObject | None:
-        """The next frame of any type; None when the connection is over."""
-        async with self._news:
-            await self._news.wait_for(lambda: self._inbox or self.close_code is not None)
+        """The next frame of any type; None when the connection is closed."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._inbox or self.close_code is not None)
             return self._inbox.pop(0) if self._inbox else None
 
     def unexpected(self, kind: str) -> list[JsonObject]:
-        """The frames of this type that came and were not expected yet."""
+        """The frames of this type that have arrived and were not expected yet."""
         return [frame for frame in self._inbox if frame.get("type") == kind]
 
     def _take(self, kind: str, fields: JsonObject) -> JsonObject | None:
@@ -212,31 +212,31 @@ class FakeDevice:
                 return self._inbox.pop(place)
         return None
 
-    def _instead(self, kind: str, why: str) -> str:
+    def _describe_missing(self, kind: str, why: str) -> str:
         heard = ", ".join(f"{frame.get('type')}" for frame in self.heard[-12:]) or "nothing"
-        return f"No {kind!r} came: {why}. Heard: {heard}."
+        return f"No {kind!r} came: {why}. Received: {heard}."
 
     async def _read(self, connection: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
             async for message in connection:
                 frame: JsonObject = msgspec.json.decode(message)
                 self.heard.append(frame)
-                await self._tell(frame)
+                await self._notify(frame)
         self.close_code = connection.close_code or 1006
-        await self._tell()
+        await self._notify()
 
-    async def _tell(self, *frames: JsonObject) -> None:
-        async with self._news:
+    async def _notify(self, *frames: JsonObject) -> None:
+        async with self._changed:
             self._inbox.extend(frames)
-            self._news.notify_all()
+            self._changed.notify_all()
 
-    async def _over(self) -> None:
-        """Take back everything that belongs to the connection."""
+    async def _finish(self) -> None:
+        """Release everything that belongs to the connection."""
         connection, self._connection = self._connection, None
         reading, self._reading = self._reading, None
         if connection is None or reading is None:
             return
-        if self._is_deaf:
+        if self._is_not_reading:
             self.close_code = 1006
         await asyncio.gather(reading, return_exceptions=True)
         await connection.wait_closed()

@@ -40,7 +40,7 @@ class RunningGateway:
 
     @property
     def ws_url(self) -> str:
-        """The address of its WebSocket."""
+        """The URL of its WebSocket."""
         return socket_url(self.url)
 
     @property
@@ -49,7 +49,7 @@ class RunningGateway:
         return self.gateway.operator_token
 
     async def open(self) -> None:
-        """Listen."""
+        """Begin to listen."""
         assert self._server is None, "it is open already"
         self.gateway = Gateway(self._settings, model=self._model)
         server = Server(self.gateway, self._settings.gateway)
@@ -60,22 +60,22 @@ class RunningGateway:
         )
 
     async def close(self, seconds: float = 0.0) -> None:
-        """End in order: work that runs may go on for so long. Nothing happens when it is closed."""
+        """Stop the gateway; open work may take this many seconds. Does nothing when it is closed."""
         server, self._server = self._server, None
         if server is not None:
             await server.close(seconds)
 
     async def restart(self) -> None:
-        """End it in order, and open it again: another gateway on the same port and the same state."""
+        """Stop it and open it again: another gateway on the same port with the same state."""
         await self.close()
         await self.open()
 
     async def call(self, name: str, /, **arguments: Json) -> ToolResult:
-        """Call a tool as the operator's default agent; its result."""
+        """The result of this tool, called as the operator's default agent."""
         return await self.call_as(new_call_id(), name, arguments)
 
     async def call_as(self, call_id: str, name: str, arguments: dict[str, Json], session: str = "") -> ToolResult:
-        """Call a tool under an id of your own, in a session perhaps; its result."""
+        """The result of this tool, called with an id of your own, in a session if one is given."""
         app = self.gateway.app
         caller = app.caller(await app.find_agent(), OPERATOR, session)
         result = await app.engine.call(ToolCall(name, arguments, call_id), caller)
@@ -86,7 +86,7 @@ class RunningGateway:
         return settled
 
     async def journal(self) -> list[CallRecord]:
-        """Every call of the operator that is kept, the last one first."""
+        """Every stored call of the operator, the last one first."""
         records: list[CallRecord] = []
         after: str | None = None
         while True:
@@ -100,7 +100,7 @@ class RunningGateway:
 async def running_gateway(
     folder: Path, *, model: str | Model = "offline", **settings: Any
 ) -> AsyncIterator[RunningGateway]:
-    """A gateway with everything below this folder; `settings` as in the file: `gateway={"resume_grace": 1}`."""
+    """A gateway with all its files below this folder; `settings` as in the file: `gateway={"resume_grace": 1}`."""
     gateway = {"port": 0, **settings.pop("gateway", {})}
     given = {"workspace": folder / "workspace", "state": folder / "state", "gateway": gateway, **settings}
     running = RunningGateway(msgspec.convert(given, Settings, strict=False), model)

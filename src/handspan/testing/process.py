@@ -1,8 +1,8 @@
-"""A gateway in a process of its own: to be killed, ended and started again, on the same port and the same state.
+"""A gateway in a process of its own, which a test can kill and start again on the same port and state.
 
 async with GatewayProcess(tmp_path) as gateway:
     ...
-    await gateway.kill()                # SIGKILL: no goodbye
+    await gateway.kill()                # SIGKILL
     await gateway.start()               # the same port, the same state
     assert gateway.url == url
 """
@@ -24,23 +24,23 @@ SPOKEN: Final = "spoken"
 
 _SECONDS_TO_START: Final = 30.0
 _SECONDS_TO_END: Final = 15.0
-_BETWEEN_LOOKS: Final = 0.01
+_POLL_SECONDS: Final = 0.01
 
 
-class Ready(Struct, frozen=True):
-    """What the ready file says."""
+class ReadyFile(Struct, frozen=True):
+    """The content of the ready file."""
 
     url: str
     token: str
     pid: int
 
 
-class NotReady(AssertionError):
-    """The gateway did not answer in time, or ended; what it said stands in the message."""
+class GatewayNotReady(AssertionError):
+    """The gateway did not answer in time, or ended; the message has its log."""
 
 
 class GatewayProcess:
-    """`handspan serve` with everything below one folder. `async with` starts it; nothing of it outlives the block."""
+    """`handspan serve` with all its files below one folder. `async with` starts it and kills it at the end."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class GatewayProcess:
         model: str = "offline",
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        """`options`: more for `handspan serve`. `environ`: for the process, beside what this one has.
+        """`options`: more for `handspan serve`. `environ`: variables for the process, added to those of this one.
 
         The model `SPOKEN` does what the person's message says (`python -m handspan.testing`, with its options).
         """
@@ -60,22 +60,22 @@ class GatewayProcess:
         self._model = model
         self._environ = environ or {}
         self._process: Process | None = None
-        self._ready: Ready | None = None
+        self._ready: ReadyFile | None = None
         self.starts = 0
 
     @property
     def url(self) -> str:
-        """Where it answers; the same in all its lives."""
-        return self._known.url
+        """Where it answers; the same after every start."""
+        return self._ready_values.url
 
     @property
     def token(self) -> str:
         """The operator's token."""
-        return self._known.token
+        return self._ready_values.token
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The id of its process."""
         return self._running.pid
 
     @property
@@ -85,12 +85,12 @@ class GatewayProcess:
 
     @property
     def log_file(self) -> Path:
-        """What it wrote to its standard output and error, in all its lives."""
+        """Its standard output and error, of every start."""
         return self._folder / "gateway.log"
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process runs."""
         return self._process is not None and self._process.returncode is None
 
     async def __aenter__(self) -> Self:
@@ -112,7 +112,7 @@ class GatewayProcess:
         await self.wait_ready()
 
     async def launch(self) -> None:
-        """Start it, and wait for nothing."""
+        """Start it, and do not wait."""
         assert not self.is_running, "it is running already"
         self._folder.mkdir(parents=True, exist_ok=True)
         self._ready_file.unlink(missing_ok=True)
@@ -128,38 +128,38 @@ class GatewayProcess:
         self.starts += 1
 
     async def wait_ready(self, seconds: float = _SECONDS_TO_START) -> None:
-        """Wait until it answers; `NotReady` when it ends instead, or takes too long."""
+        """Wait until it answers. Raises `GatewayNotReady` when it ends, or takes too long."""
         process = self._running
         try:
             async with asyncio.timeout(seconds):
                 while not self._ready_file.exists():
                     if process.returncode is not None:
-                        raise NotReady(f"The gateway ended with {process.returncode}: {self.log[-2000:]}")
-                    await asyncio.sleep(_BETWEEN_LOOKS)
+                        raise GatewayNotReady(f"The gateway ended with {process.returncode}: {self.log[-2000:]}")
+                    await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
-            raise NotReady(f"The gateway was not ready after {seconds} s: {self.log[-2000:]}") from None
-        self._ready = msgspec.json.decode(self._ready_file.read_bytes(), type=Ready)
+            raise GatewayNotReady(f"The gateway was not ready after {seconds} s: {self.log[-2000:]}") from None
+        self._ready = msgspec.json.decode(self._ready_file.read_bytes(), type=ReadyFile)
         self._port = int(self._ready.url.split("/")[2].rpartition(":")[2])
 
     async def kill(self) -> None:
-        """End it at once (SIGKILL). Nothing happens when it is not running."""
+        """End it at once (SIGKILL). Does nothing when it is not running."""
         if self._process is not None:
             if self.is_running:
                 self._process.send_signal(signal.SIGKILL)
             await self._process.wait()
 
     async def terminate(self, seconds: float = _SECONDS_TO_END) -> int:
-        """Ask it to end (SIGTERM) and wait for that; its exit code."""
+        """Ask it to end (SIGTERM), and wait. Returns its exit code."""
         self._running.send_signal(signal.SIGTERM)
         return await self.ended(seconds)
 
     async def ended(self, seconds: float = _SECONDS_TO_END) -> int:
-        """Wait for its end; its exit code."""
+        """Wait for its end. Returns its exit code."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._running.wait()
         except TimeoutError:
-            raise NotReady(f"The gateway did not end within {seconds} s: {self.log[-2000:]}") from None
+            raise GatewayNotReady(f"The gateway did not end within {seconds} s: {self.log[-2000:]}") from None
 
     async def restart(self) -> None:
         """Kill it, start it again, and wait until it answers."""
@@ -168,12 +168,12 @@ class GatewayProcess:
 
     @property
     def log(self) -> str:
-        """What it said so far."""
+        """What it has logged so far."""
         return self.log_file.read_text("utf-8", "replace") if self.log_file.exists() else ""
 
     @property
     def memory(self) -> int:
-        """The bytes of memory that it holds now."""
+        """The bytes of memory that it uses now."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -182,7 +182,7 @@ class GatewayProcess:
         return self._folder / "ready.json"
 
     @property
-    def _known(self) -> Ready:
+    def _ready_values(self) -> ReadyFile:
         assert self._ready is not None, "it was never ready: use `async with`, or `start`"
         return self._ready
 

@@ -1,13 +1,13 @@
 """A proxy that breaks connections on command.
 
     async with FaultProxy(gateway.url, seed=7) as proxy:
-        device = Device(proxy.url, …)
-        proxy.delay(0.05, jitter=0.02)      # everything comes later
+        device = DeviceLogic(proxy.url, …)
+        proxy.delay(0.05, jitter=0.02)      # everything arrives later
         proxy.cut()                         # every connection is reset
-        proxy.half_open("up")               # what clients say goes nowhere, and nobody hears of it
-        proxy.heal()                        # all is well, for the connections that are left
+        proxy.half_open("up")               # what clients send goes nowhere, and no end notices
+        proxy.heal()                        # no more faults, for the connections that are left
 
-What chance decides (jitter, which frames are repeated) depends on the seed, the number of the connection and what went
+Random choices (jitter, which frames are repeated) depend on the seed, the number of the connection and what went
 through it before: the same run has the same faults.
 """
 
@@ -20,19 +20,18 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from handspan.testing.client_stream import ClientStream
-from handspan.testing.link import Direction, Flow, LinkFaults, ProxiedLink, reset
+from handspan.testing.proxy_link import ClientStream, Direction, Flow, LinkFaults, ProxiedLink, reset
 
 _SECONDS_TO_REACH: Final = 5.0
 _PORTS: Final = {"http": 80, "ws": 80, "tcp": None}
 
 
-class Statistics(Struct):
-    """What went through, and what was done to it."""
+class ProxyStatistics(Struct):
+    """What went through, and which faults were made."""
 
     connections: int = 0
     refused: int = 0
-    """By command, or because the target was not there."""
+    """By command, or because the target did not answer."""
     cut: int = 0
     closed: int = 0
     repeated: int = 0
@@ -45,8 +44,8 @@ class Statistics(Struct):
 class FaultProxy:
     """A TCP proxy in front of a gateway, or of any server (`tcp://host:port`).
 
-    Of http and ws it knows enough to name the target's own Host, and to repeat whole WebSocket frames. A request that
-    is no upgrade has a connection of its own.
+    For http and ws it replaces the Host header by that of the target, and can repeat whole WebSocket frames. A request
+    that is no upgrade has a connection of its own.
     """
 
     def __init__(self, target_url: str, *, seed: int = 0) -> None:
@@ -61,22 +60,22 @@ class FaultProxy:
         self._refuses = False
         self._links: dict[ProxiedLink, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
-        self.statistics = Statistics()
+        self.statistics = ProxyStatistics()
 
     @property
     def url(self) -> str:
-        """The target's address as clients find it here."""
+        """The target's address, through this proxy."""
         assert self._server is not None, "the proxy is not open: use `async with`"
         port = self._server.sockets[0].getsockname()[1]
         return self._target._replace(netloc=f"127.0.0.1:{port}").geturl()
 
     @property
     def links(self) -> tuple[ProxiedLink, ...]:
-        """The connections that there are, the oldest first."""
+        """The open connections, the oldest first."""
         return tuple(self._links)
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return self
 
     async def __aexit__(
@@ -89,25 +88,25 @@ class FaultProxy:
             link.cut()
         await asyncio.gather(*running, return_exceptions=True)
 
-    # Commands. All hold until `heal`, for the connections that there are and for new ones.
+    # Commands that hold until `heal`, for open and new connections.
 
     def delay(self, seconds: float, jitter: float = 0.0) -> None:
-        """Pass everything on so much later, and up to `jitter` seconds more; the order stays."""
+        """Pass everything on this much later, plus up to `jitter` seconds; the order stays."""
         self._faults.delay, self._faults.jitter = seconds, jitter
 
     def split(self, size: int) -> None:
-        """Pass everything on in pieces of so many bytes."""
+        """Pass everything on in pieces of this many bytes."""
         self._faults.size = max(1, size)
 
     def duplicate(self, share: float = 1.0, only: Callable[[bytes], bool] | None = None) -> None:
-        """Send this share of the clients' whole text frames twice; of those only whose text `only` picks."""
+        """Send this share of the clients' whole text frames twice; with `only`, of the frames whose text it accepts."""
         self._faults.share, self._faults.only = share, only
 
     def half_open(self, direction: Direction = "both", link: ProxiedLink | None = None) -> None:
-        """Pass nothing on, of one connection or of all, nor that one end is gone. What is said meanwhile waits."""
+        """Pass nothing on, of one connection or of all, not even that one end has closed. What is sent waits."""
         if link is None:
             self._faults.stopped = direction
-        for one in self._which(link):
+        for one in self._selected(link):
             one.stop(direction)
 
     def refuse(self) -> None:
@@ -115,30 +114,30 @@ class FaultProxy:
         self._refuses = True
 
     def heal(self) -> None:
-        """Do no more harm."""
+        """Make no more faults."""
         self._faults.reset()
         self._refuses = False
         for link in self._links:
-            link.go_on()
+            link.resume()
 
-    # Commands that happen once.
+    # Commands that act once.
 
     def cut(self, link: ProxiedLink | None = None) -> None:
         """Reset one connection, or all: what is on its way is lost, and both ends get an error (RST)."""
-        for one in self._which(link):
+        for one in self._selected(link):
             self.statistics.cut += one.cut()
 
     def close(self, link: ProxiedLink | None = None) -> None:
-        """End one connection, or all, as if each end had closed it (FIN)."""
-        for one in self._which(link):
+        """Close one connection, or all, as if each end had closed it (FIN)."""
+        for one in self._selected(link):
             self.statistics.closed += one.close()
 
-    def _which(self, link: ProxiedLink | None) -> Iterator[ProxiedLink]:
+    def _selected(self, link: ProxiedLink | None) -> Iterator[ProxiedLink]:
         return iter(self.links if link is None else (link,))
 
     # Connections.
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number, self.statistics.connections = self.statistics.connections, self.statistics.connections + 1
         try:
             if self._refuses:
@@ -151,17 +150,17 @@ class FaultProxy:
             return
         task = asyncio.current_task()
         assert task is not None
-        link = self._link(number, Flow(reader, to_there), Flow(there, writer))
+        link = self._make_link(number, Flow(reader, to_there), Flow(there, writer))
         self._links[link] = task
         try:
             await link.run()
         finally:
             self._links.pop(link, None)
 
-    def _link(self, number: int, up: Flow, down: Flow) -> ProxiedLink:
+    def _make_link(self, number: int, up: Flow, down: Flow) -> ProxiedLink:
         up.chance, down.chance = (random.Random(f"{self._seed}/{number}/{way}") for way in ("up", "down"))
         up.faults = down.faults = self._faults
-        up.passed, down.passed = self._passed_up, self._passed_down
+        up.count, down.count = self._count_up, self._count_down
         if self._target.scheme != "tcp":
             up.stream = ClientStream(self._target.netloc.rpartition("@")[2])
         link = ProxiedLink(up, down)
@@ -169,9 +168,9 @@ class FaultProxy:
             link.stop(self._faults.stopped)
         return link
 
-    def _passed_up(self, count: int, repeated: int) -> None:
+    def _count_up(self, count: int, repeated: int) -> None:
         self.statistics.bytes_up += count
         self.statistics.repeated += repeated
 
-    def _passed_down(self, count: int, _: int) -> None:
+    def _count_down(self, count: int, _: int) -> None:
         self.statistics.bytes_down += count

@@ -5,12 +5,12 @@
     then
     They answered {results}
 
-Lines that begin with `call NAME` are calls, with the arguments as JSON behind the name if there are any; those of one
-round are made at once. A line `then` begins the next round. Every other line is said: `{results}` in it stands for the
-results of the round before, `{tools}` for the names of the tools that the model was offered, both as JSON lists. After
-the last round, and where a round has nothing, it says "done". Without tools it calls nothing, as any model.
+A line `call NAME` is a call, with its arguments as JSON behind the name. All calls of one round are made at once. A
+line `then` begins the next round. Every other line is text of the answer: `{results}` in it stands for the results of
+the round before, `{tools}` for the names of the offered tools, both as JSON lists. After the last round, and in an
+empty round, the answer is "done". Without tools it calls nothing, as any model.
 
-Which round it is depends on the conversation alone, so a restart in the middle of it changes nothing.
+The round depends on the conversation alone, so a restart in the middle of it changes nothing.
 """
 
 import re
@@ -32,24 +32,24 @@ from handspan.core.messages import (
     UserMessage,
 )
 from handspan.core.tool import ToolSpec
-from handspan.models.kept_messages import KeptMessages, played
+from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
 
 _CALL: Final = re.compile(r"call\s+(\S+)\s*(.*)")
 
 
 @final
-class Round(Struct, frozen=True):
+class ScriptRound(Struct, frozen=True):
     """What the model does in one answer."""
 
-    words: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     calls: tuple[tuple[str, str], ...] = ()
-    """Name and arguments, which go out as they are, broken or not."""
+    """Name and arguments; the arguments are sent unchanged, also when they are broken."""
 
 
 @final
 class Spoken:
-    """A model whose script is the last message of the person. It keeps no state of its own."""
+    """A model whose script is the last message of the person. It has no state of its own."""
 
     @property
     def name(self) -> str:
@@ -62,56 +62,56 @@ class Spoken:
     async def reply(
         self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
     ) -> AsyncIterator[ModelEvent]:
-        """Do what the round says that it is the turn of."""
+        """Do what the next round of the script says."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
-        for event in played(_answer(projection.messages, [spec.name for spec in specs], self.name)):
+        for event in message_events(_answer(projection.messages, [spec.name for spec in specs], self.name)):
             yield event
 
 
-def rounds(script: str) -> list[Round]:
+def rounds(script: str) -> list[ScriptRound]:
     """The rounds of a script, in order."""
-    return [_round(part.splitlines()) for part in re.split(r"(?m)^\s*then\s*$", script)]
+    return [_read_round(part.splitlines()) for part in re.split(r"(?m)^\s*then\s*$", script)]
 
 
-def _round(lines: Sequence[str]) -> Round:
-    words: list[str] = []
+def _read_round(lines: Sequence[str]) -> ScriptRound:
+    texts: list[str] = []
     calls: list[tuple[str, str]] = []
     for line in filter(None, map(str.strip, lines)):
         called = _CALL.fullmatch(line)
         if called is None:
-            words.append(line)
+            texts.append(line)
         else:
             calls.append((called[1], called[2]))
-    return Round(tuple(words), tuple(calls))
+    return ScriptRound(tuple(texts), tuple(calls))
 
 
 def _answer(messages: Sequence[Message], tools: list[str], model: str) -> AssistantMessage:
-    script, later = _asked(messages)
+    script, later = _last_script(messages)
     planned = rounds(script)
-    place = sum(isinstance(message, AssistantMessage) for message in later)
-    now = planned[place] if place < len(planned) else Round()
+    index = sum(isinstance(message, AssistantMessage) for message in later)
+    now = planned[index] if index < len(planned) else ScriptRound()
     calls = tuple(CallPart(new_call_id(), name, arguments) for name, arguments in now.calls) if tools else ()
-    said = "\n".join(_filled(line, later, tools) for line in now.words)
-    words: tuple[Part, ...] = (Text(said),) if said else ()
-    return AssistantMessage((*words, *calls) or (Text("done"),), "calls" if calls else "end", model)
+    text = "\n".join(_fill_line(line, later, tools) for line in now.lines)
+    parts: tuple[Part, ...] = (Text(text),) if text else ()
+    return AssistantMessage((*parts, *calls) or (Text("done"),), "calls" if calls else "end", model)
 
 
-def _asked(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
-    """What the person said last, and what came after it."""
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
+def _last_script(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
+    """The last message of the person, and the messages after it."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
         if isinstance(message, UserMessage):
             texts = [part.text for part in message.parts if isinstance(part, Text)]
-            return "\n".join(texts), messages[place + 1 :]
+            return "\n".join(texts), messages[index + 1 :]
     return "", messages
 
 
-def _filled(line: str, later: Sequence[Message], tools: list[str]) -> str:
-    values = {"{results}": _results(later), "{tools}": msgspec.json.encode(tools).decode()}
+def _fill_line(line: str, later: Sequence[Message], tools: list[str]) -> str:
+    values = {"{results}": _last_results(later), "{tools}": msgspec.json.encode(tools).decode()}
     return re.sub(r"\{(?:results|tools)\}", lambda found: values[found[0]], line)
 
 
-def _results(later: Sequence[Message]) -> str:
+def _last_results(later: Sequence[Message]) -> str:
     last = later[-1] if later else None
     envelopes = [result.envelope for result in last.results] if isinstance(last, ResultsMessage) else []
     return f"[{','.join(envelopes)}]"

@@ -46,7 +46,7 @@ async def test_a_call_that_a_hook_cancels_is_never_handed_out(tmp_path: Path) ->
 async def test_an_after_hook_sees_what_a_client_answered_and_may_replace_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(cast(dict[str, Any], BUILTIN_HOOKS), "louder", Louder)
+    monkeypatch.setitem(cast(dict[str, Any], BUILTIN_HOOKS), "louder", (Louder, Louder.Config))
     async with house(tmp_path, hooks={"chain": [{"type": "louder"}]}) as there:
         await there.page.set_up(ECHO)
         first = await there.page.say("call echo\nthen\n{results}")

@@ -211,7 +211,7 @@ async def test_a_question_that_a_rule_answers_is_not_waited_for(knocking: Knocki
     question = (await knocking.get("/api/questions")).json()["questions"][0]["id"]
     place = question.replace("/", "%2F").replace(" ", "%20")
     await knocking.post(f"/api/questions/{place}/answer", {"decision": "allow", "always": True})
-    house.doors.app.engine._asking._remembered.clear()  # as after a restart: only the store knows the rule
+    house.doors.app.engine._asker._remembered.clear()  # as after a restart: only the store knows the rule
     answer = await knocking.post("/api/tools/get_current_time/call", body)
     assert (answer.status_code, answer.json()["status"]) == (200, "success")
 

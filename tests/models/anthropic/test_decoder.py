@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from handspan.core.messages import AssistantMessage, CallPart, StopReason, Text, Thinking, Usage
 from handspan.core.values import Json, JsonObject
-from handspan.models.anthropic.model import AnthropicCodec
+from handspan.models.anthropic.codec import AnthropicCodec
 from handspan.models.model import CallDelta, ModelError, ModelEvent, TextDelta, ThinkingDelta
 from tests.models.anthropic import oracle as anthropic_oracle
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from handspan.core.values import Json
-from handspan.models.anthropic.model import AnthropicCodec
+from handspan.models.anthropic.codec import AnthropicCodec
 
 KEY = "sk-ant-api03-secret_secret-secret"
 

@@ -21,8 +21,8 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.anthropic.model import AnthropicCodec
-from handspan.models.model import Lowered, ModelError
+from handspan.models.anthropic.codec import AnthropicCodec
+from handspan.models.model import LoweredTool, ModelError
 from tests.models.anthropic import oracle as anthropic_oracle
 from tests.recorded import conversations, events_of
 
@@ -125,9 +125,9 @@ def comparable_block(block: JsonObject) -> JsonObject:
     return plain
 
 
-def lowered(tool: JsonObject) -> Lowered:
+def lowered(tool: JsonObject) -> LoweredTool:
     name, schema = str(tool["name"]), cast("JsonObject", tool["input_schema"])
-    return Lowered(name, ToolSpec(name, str(tool.get("description", "")), schema), schema, bool(tool.get("strict")))
+    return LoweredTool(name, ToolSpec(name, str(tool.get("description", "")), schema), schema, bool(tool.get("strict")))
 
 
 @every_case

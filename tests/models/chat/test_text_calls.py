@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from handspan.models.chat.text_calls import TextGate, split_calls
+from handspan.models.chat.text_calls import TextCallFilter, split_calls
 
 NAMES = ("get_weather", "get_time")
 WEATHER = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
@@ -72,7 +72,7 @@ def test_printed_calls_are_found_and_taken_out(text: str, rest: str, names: list
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
 @pytest.mark.parametrize("text", NO_CALLS)
 def test_text_without_calls_is_shown_whole_in_any_pieces(text: str, step: int) -> None:
-    gate = TextGate(NAMES)
+    gate = TextCallFilter(NAMES)
     shown = [gate.feed(text[at : at + step]) for at in range(0, len(text), step)]
     assert "".join([*shown, gate.close(takes_calls=True)]) == text
 
@@ -80,23 +80,23 @@ def test_text_without_calls_is_shown_whole_in_any_pieces(text: str, step: int) -
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
 @pytest.mark.parametrize(("text", "rest", "names"), CALLS)
 def test_json_of_a_call_is_never_shown_in_any_pieces(text: str, rest: str, names: list[str], step: int) -> None:
-    gate = TextGate(NAMES)
+    gate = TextCallFilter(NAMES)
     shown = [gate.feed(text[at : at + step]) for at in range(0, len(text), step)]
     assert "".join([*shown, gate.close(takes_calls=True)]).strip() == rest
 
 
 def test_text_that_can_be_no_call_is_shown_at_once() -> None:
-    gate = TextGate(NAMES)
+    gate = TextCallFilter(NAMES)
     assert gate.feed("Hello ") == "Hello "
     assert gate.feed("[see") == "[see"
     assert gate.feed(" a <b> ```py\n") == " a <b> ```py\n"
     assert gate.feed("```json\n[1]") == ""
     assert gate.feed("```!") == "```json\n[1]```!"
-    assert TextGate(NAMES).feed("[1] says") == "[1] says"
+    assert TextCallFilter(NAMES).feed("[1] says") == "[1] says"
 
 
 def test_everything_is_shown_where_printed_calls_do_not_count() -> None:
-    gate = TextGate(NAMES)
+    gate = TextCallFilter(NAMES)
     assert gate.feed(f"<tool_call>{WEATHER}</tool_call>") == ""
     assert gate.close(takes_calls=False) == f"<tool_call>{WEATHER}</tool_call>"
 
@@ -111,7 +111,7 @@ def test_everything_is_shown_where_printed_calls_do_not_count() -> None:
     )
 )
 def test_gate_and_splitter_agree_on_any_text(pieces: list[str]) -> None:
-    gate = TextGate(NAMES)
+    gate = TextCallFilter(NAMES)
     shown = "".join([*map(gate.feed, pieces), gate.close(takes_calls=True)])
     words, calls = split_calls("".join(pieces), NAMES)
     assert shown.split() == words.split()

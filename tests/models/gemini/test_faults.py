@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from handspan.models.gemini.model import GeminiCodec
+from handspan.models.gemini.codec import GeminiCodec
 from handspan.models.model import ModelError
 
 KEY = "AIzaSyD-0123456789abcdefghijklmnopqrstu"

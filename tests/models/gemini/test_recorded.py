@@ -17,8 +17,8 @@ from handspan.core.messages import (
 )
 from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
-from handspan.models.gemini.model import GeminiCodec
-from handspan.models.model import Lowered, ModelError, TextDelta
+from handspan.models.gemini.codec import GeminiCodec
+from handspan.models.model import LoweredTool, ModelError, TextDelta
 from tests.recorded import Fields, conversations, events_of
 
 CASES = conversations("gemini")
@@ -230,7 +230,7 @@ def test_recorded_tools_declared_by_us_are_the_same(exchanges: list[Fields]) -> 
             for item in recorded
         ]
         tools = [
-            Lowered(item["name"], ToolSpec(item["name"], item.get("description", ""), schema), schema)
+            LoweredTool(item["name"], ToolSpec(item["name"], item.get("description", ""), schema), schema)
             for item, schema in zip(recorded, schemas, strict=True)
         ]
         body = json.loads(GeminiCodec().request("", "", [], tools, stream=False, options={}))

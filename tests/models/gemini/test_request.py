@@ -21,16 +21,16 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.gemini.model import GeminiCodec
-from handspan.models.model import Lowered
-from tests.models.gemini.test_model import NEW, OLD, PNG, answered, succeeded
+from handspan.models.gemini.codec import GeminiCodec
+from handspan.models.model import LoweredTool
+from tests.models.gemini.test_codec import NEW, OLD, PNG, answered, succeeded
 
 
-def tool(name: str, schema: JsonObject) -> Lowered:
-    return Lowered(name, ToolSpec(name, f"What {name} does.", {"type": "object"}), schema)
+def tool(name: str, schema: JsonObject) -> LoweredTool:
+    return LoweredTool(name, ToolSpec(name, f"What {name} does.", {"type": "object"}), schema)
 
 
-def requested(codec: GeminiCodec, declared: Sequence[Lowered] = (), **options: Json) -> dict[str, Any]:
+def requested(codec: GeminiCodec, declared: Sequence[LoweredTool] = (), **options: Json) -> dict[str, Any]:
     items = codec.encode(UserMessage((Text("hi"),)))
     body: dict[str, Any] = json.loads(codec.request(NEW, "", items, declared, stream=True, options=options))
     return body

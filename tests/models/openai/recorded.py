@@ -8,10 +8,10 @@ import pytest
 from handspan.core.messages import AssistantMessage, CallResult, Message, ResultsMessage
 from handspan.core.results import Attachment
 from handspan.core.tool import ToolSpec
-from handspan.models.chat.model import ChatCodec
+from handspan.models.chat.codec import ChatCodec
 from handspan.models.chat.servers import DEEPSEEK, MISTRAL, OPENAI, ChatServer
-from handspan.models.model import Codec, Lowered, ModelEvent
-from handspan.models.responses.model import ResponsesCodec
+from handspan.models.model import Codec, LoweredTool, ModelEvent
+from handspan.models.responses.codec import ResponsesCodec
 from tests.recorded import conversations, events_of
 
 Exchange = dict[str, Any]
@@ -103,10 +103,10 @@ def encoded_all(codec: ChatCodec | ResponsesCodec, messages: list[Message], *, w
     return items
 
 
-def tools_of(exchange: Exchange) -> list[Lowered]:
+def tools_of(exchange: Exchange) -> list[LoweredTool]:
     tools = [tool.get("function", tool) for tool in exchange["request"]["json"].get("tools", ()) if "name" in str(tool)]
     return [
-        Lowered(
+        LoweredTool(
             tool["name"], ToolSpec(tool["name"], tool.get("description") or "", tool["parameters"]), tool["parameters"]
         )
         for tool in tools

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from handspan.core.values import Json
-from handspan.models.chat.model import ChatCodec
+from handspan.models.chat.codec import ChatCodec
 from handspan.models.openai.faults import fault_in_stream, fault_of_answer
 
 

@@ -15,9 +15,9 @@ from handspan.core.messages import (
     UserMessage,
 )
 from handspan.core.values import JsonObject
-from handspan.models.chat.model import ChatCodec
+from handspan.models.chat.codec import ChatCodec
 from handspan.models.model import CallDelta, Codec, ModelError, ModelEvent, TextDelta, ThinkingDelta
-from handspan.models.responses.model import ResponsesCodec
+from handspan.models.responses.codec import ResponsesCodec
 from tests.models.openai import oracle as openai_oracle
 from tests.models.openai.recorded import (
     CHATS,

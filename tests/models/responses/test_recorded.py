@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from handspan.core.messages import AssistantMessage, Media, Message, ResultsMessage, Text, UserMessage, check_next
 from handspan.core.results import Attachment
-from handspan.models.openai.wire import json_objects
-from handspan.models.responses.model import ResponsesCodec
+from handspan.models.json_values import json_objects
+from handspan.models.responses.codec import ResponsesCodec
 from tests.models.openai import oracle as openai_oracle
 from tests.models.openai.recorded import (
     Exchange,

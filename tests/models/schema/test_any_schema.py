@@ -12,7 +12,7 @@ from handspan.core.errors import DefinitionError
 from handspan.core.schema import Validator
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import Lowered
+from handspan.models.model import LoweredTool
 from handspan.models.schema.lowering import Target, drop_nulls, lower
 from tests.models.schema.rules import as_json_schema, problems
 from tests.thoroughness import examples
@@ -89,7 +89,7 @@ def test_any_schema_is_lowered_to_what_the_api_takes_or_quarantined_with_a_reaso
     before = copy.deepcopy(schema)
     found = lower(ToolSpec("t", "Does.", schema), target)
     assert schema == before
-    if isinstance(found, Lowered):
+    if isinstance(found, LoweredTool):
         assert problems(found.schema, target, found.strict) == []
         assert all(found.losses)
     else:
@@ -174,7 +174,7 @@ def test_what_is_valid_for_the_tool_is_valid_for_what_the_model_sees(target: Tar
     value = data.draw(values)
     spec = ToolSpec("t", "Does.", schema)
     found = lower(spec, target)
-    assert isinstance(found, Lowered)
+    assert isinstance(found, LoweredTool)
     assert Validator(schema).problems(value) == []
     sent = _with_every_name(value, found.schema, found.schema) if found.strict else value
     seen = as_json_schema(found.schema) if target == "gemini-parameters" else found.schema

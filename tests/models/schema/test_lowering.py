@@ -8,7 +8,7 @@ import pytest
 from handspan.core.names import is_outside_name
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import Lowered, Quarantined
+from handspan.models.model import LoweredTool, QuarantinedTool
 from handspan.models.schema.lowering import Target, lower, lower_all
 from tests.models.schema.rules import problems
 
@@ -20,11 +20,11 @@ def a_spec(name: str = "t", **properties: Json) -> ToolSpec:
     return ToolSpec(name, "Does.", {"type": "object", "properties": properties, "additionalProperties": False})
 
 
-def lowered(schema: JsonObject, target: Target) -> Lowered:
+def lowered(schema: JsonObject, target: Target) -> LoweredTool:
     """The lowered tool, after a look that the API takes it and that the given schema is as it was."""
     before = copy.deepcopy(schema)
     found = lower(ToolSpec("t", "Does.", schema), target)
-    assert isinstance(found, Lowered), found
+    assert isinstance(found, LoweredTool), found
     assert schema == before
     assert problems(found.schema, target, found.strict) == []
     return found
@@ -32,7 +32,7 @@ def lowered(schema: JsonObject, target: Target) -> Lowered:
 
 def reason(schema: Any, target: Target = "openai") -> str:
     found = lower(ToolSpec("t", "Does.", schema), target)
-    assert isinstance(found, Quarantined), found
+    assert isinstance(found, QuarantinedTool), found
     assert 0 < len(found.reason) < 500
     return found.reason
 
@@ -79,7 +79,7 @@ def test_definitions_that_double_again_and_again_end_soon(target: Target, keywor
     at_the_top: JsonObject = {"$ref": "#/$defs/d0", "$defs": definitions}
     for schema in (inside, at_the_top):
         found = lower(ToolSpec("t", "Does.", schema), target)
-        assert isinstance(found, Quarantined) or problems(found.schema, target, found.strict) == []
+        assert isinstance(found, QuarantinedTool) or problems(found.schema, target, found.strict) == []
 
 
 @every_target
@@ -98,7 +98,7 @@ def test_a_chain_of_a_thousand_references_is_no_recursion_error(target: Target, 
     definitions["d1000"] = {"type": "string"}
     schema: JsonObject = {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
     found = lower(ToolSpec("t", "Does.", schema), target)
-    if isinstance(found, Quarantined):
+    if isinstance(found, QuarantinedTool):
         assert "more than 1000 parts" in found.reason
         assert wrap == "allOf"
     else:

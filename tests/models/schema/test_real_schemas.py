@@ -11,7 +11,7 @@ import pytest
 
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
-from handspan.models.model import Lowered
+from handspan.models.model import LoweredTool
 from handspan.models.schema.lowering import Target, lower_all
 from tests.models.schema.rules import problems
 from tests.models.schema.test_lowering import every_target
@@ -74,7 +74,7 @@ def all_specs() -> tuple[ToolSpec, ...]:
     return (ToolSpec("hard", "Does.", HARD), *mcp_specs(), *recorded_specs())
 
 
-def lowered(target: Target) -> tuple[Lowered, ...]:
+def lowered(target: Target) -> tuple[LoweredTool, ...]:
     return lower_all(all_specs(), target).tools
 
 

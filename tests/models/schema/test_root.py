@@ -3,20 +3,20 @@
 import pytest
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import Lowered
+from handspan.models.model import LoweredTool
 from handspan.models.schema.lowering import Target
 from tests.models.schema.test_lowering import TARGETS, every_target, lowered, reason
 
 CLOSED: JsonObject = {"additionalProperties": False}
 
 
-def properties(found: Lowered) -> JsonObject:
+def properties(found: LoweredTool) -> JsonObject:
     inner = found.schema["properties"]
     assert isinstance(inner, dict)
     return inner
 
 
-def description(found: Lowered) -> str:
+def description(found: LoweredTool) -> str:
     text = found.schema.get("description", "")
     assert isinstance(text, str)
     return text

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.model import Lowered
+from handspan.models.model import LoweredTool
 from tests.models.schema.test_lowering import lowered
 
 
-def strict(*, required: tuple[str, ...] = (), **properties: Json) -> Lowered:
+def strict(*, required: tuple[str, ...] = (), **properties: Json) -> LoweredTool:
     schema: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
     found = lowered({**schema, "required": list(required)}, "openai-strict")
     assert found.strict, found.losses
@@ -74,7 +74,7 @@ def nested(levels: int) -> JsonObject:
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        (nested(11), "11 levels of nesting, and 10 are taken"),
+        (nested(11), "11 levels of nesting, and the API accepts 10"),
         ({"properties": {"e": {"enum": [f"v{number}" for number in range(1001)]}}}, "1001 enum values"),
         ({"properties": {"e": {"enum": [f"{number:060}" for number in range(251)]}}}, "15060 characters in one long"),
         ({"properties": {"e": {"enum": ["x" * 120_000]}}}, "120001 characters in its names"),

@@ -4,8 +4,8 @@ import pytest
 
 from handspan.core.values import Json, JsonObject
 from handspan.models.schema.lowering import Target
-from handspan.models.schema.refs import References
-from handspan.models.schema.report import Unsayable
+from handspan.models.schema.references import References
+from handspan.models.schema.report import UnsupportedSchema
 from tests.models.schema.test_lowering import lowered, reason
 
 WIDE: list[Target] = ["openai", "anthropic"]
@@ -201,7 +201,7 @@ def test_a_reference_that_leads_nowhere_is_said(ref: str) -> None:
     root: JsonObject = {"type": "object", "title": "T", "required": ["a"], "properties": {"a": {"$ref": ref}}}
     properties = root["properties"]
     assert isinstance(properties, dict) and isinstance(properties["a"], dict)
-    with pytest.raises(Unsayable, match="leads to no schema"):
+    with pytest.raises(UnsupportedSchema, match="leads to no schema"):
         References(root).target(properties["a"])
 
 

@@ -13,7 +13,7 @@ export interface Memory {
   [more: string]: unknown;
 }
 
-/** A memory that is to be kept. */
+/** A memory to store. */
 export interface NewMemory {
   content: unknown;
   memory_type?: string;
@@ -58,6 +58,6 @@ export const deleteMemory = (from: From, id: string, options: Options = {}): Pro
 export const listMemories = (from: From, options: Options = {}): Promise<Envelope<{ memories: Memory[] }>> =>
   from.json(`${PATH}/list`, { body: options });
 
-/** Which ones has to be said; `{ filters: {} }` is all of them. */
+/** Which memories to delete; `{ filters: {} }` means all of them. */
 export const forgetMemories = (from: From, options: Options): Promise<Envelope<Changed>> =>
   from.json(`${PATH}/forget`, { body: options });

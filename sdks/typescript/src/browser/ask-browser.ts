@@ -7,7 +7,7 @@ export interface BrowserQuestion {
 }
 
 /**
- * What the browser would say to this permission: for `onPermission` of a `Device` that offers ready-made tools.
+ * The browser's decision about a permission: for `onPermission` of a `Device` that offers ready-made tools.
  *
  * It only looks, so that no camera starts twice: where the browser has to ask its person, it does so when the tool runs.
  */

@@ -1,6 +1,6 @@
 import { BrowserToolError } from './browser-tool-error.js';
-import { denied, needNotBlocked } from './permission.js';
-import { needSecureContext, unsupported } from './support.js';
+import { deniedError, needNotBlocked } from './permission.js';
+import { needSecureContext, unsupportedError } from './support.js';
 import { nameOf, untilAborted } from './waiting.js';
 
 /** What `use` does with the clipboard; the browser asks the person when it has to. */
@@ -13,20 +13,20 @@ export async function clipboardFor<Value>(
   const clipboard = navigator.clipboard;
   const verb = permission === 'clipboard-read' ? 'readText' : 'writeText';
   if (typeof clipboard?.[verb] !== 'function') {
-    throw unsupported('The clipboard', 'Ask the person to copy or paste the text in the page.');
+    throw unsupportedError('The clipboard', 'Ask the person to copy or paste the text in the page.');
   }
   await needNotBlocked(permission, 'the clipboard');
   try {
     return await untilAborted(use(clipboard), signal);
   } catch (error) {
-    throw nameOf(error) === 'NotAllowedError' ? await refused(permission, error) : error;
+    throw nameOf(error) === 'NotAllowedError' ? await refusalError(permission, error) : error;
   }
 }
 
-/** Browsers say the same of a page that is not in front and of a person who says no. */
-async function refused(permission: string, error: unknown): Promise<BrowserToolError> {
+/** Browsers give the same error for a page in the background and for a person's no. */
+async function refusalError(permission: string, error: unknown): Promise<BrowserToolError> {
   if (document.hasFocus()) {
-    return denied(permission, 'the clipboard', error);
+    return deniedError(permission, 'the clipboard', error);
   }
   return new BrowserToolError(
     'not_focused',

@@ -1,6 +1,6 @@
 import { BrowserToolError } from './browser-tool-error.js';
-import { denied, needNotBlocked } from './permission.js';
-import { needSecureContext, unsupported } from './support.js';
+import { deniedError, needNotBlocked } from './permission.js';
+import { needSecureContext, unsupportedError } from './support.js';
 import { nameOf, textOf, untilAborted } from './waiting.js';
 
 /** The camera or the microphone, for as long as `use` takes: its light goes out whatever happens. */
@@ -25,7 +25,7 @@ async function openMedia(
 ): Promise<MediaStream> {
   needSecureContext(`The ${device}`);
   if (!navigator.mediaDevices?.getUserMedia) {
-    throw unsupported(`The ${device}`, 'Ask the person for a file instead.');
+    throw unsupportedError(`The ${device}`, 'Ask the person for a file instead.');
   }
   await needNotBlocked(device, `the ${device}`);
   const opening = navigator.mediaDevices.getUserMedia(constraints);
@@ -34,15 +34,15 @@ async function openMedia(
   } catch (error) {
     // the person may still say yes to a call that is over
     opening.then(stop, () => undefined);
-    throw await explained(error, device);
+    throw await explainError(error, device);
   }
 }
 
-async function explained(error: unknown, device: string): Promise<unknown> {
+async function explainError(error: unknown, device: string): Promise<unknown> {
   switch (nameOf(error)) {
     case 'NotAllowedError':
     case 'SecurityError':
-      return denied(device, `the ${device}`, error);
+      return deniedError(device, `the ${device}`, error);
     case 'NotFoundError':
     case 'OverconstrainedError':
       return new BrowserToolError('failed', `This device has no ${device} that the browser can use.`, { cause: error });

@@ -1,6 +1,6 @@
 import { BrowserToolError } from './browser-tool-error.js';
-import { denied, needNotBlocked } from './permission.js';
-import { gestureMissing, hasGesture, needSecureContext, unsupported } from './support.js';
+import { deniedError, needNotBlocked } from './permission.js';
+import { gestureMissing, hasGesture, needSecureContext, unsupportedError } from './support.js';
 import { nameOf, textOf, untilAborted, within } from './waiting.js';
 
 /** A sensor that moves with the device. */
@@ -38,7 +38,7 @@ export async function readMotion(type: MotionSensor, signal: AbortSignal | undef
   const { Accelerometer, Gyroscope, DeviceMotionEvent } = globalThis as Sensors;
   const Sensor = type === 'accelerometer' ? Accelerometer : Gyroscope;
   if (Sensor === undefined && DeviceMotionEvent === undefined) {
-    throw unsupported(`The ${type}`, 'There is no other way to read it from a page.');
+    throw unsupportedError(`The ${type}`, 'There is no other way to read it from a page.');
   }
   await needNotBlocked(type, `the ${type}`);
   const reading = Sensor === undefined ? readEvents(type, signal) : readSensor(type, Sensor, signal);
@@ -59,7 +59,7 @@ async function readSensor(
     await untilAborted(within(READING_MILLISECONDS, firstReading(sensor), silent(type)), signal);
     return { x: sensor.x ?? 0, y: sensor.y ?? 0, z: sensor.z ?? 0 };
   } catch (error) {
-    throw await explained(error, type);
+    throw await explainError(error, type);
   } finally {
     sensor?.stop();
   }
@@ -81,7 +81,7 @@ async function readEvents(type: MotionSensor, signal: AbortSignal | undefined): 
       throw gestureMissing('The question for the motion sensors');
     }
     if ((await untilAborted(ask(), signal)) !== 'granted') {
-      throw await denied(type, `the ${type}`);
+      throw await deniedError(type, `the ${type}`);
     }
   }
   const done = new AbortController();
@@ -120,11 +120,11 @@ function silent(type: MotionSensor): string {
   return `The ${type} sent no reading within ${READING_MILLISECONDS / 1000} s: this device may not have one.`;
 }
 
-async function explained(error: unknown, type: MotionSensor): Promise<unknown> {
+async function explainError(error: unknown, type: MotionSensor): Promise<unknown> {
   switch (nameOf(error)) {
     case 'NotAllowedError':
     case 'SecurityError':
-      return denied(type, `the ${type}`, error);
+      return deniedError(type, `the ${type}`, error);
     case 'NotReadableError':
       return new BrowserToolError('failed', `This device has no ${type} that can be read: ${textOf(error)}.`, {
         cause: error,

@@ -1,6 +1,6 @@
 import { BrowserToolError } from './browser-tool-error.js';
 
-/** What the browser says of a permission for this page; undefined where it does not tell. */
+/** The state of a permission for this page; undefined where the browser does not tell it. */
 export async function permissionState(permission: string): Promise<PermissionState | undefined> {
   try {
     return (await navigator.permissions.query({ name: permission as PermissionName })).state;
@@ -12,14 +12,14 @@ export async function permissionState(permission: string): Promise<PermissionSta
 /** Throws when the person, or the page around this one, has blocked it: the browser would not even ask. */
 export async function needNotBlocked(permission: string, what: string): Promise<void> {
   if ((await permissionState(permission)) === 'denied') {
-    throw blocked(what);
+    throw blockedError(what);
   }
 }
 
-/** The error for a no of the person's: for now, or, where the browser has kept it, for ever. */
-export async function denied(permission: string, what: string, cause?: unknown): Promise<BrowserToolError> {
+/** The error for a person's no: for now, or for ever where the browser remembers it. */
+export async function deniedError(permission: string, what: string, cause?: unknown): Promise<BrowserToolError> {
   if ((await permissionState(permission)) === 'denied') {
-    return blocked(what, cause);
+    return blockedError(what, cause);
   }
   return new BrowserToolError(
     'denied',
@@ -30,7 +30,7 @@ export async function denied(permission: string, what: string, cause?: unknown):
 }
 
 /** The error for a no that stands. */
-export function blocked(what: string, cause?: unknown): BrowserToolError {
+export function blockedError(what: string, cause?: unknown): BrowserToolError {
   return new BrowserToolError(
     'denied_forever',
     `This page is blocked from using ${what}, and the browser does not ask any more. Do not try again: the person can ` +

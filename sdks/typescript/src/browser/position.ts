@@ -1,6 +1,6 @@
 import { BrowserToolError } from './browser-tool-error.js';
-import { denied, needNotBlocked } from './permission.js';
-import { needSecureContext, unsupported } from './support.js';
+import { deniedError, needNotBlocked } from './permission.js';
+import { needSecureContext, unsupportedError } from './support.js';
 import { untilAborted } from './waiting.js';
 
 const WHAT = 'the location';
@@ -10,7 +10,7 @@ const SECONDS_TO_FIND = 30;
 export async function findPosition(options: PositionOptions, signal?: AbortSignal): Promise<GeolocationPosition> {
   needSecureContext('The location');
   if (!navigator.geolocation) {
-    throw unsupported('The location', 'Ask the person where they are.');
+    throw unsupportedError('The location', 'Ask the person where they are.');
   }
   await needNotBlocked('geolocation', WHAT);
   const finding = new Promise<GeolocationPosition>((resolve, reject) => {
@@ -19,17 +19,17 @@ export async function findPosition(options: PositionOptions, signal?: AbortSigna
   try {
     return await untilAborted(finding, signal);
   } catch (error) {
-    throw await explained(error);
+    throw await explainError(error);
   }
 }
 
-async function explained(error: unknown): Promise<unknown> {
+async function explainError(error: unknown): Promise<unknown> {
   if (!(error instanceof GeolocationPositionError)) {
     return error;
   }
   switch (error.code) {
     case error.PERMISSION_DENIED:
-      return denied('geolocation', WHAT, error);
+      return deniedError('geolocation', WHAT, error);
     case error.TIMEOUT:
       return new BrowserToolError(
         'too_late',

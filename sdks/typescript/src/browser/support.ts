@@ -43,6 +43,6 @@ export function gestureMissing(what: string, cause?: unknown): BrowserToolError 
 }
 
 /** The error for a browser that does not have it. */
-export function unsupported(what: string, instead: string): BrowserToolError {
+export function unsupportedError(what: string, instead: string): BrowserToolError {
   return new BrowserToolError('unsupported', `${what} is unsupported in this browser. ${instead}`);
 }

@@ -2,7 +2,10 @@
 export const MOST_CHARACTERS = 50_000;
 
 /** The text, or its beginning with the length of the whole. */
-export function bounded(text: string, most = MOST_CHARACTERS): { text: string; truncated?: true; characters?: number } {
+export function limitText(
+  text: string,
+  most = MOST_CHARACTERS,
+): { text: string; truncated?: true; characters?: number } {
   if (text.length <= most) {
     return { text };
   }

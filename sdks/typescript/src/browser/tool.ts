@@ -1,6 +1,6 @@
 import type { ToolAnnotations } from '../tools/registration.js';
 
-/** What a call may use: `signal` says that nobody waits for it any more. */
+/** What a call may use: `signal` is aborted when the call was cancelled. */
 export interface CallContext {
   readonly signal?: AbortSignal | undefined;
 }

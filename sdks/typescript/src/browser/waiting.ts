@@ -6,7 +6,7 @@ export function untilAborted<Value>(promise: Promise<Value>, signal: AbortSignal
     return promise;
   }
   return new Promise((resolve, reject) => {
-    const stop = (): void => reject(aborted(signal));
+    const stop = (): void => reject(abortError(signal));
     if (signal.aborted) {
       stop();
     }
@@ -23,7 +23,7 @@ export function within<Value>(milliseconds: number, promise: Promise<Value>, tex
   });
 }
 
-/** A promise that is kept after this time, or broken when the call ends. */
+/** A promise that resolves after this time, and rejects when the call ends. */
 export function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   let timer: ReturnType<typeof setTimeout>;
   const over = new Promise<void>((resolve) => {
@@ -32,17 +32,17 @@ export function pause(milliseconds: number, signal: AbortSignal | undefined): Pr
   return untilAborted(over, signal).finally(() => clearTimeout(timer));
 }
 
-/** The error for a call that nobody waits for. */
-export function aborted(signal: AbortSignal): BrowserToolError {
+/** The error for a call that was cancelled. */
+export function abortError(signal: AbortSignal): BrowserToolError {
   return new BrowserToolError('aborted', 'The call was cancelled.', { cause: signal.reason });
 }
 
-/** The name of a DOMException or Error; browsers say by it what went wrong. */
+/** The name of a DOMException or Error, which is the kind of the error in browsers. */
 export function nameOf(error: unknown): string {
   return error instanceof Error || error instanceof DOMException ? error.name : '';
 }
 
-/** What an error says. */
+/** The message of an error. */
 export function textOf(error: unknown): string {
   return error instanceof Error || error instanceof DOMException ? error.message : String(error);
 }

@@ -8,28 +8,28 @@ import type {
 } from './frames.js';
 import type { OfferedTool } from './tool.js';
 
-/** What the peer wants done. Actions are done in order, one after another. */
+/** The actions that `ClientState` returns. The connection carries them out in order, one at a time. */
 export type Action =
-  /** Send this over the link that is up now. */
+  /** Send this frame over the link that is open now. */
   | { do: 'send'; frame: ClientFrame }
-  /** Write what has to outlive this page. */
-  | { do: 'keep' }
-  /** Give this answer a form that a message can hold, and say `shrunk` then. */
+  /** Write the call memory to the state store. */
+  | { do: 'save' }
+  /** Make this answer fit into one message, then call `replaceAnswer`. */
   | { do: 'shrink'; answer: ToolResultFrame }
   /**
-   * Run this call's code. `isRecorded`: first write that it was begun, so that it does not run twice (ws.md 6.4).
-   * `asks`: first ask the person for the tool's permissions, because the gateway did not (ws.md 5.9).
+   * Run the code of this call. `isRecorded`: first write its start, so that it does not run twice (ws.md 6.4).
+   * `asksPerson`: first ask the person for the tool's permissions, because the gateway did not (ws.md 5.9).
    */
-  | { do: 'run'; request: ToolCallRequest; tool: OfferedTool; isRecorded: boolean; asks: boolean }
-  /** Say `expired` when so many milliseconds have passed, counted from now. */
-  | { do: 'watch'; id: string; ms: number }
-  /** Nobody waits for this call, or for the answer to this question, any more: tell its code. */
+  | { do: 'run'; request: ToolCallRequest; tool: OfferedTool; isRecorded: boolean; asksPerson: boolean }
+  /** Call `expireCall` after this many milliseconds, counted from now. */
+  | { do: 'timeout'; id: string; ms: number }
+  /** Stop the code of this call, or withdraw this question: the answer is not needed any more. */
   | { do: 'stop'; id: string; reason: string }
-  /** Ask the person. */
+  /** Ask the person for a permission. */
   | { do: 'ask'; request: PermissionRequest }
-  /** Put a question of the session to the person; `problem` is why their last answer was refused. */
+  /** Ask the person a question of the session; `problem` says why their last answer was refused. */
   | { do: 'question'; question: QuestionFrame; problem?: string }
-  /** This happened in the turn that answers the message with this id. */
-  | { do: 'happened'; id: string; event: TurnEvent }
+  /** Deliver an event of the turn that answers the message with this id. */
+  | { do: 'event'; id: string; event: TurnEvent }
   /** Close the link for good. */
   | { do: 'close' };

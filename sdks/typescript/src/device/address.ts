@@ -1,18 +1,18 @@
-/** Where a gateway is: one address as people write it, and the two that are needed. */
+/** A gateway's address: one form that people write, and the WebSocket and HTTP URLs made from it. */
 export class Address {
   #base: URL;
 
-  /** http(s) or ws(s), with its path prefix; in a page also relative to it. */
+  /** http(s) or ws(s), with a path prefix; in a page also relative to it. */
   constructor(url: string) {
     this.#base = new URL(url, globalThis.location?.href);
   }
 
-  /** Where the socket is opened (ws.md 1.1). */
+  /** The URL of the WebSocket (ws.md 1.1). */
   socket(session: string): string {
     return this.#at('ws', `/ws/chat${session && `?session_id=${encodeURIComponent(session)}`}`);
   }
 
-  /** The address of a path below the prefix. */
+  /** The URL of a path below the prefix. */
   http(path: string): string {
     return this.#at('http', path);
   }

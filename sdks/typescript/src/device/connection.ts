@@ -1,95 +1,103 @@
 import { newId } from '../graph/ids.js';
 import type { Action } from './actions.js';
 import { Address } from './address.js';
-import { Calls } from './calls.js';
+import { CallRunner } from './calls.js';
+import { ClientState } from './client-state.js';
 import { readFrame, type TurnEvent, toolError } from './frames.js';
-import { type Ears, Link, type LinkEnd, type WebSocketLike } from './link.js';
-import { Memory } from './memory.js';
+import { Link, type LinkEnd, type LinkListener, type WebSocketLike } from './link.js';
+import { CallMemory } from './memory.js';
 import type { DeviceOptions, DeviceState } from './options.js';
-import { Peer } from './peer.js';
 import type { OfferedTool } from './tool.js';
-import { Turns } from './turns.js';
+import { TurnStreams } from './turns.js';
 import { bearer, uploadTo } from './upload.js';
 
 /** Bytes that may wait to be sent before progress is left out. */
-const MOST_WAITING = 1024 * 1024;
+const MAX_WAITING = 1024 * 1024;
 const REFUSALS = ['SESSION_OWNER_MISMATCH', 'SESSION_BIND_FAILED']; // ws.md 1.8
 
-/** What every device can do (ws.md 1.9). */
+/** The capabilities of every device (ws.md 1.9). */
 const CAN = ['resume', 'progress', 'cancel', 'deadline', 'parts', 'permissions', 'unregister', 'ack_batch'];
 
-/** Hears where the connection is. */
-export type Became = (status: DeviceState['status'], reason: string) => void;
+/** Gets every change of the connection's state. */
+export type StateListener = (status: DeviceState['status'], reason: string) => void;
 
-/** A peer with everything that it needs, for as long as `serve` runs: the only composition. */
-export class Connection implements Ears {
-  readonly peer: Peer;
+/** The connection of one device: `ClientState` decides, the link carries frames, `CallRunner` runs handlers. */
+export class Connection implements LinkListener {
+  readonly state: ClientState;
   #options: DeviceOptions;
   #address: Address;
-  #memory: Memory;
-  #became: Became;
-  #turns = new Turns();
+  #memory: CallMemory;
+  #onState: StateListener;
+  #turns = new TurnStreams();
   #link: Link;
-  #calls: Calls;
-  #lane: Action[] = [];
-  #isActing = false;
+  #calls: CallRunner;
+  #queue: Action[] = [];
+  #isWorking = false;
   #saved = '';
   #session: string;
   #refusal = '';
   #end = '';
 
-  /** `kept` is what an earlier life wrote. */
+  /** `saved` is the state that an earlier page wrote. */
   constructor(
     options: DeviceOptions,
     tools: ReadonlyMap<string, OfferedTool>,
-    kept: string | null | undefined,
-    became: Became,
+    saved: string | null | undefined,
+    onState: StateListener,
   ) {
     const { role = 'device', label, prefix, concurrency = 1, token = '' } = options;
-    const shown = options.onQuestion ? ['questions', 'question_kinds'] : [];
-    const capabilities = role === 'chat' ? [...CAN, 'events', ...shown] : CAN;
-    const hello = { type: 'connect', v: 1, role, label, prefix, capabilities, device_name: label ?? 'device' } as const;
+    const asking = options.onQuestion ? ['questions', 'question_kinds'] : [];
+    const capabilities = role === 'chat' ? [...CAN, 'events', ...asking] : CAN;
+    const introduction = {
+      type: 'connect',
+      v: 1,
+      role,
+      label,
+      prefix,
+      capabilities,
+      device_name: label ?? 'device',
+    } as const;
     this.#options = options;
     this.#address = new Address(options.url);
-    this.#memory = new Memory(kept);
-    this.#became = became;
+    this.#memory = new CallMemory(saved);
+    this.#onState = onState;
     this.#session = (role === 'chat' && options.session) || '';
-    this.peer = new Peer(hello, tools, this.#memory, concurrency);
+    this.state = new ClientState(introduction, tools, this.#memory, concurrency);
     const upload = uploadTo(this.#address, token);
-    this.#calls = new Calls(this.peer, (actions) => this.do(actions), upload, options);
+    this.#calls = new CallRunner(this.state, (actions) => this.add(actions), upload, options);
     this.#link = new Link(this, options.backoff, options.heartbeat);
   }
 
-  /** Be there until `close`, or until the gateway ends it for good; gives the reason. */
+  /** Stay connected until `close`, or until the gateway ends it for good; resolves to the reason. */
   async serve(): Promise<string> {
     await this.#link.serve();
     this.#calls.close();
-    this.do(this.peer.talk.lose(this.#end));
+    this.add(this.state.chat.loseTurns(this.#end));
     await this.#save();
     return this.#end;
   }
 
-  /** Send what there is to send, and end. */
+  /** Send all frames that wait, and end. */
   close(): void {
     this.#end ||= 'It was closed by this program.';
-    this.do([{ do: 'close' }]);
+    this.add([{ do: 'close' }]);
   }
 
-  /** Say something in the session; gives what happens in the turn that answers it. */
-  say(text: string): AsyncGenerator<TurnEvent, void> {
+  /** Send a message in the session; yields the events of the turn that answers it. */
+  send(text: string): AsyncGenerator<TurnEvent, void> {
     const id = newId();
     const events = this.#turns.listen(id);
-    this.do(this.peer.say(text, id));
+    this.add(this.state.sendMessage(text, id));
     return events;
   }
 
-  /** Do this, after everything that is to be done before. */
-  do(actions: Action[]): void {
-    this.#lane.push(...actions);
-    if (!this.#isActing) void this.#act();
+  /** Add actions to the queue. */
+  add(actions: Action[]): void {
+    this.#queue.push(...actions);
+    if (!this.#isWorking) void this.#work();
   }
 
-  // What the link asks and says.
+  // Called by the link.
 
   open(): WebSocketLike {
     const { token, webSocket = globalThis.WebSocket } = this.#options;
@@ -97,8 +105,8 @@ export class Connection implements Ears {
     return new webSocket(this.#address.socket(this.#session), ['handspan.v1', ...(token ? [`bearer.${token}`] : [])]);
   }
 
-  /** A browser does not say why a socket was not opened, so the gateway is asked by HTTP. */
-  async refused(): Promise<string | undefined> {
+  /** Why the gateway refuses this device. A browser does not tell it of a WebSocket, so this asks over HTTP. */
+  async readRefusal(): Promise<string | undefined> {
     try {
       const headers = bearer(this.#options.token ?? '');
       const { status } = await fetch(this.#address.http('/ws/chat'), { headers, signal: AbortSignal.timeout(10_000) });
@@ -106,62 +114,63 @@ export class Connection implements Ears {
       if (status === 403)
         return 'The gateway does not take connections from here (403): add this origin to its settings.';
     } catch {
-      // It is not there, or does not tell pages of this origin: it is tried again.
+      // No answer, or none for pages of this origin: the link is tried again.
     }
     return undefined;
   }
 
-  opening(): void {
-    this.#became('connecting', '');
+  onOpening(): void {
+    this.#onState('connecting', '');
   }
 
-  opened(): void {
-    this.do(this.peer.opened());
+  onOpen(): void {
+    this.add(this.state.openLink());
   }
 
-  heard(text: string): void {
+  onMessage(text: string): void {
     const frame = readFrame(text);
     if (!frame) return;
-    this.do(this.peer.heard(frame));
+    this.add(this.state.receive(frame));
     if (frame.type === 'connected') {
-      this.#link.settled();
-      this.#became('online', '');
+      this.#link.markConnected();
+      this.#onState('online', '');
     } else if (frame.type === 'session_start' && this.#options.role === 'chat') {
-      this.#session = frame.session_id; // it goes on there after a drop
+      this.#session = frame.session_id; // the next link continues it
     } else if (frame.type === 'error' && REFUSALS.includes(frame.code ?? '')) {
       this.#refusal = frame.message;
     }
   }
 
-  dropped({ code, reason, isFinal }: LinkEnd, delay: number): void {
-    this.#lane = this.#lane.filter((action) => action.do !== 'send'); // said anew on the next link
-    this.peer.dropped();
+  onDrop({ code, reason, isFinal }: LinkEnd, delay: number): void {
+    this.#queue = this.#queue.filter((action) => action.do !== 'send'); // the next link sends them anew
+    this.state.dropLink();
     if (isFinal) this.#end ||= this.#refusal || reason || `The gateway ended the connection (${code}).`;
-    else this.#became('waiting', `${reason || 'The link dropped'} (${code}); next try in ${Math.ceil(delay / 1000)} s`);
+    else
+      this.#onState('waiting', `${reason || 'The link dropped'} (${code}); next try in ${Math.ceil(delay / 1000)} s`);
   }
 
-  // The lane: everything is done in order, and nothing that has to be written first is done before it is written.
+  // The queue: actions run in order, and an action that has to be written first waits until it is.
 
-  async #act(): Promise<void> {
-    this.#isActing = true;
-    for (let action = this.#lane.shift(); action; action = this.#lane.shift()) {
-      if (action.do === 'keep') {
+  async #work(): Promise<void> {
+    this.#isWorking = true;
+    for (let action = this.#queue.shift(); action; action = this.#queue.shift()) {
+      if (action.do === 'save') {
         await this.#save();
       } else if (action.do === 'run' && action.isRecorded) {
         const problem = await this.#save();
         if (problem) this.#notRun(action.request.id, problem);
-        else this.#step(action);
+        else this.#doNow(action);
       } else {
-        this.#step(action);
+        this.#doNow(action);
       }
     }
-    this.#isActing = false;
+    this.#isWorking = false;
   }
 
-  #step(action: Action): void {
+  #doNow(action: Action): void {
     switch (action.do) {
       case 'send':
-        if (action.frame.type !== 'tool_progress' || this.#link.backlog < MOST_WAITING) {
+        if (action.frame.type !== 'tool_progress' || this.#link.backlog < MAX_WAITING) {
           this.#link.send(JSON.stringify(action.frame));
         }
         break;
@@ -171,8 +180,8 @@ export class Connection implements Ears {
       case 'shrink':
         void this.#calls.shrink(action.answer);
         break;
-      case 'watch':
-        this.#calls.watch(action.id, action.ms);
+      case 'timeout':
+        this.#calls.setCallTimeout(action.id, action.ms);
         break;
       case 'stop':
         this.#calls.stop(action.id, action.reason);
@@ -183,8 +192,8 @@ export class Connection implements Ears {
       case 'question':
         void this.#calls.question(action.question, action.problem);
         break;
-      case 'happened':
-        this.#turns.happened(action.id, action.event);
+      case 'event':
+        this.#turns.deliver(action.id, action.event);
         break;
       case 'close':
         this.#link.close();
@@ -193,10 +202,10 @@ export class Connection implements Ears {
 
   #notRun(id: string, problem: unknown): void {
     const text = `Nothing was run: this device can't write its state (${problem}).`;
-    this.do(this.peer.finished(id, toolError(id, text, 'execution_failed')));
+    this.add(this.state.finishCall(id, toolError(id, text, 'execution_failed')));
   }
 
-  /** Write what has to outlive this page; gives what went wrong. */
+  /** Write the call memory; resolves to the error, if there is one. */
   async #save(): Promise<unknown> {
     const { state } = this.#options;
     if (!state) return undefined;

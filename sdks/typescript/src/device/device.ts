@@ -1,7 +1,7 @@
 import { Connection } from './connection.js';
 import type { TurnEvent } from './frames.js';
 import type { DeviceOptions, DeviceState } from './options.js';
-import { type DeviceTool, type OfferedTool, offered } from './tool.js';
+import { type DeviceTool, type OfferedTool, withOffer } from './tool.js';
 
 /**
  * Offers the functions of a page or a program as tools to the gateway's agents, over WebSocket (protocol/ws.md).
@@ -35,20 +35,20 @@ export class Device {
     return this.#state;
   }
 
-  /** The label under which the gateway knows this device, once it was online. */
+  /** The label with which the gateway knows this device; empty before the first connection. */
   get label(): string {
-    return this.#connection?.peer.label ?? '';
+    return this.#connection?.state.label ?? '';
   }
 
   /** Tools that the gateway did not take, and why. */
   get rejected(): Readonly<Record<string, string>> {
-    return this.#connection?.peer.rejected ?? {};
+    return this.#connection?.state.rejected ?? {};
   }
 
-  /** Offer a tool, or another one under its name; at any time. */
+  /** Offer a tool, or replace the tool of its name; at any time. */
   tool<Parameters extends object>(tool: DeviceTool<Parameters>): this {
-    this.#tools.set(tool.name, offered(tool as DeviceTool));
-    this.#changed(tool.name);
+    this.#tools.set(tool.name, withOffer(tool as DeviceTool));
+    this.#changeTool(tool.name);
     return this;
   }
 
@@ -57,16 +57,16 @@ export class Device {
     return this.tool(tool);
   }
 
-  /** Take a tool back; false when there was none of this name. */
+  /** Remove a tool; false when no tool has this name. */
   unregister(name: string): boolean {
     const wasThere = this.#tools.delete(name);
-    if (wasThere) this.#changed(name);
+    if (wasThere) this.#changeTool(name);
     return wasThere;
   }
 
   /**
-   * Be connected, and come back after every drop. Resolves when it is closed for good, with the reason: by `close` or
-   * the signal, or by a gateway that does not let this device in.
+   * Stay connected, and connect again after every drop. Resolves when it is closed for good, with the reason: by `close`,
+   * by the signal, or by a gateway that does not accept this device.
    */
   async run({ signal }: { signal?: AbortSignal } = {}): Promise<DeviceState> {
     if (this.#isRunning) throw new Error('This device runs already: `close` it before it is run again.');
@@ -77,9 +77,9 @@ export class Device {
     const { state } = this.#options;
     let reason = '';
     try {
-      this.#became('connecting', '');
-      const became = this.#became.bind(this);
-      this.#connection = new Connection(this.#options, this.#tools, await state?.load(), became);
+      this.#setState('connecting', '');
+      const onState = this.#setState.bind(this);
+      this.#connection = new Connection(this.#options, this.#tools, await state?.load(), onState);
       if (this.#isEnding) this.#connection.close();
       reason = await this.#connection.serve();
     } catch (error) {
@@ -89,33 +89,35 @@ export class Device {
       signal?.removeEventListener('abort', end);
       state?.close?.();
       this.#isRunning = false;
-      this.#became('closed', reason);
+      this.#setState('closed', reason);
     }
     return this.#state;
   }
 
-  /** Send what there is to send, tell handlers that run to stop, and let `run` end. */
+  /** Send all frames that wait, stop the handlers, and end `run`. */
   close(): void {
     this.#isEnding = true;
     if (this.#isRunning) this.#connection?.close();
   }
 
   /**
-   * Say something in the session of a device with the role `chat`; gives what happens in the turn that answers it.
-   * The last event is `ended`, whatever becomes of the link.
+   * Send a message in the session of a device with the role `chat`; yields the events of the turn that answers it.
+   * The last event is `ended`, also when the link drops.
    */
   say(text: string): AsyncGenerator<TurnEvent, void> {
     if (this.#options.role !== 'chat' || !this.#isRunning || !this.#connection) {
-      throw new Error("Only a device with the role 'chat' that runs can say something.");
+      throw new Error(
+        "Only a running device with the role 'chat' can send messages: set `role: 'chat'` and call `run`.",
+      );
     }
-    return this.#connection.say(text);
+    return this.#connection.send(text);
   }
 
-  #changed(name: string): void {
-    if (this.#isRunning) this.#connection?.do(this.#connection.peer.changed(name));
+  #changeTool(name: string): void {
+    if (this.#isRunning) this.#connection?.add(this.#connection.state.changeTool(name));
   }
 
-  #became(status: DeviceState['status'], reason: string): void {
+  #setState(status: DeviceState['status'], reason: string): void {
     if (status === this.#state.status && reason === this.#state.reason) return;
     this.#state = { status, reason };
     this.#options.onState?.(this.#state);

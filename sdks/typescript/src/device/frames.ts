@@ -25,7 +25,7 @@ export interface ToolErrorFrame {
 /** The one answer to a call (ws.md 5.2). */
 export type Answer = ToolResultFrame | ToolErrorFrame;
 
-export interface Hello {
+export interface Introduction {
   type: 'connect';
   v: number;
   role: 'device' | 'chat';
@@ -90,7 +90,7 @@ export interface AnswerFrame {
 }
 
 export type ClientFrame =
-  | Hello
+  | Introduction
   | { type: 'register_tools'; tools: object[] }
   | { type: 'unregister_tools'; names: string[] }
   | Answer

@@ -1,8 +1,9 @@
 /**
  * A page or a program as a device: its functions are tools of the gateway's agents (protocol/ws.md).
  *
- * `peer.ts`, `memory.ts` and `talk.ts` are the protocol without a socket; `link.ts` is the socket without words;
- * `connection.ts` puts them together. A frame's meaning belongs into `peer.ts`, with a case in `protocol/vectors/`.
+ * `client-state.ts`, `chat-state.ts` and `memory.ts` are the protocol without a socket; `link.ts` is the socket, which
+ * does not read messages; `connection.ts` puts them together. A frame's meaning goes into `client-state.ts`, with a
+ * case in `protocol/vectors/`.
  */
 export { Device } from './device.js';
 export type { Decision, QuestionAction, QuestionKind, TurnEvent } from './frames.js';

@@ -1,4 +1,4 @@
-/** The part of a WebSocket that is used; that of browsers, of Node and of the package `ws` all have it. */
+/** The part of a WebSocket that is used here: browsers, Node and the package `ws` all have it. */
 export interface WebSocketLike {
   readonly readyState: number;
   readonly bufferedAmount: number;
@@ -10,11 +10,11 @@ export interface WebSocketLike {
   onerror: ((event: never) => void) | null;
 }
 
-/** How long to wait before coming back, in milliseconds: doubled each time, and spread. */
+/** How long to wait before the next attempt, in milliseconds: twice as long each time, plus a random part. */
 export interface Backoff {
   first?: number;
   longest?: number;
-  /** The part of the delay that is added by chance, so that not everybody comes at once. */
+  /** The random part of the delay; it keeps many clients from connecting at the same moment. */
   spread?: number;
 }
 
@@ -22,29 +22,29 @@ export interface Backoff {
 export interface LinkEnd {
   code: number;
   reason: string;
-  /** It will not come back. */
+  /** No other attempt follows. */
   isFinal: boolean;
 }
 
-/** Who opens links, and hears what becomes of them. */
-export interface Ears {
+/** Opens sockets for the link, and gets what happens to it. */
+export interface LinkListener {
   open(): WebSocketLike;
-  /** Why a link that could not be opened never will be; nothing when it may. */
-  refused(): Promise<string | undefined>;
-  opening(): void;
-  opened(): void;
-  heard(text: string): void;
-  /** Told once for every link, with the milliseconds until the next one. */
-  dropped(end: LinkEnd, delay: number): void;
+  /** Why no attempt will ever succeed; undefined when the next one may. */
+  readRefusal(): Promise<string | undefined>;
+  onOpening(): void;
+  onOpen(): void;
+  onMessage(text: string): void;
+  /** Called once for every link, with the milliseconds until the next one. */
+  onDrop(end: LinkEnd, delay: number): void;
 }
 
 const OPEN = 1;
 const ENDS_FOR_GOOD = [1000, 1008]; // ws.md 9.2
 const TIME_TO_CLOSE = 2000;
 
-/** A link to the gateway that comes back by itself. It knows nothing of what is said. */
+/** A link to the gateway that opens again after a drop. It does not read the messages. */
 export class Link {
-  #ears: Ears;
+  #listener: LinkListener;
   #backoff: Backoff;
   #heartbeat: number;
   #socket: WebSocketLike | undefined;
@@ -54,35 +54,35 @@ export class Link {
   #closing: ReturnType<typeof setTimeout> | undefined;
   #end: (end: { code: number; reason: string }) => void = () => {};
 
-  /** `heartbeat`: milliseconds of silence after which the gateway is asked for a word. */
-  constructor(ears: Ears, backoff: Backoff = {}, heartbeat = 25_000) {
-    this.#ears = ears;
+  /** `heartbeat`: milliseconds without a message after which a ping is sent. */
+  constructor(listener: LinkListener, backoff: Backoff = {}, heartbeat = 25_000) {
+    this.#listener = listener;
     this.#backoff = backoff;
     this.#heartbeat = heartbeat;
   }
 
-  /** Keep the link up until `close`, or until it is ended for good. */
+  /** Keep the link open until `close`, or until it is closed for good. */
   async serve(): Promise<void> {
-    globalThis.addEventListener?.('online', this.#hurry);
+    globalThis.addEventListener?.('online', this.#retryNow);
     try {
       while (!this.#isClosed) {
-        this.#ears.opening();
-        if (this.#isClosed) return; // by whoever heard of it
-        const end = await this.#once();
+        this.#listener.onOpening();
+        if (this.#isClosed) return; // by the listener
+        const end = await this.#runLink();
         const { first = 1000, longest = 30_000, spread = 0.5 } = this.#backoff;
         const delay = Math.min(longest, first * 2 ** this.#attempt++) * (1 + spread * Math.random());
-        this.#ears.dropped(end, delay);
+        this.#listener.onDrop(end, delay);
         if (end.isFinal || this.#isClosed) return;
         await this.#pause(delay);
       }
     } finally {
       clearTimeout(this.#closing);
-      globalThis.removeEventListener?.('online', this.#hurry);
+      globalThis.removeEventListener?.('online', this.#retryNow);
     }
   }
 
-  /** The gateway has answered: the next drop is a new one. */
-  settled(): void {
+  /** The gateway has answered: the next drop begins with the shortest delay. */
+  markConnected(): void {
     this.#attempt = 0;
   }
 
@@ -95,7 +95,7 @@ export class Link {
     return this.#socket?.bufferedAmount ?? 0;
   }
 
-  /** End it, from wherever it is; what was sent before is sent. */
+  /** Close the link, or stop trying to open one; messages sent before are sent. */
   close(): void {
     this.#isClosed = true;
     this.#socket?.close(1000);
@@ -103,11 +103,11 @@ export class Link {
     this.#wake();
   }
 
-  async #once(): Promise<LinkEnd> {
+  async #runLink(): Promise<LinkEnd> {
     let wasOpen = false;
     let socket: WebSocketLike;
     try {
-      socket = this.#ears.open();
+      socket = this.#listener.open();
     } catch (error) {
       return { code: 0, reason: String(error), isFinal: true }; // no page of this kind may open it
     }
@@ -120,48 +120,49 @@ export class Link {
         resolve(how);
       };
       beat = setInterval(() => {
-        // Pings are not seen in a browser, so a link that is dead at one end looks like a quiet one.
+        // A browser shows no pings of the protocol, so a dead link looks like a quiet one.
         if (isSilent) {
           socket.close();
           this.#end({ code: 1006, reason: 'the gateway is silent' });
         }
         isSilent = true;
-        this.send('{"type":"ping"}'); // ws.md 2.6; whoever does not know it answers too
+        this.send('{"type":"ping"}'); // ws.md 2.6; a gateway that does not know it answers, too
       }, this.#heartbeat);
       this.#socket = socket;
       socket.onopen = () => {
         wasOpen = true;
-        this.#ears.opened();
+        this.#listener.onOpen();
       };
       socket.onmessage = ({ data }: { data: unknown }) => {
         isSilent = false;
-        if (typeof data === 'string' && this.#socket === socket) this.#ears.heard(data);
+        if (typeof data === 'string' && this.#socket === socket) this.#listener.onMessage(data);
       };
       socket.onclose = ({ code, reason }: { code: number; reason: string }) => {
         if (this.#socket === socket) this.#end({ code, reason });
       };
       socket.onerror = () => {
-        // Some are never closed when they could not be opened.
-        if (!wasOpen && this.#socket === socket) this.#end({ code: 1006, reason: 'nobody answers there' });
+        // Some sockets get no close event when they could not be opened.
+        if (!wasOpen && this.#socket === socket) this.#end({ code: 1006, reason: 'no gateway answers there' });
       };
     });
-    const refusal = wasOpen || this.#isClosed ? undefined : await Promise.race([this.#ears.refused(), this.#woken()]);
+    const refusal =
+      wasOpen || this.#isClosed ? undefined : await Promise.race([this.#listener.readRefusal(), this.#waitForWake()]);
     if (refusal) end = { code: 1008, reason: refusal };
     return { ...end, isFinal: this.#isClosed || ENDS_FOR_GOOD.includes(end.code) };
   }
 
-  #hurry = (): void => this.#wake();
+  #retryNow = (): void => this.#wake();
 
   async #pause(ms: number): Promise<void> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const passed = new Promise((resolve) => {
       timer = setTimeout(resolve, ms);
     });
-    await Promise.race([passed, this.#woken()]);
+    await Promise.race([passed, this.#waitForWake()]);
     clearTimeout(timer);
   }
 
-  #woken(): Promise<undefined> {
+  #waitForWake(): Promise<undefined> {
     return new Promise((resolve) => {
       this.#wake = () => resolve(undefined);
     });

@@ -1,25 +1,25 @@
 import type { Answer } from './frames.js';
 
-const MOST_IDS = 1000;
-const LONGEST_SECONDS = 3600;
+const MAX_CALLS = 1000;
+const MAX_AGE = 3600;
 
-interface Seen {
+interface SeenCall {
   id: string;
   /** When it last changed, in seconds since 1970. */
   at: number;
-  /** `answered`: not acknowledged yet. `over`: acknowledged, or nobody waits for an answer. */
+  /** `answered`: not acknowledged yet. `over`: acknowledged, or the answer is not needed. */
   stage: 'started' | 'answered' | 'over';
   answer?: Answer | undefined;
 }
 
-/** What a device must not forget (ws.md 6): its resume token, and at most 1,000 calls of the last hour. */
-export class Memory {
-  /** With which the device may come back. */
+/** The resume token and the calls that must not run twice (ws.md 6): 1,000 calls of the last hour at most. */
+export class CallMemory {
+  /** The token with which the device resumes its connection. */
   resumeToken = '';
-  #seen = new Map<string, Seen>();
+  #seen = new Map<string, SeenCall>();
   #now: () => number;
 
-  /** `text` is what an earlier life wrote; anything else is as good as nothing. `now` gives seconds since 1970. */
+  /** `text` is what an earlier page saved; any other text counts as nothing. `now` returns seconds since 1970. */
   constructor(text: string | null | undefined, now: () => number = () => Date.now() / 1000) {
     this.#now = now;
     try {
@@ -33,7 +33,7 @@ export class Memory {
     }
   }
 
-  /** Everything, for the next life, in the form that the Python SDK's file has too. */
+  /** The text to save, in the form of the Python SDK's state file. */
   encode(): string {
     const seen = [...this.#seen.values()].map((one) => ({
       ...one,
@@ -42,37 +42,37 @@ export class Memory {
     return JSON.stringify({ v: 1, resume_token: this.resumeToken, seen });
   }
 
-  /** How far this call got; undefined when it was never seen, or long ago. */
-  stage(id: string): Seen['stage'] | undefined {
+  /** The stage of this call; undefined when the device has not seen it, or has forgotten it. */
+  stage(id: string): SeenCall['stage'] | undefined {
     return this.#seen.get(id)?.stage;
   }
 
-  /** Its code is about to run. */
+  /** Remember that the code of this call is about to run. */
   start(id: string): void {
     this.#put({ id, at: this.#now(), stage: 'started' });
   }
 
-  /** It has its answer. */
+  /** Remember this answer until it is acknowledged. */
   answer(answer: Answer): void {
     this.#put({ id: answer.id, at: this.#now(), stage: 'answered', answer });
   }
 
-  /** Its answer is acknowledged, or not needed. The id stays, so that it does not run again. */
+  /** Forget the answer of this call. The id stays, so that the call does not run again. */
   close(id: string): void {
     this.#put({ id, at: this.#now(), stage: 'over' });
   }
 
-  /** The answers that have to be sent again, in the order in which they were given. */
+  /** The answers to send again, the oldest first. */
   unacknowledged(): Answer[] {
     return [...this.#seen.values()].flatMap(({ answer }) => answer ?? []);
   }
 
-  #put(seen: Seen): void {
-    this.#seen.delete(seen.id); // the order is that of the last change
+  #put(seen: SeenCall): void {
+    this.#seen.delete(seen.id); // in the order of the last change
     this.#seen.set(seen.id, seen);
-    const oldest = this.#now() - LONGEST_SECONDS;
+    const oldest = this.#now() - MAX_AGE;
     for (const { id, at } of this.#seen.values()) {
-      if (this.#seen.size <= MOST_IDS && at >= oldest) break;
+      if (this.#seen.size <= MAX_CALLS && at >= oldest) break;
       this.#seen.delete(id);
     }
   }

@@ -6,11 +6,11 @@ export interface PermissionQuestion {
   /** The tool that needs it, by the device's own name. */
   tool: string;
   callId: string;
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the question has expired, or its call has ended. */
   signal: AbortSignal;
 }
 
-/** Their answer; `howToEnable` says where they can change their mind. */
+/** The person's answer; `howToEnable` says how to allow it later. */
 export type PermissionAnswer = Decision | { decision: Decision; howToEnable?: string };
 
 /** Asks the person. */
@@ -18,7 +18,7 @@ export type AskPermission = (question: PermissionQuestion) => PermissionAnswer |
 
 const DECISIONS: unknown[] = ['allow', 'deny', 'deny_forever'] satisfies Decision[];
 
-/** What the person says, and where they can change their mind; a no when there is nobody to ask. */
+/** The person's decision, and how to allow it later; a no when there is no `ask`. */
 export async function decide(
   ask: AskPermission | undefined,
   question: PermissionQuestion,

@@ -20,7 +20,7 @@ export interface Question {
   signal: AbortSignal;
 }
 
-/** What the person says; `value` with `allow`, where the question has a schema. */
+/** The person's answer; with a `value` for `allow`, where the question has a schema. */
 export type QuestionAnswer =
   | Decision
   | {
@@ -32,10 +32,10 @@ export type QuestionAnswer =
       value?: Json | undefined;
     };
 
-/** Asks the person. Nothing: this program has no answer, and the question stays open for others. */
+/** Asks the person. Undefined: this program has no answer, and the question stays open for other clients. */
 export type AskPerson = (question: Question) => QuestionAnswer | undefined | Promise<QuestionAnswer | undefined>;
 
-/** The frame that answers a question; nothing when the person has no answer, or asking failed. */
+/** The frame that answers a question; undefined when the person has no answer, or asking failed. */
 export async function answerTo(
   ask: AskPerson | undefined,
   frame: QuestionFrame,
@@ -49,6 +49,6 @@ export async function answerTo(
     if (said === undefined) return undefined;
     return { type: 'answer', id, ...(typeof said === 'string' ? { decision: said } : said) };
   } catch {
-    return undefined; // it stays open: somebody else may answer it, or its time is over
+    return undefined; // it stays open: another client may answer it, or it expires
   }
 }

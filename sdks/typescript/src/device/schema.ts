@@ -9,8 +9,8 @@ const RULES: Record<string, (rule: never, value: Json, fits: Fits) => boolean> =
     const type = typeOf(value);
     return [rule].flat().some((one) => one === type || (one === 'number' && type === 'integer'));
   },
-  enum: (rule: Json[], value) => rule.some((one) => ordered(one) === ordered(value)),
-  const: (rule: Json, value) => ordered(rule) === ordered(value),
+  enum: (rule: Json[], value) => rule.some((one) => sortKeys(one) === sortKeys(value)),
+  const: (rule: Json, value) => sortKeys(rule) === sortKeys(value),
   allOf: (rule: Json[], _, fits) => rule.every(fits),
   anyOf: (rule: Json[], _, fits) => rule.some(fits),
   oneOf: (rule: Json[], _, fits) => rule.filter(fits).length === 1,
@@ -111,6 +111,6 @@ function count(value: Json): number {
 }
 
 /** JSON text in which the order of an object's fields does not matter. */
-function ordered(value: Json): string {
+function sortKeys(value: Json): string {
   return JSON.stringify(value, (_, one) => (isObject(one) ? Object.fromEntries(Object.entries(one).sort()) : one));
 }

@@ -1,4 +1,4 @@
-/** Where a device keeps what has to outlive it: the resume token, ids that it has seen, answers on their way. */
+/** Stores the state of a device across reloads: the resume token, the calls seen, the unacknowledged answers. */
 export interface StateStore {
   load(): string | null | undefined | Promise<string | null | undefined>;
   save(text: string): void | Promise<void>;
@@ -6,12 +6,12 @@ export interface StateStore {
   close?(): void;
 }
 
-/** Milliseconds that a page which is being left may take to let go. */
+/** Milliseconds to wait until a page that is being left releases the state. */
 const PATIENCE = 1000;
 
 /**
- * A store in the page's `localStorage`, with which a device comes back after a reload.
- * One tab has it at a time: a second one under the same key is a device without a memory of its own.
+ * A store in the page's `localStorage`, with which a device resumes after a reload.
+ * One tab uses it at a time: a second tab with the same key is a device without a saved state.
  */
 export function localState(key = 'handspan.device', storage: Storage = globalThis.localStorage): StateStore {
   let isMine = true;

@@ -1,7 +1,7 @@
 import type { Address } from './address.js';
-import type { Upload } from './answers.js';
+import type { Upload } from './results.js';
 
-/** Keeps Blobs at this gateway; rejects with what became of the result (ws.md 5.10). */
+/** Uploads Blobs to this gateway; rejects with the reason when that fails (ws.md 5.10). */
 export function uploadTo(address: Address, token: string): Upload {
   return async (blob, name) => {
     const query = name && `?name=${encodeURIComponent(name.slice(-200))}`;
@@ -23,7 +23,7 @@ export function uploadTo(address: Address, token: string): Upload {
   };
 }
 
-/** The header that lets a request in; none without a token: then the page's cookie counts (ws.md 1.2). */
+/** The header with the token; none without a token: then the page's cookie counts (ws.md 1.2). */
 export function bearer(token: string): Record<string, string> {
   return token ? { Authorization: `Bearer ${token}` } : {};
 }

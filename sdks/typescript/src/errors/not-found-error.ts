@@ -1,6 +1,6 @@
 import { HandspanError } from './handspan-error.js';
 
-/** What was asked for is not there, or is somebody else's (404). */
+/** The thing does not exist, or belongs to another owner (404). */
 export class NotFoundError extends HandspanError {
   override name = 'NotFoundError';
 }

@@ -11,7 +11,7 @@ import type { Answer, RunOptions, RunRequest, RunResult, StreamChunk } from './t
 const LARGE = 256 * 1024;
 
 /**
- * A conversation over one WebSocket, in one thread; it connects when something is said, and again when it has to.
+ * A conversation over one WebSocket, in one thread; it connects with the first message, and again when it has to.
  * Where no WebSocket gets through, it goes by HTTP.
  */
 export class Chat {
@@ -33,7 +33,7 @@ export class Chat {
     return this.#thread;
   }
 
-  /** Says something; yields what comes, and returns the whole run. One at a time. */
+  /** Sends a message; yields the chunks of the run, and returns the whole run. One run at a time. */
   async *send(said: Messages, options: RunOptions = {}): AsyncGenerator<StreamChunk, RunResult> {
     this.#needOpen();
     if (this.#isBusy) throw new GraphError('A run is at work in this chat: wait for its end.', { code: 'GRAPH_BUSY' });
@@ -49,7 +49,7 @@ export class Chat {
     }
   }
 
-  /** Ends the connection; what runs in the gateway goes on there. */
+  /** Closes the connection; a run in the gateway goes on there. */
   close(): void {
     this.#isClosed = true;
     this.#socket?.close();
@@ -68,7 +68,7 @@ export class Chat {
     return yield* readChunks(socket.exchange(text, signal), request);
   }
 
-  /** An open socket; none where the gateway, or something before it, takes none. Over HTTP it will say why. */
+  /** An open socket; none where the gateway or a proxy takes none. The request over HTTP then says why. */
   async #open(signal: AbortSignal): Promise<GraphSocket | undefined> {
     try {
       if (!this.#socket?.isOpen) this.#socket = new GraphSocket(this.parts.connection, this.webSocket);

@@ -36,7 +36,7 @@ export async function* readChunks(
   );
 }
 
-/** Whether this is the last word of the WebSocket, which is no news for those who watch. graph.md 7.7 */
+/** Whether this is the end mark of the WebSocket, which the caller does not need. graph.md 7.7 */
 export function isLast(chunk: Partial<StreamChunk> | null): boolean {
   return chunk?.event === 'updates' && chunk.data?.status === 'done';
 }

@@ -41,7 +41,7 @@ function body({ resumes: _, messages, ...rest }: RunRequest): object {
 }
 
 /**
- * Sends; results are sent again while nobody is reached, since all that the run has done so far depends on them. The key
+ * Sends a request. Results are sent again while no server answers: all that the run has done depends on them. The key
  * keeps the gateway from taking them twice. graph.md 5.6
  */
 async function persistent<Sent>(
@@ -61,7 +61,7 @@ async function persistent<Sent>(
   }
 }
 
-/** Nobody was reached; or a proxy in front of the gateway, or the gateway at its end, said so. */
+/** Whether no gateway was reached, also by the word of a proxy or of a gateway that stops. */
 function isPassing(error: unknown): boolean {
   if (error instanceof ConnectionError) return true;
   return error instanceof HandspanError && (error.status === 502 || error.status === 503);

@@ -51,7 +51,7 @@ export async function* run(
   } finally {
     signal?.removeEventListener('abort', stop);
     ending.abort();
-    if (!isOver) void parts.stop(progress.thread).catch(() => {}); // nobody is left who could hear of it
+    if (!isOver) void parts.stop(progress.thread).catch(() => {}); // the caller has left, and gets no error
   }
 }
 
@@ -103,7 +103,7 @@ class Progress {
     }
   }
 
-  /** The same exchange; the thread's id is learnt from what comes. */
+  /** The same exchange; the response brings the id of the thread. */
   async *#watched(exchange: AsyncGenerator<StreamChunk, Answer>): AsyncGenerator<StreamChunk, Answer> {
     try {
       for (;;) {

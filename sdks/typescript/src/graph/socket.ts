@@ -21,7 +21,7 @@ export class GraphSocket {
   readonly #connection: Connection;
   readonly #opened: Promise<void>;
   #texts: string[] = [];
-  /** Wakes whoever waits for a text. */
+  /** Wakes the reader that waits for a text. */
   #wake = (): void => {};
   #lost: ConnectionError | undefined;
   /** The last request has had its `done`. Before that the next one would meet its chunks. */
@@ -35,7 +35,7 @@ export class GraphSocket {
       );
     }
     this.#connection = connection;
-    // The token can't stand in a header: pages have no say in those of a WebSocket. graph.md 7.1
+    // Pages can't set the headers of a WebSocket, so the token is a sub-protocol. graph.md 7.1
     const { token } = connection;
     try {
       this.#socket = token ? new Socket(this.#url, ['agentflow-bearer', token]) : new Socket(this.#url);
@@ -52,7 +52,7 @@ export class GraphSocket {
         this.#wake();
       });
     });
-    this.#opened.catch(() => {}); // whoever waits for it hears of it
+    this.#opened.catch(() => {}); // the caller that awaits it gets the error
     this.#socket.addEventListener('message', ({ data }) => {
       this.#texts.push(String(data));
       this.#wake();
@@ -69,7 +69,7 @@ export class GraphSocket {
     await this.#wait(this.#opened, signal);
   }
 
-  /** Sends a request; the texts of its answer, `done` the last one. A reader who leaves early ends the connection. */
+  /** Sends a request; yields the texts of its answer, `done` the last one. Leaving early closes the connection. */
   async *exchange(request: string, signal: AbortSignal): AsyncGenerator<string> {
     this.#isIdle = false;
     this.#texts = []; // what came unasked belongs to no answer
@@ -98,7 +98,7 @@ export class GraphSocket {
     return url.href;
   }
 
-  /** Kept when a text has come, broken when none will. */
+  /** Resolves when a text has arrived, rejects when none will. */
   #next(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#wake = () => (this.#texts.length > 0 ? resolve() : reject(this.#lost));

@@ -1,7 +1,7 @@
 import type { Message } from '../messages/message.js';
 import type { RemoteTool } from '../tools/registration.js';
 
-/** What is said of a run beside its messages. graph.md 4.4 */
+/** The fields of a run beside its messages. graph.md 4.4 */
 export interface Meta {
   is_new_thread: boolean;
   thread_id: string;
@@ -43,7 +43,7 @@ export interface RunOptions {
   response_granularity?: Granularity | undefined;
   /** Ends the request, the handlers and the run itself. */
   signal?: AbortSignal | undefined;
-  /** Hears of every request; the run waits for it. */
+  /** Called before every request; the run waits for it. */
   onPartialResult?: ((result: PartialResult) => unknown) | undefined;
 }
 
@@ -104,5 +104,5 @@ export interface StreamChunk {
   timestamp: number;
 }
 
-/** One way to send a request and get its answer; what comes meanwhile is yielded. */
+/** One way to send a request and get its answer; yields the chunks that arrive meanwhile. */
 export type Exchange = (request: RunRequest, signal: AbortSignal) => AsyncGenerator<StreamChunk, Answer>;

@@ -59,7 +59,7 @@ export class Connection {
     }
   }
 
-  /** Tells whoever debugs. */
+  /** Logs a request for debugging. */
   debug(text: string): void {
     const { debug } = this.#options;
     // biome-ignore lint/suspicious/noConsole: only when it was asked for

@@ -14,7 +14,7 @@ export interface ConnectionOptions {
   readonly timeout?: number | undefined;
   /** In place of the platform's. */
   readonly fetch?: typeof fetch | undefined;
-  /** True: every request is told to the console; or a function that is told of it. */
+  /** True: log every request to the console; or a function that gets every request. */
   readonly debug?: boolean | ((text: string) => void) | undefined;
 }
 

@@ -52,7 +52,7 @@ export class Patience {
   }
 }
 
-/** `fetch` says with a TypeError that it reached nobody, or lost the answer midway; browsers have DOMExceptions too. */
+/** `fetch` throws a TypeError when no server answers or the answer is cut off; browsers have DOMExceptions, too. */
 function isOfTheNetwork(error: unknown): boolean {
   return error instanceof TypeError || (error as Partial<Error> | null)?.name === 'NetworkError';
 }

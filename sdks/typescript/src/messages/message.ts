@@ -1,7 +1,7 @@
 import { type ContentBlock, ImageBlock, readBlock, TextBlock } from './blocks.js';
 import { type Media, media } from './media.js';
 
-/** Who speaks. */
+/** The speaker of a message. */
 export type Role = 'user' | 'assistant' | 'system' | 'tool';
 
 /** A call as a message of the model names it. graph.md 2.5 */
@@ -60,7 +60,7 @@ export function readMessages(messages: unknown): Message[] {
   return Array.isArray(messages) ? messages.map((message) => Message.read(message)) : [];
 }
 
-/** What can be said to the agent. */
+/** What a person can send to the agent. */
 export type Messages = string | Message | ReadonlyArray<string | Message>;
 
 /** The same as a list of messages. */

@@ -10,7 +10,7 @@ export interface Part {
   name?: string;
 }
 
-/** Keeps a Blob at the gateway; the id of it. */
+/** Uploads a Blob to the gateway; resolves to its id. */
 export type Upload = (blob: Blob) => Promise<string>;
 
 /** Bytes from which on a Blob is uploaded, and does not stand in the result itself. */

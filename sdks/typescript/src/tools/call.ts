@@ -2,10 +2,10 @@ import { type RemoteToolCallBlock, ToolResultBlock } from '../messages/blocks.js
 import type { Upload } from '../messages/part.js';
 import { LONGEST } from '../time.js';
 import type { ToolDefinition } from './registration.js';
-import { completed, failed } from './result.js';
-import { validated } from './schema.js';
+import { completedResult, failedResult } from './result.js';
+import { validate } from './schema.js';
 
-/** What a page hears of a call of one of its tools. */
+/** What a page gets about a call of one of its tools. */
 export interface ToolCallEvent {
   readonly callId: string;
   readonly node: string;
@@ -16,7 +16,7 @@ export interface ToolCallEvent {
   readonly output?: unknown;
 }
 
-/** What a page hears while a handler runs. */
+/** What a page gets while a handler runs. */
 export interface ProgressEvent {
   readonly callId: string;
   readonly node: string;
@@ -30,7 +30,7 @@ export interface CallRules {
   readonly toolTimeout: number;
   /** False: one after the other. */
   readonly parallel: boolean;
-  /** Keeps large Blobs; without it they stand in the result itself. */
+  /** Uploads large Blobs; without it they are in the result itself. */
   readonly upload?: Upload | undefined;
   readonly onToolCall?: ((event: ToolCallEvent) => void) | undefined;
   readonly onProgress?: ((event: ProgressEvent) => void) | undefined;
@@ -52,7 +52,7 @@ export async function runCall(
   rules.onToolCall?.({ ...about, args: call.args, status: 'started' });
   let block: ToolResultBlock | undefined;
   try {
-    block = tool === undefined ? notFound(call) : await answered(call, tool, rules, signal);
+    block = tool === undefined ? notFound(call) : await answerCall(call, tool, rules, signal);
     return block;
   } finally {
     const status = !block || block.is_error ? 'failed' : 'completed';
@@ -60,7 +60,7 @@ export async function runCall(
   }
 }
 
-async function answered(
+async function answerCall(
   call: RemoteToolCallBlock,
   tool: ToolDefinition,
   rules: CallRules,
@@ -74,8 +74,8 @@ async function answered(
     progress: (value: unknown) => rules.onProgress?.({ ...about, value }),
   };
   const run = async () => {
-    const args = await validated(tool.parameters, call.args);
-    return completed(call.id, await tool.handler(args, context), rules.upload);
+    const args = await validate(tool.parameters, call.args);
+    return completedResult(call.id, await tool.handler(args, context), rules.upload);
   };
   const time = milliseconds(tool, rules);
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -91,7 +91,7 @@ async function answered(
   } catch (thrown) {
     inner.abort(outer.aborted ? outer.reason : thrown);
     outer.throwIfAborted();
-    return failed(call.id, thrown);
+    return failedResult(call.id, thrown);
   } finally {
     clearTimeout(timer);
     outer.removeEventListener('abort', stop);

@@ -67,7 +67,7 @@ export class ToolExecutor {
     }));
   }
 
-  /** The tools as the gateway is told of them. */
+  /** The tools as they are sent to the gateway. */
   remote_tools(): RemoteTool[] {
     return this.#tools.map((tool) => ({
       node_name: tool.node,

@@ -2,7 +2,7 @@ import type { ArgumentsOf } from './schema.js';
 
 /** What a handler may use while it runs. */
 export interface ToolContext {
-  /** Aborted when nobody waits for the result any more: the run was aborted, or the tool's time is over. */
+  /** Aborted when the result is not needed any more: the run was aborted, or the tool has timed out. */
   readonly signal: AbortSignal;
   readonly callId: string;
   readonly node: string;
@@ -58,7 +58,7 @@ export interface Tool {
   function: { name: string; description: string; parameters: ToolParameter };
 }
 
-/** A tool as the gateway is told of it. graph.md 3.1 */
+/** A tool as it is sent to the gateway. graph.md 3.1 */
 export interface RemoteTool {
   node_name: string;
   name: string;

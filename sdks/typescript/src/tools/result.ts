@@ -2,7 +2,7 @@ import { ToolResultBlock } from '../messages/blocks.js';
 import { type Part, part, type Upload } from '../messages/part.js';
 
 /** The block that answers a call with what its handler returned. */
-export async function completed(callId: string, returned: unknown, upload?: Upload): Promise<ToolResultBlock> {
+export async function completedResult(callId: string, returned: unknown, upload?: Upload): Promise<ToolResultBlock> {
   if (returned instanceof Blob) return withParts(callId, null, [returned], upload);
   const { parts, output = null } = (returned ?? {}) as { parts?: unknown; output?: unknown };
   if (Array.isArray(parts) && parts.every(isPart)) return withParts(callId, output, parts, upload);
@@ -10,7 +10,7 @@ export async function completed(callId: string, returned: unknown, upload?: Uplo
 }
 
 /** The block that answers a call with what its handler threw. */
-export function failed(callId: string, thrown: unknown): ToolResultBlock {
+export function failedResult(callId: string, thrown: unknown): ToolResultBlock {
   const { name, message, code } = (typeof thrown === 'object' && thrown !== null ? thrown : {}) as Partial<ToolFault>;
   const error = typeof message === 'string' && message !== '' ? message : String(name ?? thrown);
   return new ToolResultBlock(callId, { error, ...faultCode(name, code) }, true);
@@ -22,7 +22,7 @@ interface ToolFault {
   code: unknown;
 }
 
-/** One of the codes of ws.md 5.5; a DOMException has a number for a code, and a name that says more. */
+/** One of the codes of ws.md 5.5. The code of a DOMException is a number, so its name is used. */
 function faultCode(name: unknown, code: unknown): { code?: string } {
   if (typeof code === 'string' && /^[a-z_]+$/.test(code)) return { code };
   return name === 'NotAllowedError' ? { code: 'permission_denied' } : {};
@@ -43,7 +43,7 @@ function isPart(value: unknown): value is Blob | Part {
   return value instanceof Blob || (typeof value === 'object' && value !== null && 'media_type' in value);
 }
 
-/** The value, once it is known that JSON can say it; what JSON has no word for, such as undefined, is null. */
+/** The value as JSON has it; throws when it has none. What JSON does not know, such as undefined, becomes null. */
 function plain(value: unknown): unknown {
   return JSON.stringify(value) === undefined ? null : value;
 }

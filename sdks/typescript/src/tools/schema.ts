@@ -51,7 +51,7 @@ export function jsonSchema(parameters: object, convert?: ToJsonSchema): object {
 }
 
 /** The arguments as the schema's library gives them, with its defaults; throws what is wrong with them. */
-export async function validated(parameters: object | undefined, args: unknown): Promise<unknown> {
+export async function validate(parameters: object | undefined, args: unknown): Promise<unknown> {
   if (parameters === undefined || !isStandard(parameters)) return args; // the gateway validated them: graph.md 5.7
   const found = await parameters['~standard'].validate(args);
   if (found.issues === undefined) return found.value;

@@ -20,7 +20,7 @@ from handspan.cli.door import gateway_options, given_url, named_gateway, remote_
 from handspan.cli.options import read_settings, settings_options
 from handspan.cli.remote import Remote
 from handspan.cli.terminal_questions import TerminalQuestions
-from handspan.client.callbacks import Callbacks
+from handspan.client.builder import Callbacks
 from handspan.client.client import Client
 from handspan.client.connection import State
 from handspan.client.context import CallContext
@@ -206,7 +206,7 @@ class _RegistrationListener(Callbacks):
         super().__init__()
         self._registered = registered
 
-    async def hear(self, frame: ServerFrame) -> None:
+    async def receive(self, frame: ServerFrame) -> None:
         if isinstance(frame, ToolsRegistered):
             self._registered()
 

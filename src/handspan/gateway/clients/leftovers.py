@@ -14,7 +14,7 @@ from handspan.core.errors import ToolError
 from handspan.core.principals import Principal
 from handspan.core.results import Failure, ToolResult
 from handspan.engine.engine import Engine
-from handspan.sources.ws.calls import Lost, RemoteCall, RemoteCalls
+from handspan.sources.ws.calls import LostCall, RemoteCall, RemoteCalls
 from handspan.sources.ws.outcome import read_outcome
 
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Leftovers:
             call.was_sent = True  # nobody knows better any more
             call.outcome.add_done_callback(partial(self._ended, call, record))
             self._calls.setdefault(record.tool.origin.connection, []).append(call)
-            lost = Lost(True, "The gateway was restarted, and the client did not come back in time")
+            lost = LostCall(True, "The gateway was restarted, and the client did not come back in time")
             self._timers.append(asyncio.get_running_loop().call_later(max(0.0, left), call.end, lost))
 
     def adopt(self, peer: str, calls: RemoteCalls) -> None:

@@ -13,7 +13,7 @@ from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.leftovers import Leftovers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.registry.registry import Registry
-from handspan.sources.offers import Interned, OfferRules
+from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
@@ -99,7 +99,7 @@ class Peer:
     @property
     def can(self) -> frozenset[str]:
         """The capabilities that were agreed on."""
-        return self.calls.can
+        return self.calls.capabilities
 
     @property
     def is_awaited(self) -> bool:
@@ -118,17 +118,17 @@ class Peer:
     def up(self, line: Line) -> None:
         """The link is there, for the first time or again: what waits is sent."""
         self.line = line
-        self.calls.up(line.send_text)
+        self.calls.open_link(line.send_text)
         if self.questions is not None:
-            self.questions.up(line.send_text)
+            self.questions.open_link(line.send_text)
 
     def down(self) -> None:
         """The link is gone: the tools go from everywhere at once, the calls wait (ws.md 4.5)."""
         self.line = None
         self.tools.close()
-        self.calls.down()
+        self.calls.drop_link()
         if self.questions is not None:
-            self.questions.down()
+            self.questions.drop_link()
         if self.front is not None:
             self.front.down()
 
@@ -169,7 +169,7 @@ class Peers:
         self._devices = devices
         self._leftovers = leftovers
         self._bus = bus
-        self._interned = Interned()
+        self._schemas = SchemaCache()
         self._peers: dict[str, Peer] = {}
         self.grace = grace
         self.is_open = True
@@ -195,7 +195,7 @@ class Peers:
         known = None if peer_id is None else self._peers.get(peer_id)
         if known is not None and known.role == frame.role:
             self._come_back(known, token)
-            known.calls.can = can
+            known.calls.capabilities = can
             return Met(known, True)
         peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, token, session)
         if peer_id is not None:
@@ -283,7 +283,7 @@ class Peers:
         peer.questions = RemoteQuestions() if "permissions" in can else None
         peer.tools = RemoteTools(
             self._registry,
-            self._interned,
+            self._schemas,
             self._rules,
             peer.calls,
             peer.questions,

@@ -241,17 +241,17 @@ class Connection:
                 self._doors.peers.registered(peer)
                 self.send(registered)
                 if peer.calls.open:
-                    peer.tools.take_up()
+                    peer.tools.resume_calls()
             case UnregisterTools(names=names) if "unregister" in peer.can:
                 removed = peer.tools.unregister(names)
                 self._doors.peers.registered(peer)
                 self.send(ToolsUnregistered(removed, len(peer.tools)))
             case GetRegisteredTools():
-                self.send(RegisteredTools(peer.tools.offered()))
+                self.send(RegisteredTools(peer.tools.offers()))
             case Progress():
-                peer.calls.reported(frame)
+                peer.calls.receive_progress(frame)
             case PermissionAnswer() if peer.questions is not None:
-                peer.questions.answered(frame)
+                peer.questions.receive_answer(frame)
             case Say() if peer.front is not None:
                 peer.front.say(frame)
             case Abort() | Regenerate() | Answer() if peer.front is not None:
@@ -264,7 +264,7 @@ class Connection:
 
     def _answered(self, peer: Peer, frame: Result | Fault) -> None:
         """A result. It is acknowledged when it is kept: the engine says when (ws.md 5.3)."""
-        if peer.calls.answered(frame):
+        if peer.calls.receive_answer(frame):
             return
         self._slow_down()  # nobody had asked for it, or not any more
         if frame.call:

@@ -16,7 +16,7 @@ from handspan.gateway.graph.following import MODEL, TOOLS
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.http.message import AsgiRequest
 from handspan.registry.toolbox import Toolbox
-from handspan.sources.graph import BrowserTool
+from handspan.sources.graph import GraphTool
 from handspan.wire.graph.answers import (
     EdgeShown,
     GraphAnswer,
@@ -81,12 +81,12 @@ async def _agent(doors: GraphDoors, client: GraphClient, request: AsgiRequest) -
 
 
 def _tools(
-    doors: GraphDoors, client: GraphClient, agent: Agent, offered: Sequence[BrowserTool]
+    doors: GraphDoors, client: GraphClient, agent: Agent, offered: Sequence[GraphTool]
 ) -> dict[str, list[ToolShown]]:
     """The tools by node, exactly as a run would have them: they are lent to a thread that nobody else knows."""
     thread = new_call_id()
     nodes: dict[str, list[ToolShown]] = {TOOLS: []}
-    with doors.tools.lent(offered, agent.nodes, Origin("browser", client.id, thread), thread) as lent:
+    with doors.tools.register(offered, agent.nodes, Origin("browser", client.id, thread), thread) as lent:
         box = doors.registry.toolbox(agent, client.who, thread, in_turn=True)
         for spec in box.specs():
             own = lent.get(spec.name)

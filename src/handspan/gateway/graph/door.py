@@ -25,7 +25,7 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, Endpoint, Envelope, Router
 from handspan.gateway.open_answers import ANSWERS
 from handspan.gateway.parts import Door, GatewayParts
-from handspan.sources.graph import BrowserTools
+from handspan.sources.graph import GraphTools
 
 REPLAY_SECONDS: Final = 600.0
 """How long an answer is kept for a request that is sent again (graph.md 5.6)."""
@@ -69,7 +69,7 @@ _WORK: Final[dict[str, dict[str, GraphWork]]] = {
 def open_door(parts: GatewayParts) -> Door:
     """What is below `/v1/`, for clients that were let in."""
     app, store, settings, rules = parts.app, parts.store, parts.app.settings.gateway, parts.offer_rules
-    tools = BrowserTools(app.registry, rules, settings.browser_call)
+    tools = GraphTools(app.registry, rules, settings.browser_call)
     book = ToolBook(store.browser_tools, tools, rules.limits.tools)
     runs = GraphRuns(store, app.engine, app.artifacts, parts.sessions, tools, book)
     doors = GraphDoors(

@@ -12,7 +12,7 @@ from handspan.gateway.graph.toolbook import ToolBook
 from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.live import Live
 from handspan.registry.registry import Registry
-from handspan.sources.graph import BrowserTools
+from handspan.sources.graph import GraphTools
 
 BODY_BYTES = 10 * 1024 * 1024
 """The size of a body: pictures are in it."""
@@ -29,7 +29,7 @@ class GraphDoors(Struct, frozen=True):
     sessions: Sessions
     live: Live
     runs: GraphRuns
-    tools: BrowserTools
+    tools: GraphTools
     book: ToolBook
     answers: Replays[bytes]
     streams: Replays[Lines]

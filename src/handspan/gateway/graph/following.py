@@ -22,7 +22,7 @@ from handspan.core.store import Ledger
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.results import is_of
 from handspan.gateway.graph.shown import Numbers, Shower, arguments_of
-from handspan.sources.graph import BrowserTool
+from handspan.sources.graph import GraphTool
 from handspan.wire.graph.answers import GraphMessage
 
 MODEL: Final = "MAIN"
@@ -58,7 +58,7 @@ class Following:
         self._out = out
         self._resumes = resumes
         self._conversation: Conversation | None = None
-        self._lent: Mapping[str, BrowserTool] = {}
+        self._lent: Mapping[str, GraphTool] = {}
         self._seen: int | None = None
         """How many messages of the thread need not be shown, or have been."""
         self._finished: set[str] = set()
@@ -78,7 +78,7 @@ class Following:
         """The thread of the run."""
         return self.shower.thread
 
-    def equip(self, conversation: Conversation, lent: Mapping[str, BrowserTool]) -> None:
+    def equip(self, conversation: Conversation, lent: Mapping[str, GraphTool]) -> None:
         """The turn begins in this conversation, with these tools."""
         self._conversation, self._lent = conversation, lent
         self.shower.names = {name: tool.own_name for name, tool in lent.items()}

@@ -20,7 +20,7 @@ from handspan.gateway.graph.threads import forget_name, refuse_at_work
 from handspan.gateway.graph.toolbook import set_of
 from handspan.gateway.http.message import AsgiRequest
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.graph import BrowserTool
+from handspan.sources.graph import GraphTool
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.answers import DoneAnswer, GraphMessage, MessagesAnswer
 from handspan.wire.graph.blocks import Block, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
@@ -158,7 +158,7 @@ async def own_names(doors: GraphDoors, thread: str, owner: str) -> Mapping[str, 
     return names
 
 
-def names_of(tools: Sequence[BrowserTool]) -> dict[str, str]:
+def names_of(tools: Sequence[GraphTool]) -> dict[str, str]:
     """Own names by every name that a model may know a tool by; its first one counts most (graph.md 3.6)."""
     names: dict[str, str] = {}
     prefixed = [(tool, f"{tool.node}__{tool.own_name}") for tool in tools]

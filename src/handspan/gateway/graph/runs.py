@@ -26,7 +26,7 @@ from handspan.gateway.graph.saying import message_of
 from handspan.gateway.graph.shown import Numbers, Shower
 from handspan.gateway.graph.toolbook import ToolBook, ToolSet, set_of
 from handspan.gateway.http.refusals import Refusal
-from handspan.sources.graph import BrowserTools
+from handspan.sources.graph import GraphTools
 from handspan.wire.graph.answers import Meta, RunStatus
 from handspan.wire.graph.requests import Asked
 
@@ -65,7 +65,7 @@ class GraphRuns:
         engine: Engine,
         artifacts: Artifacts,
         sessions: Sessions,
-        tools: BrowserTools,
+        tools: GraphTools,
         book: ToolBook,
     ) -> None:
         self._store = store
@@ -180,7 +180,7 @@ class GraphRuns:
         @contextmanager
         def equip(conversation: Conversation) -> Iterator[None]:
             limits = conversation.limits
-            with self._tools.lent(has.tools, conversation.agent.nodes, origin, thread) as lent:
+            with self._tools.register(has.tools, conversation.agent.nodes, origin, thread) as lent:
                 conversation.limits = structs.replace(limits, rounds=_fewer(limits.rounds, asked.recursion_limit))
                 following.equip(conversation, lent)
                 try:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from handspan.core.errors import DefinitionError
 from handspan.core.principals import Origin
 from handspan.core.store import ToolSetBook
-from handspan.sources.graph import BrowserTool, BrowserTools
+from handspan.sources.graph import GraphTool, GraphTools
 from handspan.wire.graph.faults import BodyError, Detail
 from handspan.wire.graph.requests import OfferedTool
 
@@ -27,7 +27,7 @@ class ToolSet(Struct, frozen=True):
 
     id: str
     """By which it is found again after a restart; empty: whatever the client has set up."""
-    tools: Sequence[BrowserTool]
+    tools: Sequence[GraphTool]
 
     def origin(self, client: str, thread: str) -> Origin:
         """Where these tools come from in a run of this client."""
@@ -37,12 +37,12 @@ class ToolSet(Struct, frozen=True):
 class ToolBook:
     """Keeps the tools of clients, and has those at hand that were used last."""
 
-    def __init__(self, kept: ToolSetBook, tools: BrowserTools, most: int) -> None:
+    def __init__(self, kept: ToolSetBook, tools: GraphTools, most: int) -> None:
         """`most`: how many tools a client may have."""
         self._kept = kept
         self._tools = tools
         self._most = most
-        self._made: OrderedDict[bytes, tuple[BrowserTool, ...]] = OrderedDict()
+        self._made: OrderedDict[bytes, tuple[GraphTool, ...]] = OrderedDict()
         self._known: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._setting_up = asyncio.Lock()
 
@@ -59,7 +59,7 @@ class ToolBook:
                 await self._save(client, "", encoded)
         return all_tools
 
-    async def of_client(self, client: str) -> Sequence[BrowserTool]:
+    async def of_client(self, client: str) -> Sequence[GraphTool]:
         """What the client has set up."""
         return self._tools_in(await self._of(client, "") or b"[]")
 
@@ -101,13 +101,13 @@ class ToolBook:
         if len(self._known) > _MOST_AT_HAND:
             self._known.popitem(last=False)
 
-    def _tools_in(self, encoded: bytes) -> tuple[BrowserTool, ...]:
+    def _tools_in(self, encoded: bytes) -> tuple[GraphTool, ...]:
         """What was kept, as tools; what the settings forbid meanwhile is not among them."""
         made = self._made.get(encoded)
         if made is not None:
             self._made.move_to_end(encoded)
             return made
-        tools: list[BrowserTool] = []
+        tools: list[GraphTool] = []
         for offered in _read(encoded):
             try:
                 tools.append(self._tools.make(offered))
@@ -115,7 +115,7 @@ class ToolBook:
                 continue
         return self._at_hand(encoded, tuple(tools))
 
-    def _make(self, encoded: bytes, offered: Sequence[OfferedTool], known: int) -> tuple[BrowserTool, ...]:
+    def _make(self, encoded: bytes, offered: Sequence[OfferedTool], known: int) -> tuple[GraphTool, ...]:
         """What a request brings, as tools; the first `known` of them were there before it."""
         if encoded in self._made:
             self._made.move_to_end(encoded)
@@ -123,7 +123,7 @@ class ToolBook:
         if len(offered) > self._most:
             text = f"A client may have {self._most} tools here: send fewer."
             raise BodyError([Detail(["body", "tools"], text, "value_error")])
-        tools: list[BrowserTool] = []
+        tools: list[GraphTool] = []
         details: list[Detail] = []
         for place, one in enumerate(offered):
             try:
@@ -135,7 +135,7 @@ class ToolBook:
             raise BodyError(details)
         return self._at_hand(encoded, tuple(tools))
 
-    def _at_hand(self, encoded: bytes, tools: tuple[BrowserTool, ...]) -> tuple[BrowserTool, ...]:
+    def _at_hand(self, encoded: bytes, tools: tuple[GraphTool, ...]) -> tuple[GraphTool, ...]:
         self._made[encoded] = tools
         if len(self._made) > _MOST_AT_HAND:
             self._made.popitem(last=False)

@@ -1,1 +1,1 @@
-"""Anthropic Messages: requests, blocks, the decoder of its events, its faults."""
+"""Anthropic Messages: `codec.py` (requests; read it first), `blocks.py` (messages), `decoder.py`, `faults.py`."""

@@ -1,7 +1,7 @@
 """Our messages as content blocks of the Anthropic Messages API.
 
-What the model sent is sent back as it came (`Native`), but for what the API insists on: each `tool_use` has its
-result and an id of its own, no block is blank, and no message ends with thinking.
+What the model sent goes back as it came (`Native`), except for three rules of the API: each `tool_use` has its result
+and a unique id, no block is blank, and no message ends with thinking.
 """
 
 import hashlib
@@ -17,100 +17,99 @@ from handspan.core.names import outside_name
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
 
-_PLAIN: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-"""What the API takes as the id or the name of a call."""
+_ID_OR_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+"""The ids and names of calls that the API takes."""
 _THINKING: Final = ("thinking", "redacted_thinking")
 _SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
 _IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _LARGEST_IMAGE: Final = 5 * 1024 * 1024
-"""In base64. A larger one makes the API refuse the whole request, and with it every later one."""
+"""In base64. A larger image makes the API refuse this request and every later one of the conversation."""
 _LARGEST_PDF: Final = 24 * 1024 * 1024
 """In base64; a whole request may have 32 MB."""
 _LONGEST_TITLE: Final = 200
 
-_encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
 
 def user_blocks(message: UserMessage) -> list[JsonObject]:
-    """What a person said. Never empty: the API refuses a message without content."""
+    """Return the blocks of a person's message. There is always one: the API refuses a message without content."""
     blocks = [_media(part.attachment) if type(part) is Media else _text(part.text) for part in message.parts]
     return [block for block in blocks if not _is_blank(block)] or [_text("(an empty message)")]
 
 
 def wire_ids(message: AssistantMessage) -> dict[str, str]:
-    """By our ids of the calls, those that this API gave them itself: where it did, and where it takes them again.
+    """Return the ids that this API gave to the calls, by our ids. An id that the API would refuse is left out.
 
-    Ids of other APIs stay there: many begin anew with each answer, and here all of a conversation have to differ.
+    Ids of other APIs are not used: many servers count anew in each answer, and here all ids of a conversation differ.
     """
     if message.native is None or message.native.api != "anthropic":
         return {}
     first = {call.wire_id: call.id for call in reversed(message.calls)}
-    return {call_id: wire_id for wire_id, call_id in first.items() if _PLAIN.fullmatch(wire_id)}
+    return {call_id: wire_id for wire_id, call_id in first.items() if _ID_OR_NAME.fullmatch(wire_id)}
 
 
 def result_blocks(message: ResultsMessage, ids: dict[str, str]) -> list[JsonObject]:
-    """All results of a turn, first and with nothing between them; what can't stand inside a result comes after.
+    """Return the results of a turn side by side, followed by the media that can't stand inside a result.
 
-    `ids` are the calls' ids on the wire by ours; a call that is not among them goes by ours.
+    `ids` are the calls' ids on the wire by ours. A call that is not among them keeps our id.
     """
     results: list[JsonObject] = []
     after: list[JsonObject] = []
     for result in message.results:
         media = [_media(attachment) for attachment in result.attachments]
-        if result.is_error:  # inside an error the API takes nothing but text
+        if result.is_error:  # the API takes only text inside an error
             after += media
             media = []
         words = [_text(result.envelope)] if result.envelope.strip() else []
         content: Json = [*words, *media] if media else result.envelope
-        block: JsonObject = {"type": "tool_result", "tool_use_id": _sent_id(result.call_id, ids)}
+        block: JsonObject = {"type": "tool_result", "tool_use_id": _wire_id(result.call_id, ids)}
         results.append({**block, "is_error": result.is_error, "content": content})
     return results + after
 
 
-def assistant_blocks(message: AssistantMessage, ids: dict[str, str], thinker: str = "") -> list[JsonObject]:
-    """What the model said: verbatim where this API sent it, else in its words and without the thinking.
+def assistant_blocks(message: AssistantMessage, ids: dict[str, str], model: str = "") -> list[JsonObject]:
+    """Return what the model said: verbatim if this API sent it, else made from the parts and without thinking.
 
-    Empty when nothing of it can be sent. The `tool_use` blocks are exactly the message's calls. Thinking is left out
-    where it is of another model than the `thinker`, when that is given.
+    The list is empty when nothing of the message can be sent. The `tool_use` blocks are exactly the message's calls.
+    With a `model`, thinking of another model is left out.
     """
-    replayed = _replayed(message, ids, thinker)
-    return _retold(message, ids) if replayed is None else replayed
+    native = _native_blocks(message, ids, model)
+    return _blocks_from_parts(message, ids) if native is None else native
 
 
-def _replayed(message: AssistantMessage, ids: dict[str, str], thinker: str) -> list[JsonObject] | None:
-    """The native blocks without the calls that were cut off; None when they are not this API's, or not whole."""
+def _native_blocks(message: AssistantMessage, ids: dict[str, str], model: str) -> list[JsonObject] | None:
+    """Return the native blocks without calls that were cut off; None when they are another API's or incomplete."""
     native = message.native
     if native is None or native.api != "anthropic" or not isinstance(native.content, list):
         return None
     calls = deque(message.calls)
-    unwanted = _THINKING if thinker and native.model != thinker else ()
+    unwanted = _THINKING if model and native.model != model else ()
     kept: list[JsonObject] = []
     for block in native.content:
         if not isinstance(block, dict):
             return None
         if block.get("type") == "tool_use":
             if calls and calls[0].wire_id == (block.get("id") or ""):
-                kept.append(_replayed_call(block, calls.popleft(), ids))
+                kept.append(_native_call(block, calls.popleft(), ids))
         elif not _is_blank(block) and block.get("type") not in unwanted:
             kept.append(block)
-    return None if calls else _without_loose_end(kept, paused=message.stop == "other")
+    return None if calls else _drop_loose_end(kept, paused=message.stop == "other")
 
 
-def _replayed_call(block: JsonObject, call: CallPart, ids: dict[str, str]) -> JsonObject:
+def _native_call(block: JsonObject, call: CallPart, ids: dict[str, str]) -> JsonObject:
     arguments = block.get("input")
     return {
         **block,
-        "id": _sent_id(call.id, ids),
+        "id": _wire_id(call.id, ids),
         "name": _wire_name(str(block.get("name") or call.name)),
-        "input": arguments if isinstance(arguments, dict) else as_object(call.arguments),
+        "input": arguments if isinstance(arguments, dict) else parse_arguments(call.arguments),
     }
 
 
-def _without_loose_end(blocks: list[JsonObject], *, paused: bool) -> list[JsonObject]:
-    """The blocks without what the API refuses at the end: thinking, and a server tool that never got to answer.
+def _drop_loose_end(blocks: list[JsonObject], *, paused: bool) -> list[JsonObject]:
+    """Return the blocks without an end that the API refuses: thinking, or a server tool without its result.
 
-    After `pause_turn` the unanswered server tool has to stay: the server goes on from there.
+    After `pause_turn` the server tool has to stay, because the server goes on from there.
     """
     loose = _THINKING if paused else (*_THINKING, *_SERVER_CALLS)
     while blocks and blocks[-1].get("type") in loose:
@@ -118,28 +117,28 @@ def _without_loose_end(blocks: list[JsonObject], *, paused: bool) -> list[JsonOb
     return blocks
 
 
-def _retold(message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
-    """The parts as blocks, the calls last: what another API's model said, or one that was aborted."""
+def _blocks_from_parts(message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
+    """Return the parts as blocks, the calls last: for a message of another API, or one that was aborted."""
     said: list[JsonObject] = []
     for part in message.parts:
         if type(part) is Text:
             said.append(_text(part.text))
-        elif type(part) is Media:  # an assistant's message can't hold one here
-            said.append(_described(part.attachment, "made earlier in this conversation"))
+        elif type(part) is Media:  # an assistant's message can't hold media here
+            said.append(_describe(part.attachment, "made earlier in this conversation"))
     calls: list[JsonObject] = [
         {
             "type": "tool_use",
-            "id": _sent_id(call.id, ids),
+            "id": _wire_id(call.id, ids),
             "name": _wire_name(call.name),
-            "input": as_object(call.arguments),
+            "input": parse_arguments(call.arguments),
         }
         for call in message.calls
     ]
     return [block for block in said if not _is_blank(block)] + calls
 
 
-def as_object(arguments: str) -> JsonObject:
-    """A call's arguments as the object that the API wants. Broken ones are shown to the model as they are."""
+def parse_arguments(arguments: str) -> JsonObject:
+    """Return a call's arguments as an object, which the API wants. Broken arguments are shown to the model as text."""
     if not arguments.strip():
         return {}
     try:
@@ -149,47 +148,17 @@ def as_object(arguments: str) -> JsonObject:
     return value if isinstance(value, dict) else {"INVALID_JSON": arguments}
 
 
-def encoded(value: Json) -> bytes:
-    """The value as JSON; halves of surrogate pairs, which UTF-8 can't say, are replaced."""
-    try:
-        return _encode(value)
-    except UnicodeEncodeError:
-        return _encode(mended(value))
-
-
-def mended(value: Json) -> Json:
-    """The value with the halves of surrogate pairs put together, and those that stand alone replaced."""
-    match value:
-        case str():
-            return mended_text(value)
-        case dict():
-            return {mended_text(key): mended(item) for key, item in value.items()}
-        case list():
-            return [mended(item) for item in value]
-        case _:
-            return value
-
-
-def mended_text(text: str) -> str:
-    """The text with the halves of surrogate pairs put together, and those that stand alone replaced."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def _sent_id(call_id: str, ids: dict[str, str]) -> str:
-    """The id of a call on the wire: the model's own, else ours in a form that this API takes."""
+def _wire_id(call_id: str, ids: dict[str, str]) -> str:
+    """Return the id of a call on the wire: the model's own, else ours in a form that this API takes."""
     if call_id in ids:
         return ids[call_id]
-    if _PLAIN.fullmatch(call_id):
+    if _ID_OR_NAME.fullmatch(call_id):
         return call_id
     return f"call_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def _wire_name(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else outside_name(name)
+    return name if _ID_OR_NAME.fullmatch(name) else outside_name(name)
 
 
 def _text(text: str) -> JsonObject:
@@ -197,35 +166,35 @@ def _text(text: str) -> JsonObject:
 
 
 def _is_blank(block: JsonObject) -> bool:
-    """Whether the API would refuse this block because nothing is in it."""
+    """Return whether this is a text block without text, which the API refuses."""
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
 def _media(item: Attachment) -> JsonObject:
-    """The attachment as an image or a document; words about it where the API can't take it."""
+    """Return the attachment as an image or a document, or a description where the API can't take it."""
     if not item.data:
-        return _described(item, f"kept as artifact {item.artifact.id!r}" if item.artifact else "empty")
+        return _describe(item, f"kept as artifact {item.artifact.id!r}" if item.artifact else "empty")
     if item.media_type.startswith("image/"):
         return _image(item)
     if item.media_type == "application/pdf":
         return _pdf(item)
     if item.media_type.startswith("text/") or item.media_type == "application/json":
-        return _plain_document(item)
-    return _described(item, "not shown: this model API does not take such files")
+        return _text_document(item)
+    return _describe(item, "not shown: this model API does not take such files")
 
 
 def _image(item: Attachment) -> JsonObject:
-    media_type = _true_image_type(item)
+    media_type = _detect_image_type(item)
     if media_type not in _IMAGE_TYPES:
-        return _described(item, "not shown: this model API takes only png, jpeg, gif and webp")
+        return _describe(item, "not shown: this model API takes only png, jpeg, gif and webp")
     source = b64encode(item.data).decode()
     if len(source) > _LARGEST_IMAGE:
-        return _described(item, "not shown: it is too large for this model API")
+        return _describe(item, "not shown: it is too large for this model API")
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": source}}
 
 
-def _true_image_type(item: Attachment) -> str:
-    """The type that the bytes show: the API refuses a request in which the two differ."""
+def _detect_image_type(item: Attachment) -> str:
+    """Return the type that the bytes show: the API refuses an image whose declared type differs."""
     head = item.data[:12]
     for start, media_type in ((b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif")):
         if head.startswith(start):
@@ -236,14 +205,14 @@ def _true_image_type(item: Attachment) -> str:
 def _pdf(item: Attachment) -> JsonObject:
     source = b64encode(item.data).decode()
     if len(source) > _LARGEST_PDF:
-        return _described(item, "not shown: it is too large for this model API")
+        return _describe(item, "not shown: it is too large for this model API")
     return _document(item, {"type": "base64", "media_type": "application/pdf", "data": source})
 
 
-def _plain_document(item: Attachment) -> JsonObject:
+def _text_document(item: Attachment) -> JsonObject:
     text = item.data.decode("utf-8", "replace")
     if not text.strip():
-        return _described(item, "empty")
+        return _describe(item, "empty")
     return _document(item, {"type": "text", "media_type": "text/plain", "data": text})
 
 
@@ -252,7 +221,7 @@ def _document(item: Attachment, source: JsonObject) -> JsonObject:
     return {"type": "document", "source": source, **title}
 
 
-def _described(item: Attachment, how: str) -> JsonObject:
+def _describe(item: Attachment, how: str) -> JsonObject:
     name = f" {item.name!r}" if item.name else ""
     size = item.artifact.size if item.artifact else len(item.data)
     return _text(f"[{item.kind}{name}, {item.media_type}, {size} bytes, {how}]")

@@ -1,20 +1,20 @@
-"""Reads answers of the Anthropic Messages API, streamed and whole, to the same message.
+"""Reads answers of the Anthropic Messages API, streamed or whole.
 
-The content is rebuilt block by block as the answer would hold it without streaming: blocks and deltas of kinds that
-we do not know are kept too, since they have to go back to the API.
+The decoder rebuilds the content of a stream block by block, as an answer without streaming has it. Blocks and deltas
+of unknown kinds are kept too, because they have to go back to the API.
 """
 
-import json
 from collections.abc import Sequence
-from typing import Final, NoReturn, final
+from typing import Final, final
 
 import msgspec
 
 from handspan.core.calls import new_call_id
 from handspan.core.messages import AssistantMessage, CallPart, Native, Part, StopReason, Text, Thinking, Usage
 from handspan.core.values import Json, JsonObject
-from handspan.models.anthropic.blocks import as_object, encoded, mended, mended_text
+from handspan.models.anthropic.blocks import parse_arguments
 from handspan.models.anthropic.faults import fault_in_stream
+from handspan.models.json_values import SurrogateJoiner, encode_json, json_object, json_text, mend_text, read_json
 from handspan.models.model import CallDelta, ModelError, ModelEvent, TextDelta, ThinkingDelta
 
 _STOPS: Final[dict[str, StopReason]] = {
@@ -34,31 +34,31 @@ class AnthropicDecoder:
     def __init__(self, names: dict[str, str], model: str) -> None:
         self._names = names
         self._model = model
-        self._blocks: list[_Block] = []
-        self._by_index: dict[int, _Block] = {}
+        self._blocks: list[_ContentBlock] = []
+        self._by_index: dict[int, _ContentBlock] = {}
         self._usage: JsonObject = {}
         self._stop: Json = None
         self._ended = False
 
     def feed(self, event: str, data: str) -> Sequence[ModelEvent]:
-        """What this server-sent event says; `ModelError` for an error event."""
+        """Return what this server-sent event says. Raises `ModelError` for an error event."""
         if self._ended or not data.strip() or data.strip() == "[DONE]":
             return ()
-        body = _parsed(data)
+        body = _read_event(data)
         match body.get("type") or event:
             case "content_block_delta":
-                return self._block_of(body).grow(_object_of(body.get("delta")))
+                return self._block_of(body).grow(json_object(body.get("delta")))
             case "content_block_start":
                 return self._begin(body)
             case "content_block_stop":
                 return self._block_of(body).close()
             case "message_start":
-                counts = _object_of(_object_of(body.get("message")).get("usage"))
-                # Of the output nothing is known yet: the count there is no count.
-                self._count({**counts, "output_tokens": None})
+                counts = json_object(json_object(body.get("message")).get("usage"))
+                # The number of output tokens in this event means nothing: there is no output yet.
+                self._update_usage({**counts, "output_tokens": None})
             case "message_delta":
-                self._stop = _object_of(body.get("delta")).get("stop_reason") or self._stop
-                self._count(_object_of(body.get("usage")))
+                self._stop = json_object(body.get("delta")).get("stop_reason") or self._stop
+                self._update_usage(json_object(body.get("usage")))
             case "message_stop":
                 self._ended = True
             case "error":
@@ -66,7 +66,7 @@ class AnthropicDecoder:
         return ()
 
     def finish(self) -> AssistantMessage:
-        """The whole answer, after the stream ended; `ModelError` when the end never came."""
+        """Return the whole answer after the stream. Raises `ModelError` when its end never came."""
         if not self._ended or any(block.is_open and block.kind == "tool_use" for block in self._blocks):
             raise ModelError("cut", "The model's answer broke off before its end. Try again.")
         for block in self._blocks:
@@ -77,26 +77,26 @@ class AnthropicDecoder:
         content, index = body.get("content_block"), body.get("index")
         if not isinstance(content, dict):
             raise _unreadable("a content block begins without content")
-        block = _Block(len(self._blocks), content)
+        block = _ContentBlock(len(self._blocks), content)
         self._blocks.append(block)
         self._by_index[index if isinstance(index, int) else block.position] = block
         return block.begin(self._names)
 
-    def _block_of(self, body: JsonObject) -> "_Block":
-        """The block that an event speaks of; one without an index speaks of the last."""
+    def _block_of(self, body: JsonObject) -> "_ContentBlock":
+        """Return the block of an event. An event without an index belongs to the last block."""
         index = body.get("index")
         block = self._by_index.get(index if isinstance(index, int) else len(self._blocks) - 1)
         if block is None:
             raise _unreadable(f"it goes on with content block {index!r}, which never began")
         return block
 
-    def _count(self, usage: JsonObject) -> None:
-        """Take over counts. They are totals: a later one replaces an earlier one, and null says nothing."""
+    def _update_usage(self, usage: JsonObject) -> None:
+        """Store the counts. They are totals, so a later count replaces an earlier one; null counts nothing."""
         self._usage.update((key, value) for key, value in usage.items() if value is not None)
 
 
-def decode(body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
-    """The message of an answer that was not streamed; `ModelError` when it makes no sense."""
+def decode_answer(body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
+    """Return the message of an answer that was not streamed. Raises `ModelError` when it makes no sense."""
     if body.get("type") == "error" or ("error" in body and "content" not in body):
         raise fault_in_stream(body)
     if "content" not in body:
@@ -106,40 +106,40 @@ def decode(body: JsonObject, names: dict[str, str], model: str) -> AssistantMess
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list) or not all(isinstance(item, dict) for item in content):
         raise _unreadable("its content is no list of blocks")
-    blocks = [_Block(position, _object_of(item)) for position, item in enumerate(content)]
+    blocks = [_ContentBlock(position, json_object(item)) for position, item in enumerate(content)]
     for block in blocks:
         block.close()
-    return _message(blocks, body.get("stop_reason"), _object_of(body.get("usage")), names, model)
+    return _message(blocks, body.get("stop_reason"), json_object(body.get("usage")), names, model)
 
 
 @final
-class _Block:
+class _ContentBlock:
     """One content block, complete or still growing."""
 
     def __init__(self, position: int, content: JsonObject) -> None:
         self.position = position
         self.content = dict(content)
-        self.kind = _text_of(content.get("type"))
+        self.kind = json_text(content.get("type"))
         self.is_open = True
         self.arguments = ""
-        """The JSON text of a call's input: as it was streamed, or of what came whole."""
+        """The JSON text of a call's input."""
         self._pieces: dict[str, list[str]] = {}
-        self._held = ""
+        self._joiner = SurrogateJoiner()
 
     def begin(self, names: dict[str, str]) -> Sequence[ModelEvent]:
-        """What its start says."""
+        """Return the events of the block's start."""
         match self.kind:
-            case "text" if text := _text_of(self.content.get("text")):
-                return (TextDelta(mended_text(text)),)
-            case "thinking" if text := _text_of(self.content.get("thinking")):
-                return (ThinkingDelta(mended_text(text)),)
+            case "text" if text := json_text(self.content.get("text")):
+                return (TextDelta(mend_text(text)),)
+            case "thinking" if text := json_text(self.content.get("thinking")):
+                return (ThinkingDelta(mend_text(text)),)
             case "tool_use":
-                name = _text_of(self.content.get("name"))
+                name = json_text(self.content.get("name"))
                 return (CallDelta(self.position, name=names.get(name, name)),)
         return ()
 
     def grow(self, delta: JsonObject) -> Sequence[ModelEvent]:
-        """Take over a delta, and what can be shown of it."""
+        """Add a delta, and return its events."""
         match delta.get("type"):
             case "text_delta":
                 shown = self._append("text", delta.get("text"))
@@ -158,37 +158,35 @@ class _Block:
         return ()
 
     def close(self) -> Sequence[ModelEvent]:
-        """Put the pieces together: no more will come. What is to be shown is an input that came whole."""
+        """Join the pieces of the block. Returns an event for a call's input that came whole, without deltas."""
         if not self.is_open:
             return ()
         self.is_open = False
         for field, pieces in self._pieces.items():
             if field != "input":
-                self.content[field] = _text_of(self.content.get(field)) + mended_text("".join(pieces))
+                self.content[field] = json_text(self.content.get(field)) + mend_text("".join(pieces))
         return self._close_input() if "input" in self.content or "input" in self._pieces else ()
 
     def _close_input(self) -> Sequence[ModelEvent]:
-        streamed = mended_text("".join(self._pieces.get("input", ())))
+        streamed = mend_text("".join(self._pieces.get("input", ())))
         came = self.content.get("input")
         if streamed.strip():
             self.arguments = streamed
         else:  # compatible servers send a text where an object belongs, or null
-            self.arguments = came if isinstance(came, str) and came.strip() else encoded(came or {}).decode()
+            self.arguments = came if isinstance(came, str) and came.strip() else encode_json(came or {}).decode()
         if streamed.strip() or not isinstance(came, dict):
-            self.content["input"] = as_object(self.arguments)
+            self.content["input"] = parse_arguments(self.arguments)
         is_new = self.kind == "tool_use" and came and not streamed.strip()
         return (CallDelta(self.position, arguments=self.arguments),) if is_new else ()
 
     def _append(self, field: str, piece: Json) -> str:
-        """Add to a field; what can be shown now. Half of a surrogate pair waits for its other half."""
-        text = _text_of(piece)
+        """Add a piece to a field, and return the text that is complete so far."""
+        text = json_text(piece)
         self._pieces.setdefault(field, []).append(text)
-        text = self._held + text
-        self._held = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return mended_text(text[:-1] if self._held else text)
+        return self._joiner.feed(text)
 
     def _merge(self, delta: JsonObject) -> None:
-        """Take over a delta of a kind that we need not know: text is appended, everything else replaces."""
+        """Add a delta of an unknown kind: text is appended, any other value replaces the old one."""
         for field, value in delta.items():
             old = self.content.get(field)
             if isinstance(old, str) and isinstance(value, str) and field not in ("type", "signature"):
@@ -198,11 +196,10 @@ class _Block:
 
 
 def _message(
-    blocks: list[_Block], reason: Json, usage: JsonObject, names: dict[str, str], model: str
+    blocks: list[_ContentBlock], reason: Json, usage: JsonObject, names: dict[str, str], model: str
 ) -> AssistantMessage:
-    stop = _STOPS.get(_text_of(reason), "other")
-    # What was refused is not to be acted upon. Of a cut answer the last block is the one that was cut: nobody can tell
-    # whether it was whole.
+    stop = _STOPS.get(json_text(reason), "other")
+    # The calls of a refused answer are not run. In an answer that was cut, the last block may be incomplete.
     runnable = {"refusal": 0, "length": len(blocks) - 1}.get(stop, len(blocks))
     parts = [part for block in blocks for part in _parts(block, names, is_runnable=block.position < runnable)]
     has_calls = any(type(part) is CallPart for part in parts)
@@ -210,26 +207,26 @@ def _message(
         stop = "calls"
     elif stop == "calls" and not has_calls:
         stop = "end"
-    native = Native("anthropic", model, _encodable([block.content for block in blocks]))
+    native = Native("anthropic", model, _mend_content([block.content for block in blocks]))
     return AssistantMessage(tuple(parts), stop, model, _usage(usage), native)
 
 
-def _parts(block: _Block, names: dict[str, str], *, is_runnable: bool) -> list[Part]:
-    """What we show of a block. Of those that are not here the native content keeps all."""
+def _parts(block: _ContentBlock, names: dict[str, str], *, is_runnable: bool) -> list[Part]:
+    """Return the parts of a block. Blocks of other kinds are only in the native content."""
     match block.kind:
-        case "text" if text := mended_text(_text_of(block.content.get("text"))):
+        case "text" if text := mend_text(json_text(block.content.get("text"))):
             return [Text(text)]
-        case "thinking" if text := mended_text(_text_of(block.content.get("thinking"))):
+        case "thinking" if text := mend_text(json_text(block.content.get("thinking"))):
             return [Thinking(text)]
         case "tool_use" if is_runnable:
-            name = mended_text(_text_of(block.content.get("name")))
-            wire_id = mended_text(_text_of(block.content.get("id")))
+            name = mend_text(json_text(block.content.get("name")))
+            wire_id = mend_text(json_text(block.content.get("id")))
             return [CallPart(new_call_id(), names.get(name, name), block.arguments, wire_id)]
     return []
 
 
 def _usage(counts: JsonObject) -> Usage | None:
-    """Tokens; those of the input are counted in three places, and unknown stays unknown."""
+    """Return the token counts. The API counts the input in three fields; an unknown count stays None."""
     fresh, written, cached = (
         _count_of(counts.get(key)) for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     )
@@ -237,54 +234,31 @@ def _usage(counts: JsonObject) -> Usage | None:
         input=None if fresh is None else fresh + (written or 0) + (cached or 0),
         output=_count_of(counts.get("output_tokens")),
         cached=cached,
-        reasoning=_count_of(_object_of(counts.get("output_tokens_details")).get("thinking_tokens")),
+        reasoning=_count_of(json_object(counts.get("output_tokens_details")).get("thinking_tokens")),
     )
     return None if usage == Usage() else usage
 
 
-def _encodable(content: list[JsonObject]) -> Json:
+def _mend_content(content: list[JsonObject]) -> Json:
     try:
         msgspec.json.encode(content)
     except UnicodeEncodeError:
-        return [mended(block) for block in content]
+        mended: Json = msgspec.json.decode(encode_json(content))
+        return mended
     return [*content]
 
 
-def _parsed(data: str) -> JsonObject:
-    try:
-        body: Json = msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        body = _parsed_leniently(data)
+def _read_event(data: str) -> JsonObject:
+    body = read_json(data, allow_nan=False)
     if not isinstance(body, dict):
         raise _unreadable("an event is no JSON object")
     return body
-
-
-def _parsed_leniently(data: str) -> Json:
-    """The value with halves of surrogate pairs left as they are: the other half may come with the next event."""
-    try:
-        value: Json = json.loads(data, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    return value
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def _unreadable(reason: str) -> ModelError:
     return ModelError(
         "unreadable", f"The model's answer can't be read: {reason}. Try again, or check the base URL in the settings."
     )
-
-
-def _text_of(value: Json) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _object_of(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _count_of(value: Json) -> int | None:

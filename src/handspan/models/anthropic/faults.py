@@ -1,4 +1,4 @@
-"""What an error of the Anthropic Messages API means, in words for a person."""
+"""Explains errors of the Anthropic Messages API in words for a person."""
 
 import re
 from typing import Final
@@ -20,7 +20,7 @@ _STATUS_OF: Final = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""For errors that arrive inside a stream, which has begun with 200."""
+"""The status of an error inside a stream, whose own status was 200."""
 
 _TOO_LONG: Final = re.compile(
     r"prompt is too long|exceeds? (the )?context|context (window|length|limit)", re.IGNORECASE
@@ -30,50 +30,50 @@ _OUT_OF_CREDIT: Final = re.compile(
     re.IGNORECASE,
 )
 _SECRET: Final = re.compile(r"\bsk-[\w*.-]+|(?<=Bearer )\S+|[A-Za-z0-9_-]{40,}")
-_LONGEST: Final = 300
+_MAX_QUOTED: Final = 300
 _TOO_LARGE: Final = 413
 _SERVER_FAULTS: Final = 500
 
 
-def fault(status: int, body: bytes) -> ModelError:
-    """What an answer with this status means."""
+def fault_of_answer(status: int, body: bytes) -> ModelError:
+    """Return the error for an answer with this status and body."""
     try:
         answer: Json = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         answer = body.decode("utf-8", "replace")
-    kind, said = _read(answer)
-    return _explained(status, kind, said)
+    kind, message = _read_error(answer)
+    return _explain(status, kind, message)
 
 
 def fault_in_stream(answer: JsonObject) -> ModelError:
-    """What an error means that came in place of (the rest of) an answer."""
-    kind, said = _read(answer)
-    return _explained(_STATUS_OF.get(kind, _SERVER_FAULTS), kind, said)
+    """Return the error for an error object that came instead of an answer, or in the middle of it."""
+    kind, message = _read_error(answer)
+    return _explain(_STATUS_OF.get(kind, _SERVER_FAULTS), kind, message)
 
 
-def _read(answer: Json) -> tuple[str, str]:
-    """The kind of the error and what the API says; compatible servers write it in several ways."""
+def _read_error(answer: Json) -> tuple[str, str]:
+    """Return the type and the message of the error; compatible servers write them in several ways."""
     if isinstance(answer, dict):
         error = answer.get("error") or answer
         if isinstance(error, dict):
-            kind, said = error.get("type"), error.get("message") or error.get("detail")
-            return (kind if isinstance(kind, str) else ""), (said if isinstance(said, str) else "")
+            kind, message = error.get("type"), error.get("message") or error.get("detail")
+            return (kind if isinstance(kind, str) else ""), (message if isinstance(message, str) else "")
         answer = error
-    # A page of a proxy says nothing that a person wants to read.
+    # The HTML page of a proxy is of no use to a person.
     return "", answer if isinstance(answer, str) and not answer.lstrip().startswith("<") else ""
 
 
-def _explained(status: int, kind: str, said: str) -> ModelError:
-    words = f": {_shown(said)!r}" if said.strip() else ""
-    if status == _TOO_LARGE or (status < _SERVER_FAULTS and _TOO_LONG.search(said)):
+def _explain(status: int, kind: str, message: str) -> ModelError:
+    words = f": {_quote(message)!r}" if message.strip() else ""
+    if status == _TOO_LARGE or (status < _SERVER_FAULTS and _TOO_LONG.search(message)):
         remedy = "Start a new session, or choose a model with a larger context."
         return ModelError("too_long", f"The conversation is too long for this model{words}. {remedy}", status=status)
-    if kind == "billing_error" or (status < _SERVER_FAULTS and _OUT_OF_CREDIT.search(said)):
+    if kind == "billing_error" or (status < _SERVER_FAULTS and _OUT_OF_CREDIT.search(message)):
         return _out_of_credit(status, words)
-    return _by_status(status, words, said)
+    return _by_status(status, words, message)
 
 
-def _by_status(status: int, words: str, said: str) -> ModelError:
+def _by_status(status: int, words: str, message: str) -> ModelError:
     match status:
         case 401:
             remedy = "Set ANTHROPIC_API_KEY, or the key in the settings, to a valid one."
@@ -83,7 +83,7 @@ def _by_status(status: int, words: str, said: str) -> ModelError:
         case 403:
             remedy = "Use a key that may, or choose another model."
             return ModelError("auth", f"The key may not do this at the model API{words}. {remedy}", status=status)
-        case 404 if "model" in said.lower():
+        case 404 if "model" in message.lower():
             remedy = "Check the model's name in the settings."
             return ModelError("unknown_model", f"The model API knows no such model{words}. {remedy}", status=status)
         case 404:
@@ -106,7 +106,7 @@ def _out_of_credit(status: int, words: str) -> ModelError:
     return ModelError("quota", f"The account's credit or limit is used up{words}. {remedy}", status=status)
 
 
-def _shown(said: str) -> str:
-    """What the API said, short and without anything that could be a key."""
-    text = _SECRET.sub("…", " ".join(said.split())).rstrip(".")
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+def _quote(message: str) -> str:
+    """Return the API's message, short and without anything that could be a key (SPEC S5)."""
+    text = _SECRET.sub("…", " ".join(message.split())).rstrip(".")
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"

@@ -1,1 +1,5 @@
-"""OpenAI Chat Completions, and the many servers that speak it: requests, answers, calls in plain text."""
+"""OpenAI Chat Completions, and the many servers that speak it.
+
+Holds: `codec.py` (read it first), `decoder.py` (answers), `calls.py` (tool calls in pieces), `text_calls.py`
+(tool calls that a model prints as text), `servers.py` (how servers differ).
+"""

@@ -5,8 +5,8 @@ from msgspec import Struct
 from handspan.core.calls import new_call_id
 from handspan.core.messages import CallPart
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import arguments_text, is_json_object, json_object, json_text, mend_text
 from handspan.models.model import CallDelta
-from handspan.models.openai.wire import arguments_text, is_json_object, json_object, json_text, mended
 
 
 class _OpenCall(Struct):
@@ -21,10 +21,10 @@ class _OpenCall(Struct):
 
     @property
     def arguments(self) -> str:
-        return mended("".join(self.pieces))
+        return mend_text("".join(self.pieces))
 
 
-class CallsInPieces:
+class CallAssembler:
     """Collects calls from `tool_calls` entries; the order of beginning is the order of the calls."""
 
     def __init__(self, names: dict[str, str]) -> None:
@@ -53,7 +53,7 @@ class CallsInPieces:
         if not begins_name and not arguments:
             return None
         shown = self._names.get(begins_name, begins_name)
-        return CallDelta(self._calls.index(call), shown, mended(arguments))
+        return CallDelta(self._calls.index(call), shown, mend_text(arguments))
 
     def parts(self, *, cut: bool) -> list[CallPart]:
         """The calls. Where the answer was cut off, only those that are whole."""

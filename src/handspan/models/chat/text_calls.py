@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from handspan.core.values import Json
-from handspan.models.openai.wire import arguments_text, encoded, is_json_object, read_json
+from handspan.models.json_values import arguments_text, encode_json, is_json_object, read_json
 
 TextCall: TypeAlias = tuple[str, str]
 """Name and arguments."""
@@ -118,11 +118,11 @@ def _mistral_calls(text: str, names: Collection[str]) -> list[TextCall]:
             return []
         if head is None or head["name"] not in names:
             return []
-        calls.append((head["name"], encoded(value).decode()))
+        calls.append((head["name"], encode_json(value).decode()))
     return calls
 
 
-class TextGate:
+class TextCallFilter:
     """Lets streamed text through, but holds back what may turn out to be a call, so that nobody sees its JSON."""
 
     def __init__(self, names: Collection[str]) -> None:

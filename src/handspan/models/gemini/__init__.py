@@ -1,1 +1,1 @@
-"""Google Gemini: requests, answers, faults."""
+"""Google Gemini: `codec.py` (requests; read it first), `decoder.py` (answers), `faults.py` (errors)."""

@@ -27,7 +27,7 @@ _SECRET: Final = re.compile(r"AIza[\w-]{10,}|AQ\.[\w-]{10,}|sk-[\w-]{10,}|ya29\.
 _MOST_QUOTED: Final = 300
 
 
-def fault(status: int, body: bytes) -> ModelError:
+def fault_of_answer(status: int, body: bytes) -> ModelError:
     """The error that this answer means."""
     raw = body.decode(errors="replace")
     kind = _kind(status, raw)

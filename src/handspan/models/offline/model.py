@@ -15,7 +15,7 @@ from handspan.core.messages import AssistantMessage, CallPart, CallResult, Messa
 from handspan.core.names import did_you_mean
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json
-from handspan.models.kept_messages import KeptMessages, played
+from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
 from handspan.models.offline.arguments import ANYTHING, Before, Filling, known_zones, read_slots
 from handspan.models.offline.match import Clause, KnownTool, TextPiece, find_named, plain_name, split_pieces
@@ -66,7 +66,7 @@ class Offline:
             is_noted = any(type(one) is AssistantMessage and STAND_IN in one.text for one in projection.messages)
             text = text if is_noted else f"{text}\n\n{self._note}"
         answer = AssistantMessage(calls or (Text(text),), "calls" if calls else "end", self.name)
-        for event in played(answer):
+        for event in message_events(answer):
             yield event
 
 

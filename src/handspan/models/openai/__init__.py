@@ -1,1 +1,1 @@
-"""What both APIs of OpenAI share: media, JSON on the wire, faults."""
+"""What both APIs of OpenAI share: `media.py` (images, sounds, files) and `faults.py` (errors)."""

@@ -1,13 +1,13 @@
-"""What an error answer of an OpenAI format means, in words for a person."""
+"""Explains errors of the OpenAI formats in words for a person."""
 
 import re
 from typing import Final
 
 from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import json_object, json_text, mend_text, read_json
 from handspan.models.model import ModelError, ModelFault
-from handspan.models.openai.wire import json_object, json_text, mended, read_json
 
-_SHOWN: Final = 300
+_MAX_QUOTED: Final = 300
 _SECRET: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:sk|gsk|csk|hf|xai|pk|rk|key|nvapi)[-_]|AIza)[A-Za-z0-9_*.-]{12,}"
     r"|(?<=provided: )\S+|(?<=[Bb]earer )\S+"
@@ -31,7 +31,7 @@ _STATUSES: Final = (
     (re.compile(r"rate.?limit|too many requests", re.IGNORECASE), 429),
     (re.compile(r"server_error|internal|overloaded|unavailable|timeout|capacity|upstream", re.IGNORECASE), 503),
 )
-"""For errors in the middle of a stream, which have no status: what their code or type stands for."""
+"""The status of an error inside a stream, by its code or type."""
 
 _REMEDIES: Final[dict[ModelFault, str]] = {
     "auth": "The model's server refuses the key. Check that the key is right and may use this model.",
@@ -46,43 +46,43 @@ _RATE_LIMIT: Final = "The model's server gets more requests from this key than i
 
 
 def fault_of_answer(status: int, body: bytes) -> ModelError:
-    """The error for an answer with this status and body."""
+    """Return the error for an answer with this status and body."""
     read = read_json(body)
-    if isinstance(read, list) and read:  # Gemini behind the OpenAI format wraps it in a list
+    if isinstance(read, list) and read:  # Gemini behind the OpenAI format sends a list
         read = read[0]
     if isinstance(read, dict):
         return _explain(status, read)
-    text = "" if body.lstrip()[:1] == b"<" else body.decode("utf-8", "replace")  # a proxy's HTML page says nothing
-    return _error(_kind(status, text), text, status)
+    text = "" if body.lstrip()[:1] == b"<" else body.decode("utf-8", "replace")  # the HTML page of a proxy is of no use
+    return _error(_fault_kind(status, text), text, status)
 
 
 def fault_in_stream(error: JsonObject) -> ModelError:
-    """The error for an error object that came in place of an answer, or in the middle of it."""
+    """Return the error for an error object that came instead of an answer, or in the middle of it."""
     return _explain(None, error)
 
 
 def _explain(status: int | None, answer: JsonObject) -> ModelError:
     inner = answer.get("error")
     error = inner if isinstance(inner, dict) else answer
-    said = inner if isinstance(inner, str) else _said(error)
+    message = inner if isinstance(inner, str) else _message_of(error)
     code, kind = error.get("code"), json_text(error.get("type"))
-    clue = f"{code if isinstance(code, str) else ''} {kind} {said}"
+    clue = f"{code if isinstance(code, str) else ''} {kind} {message}"
     status = status or _status_of(error, f"{code} {kind}")
-    return _error(_kind(status, clue), said, status)
+    return _error(_fault_kind(status, clue), message, status)
 
 
-def _said(error: JsonObject) -> str:
-    """The server's own words, wherever it has put them."""
+def _message_of(error: JsonObject) -> str:
+    """Return the server's message, which servers put into several fields."""
     raw = json_text(json_object(error.get("metadata")).get("raw"))  # OpenRouter: what the server behind it said
     words: Json = error.get("message") or error.get("detail") or error.get("error") or ""
-    text = words if isinstance(words, str) else _said_by_validation(words)
+    text = words if isinstance(words, str) else _validation_message(words)
     return f"{text}: {raw}" if raw else text
 
 
-def _said_by_validation(words: Json) -> str:
-    """FastAPI servers list what is wrong: [{"loc": […], "msg": "…"}]."""
+def _validation_message(words: Json) -> str:
+    """Return the message of a FastAPI server, which lists what is wrong: [{"loc": […], "msg": "…"}]."""
     if isinstance(words, dict):
-        return _said(words)
+        return _message_of(words)
     items = [json_object(item) for item in words] if isinstance(words, list) else []
     places = (".".join(map(str, where)) if isinstance(where := item.get("loc"), list) else "" for item in items)
     return "; ".join(f"{place}: {json_text(item.get('msg'))}" for place, item in zip(places, items, strict=True))
@@ -98,12 +98,14 @@ def _status_of(error: JsonObject, clue: str) -> int | None:
     return next((status for pattern, status in _STATUSES if pattern.search(clue)), None)
 
 
-def _kind(status: int | None, clue: str) -> ModelFault:
+def _fault_kind(status: int | None, clue: str) -> ModelFault:
     if status in (401, 403):
         return "auth"
     if status == 402 or (_QUOTA.search(clue) and status in (None, 400, 429)):
         return "quota"
-    if status == 413 or _TOO_LONG.search(clue):  # llama.cpp says 500 for it, OpenAI 429 for more than a minute allows
+    if status == 413 or _TOO_LONG.search(
+        clue
+    ):  # llama.cpp answers 500, OpenAI 429 when it is above the limit of a minute
         return "too_long"
     if status is not None and (status >= 500 or status in (408, 409, 425, 429)):
         return "overloaded"
@@ -112,15 +114,15 @@ def _kind(status: int | None, clue: str) -> ModelFault:
     return "refused" if _REFUSED.search(clue) else "rejected"
 
 
-def _error(fault: ModelFault, said: str, status: int | None) -> ModelError:
+def _error(fault: ModelFault, message: str, status: int | None) -> ModelError:
     remedy = _RATE_LIMIT if status == 429 and fault == "overloaded" else _REMEDIES[fault]
-    quoted = _short(said)
+    quoted = _quote(message)
     number = f" {status}" if status else ""
     answer = f" It said{number}: {quoted!r}." if quoted else f" It answered{number} without a reason." if status else ""
     return ModelError(fault, remedy + answer, status=status)
 
 
-def _short(said: str) -> str:
-    """The server's words on one line, without anything that looks like a key (SPEC S5)."""
-    line = _SECRET.sub("…", " ".join(mended(said).split()))
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+def _quote(message: str) -> str:
+    """Return the server's message on one line, without anything that looks like a key (SPEC S5)."""
+    line = _SECRET.sub("…", " ".join(mend_text(message).split()))
+    return line if len(line) <= _MAX_QUOTED else f"{line[:_MAX_QUOTED]}…"

@@ -1,4 +1,4 @@
-"""What the OpenAI formats can take of an image, a sound or a file, and the words for what they can't."""
+"""Images, sounds and files in the OpenAI formats, and descriptions of those that they can't take."""
 
 import base64
 from typing import Final, Literal
@@ -12,57 +12,57 @@ _TEXTS: Final = frozenset({"application/json", "application/xml", "application/y
 
 
 def is_image(item: Attachment) -> bool:
-    """Whether the APIs take this image. Another kind would be refused, and with it the whole conversation."""
+    """Return whether the APIs take this image. They refuse a whole conversation with an image of another type."""
     return bool(item.data) and _type(item) in _IMAGES
 
 
 def is_pdf(item: Attachment) -> bool:
-    """Whether this is the one kind of document that the APIs take."""
+    """Return whether this is a PDF, the only kind of document that the APIs take."""
     return bool(item.data) and _type(item) == "application/pdf"
 
 
 def audio_format(item: Attachment) -> Literal["wav", "mp3"] | None:
-    """The name of a sound's format; None where the APIs do not take it."""
+    """Return the name of a sound's format; None when the APIs do not take it."""
     if not item.data:
         return None
     return "wav" if _type(item) in _WAV else "mp3" if _type(item) in _MP3 else None
 
 
 def base64_text(item: Attachment) -> str:
-    """The bytes as base64."""
+    """Return the bytes as base64."""
     return base64.b64encode(item.data).decode("ascii")
 
 
 def data_url(item: Attachment) -> str:
-    """The bytes as a URL."""
+    """Return the bytes as a `data:` URL."""
     return f"data:{_type(item)};base64,{base64_text(item)}"
 
 
 def file_name(item: Attachment) -> str:
-    """The name of a document; the APIs want one."""
+    """Return the name of a document; the APIs require one."""
     return item.name or "document.pdf"
 
 
-def words(item: Attachment) -> str:
-    """What text can say: a text file's text, else only what it is."""
+def attachment_text(item: Attachment) -> str:
+    """Return the text of a text file, else a note that says what the attachment is."""
     text = _text(item)
     if text is not None:
         return f"File {item.name or 'without a name'!r} ({_type(item)}):\n{text}"
-    return note(item)
+    return attachment_note(item)
 
 
-def note(item: Attachment) -> str:
-    """What it is, for a model that can't be shown it."""
+def attachment_note(item: Attachment) -> str:
+    """Return a note that says what the attachment is, for a model that can't see it."""
     name = f" {item.name!r}" if item.name else ""
     if item.artifact is not None:
-        kept = f"{item.artifact.size} bytes, kept as artifact {item.artifact.id!r}"
+        size = f"{item.artifact.size} bytes, kept as artifact {item.artifact.id!r}"
     else:
-        kept = f"{len(item.data)} bytes"
-    return f"[{item.kind}{name}, {item.media_type}, {kept}; it can't be shown here]"
+        size = f"{len(item.data)} bytes"
+    return f"[{item.kind}{name}, {item.media_type}, {size}; it can't be shown here]"
 
 
 def is_readable(item: Attachment) -> bool:
-    """Whether it is a text file, so that `words` says all of it."""
+    """Return whether this is a text file, so that `attachment_text` holds all of it."""
     return _text(item) is not None
 
 

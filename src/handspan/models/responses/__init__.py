@@ -1,1 +1,1 @@
-"""OpenAI Responses: requests and the decoder of its events."""
+"""OpenAI Responses: `codec.py` (requests; read it first) and `decoder.py` (answers)."""

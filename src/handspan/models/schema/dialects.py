@@ -1,4 +1,4 @@
-"""What each API's subset of JSON Schema takes, as data (reference: the vendors' pages, and recorded answers)."""
+"""What each API's subset of JSON Schema accepts, as data (from the vendors' pages and recorded answers)."""
 
 import re
 from typing import Final
@@ -7,18 +7,18 @@ from msgspec import Struct
 
 
 class Dialect(Struct, frozen=True):
-    """A narrow subset: every schema has a type, and what it can't say goes into the description."""
+    """A narrow subset: every schema has a type, and a rule that the subset lacks goes into the description."""
 
     keeps: frozenset[str]
-    """The rules of single types that can be said."""
+    """The rules of single types that the subset has."""
     formats: frozenset[str]
     enum_types: frozenset[str]
-    """Of which types an enum may list values."""
+    """The types whose values an enum may list."""
     parameter_name: re.Pattern[str] | None = None
     is_strict: bool = False
-    """Objects are closed, every name is required, references are kept; what can't be said ends it."""
+    """Objects are closed, every property is required and references are kept. Other schemas are unsupported."""
     is_proto: bool = False
-    """A protobuf, not JSON Schema: null is a flag, `anyOf` stands alone, every schema has one type."""
+    """A protobuf instead of JSON Schema: null is a flag, `anyOf` stands alone, every schema has one type."""
     takes_look_around: bool = False
 
 
@@ -35,7 +35,7 @@ OPENAI_STRICT: Final = Dialect(
 )
 
 GEMINI: Final = Dialect(
-    # Recorded requests with each of these were answered; exclusive bounds and multipleOf are refused.
+    # Gemini answered recorded requests with each of these. It refuses exclusive bounds and multipleOf.
     keeps=frozenset(
         (
             *("minLength", "maxLength", "pattern", "minimum", "maximum"),
@@ -56,7 +56,7 @@ GEMINI_PARAMETERS: Final = Dialect(
             *("minItems", "maxItems", "minProperties", "maxProperties"),
         )
     ),
-    # 400 otherwise: "only 'enum' and 'date-time' are supported for STRING type"; the others are for numbers.
+    # Others are a 400: "only 'enum' and 'date-time' are supported for STRING type". The last four are for numbers.
     formats=frozenset(("date-time", "int32", "int64", "float", "double")),
     enum_types=frozenset(("string",)),
     parameter_name=_GEMINI_NAME,
@@ -65,11 +65,11 @@ GEMINI_PARAMETERS: Final = Dialect(
 
 
 class WideDialect(Struct, frozen=True):
-    """Nearly all of JSON Schema 2020-12; only the top of a schema and a few places have rules of their own."""
+    """Nearly all of JSON Schema 2020-12; only the root and a few keywords have special rules."""
 
     parameter_name: re.Pattern[str] | None = None
     needs_items: bool = False
-    """An array without `items` is refused."""
+    """The API refuses an array without `items`."""
 
 
 OPENAI: Final = WideDialect(needs_items=True)

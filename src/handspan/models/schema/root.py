@@ -1,6 +1,6 @@
-"""The top of a schema: an object with named parameters, for every API, whatever it was written as (SPEC M3).
+"""The root of a schema as one object with named parameters (SPEC M3).
 
-Neither OpenAI nor Anthropic takes `anyOf`, `oneOf` or `allOf` there, and OpenAI no `enum`, `const` or `not` either.
+OpenAI and Anthropic refuse `anyOf`, `oneOf` and `allOf` at the root. OpenAI also refuses `enum`, `const` and `not`.
 """
 
 from collections import deque
@@ -9,56 +9,56 @@ from typing import Final
 from msgspec import Struct
 
 from handspan.core.values import Json, JsonObject
-from handspan.models.schema.flat import ANNOTATIONS, Cut, Flat, flatten, is_same
-from handspan.models.schema.refs import References
-from handspan.models.schema.report import Impossible, Report, TooLarge, Unsayable, quoted
+from handspan.models.schema.flatten import ANNOTATIONS, FlatSchema, RecursionCut, flatten, is_same_json
+from handspan.models.schema.references import References
+from handspan.models.schema.report import ImpossibleSchema, Report, SchemaTooLarge, UnsupportedSchema, quote_json
 
-_ONLY_TOLD: Final = ("enum", "not", "if")
+_DESCRIBED_ONLY: Final = ("enum", "not", "if")
 _MAX_FORMS: Final = 1000
-"""And parts of them."""
+"""The most forms of a choice, with the parts that they are joined from."""
 _RULES: Final = frozenset(("required", "not", "dependentRequired", "type", "title", "description", "$comment"))
 
 
 class RootObject(Struct, frozen=True):
-    """The arguments as one plain object."""
+    """The arguments as one object without choices."""
 
     keywords: JsonObject
-    words: list[str]
-    """What has to be said about them besides."""
+    notes: list[str]
+    """Rules that only the description can state."""
     trail: tuple[int, ...]
 
 
-def plain_root(references: References, root: JsonObject, report: Report) -> RootObject:
-    """The root as one object without choices; what that loses is told."""
+def flatten_root(references: References, root: JsonObject, report: Report) -> RootObject:
+    """Return the root as one object without choices; `report` gets what is lost."""
     try:
         flat = flatten(root, references, (), 0)
-    except Impossible as reason:
-        raise Unsayable(f"no arguments fit the schema: {reason}") from None
-    keywords = {key: value for key, value in flat.keywords.items() if key not in _ONLY_TOLD}
-    words = [report.told("", key, value) for key, value in flat.clashes]
-    words += [report.told("", key, flat.keywords[key]) for key in _ONLY_TOLD if key in flat.keywords]
+    except ImpossibleSchema as reason:
+        raise UnsupportedSchema(f"no arguments fit the schema: {reason}") from None
+    keywords = {key: value for key, value in flat.keywords.items() if key not in _DESCRIBED_ONLY}
+    notes = [report.describe_rule("", key, value) for key, value in flat.clashes]
+    notes += [report.describe_rule("", key, flat.keywords[key]) for key in _DESCRIBED_ONLY if key in flat.keywords]
     trail = (*flat.trail, id(root))
-    words += [_add_forms(choice, keywords, references, report, trail) for choice in flat.choices]
+    notes += [_add_forms(choice, keywords, references, report, trail) for choice in flat.choices]
     keywords["type"] = "object"
-    return RootObject(keywords, words, trail)
+    return RootObject(keywords, notes, trail)
 
 
-def is_rule(branch: Json) -> bool:
-    """Whether a form of a choice names nothing new: `{"required": ["a"]}` and the like."""
+def is_rule_only(branch: Json) -> bool:
+    """Return whether a branch of a choice adds only rules and no properties, such as `{"required": ["a"]}`."""
     return isinstance(branch, dict) and not set(branch) - _RULES and branch.get("type", "object") == "object"
 
 
-def rule_in_words(keyword: str, branches: list[Json]) -> str:
-    """What a choice between rules asks for."""
-    forms = [_needs(branch) for branch in branches if isinstance(branch, dict)]
+def choice_text(keyword: str, branches: list[Json]) -> str:
+    """Return what a choice between rules requires, in words."""
+    forms = [_rule_text(branch) for branch in branches if isinstance(branch, dict)]
     return f"{'exactly' if keyword == 'oneOf' else 'at least'} one of: {' / '.join(forms)}"
 
 
-def _needs(branch: JsonObject) -> str:
+def _rule_text(branch: JsonObject) -> str:
     required = branch.get("required")
     if set(branch) <= {"required", "title", "description", "type"} and isinstance(required, list):
         return f"with {', '.join(map(repr, required))}"
-    return quoted({key: branch[key] for key in branch if key not in ("title", "description")})
+    return quote_json({key: branch[key] for key in branch if key not in ("title", "description")})
 
 
 def _add_forms(
@@ -68,68 +68,68 @@ def _add_forms(
     report: Report,
     trail: tuple[int, ...],
 ) -> str:
-    """Put what all forms of a choice name into one object; the words that say what belongs together."""
+    """Add the properties of all forms of a choice to `keywords`. Returns the text that says which belong together."""
     keyword, branches = choice
-    if all(is_rule(branch) for branch in branches):
-        report.lose("", f"{keyword} {quoted(branches)} is only told in the description")
-        return rule_in_words(keyword, branches)
+    if all(is_rule_only(branch) for branch in branches):
+        report.lose("", f"{keyword} {quote_json(branches)} is only told in the description")
+        return choice_text(keyword, branches)
     flats = _object_forms(branches, references, trail)
     if not flats:
-        raise Unsayable("none of the forms that the arguments can have is an object")
+        raise UnsupportedSchema("none of the forms that the arguments can have is an object")
     report.lose("", f"{keyword} at the top is sent as one object; which parameters go together is only told")
     properties = keywords.get("properties")
     merged = dict(properties) if isinstance(properties, dict) else {}
     for name in dict.fromkeys(name for flat in flats for name in _properties(flat)):
-        merged.setdefault(name, _either([_properties(flat)[name] for flat in flats if name in _properties(flat)]))
+        merged.setdefault(name, _either_of([_properties(flat)[name] for flat in flats if name in _properties(flat)]))
     needed_by_all = [name for name in _required(flats[0]) if all(name in _required(flat) for flat in flats)]
     required = keywords.get("required")
     keywords["properties"] = merged
     keywords["required"] = list(dict.fromkeys([*(required if isinstance(required, list) else ()), *needed_by_all]))
     if all(flat.keywords.get("additionalProperties") is False for flat in flats):
         keywords.setdefault("additionalProperties", False)
-    forms = " / ".join(_form_in_words(flat) for flat in flats)
+    forms = " / ".join(_form_text(flat) for flat in flats)
     return f"{'exactly' if keyword == 'oneOf' else 'at least'} one of {len(flats)} forms: {forms}"
 
 
-def _object_forms(branches: list[Json], references: References, trail: tuple[int, ...]) -> list[Flat]:
-    """Every form that an object can have here; a choice inside a choice puts its forms beside the others."""
-    forms: list[Flat] = []
-    todo = deque([(Flat(trail), branch) for branch in branches])
+def _object_forms(branches: list[Json], references: References, trail: tuple[int, ...]) -> list[FlatSchema]:
+    """Return every form that an object can have here; the forms of an inner choice are listed with the others."""
+    forms: list[FlatSchema] = []
+    todo = deque([(FlatSchema(trail), branch) for branch in branches])
     spent = 0
     while todo:
         outer, branch = todo.popleft()
         try:
-            flat = _joined(outer, flatten({"allOf": [branch, {"type": "object"}]}, references, outer.trail, 0))
-        except (Impossible, Cut):  # a form that is the choice itself adds nothing
+            flat = _join(outer, flatten({"allOf": [branch, {"type": "object"}]}, references, outer.trail, 0))
+        except (ImpossibleSchema, RecursionCut):  # no object fits it, or it is the choice itself
             continue
         inner = [form for _, several in flat.choices for form in several]
         todo.extend((flat, form) for form in inner)
         forms += [flat] if not inner else []
         spent += 1 + flat.parts
         if spent > _MAX_FORMS:
-            raise TooLarge("the arguments have too many forms to write them as one object")
+            raise SchemaTooLarge("the arguments have too many forms to write them as one object")
     return forms
 
 
-def _joined(outer: Flat, inner: Flat) -> Flat:
+def _join(outer: FlatSchema, inner: FlatSchema) -> FlatSchema:
     keywords = {**outer.keywords, **inner.keywords}
     keywords["properties"] = {**_properties(outer), **_properties(inner)}
     keywords["required"] = list[Json](dict.fromkeys([*_required(outer), *_required(inner)]))
-    return Flat(inner.trail, keywords, inner.choices, parts=inner.parts)
+    return FlatSchema(inner.trail, keywords, inner.choices, parts=inner.parts)
 
 
-def _properties(flat: Flat) -> JsonObject:
+def _properties(flat: FlatSchema) -> JsonObject:
     found = flat.keywords.get("properties")
     return found if isinstance(found, dict) else {}
 
 
-def _required(flat: Flat) -> list[str]:
+def _required(flat: FlatSchema) -> list[str]:
     found = flat.keywords.get("required")
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
-def _either(schemas: list[Json]) -> Json:
-    """A parameter that several forms describe: the constants that tell them apart become one enum."""
+def _either_of(schemas: list[Json]) -> Json:
+    """Return one schema for a parameter that several forms describe. Constants become one enum."""
     distinct: list[Json] = []
     for schema in schemas:
         distinct += [] if schema in distinct else [schema]
@@ -142,15 +142,15 @@ def _either(schemas: list[Json]) -> Json:
         listed = schema.get("enum", [schema["const"]] if "const" in schema else None)
         if not isinstance(listed, list):
             return {"anyOf": distinct}
-        values += [value for value in listed if not any(is_same(value, known) for known in values)]
+        values += [value for value in listed if not any(is_same_json(value, known) for known in values)]
     return {"enum": values}
 
 
-def _form_in_words(flat: Flat) -> str:
+def _form_text(flat: FlatSchema) -> str:
     title = flat.keywords.get("title")
     parts = [f"{title}:"] if isinstance(title, str) else []
     for name in dict.fromkeys([*_required(flat), *_properties(flat)]):
         schema = _properties(flat).get(name)
-        told = f"{name}={quoted(schema['const'])}" if isinstance(schema, dict) and "const" in schema else name
-        parts.append(told if name in _required(flat) else f"[{told}]")
+        described = f"{name}={quote_json(schema['const'])}" if isinstance(schema, dict) and "const" in schema else name
+        parts.append(described if name in _required(flat) else f"[{described}]")
     return " ".join(parts) or "anything"

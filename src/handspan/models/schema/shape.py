@@ -1,55 +1,60 @@
-"""What a value can be, before it is written down: the types it can have, each on its own, and perhaps null."""
+"""The shape of a value before it is written as a schema: the types that it can have, and whether it can be null."""
 
 from msgspec import Struct, field
 
 from handspan.core.values import Json, JsonObject
 from handspan.models.schema.dialects import Dialect
-from handspan.models.schema.report import described
+from handspan.models.schema.report import join_description
 
 
-class At(Struct, frozen=True):
-    """Where we are: in the arguments, in the definitions, and how deep."""
+class SchemaPosition(Struct, frozen=True):
+    """Where the compiler is: the path in the arguments, the definitions around it, and the depth."""
 
     path: str
     trail: tuple[int, ...]
+    """The identity of each definition around this place, outermost first."""
     depth: int = 0
 
-    def inner(self, name: str) -> "At":
-        return At(f"{self.path}.{name}" if self.path else name, self.trail, self.depth + 1)
+    def inner(self, name: str) -> "SchemaPosition":
+        """Return the position of this property."""
+        return SchemaPosition(f"{self.path}.{name}" if self.path else name, self.trail, self.depth + 1)
 
-    def item(self) -> "At":
-        return At(f"{self.path}[]", self.trail, self.depth + 1)
+    def item(self) -> "SchemaPosition":
+        """Return the position of the items of this array."""
+        return SchemaPosition(f"{self.path}[]", self.trail, self.depth + 1)
 
-    def within(self, trail: tuple[int, ...]) -> "At":
-        return At(self.path, trail, self.depth)
+    def within(self, trail: tuple[int, ...]) -> "SchemaPosition":
+        """Return this position inside of more definitions."""
+        return SchemaPosition(self.path, trail, self.depth)
 
-    def deeper(self) -> "At":
-        return At(self.path, self.trail, self.depth + 1)
+    def deeper(self) -> "SchemaPosition":
+        """Return this position one level deeper."""
+        return SchemaPosition(self.path, self.trail, self.depth + 1)
 
 
 class Shape(Struct):
     """What a value can be."""
 
     forms: list[JsonObject]
-    """One schema for each type; none when only null fits. An empty one takes anything."""
+    """One schema for each type; none when only null fits. An empty schema accepts anything."""
     nullable: bool = False
     description: str = ""
     default: JsonObject = field(default_factory=dict)
     """`{"default": …}` where the API takes one."""
 
     def add(self, other: "Shape") -> None:
-        """Be also what the other one can be."""
+        """Accept also what the other shape accepts."""
         self.nullable |= other.nullable
         for form in other.forms:
-            told = _with_text(form, other.description)
-            self.forms += [told] if told not in self.forms else []
+            described = _add_text(form, other.description)
+            self.forms += [described] if described not in self.forms else []
 
-    def written(self, dialect: Dialect) -> JsonObject:
-        """As this subset writes it."""
-        return self._as_proto() if dialect.is_proto else self._as_json_schema()
+    def write(self, dialect: Dialect) -> JsonObject:
+        """Return the schema of this shape in this subset."""
+        return self._write_proto() if dialect.is_proto else self._write_json_schema()
 
-    def _as_json_schema(self) -> JsonObject:
-        """Written with `anyOf` and the type null."""
+    def _write_json_schema(self) -> JsonObject:
+        """Return the schema with `anyOf` and the type null."""
         only = self.forms[0] if len(self.forms) == 1 else None
         if not self.forms:
             written: JsonObject = {"type": "null"}
@@ -60,23 +65,24 @@ class Shape(Struct):
         else:
             null: list[Json] = [{"type": "null"}] if self.nullable else []
             written = {"anyOf": [*self.forms, *null]}
-        return _with_text(written, self.description) | self.default
+        return _add_text(written, self.description) | self.default
 
-    def _as_proto(self) -> JsonObject:
-        """Written for a protobuf: null is a flag of a type, and nothing may stand beside `anyOf`."""
+    def _write_proto(self) -> JsonObject:
+        """Return the schema for a protobuf: null is a flag of a type, and nothing may stand beside `anyOf`."""
         if not self.forms:
-            text = described(self.description, ["must be null"])
+            text = join_description(self.description, ["must be null"])
             return {"type": "string", "nullable": True, "description": text}
-        forms = [_with_text(form, self.description) for form in self.forms]
+        forms = [_add_text(form, self.description) for form in self.forms]
         if self.nullable:
             forms[0] = {**forms[0], "nullable": True}
         return forms[0] if len(forms) == 1 else {"anyOf": list[Json](forms)}
 
 
-def _with_text(form: JsonObject, text: str) -> JsonObject:
+def _add_text(form: JsonObject, text: str) -> JsonObject:
+    """Return the form with this text at the start of its description."""
     own = form.get("description")
     if not text or own == text:
         return form
-    if "$ref" in form:  # strict: nothing may stand beside a reference
+    if "$ref" in form:  # strict mode: nothing may stand beside a reference
         return {"anyOf": [form], "description": text}
     return {**form, "description": f"{text} {own}" if own else text}

@@ -1,21 +1,29 @@
-"""How large a schema OpenAI's strict mode takes (their page on structured outputs)."""
+"""OpenAI's strict mode: how large a schema may be, and how to read the nulls in the arguments that it produces."""
 
+from collections.abc import Iterator
 from typing import Final
 
+from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
-from handspan.models.schema.report import Unsayable
+from handspan.models.schema.flatten import types_of
+from handspan.models.schema.references import References
+from handspan.models.schema.report import UnsupportedSchema
 
+# From OpenAI's page on structured outputs.
 _MAX_PROPERTIES: Final = 5000
 _MAX_LEVELS: Final = 10
 _MAX_ENUM_VALUES: Final = 1000
 _MAX_CHARACTERS: Final = 120_000
-_MANY_VALUES: Final = 250
-_MAX_CHARACTERS_OF_MANY: Final = 15_000
+_LONG_ENUM: Final = 250
+_MAX_CHARACTERS_OF_LONG_ENUM: Final = 15_000
+
+_MAX_DEPTH: Final = 64
+_MAX_SUBSCHEMAS: Final = 1000
 
 
 def check_strict_limits(schema: JsonObject) -> None:
-    """Refuse (`Unsayable`) a strict schema that is too large for the API."""
-    count = _Count()
+    """Raise `UnsupportedSchema` when a strict schema is larger than the API accepts."""
+    count = _SchemaSize()
     count.add(schema, 1)
     definitions = schema.get("$defs")
     for name, definition in definitions.items() if isinstance(definitions, dict) else ():
@@ -26,15 +34,15 @@ def check_strict_limits(schema: JsonObject) -> None:
         (count.levels, _MAX_LEVELS, "levels of nesting"),
         (count.values, _MAX_ENUM_VALUES, "enum values"),
         (count.characters, _MAX_CHARACTERS, "characters in its names and enums"),
-        (count.of_many, _MAX_CHARACTERS_OF_MANY, "characters in one long enum"),
+        (count.of_long_enum, _MAX_CHARACTERS_OF_LONG_ENUM, "characters in one long enum"),
     ):
         if has > most:
-            raise Unsayable(f"it has {has} {what}, and {most} are taken")
+            raise UnsupportedSchema(f"it has {has} {what}, and the API accepts {most}")
 
 
-class _Count:
+class _SchemaSize:
     def __init__(self) -> None:
-        self.properties = self.levels = self.values = self.characters = self.of_many = 0
+        self.properties = self.levels = self.values = self.characters = self.of_long_enum = 0
 
     def add(self, schema: Json, level: int) -> None:
         if not isinstance(schema, dict):
@@ -45,18 +53,112 @@ class _Count:
         for name, inner in properties.items() if isinstance(properties, dict) else ():
             self.properties += 1
             self.characters += len(name)
-            self.add(inner, level + 1 if _has_parts(inner) else level)
+            self.add(inner, level + 1 if _is_nested(inner) else level)
         for inner in choices if isinstance(choices, list) else ():
             self.add(inner, level)
-        self.add(schema.get("items"), level + 1 if _has_parts(schema.get("items")) else level)
+        self.add(schema.get("items"), level + 1 if _is_nested(schema.get("items")) else level)
 
     def _add_enum(self, values: Json) -> None:
         if isinstance(values, list):
             length = sum(len(value) for value in values if isinstance(value, str))
             self.values += len(values)
             self.characters += length
-            self.of_many = max(self.of_many, length if len(values) > _MANY_VALUES else 0)
+            self.of_long_enum = max(self.of_long_enum, length if len(values) > _LONG_ENUM else 0)
 
 
-def _has_parts(schema: Json) -> bool:
+def _is_nested(schema: Json) -> bool:
     return isinstance(schema, dict) and bool({"properties", "items", "anyOf"} & set(schema))
+
+
+def drop_nulls(arguments: JsonObject, spec: ToolSpec) -> JsonObject:
+    """Return the arguments without each null that the tool's own schema forbids.
+
+    Strict mode requires every parameter, so a model sends null for a parameter that it would leave out.
+    """
+    kept = _NullRemover(References(spec.parameters)).remove(arguments, [spec.parameters], _MAX_DEPTH)
+    assert isinstance(kept, dict)  # the root of the arguments is an object
+    return kept
+
+
+class _NullRemover:
+    """Walks through arguments and their schemas side by side."""
+
+    def __init__(self, references: References) -> None:
+        self._references = references
+        self._null_check = _NullCheck(references)
+        self._subschemas_by_ids: dict[tuple[int, ...], list[JsonObject]] = {}
+
+    def remove(self, value: Json, schemas: list[Json], depth: int) -> Json:
+        if depth == 0 or not isinstance(value, dict | list):
+            return value
+        parts = self._subschemas(schemas)
+        if isinstance(value, list):
+            items = [part["items"] for part in parts if "items" in part]
+            return [self.remove(item, items, depth - 1) for item in value]
+        kept: JsonObject = {}
+        for name, inner in value.items():
+            known = [found for part in parts for found in _property_schemas(part, name)]
+            if inner is None and known and not any(map(self._null_check.accepts_null, known)):
+                continue
+            kept[name] = self.remove(inner, known, depth - 1)
+        return kept
+
+    def _subschemas(self, schemas: list[Json]) -> list[JsonObject]:
+        """Return every schema that can apply to the same value as `schemas`: references and branches included."""
+        key = tuple(map(id, schemas))
+        if key not in self._subschemas_by_ids:
+            self._subschemas_by_ids[key] = list(_all_subschemas(schemas, self._references))
+        return self._subschemas_by_ids[key]
+
+
+def _property_schemas(schema: JsonObject, name: str) -> Iterator[Json]:
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and name in properties:
+        yield properties[name]
+
+
+def _all_subschemas(schemas: list[Json], references: References) -> Iterator[JsonObject]:
+    todo, seen = list(schemas), set[int]()
+    while todo and len(seen) < _MAX_SUBSCHEMAS:
+        schema = todo.pop()
+        if not isinstance(schema, dict) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        yield schema
+        todo.append(references.target(schema))
+        for keyword in ("allOf", "anyOf", "oneOf", "then", "else"):
+            inner = schema.get(keyword)
+            todo += inner if isinstance(inner, list) else [inner]
+
+
+class _NullCheck:
+    """Says which schemas accept null. When in doubt, the answer is yes."""
+
+    def __init__(self, references: References) -> None:
+        self._references = references
+        self._answers: dict[int, bool] = {}
+
+    def accepts_null(self, schema: Json, depth: int = _MAX_DEPTH) -> bool:
+        if not isinstance(schema, dict) or depth == 0:
+            return schema is not False
+        if id(schema) not in self._answers:
+            self._answers[id(schema)] = True  # the answer while we look: the schema may contain itself
+            self._answers[id(schema)] = _keywords_accept_null(schema) and self._subschemas_accept(schema, depth - 1)
+        return self._answers[id(schema)]
+
+    def _subschemas_accept(self, schema: JsonObject, depth: int) -> bool:
+        target, every = self._references.target(schema), schema.get("allOf")
+        needed = [True if target is None else target, *(every if isinstance(every, list) else ())]
+        choices = [several for key in ("anyOf", "oneOf") if isinstance(several := schema.get(key), list)]
+        return all(self.accepts_null(part, depth) for part in needed) and all(
+            any(self.accepts_null(part, depth) for part in several) for several in choices
+        )
+
+
+def _keywords_accept_null(schema: JsonObject) -> bool:
+    values = schema.get("enum")
+    return (
+        ("type" not in schema or "null" in types_of(schema["type"]))
+        and schema.get("const") is None
+        and (not isinstance(values, list) or None in values)
+    )

@@ -1,13 +1,13 @@
-"""A schema for an API that takes nearly all of JSON Schema: OpenAI without strict, and Anthropic (SPEC M3)."""
+"""Lowers a schema for an API that takes nearly all of JSON Schema: Anthropic, and OpenAI without strict (SPEC M3)."""
 
 from typing import Final
 
 from handspan.core.values import Json, JsonObject
 from handspan.models.schema.dialects import WideDialect
-from handspan.models.schema.flat import ANNOTATIONS, KNOWN, types_of
-from handspan.models.schema.refs import References, modern
-from handspan.models.schema.report import Impossible, Report, Unsayable, described, named
-from handspan.models.schema.root import plain_root
+from handspan.models.schema.flatten import ANNOTATIONS, KNOWN, types_of
+from handspan.models.schema.references import References, modernize
+from handspan.models.schema.report import ImpossibleSchema, Report, UnsupportedSchema, join_description, place_name
+from handspan.models.schema.root import flatten_root
 
 _ONE: Final = frozenset(
     (
@@ -20,23 +20,23 @@ _BY_NAME: Final = frozenset(("patternProperties", "dependentSchemas"))
 _TAKEN: Final = KNOWN | _ONE | _SEVERAL | _BY_NAME | {"const"}
 
 
-def widely(root: JsonObject, dialect: WideDialect, report: Report) -> JsonObject:
-    """The schema as this API takes it. `Unsayable` when it does not."""
-    writer = _Writer(References(root), dialect, report)
-    plain = plain_root(writer.references, root, report)
-    lowered = writer.schema(plain.keywords, "")
+def lower_wide(root: JsonObject, dialect: WideDialect, report: Report) -> JsonObject:
+    """Return the schema as this API takes it. Raises `UnsupportedSchema` when the API can't take it."""
+    writer = _WideWriter(References(root), dialect, report)
+    root_object = flatten_root(writer.references, root, report)
+    lowered = writer.schema(root_object.keywords, "")
     lowered.setdefault("properties", {})
-    description = plain.keywords.get("description")
-    if text := described(description if isinstance(description, str) else "", plain.words):
+    description = root_object.keywords.get("description")
+    if text := join_description(description if isinstance(description, str) else "", root_object.notes):
         lowered["description"] = text
     definitions: JsonObject = {
-        name: writer.schema(target, name) for name, target in writer.references.unwritten()
-    }  # written after the root, since only then is it known which are needed
+        name: writer.schema(target, name) for name, target in writer.references.pending_definitions()
+    }  # after the root, which says which definitions are needed
     return lowered | ({"$defs": definitions} if definitions else {})
 
 
-class _Writer:
-    """Copies a schema, with references that still lead somewhere and without what no model needs."""
+class _WideWriter:
+    """Copies a schema with valid references, and without keywords that no model needs."""
 
     def __init__(self, references: References, dialect: WideDialect, report: Report) -> None:
         self.references = references
@@ -46,7 +46,7 @@ class _Writer:
     def schema(self, given: Json, path: str) -> JsonObject:
         if not isinstance(given, dict):
             return {} if given is not False else {"not": {}}
-        own, target = modern(given), self.references.target(given)
+        own, target = modernize(given), self.references.target(given)
         if target is not None and self.references.is_old:
             own = {key: own[key] for key in own if key in ANNOTATIONS}
         written: JsonObject = {}
@@ -77,9 +77,9 @@ class _Writer:
         return value
 
     def _properties(self, own: JsonObject, path: str) -> JsonObject:
-        """The properties that can be said, and which of them are required."""
+        """Return the properties that the API takes; an optional one that it refuses is left out."""
         given, required = own["properties"], own.get("required")
-        assert isinstance(given, dict)  # the caller looked
+        assert isinstance(given, dict)  # the caller has checked it
         needed = required if isinstance(required, list) else []
         properties: JsonObject = {}
         for name, schema in given.items():
@@ -87,9 +87,9 @@ class _Writer:
             try:
                 self._check_name(name, inner)
                 if schema is False:
-                    raise Impossible("no value fits it")
+                    raise ImpossibleSchema("no value fits it")
                 properties[name] = self.schema(schema, inner)
-            except Unsayable as reason:
+            except UnsupportedSchema as reason:
                 if name in needed:
                     raise
                 self._report.lose(inner, f"it is left out: {reason}")
@@ -98,4 +98,4 @@ class _Writer:
     def _check_name(self, name: str, path: str) -> None:
         pattern = self._dialect.parameter_name
         if pattern is not None and not pattern.fullmatch(name):
-            raise Unsayable(f"{named(path)}: this API takes only names that match {pattern.pattern!r}")
+            raise UnsupportedSchema(f"{place_name(path)}: this API takes only names that match {pattern.pattern!r}")

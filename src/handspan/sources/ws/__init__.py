@@ -1,1 +1,7 @@
-"""Tools of devices and chat clients, over a WebSocket: `tools.py` keeps them registered, `calls.py` asks them."""
+"""Tools of devices and chat clients, over a WebSocket.
+
+Holds:   `tools.py` keeps them registered, `calls.py` sends their calls, `outcome.py` reads the answers, `questions.py`
+         asks the person at the device.
+Imports: registry, wire, core.
+To add:  a capability (ws.md 1.9): its meaning for a call in `calls.py`.
+"""

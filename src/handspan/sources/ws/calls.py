@@ -1,7 +1,7 @@
-"""The open calls of one peer: asked once, answered once, whatever becomes of the link (ws.md 5, 6).
+"""The open calls of one peer: each is sent, answered once, and survives a drop of the link (ws.md 5, 6).
 
-A peer is a client across its connections. While its link is down, its calls wait, if it said that it can come back;
-they are asked again when it does. Nothing here knows sockets: frames go out through a callable, and come in by name.
+A peer is a client across its connections. While its link is down its calls wait, if it has the capability `resume`;
+they are sent again when it returns. Nothing here knows sockets: frames go out through a callable.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from handspan.wire.ws_frames import Progress as ProgressFrame
 
 Send: TypeAlias = Callable[[bytes], None]
 ACK_DELAY: Final = 0.05
-_MOST_ACKS: Final = 64
+_MAX_ACKS: Final = 64
 
 
-class Lost(Struct, frozen=True):
-    """Nobody will answer any more. `was_sent`: the client may have run it."""
+class LostCall(Struct, frozen=True):
+    """The answer will never come. `was_sent`: the client may have run the call."""
 
     was_sent: bool
     why: str
 
 
-class Silent(Struct, frozen=True):
-    """The tool's own time passed without a sign of life."""
+class IdleTimeout(Struct, frozen=True):
+    """The tool's own timeout passed without an answer or progress."""
 
     seconds: float
 
 
-Outcome: TypeAlias = Result | Fault | Lost | Silent
+Outcome: TypeAlias = Result | Fault | LostCall | IdleTimeout
 
 
 class RemoteCall(Struct, eq=False):
@@ -43,20 +43,20 @@ class RemoteCall(Struct, eq=False):
 
     id: str
     name: str
-    """The client's own name of the tool; empty for a call of an earlier life whose tool is not back yet."""
+    """The client's own name of the tool; empty for a call of an earlier process whose tool is not back yet."""
     arguments: Arguments
     deadline: Deadline | None
     report: Progress | None = None
     idle: float | None = None
-    """The tool's own seconds, which begin anew with each sign of life."""
+    """The tool's own timeout in seconds; progress restarts it."""
     outcome: asyncio.Future[Outcome] = field(default_factory=asyncio.Future)
     idle_until: float = 0.0
     was_sent: bool = False
     known_as: str = ""
-    """The name under which a tool of an earlier life will come back."""
+    """For a call of an earlier process: the name with which models know its tool."""
 
     def end(self, outcome: Outcome) -> bool:
-        """Give it this outcome; False when it has one."""
+        """Set the outcome. Returns False when the call has one already."""
         if self.outcome.done():
             return False
         self.outcome.set_result(outcome)
@@ -64,34 +64,34 @@ class RemoteCall(Struct, eq=False):
 
 
 class RemoteCalls:
-    """What one peer was asked and has not answered yet."""
+    """The calls that one peer has not answered yet."""
 
     __slots__ = (
         "_ack_timer",
         "_acks",
         "_answered",
+        "_end_reason",
         "_idle_timer",
-        "_is_over",
         "_open",
         "_send",
-        "can",
+        "capabilities",
         "dropped",
         "new_outcome",
     )
 
-    def __init__(self, can: frozenset[str]) -> None:
-        self.can = can
-        """The capabilities that were agreed on."""
+    def __init__(self, capabilities: frozenset[str]) -> None:
+        self.capabilities = capabilities
+        """The capabilities that both ends have."""
         self.dropped = 0
-        """Results that nobody had asked for, or not any more."""
+        """How many results came for no open call."""
         self.new_outcome: Callable[[], asyncio.Future[Outcome]] = asyncio.get_running_loop().create_future
-        """An outcome to wait for. A future that looks for its loop itself makes a system call."""
+        """Makes the future of a call. `asyncio.Future()` looks for its loop, which is a system call."""
         self._open: dict[str, RemoteCall] = {}
         self._send: Send | None = None
-        self._is_over = ""
-        """Why the peer will not come back."""
+        self._end_reason = ""
+        """Why the peer will not return; empty while it may."""
         self._answered: set[str] = set()
-        """Answered, and not kept yet."""
+        """Calls whose answer is not stored yet."""
         self._acks: list[str] = []
         self._ack_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -102,27 +102,27 @@ class RemoteCalls:
         return self._open
 
     def ask(self, call: RemoteCall) -> None:
-        """Send the request, now or as soon as the link is there."""
-        if self._is_over:  # it left between the look for its tool and now
-            call.end(Lost(False, self._is_over))
+        """Send the request, now or as soon as there is a link."""
+        if self._end_reason:  # it left after the engine found its tool
+            call.end(LostCall(False, self._end_reason))
             return
         self._open[call.id] = call
         if call.idle is not None:
-            self._keep_time(call)
+            self._start_idle_timer(call)
         if self._send is not None and call.name:
             self._request(call, self._send)
 
     def forget(self, call: RemoteCall) -> None:
-        """This call is over."""
+        """Remove a call that has ended."""
         self._open.pop(call.id, None)
 
     def cancel(self, call: RemoteCall, reason: str) -> None:
-        """Tell the client that nobody waits any more."""
-        if call.was_sent and self._send is not None and "cancel" in self.can:
+        """Tell the client that the call was cancelled."""
+        if call.was_sent and self._send is not None and "cancel" in self.capabilities:
             self._send(encode(Cancel(call.id, reason)))
 
-    def answered(self, frame: Result | Fault) -> bool:
-        """Take an answer. False: nobody waits for it; then it is acknowledged at once, and dropped."""
+    def receive_answer(self, frame: Result | Fault) -> bool:
+        """Give the answer to its call. Returns False when no open call has this id: the answer is dropped."""
         call = self._open.get(frame.call)
         if call is not None and not call.outcome.done():
             call.outcome.set_result(frame)
@@ -131,10 +131,10 @@ class RemoteCalls:
         self.dropped += 1
         return False
 
-    def reported(self, frame: ProgressFrame) -> bool:
-        """Show progress, and begin the tool's own time anew."""
+    def receive_progress(self, frame: ProgressFrame) -> bool:
+        """Report progress, and restart the tool's own timeout. Returns False when no open call takes it."""
         call = self._open.get(frame.call)
-        if call is None or call.outcome.done() or "progress" not in self.can:
+        if call is None or call.outcome.done() or "progress" not in self.capabilities:
             return False
         if call.idle is not None:
             call.idle_until = time.monotonic() + call.idle
@@ -142,30 +142,30 @@ class RemoteCalls:
             call.report(frame.value)
         return True
 
-    def finished(self, call_id: str) -> None:
-        """The call has its one result, and it is kept. If that is what the client answered, it may forget it."""
+    def acknowledge_stored(self, call_id: str) -> None:
+        """The result of the call is stored: acknowledge it if the client's answer was that result."""
         if call_id in self._answered:
             self._answered.discard(call_id)
             self._acknowledge(call_id)
 
     def acknowledge(self, call_id: str) -> None:
-        """The result is kept, or dropped for good: the client may forget it."""
-        if call_id not in self._answered:  # else it is a second copy, and the first is not kept yet: `finished` says it
+        """Acknowledge an answer that is stored, or dropped for good: the client may forget it."""
+        if call_id not in self._answered:  # else it is repeated: `acknowledge_stored` does it
             self._acknowledge(call_id)
 
     def _acknowledge(self, call_id: str) -> None:
-        if "ack_batch" not in self.can:
+        if "ack_batch" not in self.capabilities:
             if self._send is not None:
                 self._send(encode(Acknowledged(call_id)))
             return
         self._acks.append(call_id)
-        if len(self._acks) >= _MOST_ACKS:
+        if len(self._acks) >= _MAX_ACKS:
             self._send_acks()
         elif self._ack_timer is None:
             self._ack_timer = asyncio.get_running_loop().call_later(ACK_DELAY, self._send_acks)
 
-    def named(self, known_as: str, own_name: str) -> None:
-        """A tool is back: calls of it that an earlier life of this gateway left open are asked again."""
+    def resume_tool(self, known_as: str, own_name: str) -> None:
+        """A tool is back: send its calls again that an earlier process of the gateway left open."""
         for call in self._open.values():
             if not call.name and call.known_as == known_as and not call.outcome.done():
                 call.name = own_name
@@ -174,15 +174,15 @@ class RemoteCalls:
 
     # The link.
 
-    def up(self, send: Send) -> None:
-        """The link is there: what waits is asked, or asked again."""
+    def open_link(self, send: Send) -> None:
+        """There is a link: send the waiting calls, or send them again."""
         self._send = send
         for call in self._open.values():
             if call.name and not call.outcome.done():
                 self._request(call, send)
 
-    def down(self) -> None:
-        """The link is gone; the calls stay open. Whoever resumes sends again what was not acknowledged."""
+    def drop_link(self) -> None:
+        """The link has dropped; the calls stay open. The client sends unacknowledged answers again."""
         self._send = None
         self._acks.clear()
         if self._ack_timer is not None:
@@ -190,22 +190,22 @@ class RemoteCalls:
             self._ack_timer = None
 
     def end(self, why: str) -> None:
-        """The peer will not come back: every open call is lost."""
-        self._is_over = why
-        self.down()
+        """The peer will not return: every open call is lost."""
+        self._end_reason = why
+        self.drop_link()
         for call in tuple(self._open.values()):
-            call.end(Lost(call.was_sent, why))
+            call.end(LostCall(call.was_sent, why))
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
 
     def _request(self, call: RemoteCall, send: Send) -> None:
-        left = self._left(call) if "deadline" in self.can else None
+        left = self._milliseconds_left(call) if "deadline" in self.capabilities else None
         send(encode(Request(call.id, call.name, call.arguments, left, call.was_sent)))
         call.was_sent = True
 
-    def _left(self, call: RemoteCall) -> int | None:
-        """Milliseconds until nobody waits any more."""
+    def _milliseconds_left(self, call: RemoteCall) -> int | None:
+        """Milliseconds until the call times out."""
         end = None if call.deadline is None else call.deadline.at
         if call.idle is not None:
             end = call.idle_until if end is None else min(end, call.idle_until)
@@ -219,23 +219,23 @@ class RemoteCalls:
         if acks and self._send is not None:
             self._send(encode(Acknowledged(ids=acks)))
 
-    # One timer for all of them: most calls are long over before it is looked at.
+    # One timer for all calls: most have ended when it fires.
 
-    def _keep_time(self, call: RemoteCall) -> None:
+    def _start_idle_timer(self, call: RemoteCall) -> None:
         assert call.idle is not None
         call.idle_until = time.monotonic() + call.idle
         if self._idle_timer is None:
-            self._idle_timer = asyncio.get_running_loop().call_later(call.idle, self._look_at_the_clock)
+            self._idle_timer = asyncio.get_running_loop().call_later(call.idle, self._check_idle_calls)
 
-    def _look_at_the_clock(self) -> None:
+    def _check_idle_calls(self) -> None:
         self._idle_timer = None
         now = time.monotonic()
         waiting = [call for call in self._open.values() if call.idle is not None and not call.outcome.done()]
         for call in waiting:
             if call.idle is not None and call.idle_until <= now:
-                call.end(Silent(call.idle))
+                call.end(IdleTimeout(call.idle))
                 self.cancel(call, "timeout")
         later = [call.idle_until for call in waiting if not call.outcome.done()]
         if later:
             loop = asyncio.get_running_loop()
-            self._idle_timer = loop.call_later(max(0.001, min(later) - now), self._look_at_the_clock)
+            self._idle_timer = loop.call_later(max(0.001, min(later) - now), self._check_idle_calls)

@@ -1,4 +1,4 @@
-"""What a peer's answer means for the call: a success with what came along, or a failure in our words (ws.md 5)."""
+"""What a client's answer means for the call: a success with its attachments, or an error (ws.md 5)."""
 
 import binascii
 from base64 import b64decode
@@ -11,7 +11,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
 from handspan.core.results import Attachment, Success
 from handspan.core.values import Json, strip_invisible
-from handspan.sources.ws.calls import Lost, Outcome, Silent
+from handspan.sources.ws.calls import IdleTimeout, LostCall, Outcome
 from handspan.wire.ws_frames import Fault, Part, Result
 
 _CODES_OF_CLIENTS: Final[frozenset[str]] = frozenset(
@@ -31,38 +31,38 @@ _CODES_OF_CLIENTS: Final[frozenset[str]] = frozenset(
         "execution_failed",
     )
 )
-"""ws.md 5.5: what a client may say of a failure. Any other word is `execution_failed`."""
+"""The error codes that a client may use (ws.md 5.5). Any other code becomes `execution_failed`."""
 
 
 async def read_outcome(answer: Outcome, name: str, ctx: ToolContext) -> Success:
-    """The outcome as a success with what came along; `ToolError` for every kind of failure."""
+    """The success with its attachments. Raises `ToolError` for every kind of failure."""
     match answer:
         case Result(success=True, output=output, parts=parts):
             return Success(output, tuple([await attachment(part, ctx.artifacts, ctx.who.owner) for part in parts]))
         case Result(output=output, error=error):
-            raise ToolError("execution_failed", _said(error) or _said(output) or f"Tool {name!r} failed.")
+            raise ToolError("execution_failed", _readable(error) or _readable(output) or f"Tool {name!r} failed.")
         case Fault(error=error, code=code):
-            raise ToolError(code_of_client(code), _said(error) or f"Tool {name!r} failed and did not say why.")
-        case Silent(seconds=seconds):
+            raise ToolError(code_of_client(code), _readable(error) or f"Tool {name!r} failed and did not say why.")
+        case IdleTimeout(seconds=seconds):
             text = f"Tool {name!r} timed out: its client gave no sign of life for {seconds:.3g} s."
             raise ToolError("timeout", text)
-        case Lost(was_sent=True, why=why):
-            text = f"{why} after it was asked to run {name!r}: nobody knows what came of it."
+        case LostCall(was_sent=True, why=why):
+            text = f"{why} after it was asked to run {name!r}: its outcome is unknown."
             raise ToolError("unknown_outcome", f"{text} Look before you call it again.")
-        case Lost(why=why):
+        case LostCall(why=why):
             raise ToolError("disconnected", f"{why} before it was asked to run {name!r}: it is safe to call it again.")
 
 
-def code_of_client(said: Json) -> ErrorCode:
-    """What a client says of a failure, if it may say that; else `execution_failed`."""
-    for code in ERROR_TYPES:
-        if code == said and said in _CODES_OF_CLIENTS:
-            return code
+def code_of_client(code: Json) -> ErrorCode:
+    """The error code that a client sent, if a client may use it; else `execution_failed`."""
+    for known in ERROR_TYPES:
+        if known == code and code in _CODES_OF_CLIENTS:
+            return known
     return "execution_failed"
 
 
 async def attachment(part: Part, artifacts: Artifacts, owner: str) -> Attachment:
-    """What came along with a result: here, or as an upload. `ToolError` when it can't be had."""
+    """The attachment, from the frame or from its upload. Raises `ToolError` when it is not base64 or not stored."""
     if part.artifact:
         ref = await artifacts.get(part.artifact, owner=owner)
         return Attachment(part.kind, part.media_type, artifact=ref, name=part.name)
@@ -72,6 +72,6 @@ async def attachment(part: Part, artifacts: Artifacts, owner: str) -> Attachment
         raise ToolError("execution_failed", "The client's answer has a part that is not base64.") from None
 
 
-def _said(words: Json) -> str:
-    text = words if isinstance(words, str) else "" if words is None else msgspec.json.encode(words).decode()
+def _readable(value: Json) -> str:
+    text = value if isinstance(value, str) else "" if value is None else msgspec.json.encode(value).decode()
     return strip_invisible(text)

@@ -1,4 +1,4 @@
-"""Permission questions that are asked where the tool's person is: on the device (SPEC P2, P3; ws.md 5.9)."""
+"""Permission questions to the person at the device (SPEC P2, P3; ws.md 5.9)."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from handspan.wire.ws_frames import PermissionAnswer, PermissionRequest
 
 
 class RemoteQuestions:
-    """Asks over the link; a link that drops and comes back asks again, and the question's own time runs on."""
+    """Asks over the link. After a drop the next link asks again; the time of the question runs on."""
 
     __slots__ = ("_open", "_send")
 
@@ -19,16 +19,16 @@ class RemoteQuestions:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody waits for an answer."""
+        """Whether a question waits for its answer."""
         return bool(self._open)
 
     async def ask(self, question: Question) -> Answer:
-        """What the person at the device says; `expired` when nobody says anything in time."""
+        """The answer of the person at the device; `expired` when it does not come in time."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[question.id] = (question, answer)
         try:
             if self._send is not None:
-                self._put(question, self._send)
+                self._send_question(question, self._send)
             async with asyncio.timeout(question.expires_in):
                 return await answer
         except TimeoutError:
@@ -36,31 +36,31 @@ class RemoteQuestions:
         finally:
             self._open.pop(question.id, None)
 
-    def answered(self, frame: PermissionAnswer) -> bool:
-        """Take the answer; False when nobody waits for it."""
+    def receive_answer(self, frame: PermissionAnswer) -> bool:
+        """Give the answer to its question. Returns False when no open question has this id."""
         _, waiting = self._open.get(frame.id, (None, None))
         if waiting is None or waiting.done():
             return False
         waiting.set_result(Answer(frame.decision, how_to_enable=frame.how_to_enable))
         return True
 
-    def up(self, send: Send) -> None:
-        """The link is there: ask what is open."""
+    def open_link(self, send: Send) -> None:
+        """There is a link: send the open questions."""
         self._send = send
         for question, _ in self._open.values():
-            self._put(question, send)
+            self._send_question(question, send)
 
-    def down(self) -> None:
-        """The link is gone; the person may come back in time."""
+    def drop_link(self) -> None:
+        """The link has dropped; the questions wait for the next one."""
         self._send = None
 
     def end(self) -> None:
-        """Nobody will answer any more."""
+        """The client will not return: every open question expires."""
         self._send = None
         for _, waiting in self._open.values():
             if not waiting.done():
                 waiting.set_result(Answer("expired"))
 
-    def _put(self, question: Question, send: Send) -> None:
+    def _send_question(self, question: Question, send: Send) -> None:
         expires_ms = int(question.expires_in * 1000)
         send(encode(PermissionRequest(question.id, question.call_id, question.tool, question.subject, expires_ms)))

@@ -1,7 +1,7 @@
-"""Tools at the other end of a connection: a phone's, a bridge's, a chat client's (SPEC W; ws.md 4).
+"""Tools of a connected client: of a phone, of a bridge, of a chat (SPEC W; ws.md 4).
 
-`RemoteTools` keeps the tools of one peer right in the registry while its link is up; `RemoteTool` is a tool like any
-other, whose `run` asks the peer.
+`RemoteTools` keeps the tools of one peer in the registry while its link is up. `RemoteTool` is one of them: its `run`
+sends the call to the client.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from handspan.core.results import Success
 from handspan.core.tool import DEFAULT_TIMEOUT, Handling, ToolSpec
 from handspan.core.values import Arguments, Json, strip_invisible
 from handspan.registry.registry import Registry
-from handspan.sources.offers import Interned, OfferRules, Schema, annotations_of
+from handspan.sources.offers import OfferedSchema, OfferRules, SchemaCache, annotations_of
 from handspan.sources.ws.calls import RemoteCall, RemoteCalls
 from handspan.sources.ws.outcome import read_outcome
 from handspan.wire.ws import name_of, read_offer
@@ -27,20 +27,20 @@ from handspan.wire.ws_frames import Offer, Rejected, Result, ToolsRegistered
 
 
 class RemoteTool:
-    """A tool whose code runs at the other end."""
+    """A tool whose code runs in a client."""
 
     __slots__ = ("_calls", "_schema", "idle", "own_name", "spec")
 
-    def __init__(self, spec: ToolSpec, own_name: str, schema: Schema, tools: "RemoteTools") -> None:
+    def __init__(self, spec: ToolSpec, own_name: str, schema: OfferedSchema, tools: "RemoteTools") -> None:
         self.spec = spec
         self.own_name = own_name
-        self._schema = schema  # shared with every tool that has the same, as long as there is one
+        self._schema = schema  # the cache holds it weakly: a tool keeps it alive
         self._calls = tools.calls
-        self.idle = spec.timeout if "progress" in tools.calls.can else None
-        """With progress the tool's own time is kept here, and begins anew each time."""
+        self.idle = spec.timeout if "progress" in tools.calls.capabilities else None
+        """With progress the tool's own timeout is measured here, and each report restarts it."""
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
-        """What the client answers."""
+        """The output that the client answers."""
         calls = self._calls
         call = RemoteCall(
             ctx.call_id, self.own_name, arguments, ctx.deadline, ctx.progress, self.idle, calls.new_outcome()
@@ -60,14 +60,14 @@ class RemoteTool:
 
 
 class RemoteTools:
-    """The tools of one peer. `register` puts them where its sessions find them, `close` takes all of them back."""
+    """The tools of one peer. `register` adds tools where its sessions find them, `close` removes all of them."""
 
-    __slots__ = ("_interned", "_registry", "_tools", "calls", "namespace", "origin", "questions", "rules", "scope")
+    __slots__ = ("_registry", "_schemas", "_tools", "calls", "namespace", "origin", "questions", "rules", "scope")
 
     def __init__(
         self,
         registry: Registry,
-        interned: Interned,
+        schemas: SchemaCache,
         rules: OfferRules,
         calls: RemoteCalls,
         questions: Questions | None,
@@ -76,7 +76,7 @@ class RemoteTools:
         namespace: str = "",
     ) -> None:
         self._registry = registry
-        self._interned = interned
+        self._schemas = schemas
         self._tools: dict[str, RemoteTool] = {}
         """By the client's own names."""
         self.rules = rules
@@ -91,37 +91,37 @@ class RemoteTools:
 
     @property
     def names(self) -> list[str]:
-        """The names under which models know them."""
+        """The names with which models know the tools."""
         return [tool.spec.name for tool in self._tools.values()]
 
     def find(self, own_name: str) -> RemoteTool | None:
-        """The tool that the client calls so."""
+        """The tool with this name of the client's own."""
         return self._tools.get(own_name)
 
     def register(self, offered: Sequence[Json]) -> ToolsRegistered:
-        """Add these, or put them in place of those of the same name; says which were not taken, and why."""
+        """Add these tools, or replace those of the same name. Returns which were rejected, and why."""
         rejected: list[Rejected] = []
         for one in offered:
             try:
-                self._put(read_offer(one))
+                self._register(read_offer(one))
             except HandspanError as error:
                 rejected.append(Rejected(strip_invisible(name_of(one))[:128], str(error)))
         return ToolsRegistered(len(offered), len(self._tools), rejected)
 
-    def take_up(self) -> None:
-        """Ask again what an earlier life of this gateway had asked of tools that are back now."""
+    def resume_calls(self) -> None:
+        """Send the calls again that an earlier process of the gateway left open, of tools that are back."""
         for own_name, tool in self._tools.items():
-            self.calls.named(tool.spec.name, own_name)
+            self.calls.resume_tool(tool.spec.name, own_name)
 
     def unregister(self, names: Sequence[str]) -> int:
-        """Take these back; how many there were."""
+        """Remove these tools. Returns how many there were."""
         gone = [tool for name in names if (tool := self._tools.pop(name, None)) is not None]
         for tool in gone:
             self._registry.unregister(tool.spec.name, self.scope)
         return len(gone)
 
-    def offered(self) -> list[Json]:
-        """The tools as the client gave them."""
+    def offers(self) -> list[Json]:
+        """The tools as the client offered them."""
         return [
             {"name": name, "description": tool.spec.description, "parameters": tool.spec.parameters}
             for name, tool in self._tools.items()
@@ -129,17 +129,17 @@ class RemoteTools:
 
     def fingerprints(self) -> dict[str, str]:
         """The identity of each definition, by the client's own name (SPEC T5)."""
-        # Without the label, which a person may change; and nothing is kept of it in the spec.
+        # Without the label, which a person may change.
         return {name: structs.replace(tool.spec, name=name).fingerprint for name, tool in self._tools.items()}
 
     def close(self) -> int:
-        """Take all of them back, from everywhere, at once (SPEC W4)."""
+        """Remove all tools from the registry at once (SPEC W4). Returns how many there were."""
         self._tools.clear()
         return self._registry.unregister_by_source(self.origin)
 
-    def _put(self, offer: Offer) -> None:
+    def _register(self, offer: Offer) -> None:
         self._check(offer)
-        schema = self._interned.schema(offer.parameters)
+        schema = self._schemas.get(offer.parameters)
         self.rules.check_schema(schema)
         spec = ToolSpec(
             outside_name(offer.name, self.namespace),
@@ -151,18 +151,18 @@ class RemoteTools:
             annotations_of(offer.annotations),
         )
         tool = RemoteTool(spec, offer.name, schema, self)
-        self._take_over(spec.name)
+        self._replace_older(spec.name)
         self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
         self._tools[offer.name] = tool
 
-    def _handling(self, spec: ToolSpec, schema: Schema) -> Handling:
-        can = self.calls.can
+    def _handling(self, spec: ToolSpec, schema: OfferedSchema) -> Handling:
+        capabilities = self.calls.capabilities
         return Handling(
             "loop",
             "connection",
-            outlives="resume" in can,
-            longest=self.rules.longest_call if "progress" in can else spec.timeout,
-            asks_itself=self.questions is None,  # the client asks when the request comes
+            outlives="resume" in capabilities,
+            longest=self.rules.longest_call if "progress" in capabilities else spec.timeout,
+            asks_itself=self.questions is None,  # the client asks its person when the request arrives
             questions=self.questions,
             validator=schema.validator,
         )
@@ -170,11 +170,11 @@ class RemoteTools:
     def _check(self, offer: Offer) -> None:
         most = self.rules.limits.tools
         if offer.name not in self._tools and len(self._tools) >= most:
-            raise DefinitionError(f"A client may have {most} tools here, and has them.")
+            raise DefinitionError(f"A client may have {most} tools here at most: unregister one first.")
         self.rules.check(offer.name, offer.description, offer.permissions)
 
-    def _take_over(self, name: str) -> None:
-        """A newer connection of the same session has the say: the older one may be dead and not know it yet."""
+    def _replace_older(self, name: str) -> None:
+        """Remove a tool of this name that an older connection of the same session has: it may be dead."""
         if self.scope.kind != "session":
             return
         holder = self._registry.holder(name, self.scope)

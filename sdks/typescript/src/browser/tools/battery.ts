@@ -1,4 +1,4 @@
-import { needSecureContext, unsupported } from '../support.js';
+import { needSecureContext, unsupportedError } from '../support.js';
 import { type BrowserTool, NO_ARGUMENTS, READ_ONLY } from '../tool.js';
 import { untilAborted } from '../waiting.js';
 
@@ -19,7 +19,7 @@ export const battery: BrowserTool<'battery'> = {
     needSecureContext('The battery');
     const told = navigator as Navigator & { getBattery?: () => Promise<BatteryManager> };
     if (told.getBattery === undefined) {
-      throw unsupported('The battery', 'Ask the person.');
+      throw unsupportedError('The battery', 'Ask the person.');
     }
     const found = await untilAborted(told.getBattery(), context?.signal);
     return {
@@ -31,7 +31,7 @@ export const battery: BrowserTool<'battery'> = {
   },
 };
 
-/** Infinity, which JSON does not have, means that nobody knows. */
+/** Infinity, which JSON does not have, means that the time is unknown. */
 function secondsOf(time: number): number | null {
   return Number.isFinite(time) ? time : null;
 }

@@ -43,7 +43,7 @@ async function photo(stream: MediaStream, jpeg: number): Promise<File> {
   try {
     const late = 'The camera was opened but sent no picture within 10 s. Try again later.';
     await within(FRAME_MILLISECONDS, video.play(), late);
-    await settled(video);
+    await waitForVideo(video);
     return await pictureOf(video, jpeg);
   } finally {
     video.srcObject = null;
@@ -51,7 +51,7 @@ async function photo(stream: MediaStream, jpeg: number): Promise<File> {
 }
 
 /** Resolves when the camera has found its brightness, or has had time for it: a tab in the background gets no frames. */
-function settled(video: HTMLVideoElement): Promise<void> {
+function waitForVideo(video: HTMLVideoElement): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, SETTLE_MILLISECONDS);
     let frames = 0;

@@ -1,5 +1,5 @@
 import { BrowserToolError } from '../browser-tool-error.js';
-import { gestureMissing, needGesture, needSecureContext, unsupported } from '../support.js';
+import { gestureMissing, needGesture, needSecureContext, unsupportedError } from '../support.js';
 import { type BrowserTool, PERSON_SECONDS, READ_ONLY } from '../tool.js';
 import { nameOf, untilAborted } from '../waiting.js';
 
@@ -28,7 +28,7 @@ export const contacts: BrowserTool<'contacts'> = {
     needSecureContext(WHAT);
     const picker = (navigator as Navigator & { contacts?: ContactPicker }).contacts;
     if (picker === undefined) {
-      throw unsupported(WHAT, 'Ask the person for the name, number or address that you need.');
+      throw unsupportedError(WHAT, 'Ask the person for the name, number or address that you need.');
     }
     needGesture(WHAT);
     const picked = await pick(picker, context?.signal);

@@ -1,6 +1,6 @@
 import { BrowserToolError } from '../browser-tool-error.js';
-import { blocked, denied, permissionState } from '../permission.js';
-import { gestureMissing, hasGesture, needSecureContext, unsupported } from '../support.js';
+import { blockedError, deniedError, permissionState } from '../permission.js';
+import { gestureMissing, hasGesture, needSecureContext, unsupportedError } from '../support.js';
 import { type BrowserTool, PERSON_SECONDS } from '../tool.js';
 import { nameOf, textOf, untilAborted } from '../waiting.js';
 
@@ -32,20 +32,20 @@ export const notify: BrowserTool<'notify'> = {
   handler: async ({ title, ...options }: NotifyArguments, context) => {
     needSecureContext('The notification');
     if (typeof Notification === 'undefined') {
-      throw unsupported('The notification', 'Say it in the conversation.');
+      throw unsupportedError('The notification', 'Say it in the conversation.');
     }
-    await allowed(context?.signal);
+    await requirePermission(context?.signal);
     await show(title, options);
     return { shown: true };
   },
 };
 
-async function allowed(signal: AbortSignal | undefined): Promise<void> {
+async function requirePermission(signal: AbortSignal | undefined): Promise<void> {
   if (Notification.permission === 'granted') {
     return;
   }
   if (Notification.permission === 'denied' && (await permissionState(WHAT)) !== 'prompt') {
-    throw blocked(WHAT);
+    throw blockedError(WHAT);
   }
   const hadGesture = hasGesture();
   const answer = await untilAborted(Notification.requestPermission(), signal);
@@ -55,7 +55,7 @@ async function allowed(signal: AbortSignal | undefined): Promise<void> {
   // several browsers do not even show the question without a click, and say `default`
   throw answer === 'default' && !hadGesture
     ? gestureMissing('The question for notifications')
-    : await denied(WHAT, WHAT);
+    : await deniedError(WHAT, WHAT);
 }
 
 /** Through the page's service worker where it has one: on phones there is no other way. */
@@ -69,7 +69,7 @@ async function show(title: string, options: NotificationOptions): Promise<void> 
     }
   } catch (error) {
     if (nameOf(error) === 'TypeError') {
-      throw unsupported(
+      throw unsupportedError(
         'A notification without a service worker',
         'Say it in the conversation; the page needs a service worker for this.',
       );

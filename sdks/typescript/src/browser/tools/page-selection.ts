@@ -1,5 +1,5 @@
 import { needPage } from '../support.js';
-import { bounded } from '../text.js';
+import { limitText } from '../text.js';
 import { type BrowserTool, NO_ARGUMENTS, READ_ONLY } from '../tool.js';
 
 /** The text that the person has marked. */
@@ -10,7 +10,7 @@ export const pageSelection: BrowserTool<'page_selection'> = {
   annotations: READ_ONLY,
   handler: async () => {
     needPage('The selection');
-    return bounded(selectedInField() ?? String(document.getSelection() ?? ''));
+    return limitText(selectedInField() ?? String(document.getSelection() ?? ''));
   },
 };
 

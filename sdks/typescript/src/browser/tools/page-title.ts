@@ -1,5 +1,5 @@
 import { needPage } from '../support.js';
-import { bounded } from '../text.js';
+import { limitText } from '../text.js';
 import { type BrowserTool, NO_ARGUMENTS, READ_ONLY } from '../tool.js';
 
 /** Which page the person looks at. */
@@ -11,6 +11,6 @@ export const pageTitle: BrowserTool<'page_title'> = {
   handler: async () => {
     needPage('The page');
     const url = `${location.origin}${location.pathname}`; // without what may be a secret: query and fragment
-    return { title: bounded(document.title, 1000).text, url: bounded(url, 2000).text };
+    return { title: limitText(document.title, 1000).text, url: limitText(url, 2000).text };
   },
 };

@@ -27,7 +27,7 @@ export const pickFile: BrowserTool<'pick_file'> = {
   annotations: READ_ONLY,
   handler: async ({ accept = '' }: { accept?: string }, context) => {
     needGesture(WHAT);
-    const file = await untilAborted(picked(accept), context?.signal);
+    const file = await untilAborted(askForFile(accept), context?.signal);
     if (file.size > MOST_MEGABYTES * 1_000_000) {
       const size = (file.size / 1_000_000).toFixed(1);
       const text = `The file '${file.name}' has ${size} MB, and at most ${MOST_MEGABYTES} MB can be sent.`;
@@ -37,7 +37,7 @@ export const pickFile: BrowserTool<'pick_file'> = {
   },
 };
 
-function picked(accept: string): Promise<File> {
+function askForFile(accept: string): Promise<File> {
   const input = document.createElement('input');
   input.type = 'file';
   input.accept = accept;

@@ -1,5 +1,5 @@
 import { clipboardFor } from '../clipboard.js';
-import { bounded } from '../text.js';
+import { limitText } from '../text.js';
 import { type BrowserTool, NO_ARGUMENTS, PERSON_SECONDS, READ_ONLY } from '../tool.js';
 
 /** The text in the clipboard. */
@@ -11,5 +11,5 @@ export const readClipboard: BrowserTool<'read_clipboard'> = {
   timeout: PERSON_SECONDS,
   annotations: READ_ONLY,
   handler: async (_args, context) =>
-    bounded(await clipboardFor('clipboard-read', (clipboard) => clipboard.readText(), context?.signal)),
+    limitText(await clipboardFor('clipboard-read', (clipboard) => clipboard.readText(), context?.signal)),
 };

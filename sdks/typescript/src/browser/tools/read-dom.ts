@@ -1,6 +1,6 @@
 import { BrowserToolError } from '../browser-tool-error.js';
 import { needPage } from '../support.js';
-import { bounded, MOST_CHARACTERS } from '../text.js';
+import { limitText, MOST_CHARACTERS } from '../text.js';
 import { type BrowserTool, READ_ONLY } from '../tool.js';
 
 interface ReadDomArguments {
@@ -75,18 +75,18 @@ type Reader = (element: Element, most: number) => [Record<string, unknown>, numb
 
 const READERS: Record<'text' | 'html' | 'attributes', Reader> = {
   text: (element, most) => {
-    const found = bounded(textOf(element), most);
+    const found = limitText(textOf(element), most);
     return [found, found.text.length];
   },
   html: (element, most) => {
-    const { text: html, ...cut } = bounded(withoutSecrets(element).outerHTML, most);
+    const { text: html, ...cut } = limitText(withoutSecrets(element).outerHTML, most);
     return [{ html, ...cut }, html.length];
   },
   attributes: (element, most) => {
     const attributes: Record<string, string> = {};
     let size = 0;
     for (const { name, value } of withoutSecrets(element, false).attributes) {
-      const kept = bounded(value, Math.max(most - size, 0)).text;
+      const kept = limitText(value, Math.max(most - size, 0)).text;
       attributes[name] = kept;
       size += name.length + kept.length;
     }
@@ -96,7 +96,7 @@ const READERS: Record<'text' | 'html' | 'attributes', Reader> = {
 
 /** As the person sees it, where the browser can tell. */
 function textOf(element: Element): string {
-  // biome-ignore lint/performance/useDomNodeTextContent: what is not shown, such as scripts, is not told
+  // biome-ignore lint/performance/useDomNodeTextContent: text that is not visible, such as scripts, is left out
   return (element instanceof HTMLElement ? element.innerText : element.textContent) ?? '';
 }
 

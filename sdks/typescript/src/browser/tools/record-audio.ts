@@ -1,6 +1,6 @@
 import { BrowserToolError } from '../browser-tool-error.js';
 import { withMedia } from '../media.js';
-import { needSecureContext, unsupported } from '../support.js';
+import { needSecureContext, unsupportedError } from '../support.js';
 import { type BrowserTool, PERSON_SECONDS, READ_ONLY } from '../tool.js';
 import { pause } from '../waiting.js';
 
@@ -29,7 +29,7 @@ export const recordAudio: BrowserTool<'record_audio'> = {
     }
     needSecureContext('The microphone');
     if (typeof MediaRecorder === 'undefined') {
-      throw unsupported('Recording', 'Ask the person to send a sound file.');
+      throw unsupportedError('Recording', 'Ask the person to send a sound file.');
     }
     return withMedia('microphone', { audio: true }, context?.signal, (stream) =>
       clip(stream, seconds, context?.signal),
@@ -40,7 +40,7 @@ export const recordAudio: BrowserTool<'record_audio'> = {
 async function clip(stream: MediaStream, seconds: number, signal: AbortSignal | undefined): Promise<File> {
   const mimeType = FORMATS.find((format) => MediaRecorder.isTypeSupported(format)) ?? '';
   const recorder = new MediaRecorder(stream, { mimeType, audioBitsPerSecond: BITS_PER_SECOND });
-  const recording = recorded(recorder);
+  const recording = waitForRecording(recorder);
   recorder.start();
   try {
     await Promise.race([pause(seconds * 1000, signal), recording]);
@@ -53,7 +53,7 @@ async function clip(stream: MediaStream, seconds: number, signal: AbortSignal | 
 }
 
 /** The whole clip once the recorder has stopped, also when the microphone was unplugged in the middle. */
-function recorded(recorder: MediaRecorder): Promise<File> {
+function waitForRecording(recorder: MediaRecorder): Promise<File> {
   const pieces: Blob[] = [];
   return new Promise((resolve, reject) => {
     recorder.ondataavailable = ({ data }) => pieces.push(data);

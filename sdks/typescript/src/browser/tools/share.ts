@@ -1,5 +1,5 @@
 import { BrowserToolError } from '../browser-tool-error.js';
-import { gestureMissing, needGesture, needSecureContext, unsupported } from '../support.js';
+import { gestureMissing, needGesture, needSecureContext, unsupportedError } from '../support.js';
 import { type BrowserTool, PERSON_SECONDS } from '../tool.js';
 import { nameOf, untilAborted } from '../waiting.js';
 
@@ -34,7 +34,7 @@ export const share: BrowserTool<'share'> = {
       throw new BrowserToolError('invalid', 'There is nothing to share: give a text or a url.');
     }
     if (typeof navigator.share !== 'function') {
-      throw unsupported(WHAT, 'Show the person what to share, so that they can copy it.');
+      throw unsupportedError(WHAT, 'Show the person what to share, so that they can copy it.');
     }
     needGesture(WHAT);
     await open(data, context?.signal);
@@ -42,7 +42,7 @@ export const share: BrowserTool<'share'> = {
   },
 };
 
-/** The address, if it leads to the web: browsers would refuse others in words that nobody understands. */
+/** The address, if it is one of the web: the errors of browsers for other addresses are hard to understand. */
 function webAddress(url: string): string {
   if (!/^https?:\/\/[^\s/]/i.test(url)) {
     throw new BrowserToolError('invalid', `'${url}' can't be shared: give a whole address that begins with https://.`);

@@ -1,5 +1,5 @@
 import { BrowserToolError } from '../browser-tool-error.js';
-import { gestureMissing, needPage, unsupported } from '../support.js';
+import { gestureMissing, needPage, unsupportedError } from '../support.js';
 import type { BrowserTool } from '../tool.js';
 
 const MOST_MILLISECONDS = 2000;
@@ -27,7 +27,7 @@ export const vibrate: BrowserTool<'vibrate'> = {
   handler: async ({ pattern = [200] }: { pattern?: number[] }) => {
     needPage('Vibrating');
     if (typeof navigator.vibrate !== 'function') {
-      throw unsupported('Vibrating', 'Tell the person in the conversation.');
+      throw unsupportedError('Vibrating', 'Tell the person in the conversation.');
     }
     if (pattern.length > MOST_ENTRIES || pattern.some((each) => !(each >= 0 && each <= MOST_MILLISECONDS))) {
       const bounds = `at most ${MOST_ENTRIES} numbers from 0 to ${MOST_MILLISECONDS}`;

@@ -1,6 +1,6 @@
 // A device that is nothing but its state machine: no socket, no clock, no code that runs.
 import type { Action } from '../../../src/device/actions.js';
-import { answerOf, faultOf, fitting } from '../../../src/device/answers.js';
+import { ClientState } from '../../../src/device/client-state.js';
 import {
   type Answer,
   type Decision,
@@ -10,9 +10,9 @@ import {
   type ToolResultFrame,
   toolError,
 } from '../../../src/device/frames.js';
-import { Memory } from '../../../src/device/memory.js';
-import { Peer } from '../../../src/device/peer.js';
-import { type OfferedTool, offered } from '../../../src/device/tool.js';
+import { CallMemory } from '../../../src/device/memory.js';
+import { encodeError, encodeResult, shrinkResult } from '../../../src/device/results.js';
+import { type OfferedTool, withOffer } from '../../../src/device/tool.js';
 import type { Case } from './cases.js';
 import { type Player, returnedBy } from './walking.js';
 
@@ -25,8 +25,8 @@ export class PurePlayer implements Player {
   private readonly tools = new Map<string, OfferedTool>();
   private file: string | null = null;
   private readonly counts = new Map<string, number>();
-  private memory!: Memory;
-  private peer!: Peer;
+  private memory!: CallMemory;
+  private peer!: ClientState;
   private frames: JsonObject[] = [];
   private events: Json[] = [];
   private running = new Set<string>();
@@ -37,7 +37,7 @@ export class PurePlayer implements Player {
 
   constructor(private readonly given: Case) {
     for (const { code = true, ...tool } of given.tools) {
-      this.tools.set(tool.name, offered({ ...tool, handler: code ? never : undefined }));
+      this.tools.set(tool.name, withOffer({ ...tool, handler: code ? never : undefined }));
     }
     this.begin();
   }
@@ -45,9 +45,9 @@ export class PurePlayer implements Player {
   private begin(): void {
     const { role = 'device', label, concurrency = 1 } = this.given.client;
     const capabilities = role === 'chat' ? [...CAN, 'events', 'questions', 'question_kinds'] : CAN;
-    const hello = { type: 'connect', v: 1, role, label, capabilities, device_name: 'test' } as const;
-    this.memory = new Memory(this.file, () => NOW);
-    this.peer = new Peer(hello, this.tools, this.memory, concurrency);
+    const introduction = { type: 'connect', v: 1, role, label, capabilities, device_name: 'test' } as const;
+    this.memory = new CallMemory(this.file, () => NOW);
+    this.peer = new ClientState(introduction, this.tools, this.memory, concurrency);
     this.frames = [];
     this.events = [];
     this.running = new Set();
@@ -56,21 +56,23 @@ export class PurePlayer implements Player {
   }
 
   async up(): Promise<void> {
-    this.do(this.peer.opened());
+    this.do(this.peer.openLink());
   }
 
   async drop(): Promise<void> {
     this.frames = [];
-    this.peer.dropped();
+    this.peer.dropLink();
   }
 
   async say(frame: JsonObject): Promise<void> {
     const read = readFrame(JSON.stringify(frame));
-    if (read) this.do(this.peer.heard(read));
+    if (read) this.do(this.peer.receive(read));
     for (let answer = this.large.shift(); answer; answer = this.large.shift()) {
       const { id } = answer;
-      const small = await fitting(answer, this.peer.agreed, this.peer.limits, never).catch((why) => faultOf(id, why));
-      this.do(this.peer.shrunk(small));
+      const small = await shrinkResult(answer, this.peer.capabilities, this.peer.limits, never).catch((why) =>
+        encodeError(id, why),
+      );
+      this.do(this.peer.replaceAnswer(small));
     }
   }
 
@@ -88,12 +90,12 @@ export class PurePlayer implements Player {
     if (!this.running.has(callId)) throw new Error(`${callId} does not run`);
     if ('returns' in how) {
       const value = returnedBy(how.returns as Json);
-      const answer = answerOf(callId, value, this.peer.agreed, this.peer.limits, never);
-      this.finish(callId, await answer.catch((why) => faultOf(callId, why)));
+      const answer = encodeResult(callId, value, this.peer.capabilities, this.peer.limits, never);
+      this.finish(callId, await answer.catch((why) => encodeError(callId, why)));
     } else if ('raises' in how) {
       this.finish(callId, toolError(callId, String(how.raises), String(how.code ?? '')));
     } else if ('progress' in how) {
-      this.do(this.peer.progressed(callId, how.progress as Json));
+      this.do(this.peer.reportProgress(callId, how.progress as Json));
     } else {
       if (!this.stopped.has(callId)) throw new Error(`${callId} was not told to stop`);
       this.finish(callId, undefined);
@@ -103,8 +105,8 @@ export class PurePlayer implements Player {
   async decide(permission: string, decision: Decision, howToEnable: string): Promise<void> {
     const asked = this.asking.get(permission);
     this.asking.delete(permission);
-    if (asked === undefined) throw new Error(`nobody asks for ${permission}`);
-    if (typeof asked === 'string') this.do(this.peer.permitted(asked, decision, howToEnable));
+    if (asked === undefined) throw new Error(`no question asks for ${permission}`);
+    if (typeof asked === 'string') this.do(this.peer.answerPermission(asked, decision, howToEnable));
     else if (decision === 'allow') this.run(asked);
     else {
       const text = `Permission '${permission}' was denied by the user`;
@@ -113,8 +115,8 @@ export class PurePlayer implements Player {
   }
 
   async answer(id: string, said: JsonObject): Promise<void> {
-    if (!this.questions.delete(id)) throw new Error(`nobody asks ${id}`);
-    this.do(this.peer.answered({ type: 'answer', id, ...(said as unknown as { decision: Decision }) }));
+    if (!this.questions.delete(id)) throw new Error(`no open question ${id}`);
+    this.do(this.peer.answerQuestion({ type: 'answer', id, ...(said as unknown as { decision: Decision }) }));
   }
 
   async restart(): Promise<void> {
@@ -124,7 +126,7 @@ export class PurePlayer implements Player {
 
   async unregister(name: string): Promise<void> {
     this.tools.delete(name);
-    this.do(this.peer.changed(name));
+    this.do(this.peer.changeTool(name));
   }
 
   runs(tool: string): number {
@@ -132,7 +134,7 @@ export class PurePlayer implements Player {
   }
 
   async speak(text: string): Promise<void> {
-    this.do(this.peer.say(text, crypto.randomUUID()));
+    this.do(this.peer.sendMessage(text, crypto.randomUUID()));
   }
 
   async heard(): Promise<Json[]> {
@@ -141,7 +143,7 @@ export class PurePlayer implements Player {
 
   private finish(callId: string, answer: Answer | undefined): void {
     this.running.delete(callId);
-    this.do(this.peer.finished(callId, answer));
+    this.do(this.peer.finishCall(callId, answer));
   }
 
   private run(run: Run): void {
@@ -153,16 +155,16 @@ export class PurePlayer implements Player {
   private do(actions: Action[]): void {
     for (const action of actions) {
       if (action.do === 'send') this.frames.push(JSON.parse(JSON.stringify(action.frame)));
-      else if (action.do === 'keep') this.file = this.memory.encode();
+      else if (action.do === 'save') this.file = this.memory.encode();
       else if (action.do === 'shrink') this.large.push(action.answer);
-      else if (action.do === 'run' && action.asks) this.asking.set(action.tool.permissions?.[0] ?? '', action);
+      else if (action.do === 'run' && action.asksPerson) this.asking.set(action.tool.permissions?.[0] ?? '', action);
       else if (action.do === 'run') this.run(action);
       else if (action.do === 'stop') this.stopped.add(action.id);
       else if (action.do === 'ask') this.asking.set(action.request.permission, action.request.id);
       else if (action.do === 'question') {
         if (this.questions.has(action.question.id)) throw new Error('it was asked before');
         this.questions.add(action.question.id);
-      } else if (action.do === 'happened') this.events.push(action.event);
+      } else if (action.do === 'event') this.events.push(action.event);
     }
   }
 }

@@ -1,0 +1,258 @@
+"""The calls that run on this client: on the event loop or on threads, stopped in time, each with one end."""
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Protocol, TypeAlias
+
+from handspan.client.actions import RunCall
+from handspan.client.context import CallContext
+from handspan.client.fast_tasks import EagerTasks
+from handspan.client.functions import ToolCode, is_async
+from handspan.client.results import ResultEncoder
+from handspan.client.sizes import progress_value
+from handspan.client.threads import CallThreads
+from handspan.client.timers import CallTimers
+from handspan.client.tools import ClientTools
+from handspan.core.context import Deadline
+from handspan.core.errors import ToolError
+from handspan.core.values import Json
+from handspan.wire.ws_frames import Decision, Fault, Limits, PermissionRequest, Request, Result
+
+PermissionReply: TypeAlias = Decision | tuple[Decision, str]
+AskPermission: TypeAlias = Callable[[str, str, str], PermissionReply | Awaitable[PermissionReply]]
+"""Permission, tool and call id → the person's decision, for a no also with how to allow it later."""
+
+_NO_QUESTIONS: Final = "Give the program that offers this tool an `ask_permission`: it has no way to ask its person."
+
+
+class RunnerListener(Protocol):
+    """Gets what becomes of calls. Always called on the event loop."""
+
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+
+    @property
+    def limits(self) -> Limits: ...
+
+    def finish_call(self, call_id: str, answer: Result | Fault | None) -> None: ...
+
+    def replace_answer(self, answer: Result | Fault) -> None: ...
+
+    def report_progress(self, call_id: str, value: Json) -> None: ...
+
+    def expire_call(self, call_id: str) -> None: ...
+
+    def answer_permission(self, question_id: str, decision: Decision, how_to_enable: str) -> None: ...
+
+
+class _RunningCall:
+    """One call that runs."""
+
+    __slots__ = ("_runner", "context", "has_begun", "is_on_loop", "is_stopped", "request", "task")
+
+    def __init__(self, runner: "CallRunner", request: Request, is_on_loop: bool) -> None:
+        self._runner = runner
+        self.request = request
+        self.is_on_loop = is_on_loop
+        self.has_begun = False
+        self.is_stopped = False
+        self.context = CallContext(request.id, request.name, request.args, self._progress, self._deadline)
+        self.task: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        self.context.cancelled.set()
+
+    def _progress(self, value: Json) -> None:
+        self._runner.report_progress(self.request.id, progress_value(value, self._runner.limits))
+
+    def _deadline(self) -> Deadline | None:
+        return self._runner.deadline(self.request.id)
+
+
+class CallRunner:
+    """Runs the calls that `ClientState` starts."""
+
+    def __init__(
+        self,
+        tools: ClientTools,
+        encoder: ResultEncoder,
+        threads: CallThreads,
+        ask_permission: AskPermission | None,
+        listener: RunnerListener,
+    ) -> None:
+        self._tools = tools
+        self._encoder = encoder
+        self._threads = threads
+        self._ask_permission = ask_permission
+        self._listener = listener
+        self._calls: dict[str, _RunningCall] = {}
+        self._timers = CallTimers(listener.expire_call)
+        self._tasks = EagerTasks()
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = 0
+        self._side_tasks: set[asyncio.Task[None]] = set()
+        """Questions to the person, and uploads of answers that fit into no message."""
+        self._shrinking: set[str] = set()
+        self._is_closed = False
+
+    def open(self) -> None:
+        """Run calls on this loop, in this thread."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._timers.open(self._loop)
+        self._tasks.open(self._loop)
+
+    def start(self, run: RunCall) -> None:
+        """Run the code of this call."""
+        request = run.request
+        tool = self._tools.find(request.name)
+        code = None if tool is None else self._tools.code(tool)
+        if tool is None or code is None:  # it was unregistered while the call waited
+            text = f"Tool {request.name!r} is not available on this device any more."
+            self._listener.finish_call(request.id, Fault(id=request.id, error=text, code="tool_not_found"))
+            return
+        permissions = tool.spec.permissions if run.asks_person else ()
+        call = self._calls[request.id] = _RunningCall(self, request, code.is_async)
+        call.task = self._tasks.start(self._serve(call, code, permissions), request.id)
+
+    def stop(self, call_id: str) -> None:
+        """Stop this call: async code is cancelled, code on a thread sees `CallContext.cancelled`."""
+        call = self._calls.get(call_id)
+        if call is not None:
+            call.stop()
+            if call.is_on_loop and call.task is not None:
+                call.task.cancel()
+                if not call.has_begun:  # a task cancelled before its first step never reaches `finally`
+                    self._end_call(call_id, None)
+
+    def set_timeout(self, call_id: str, seconds: float) -> None:
+        """Call `expire_call` of the listener after this many seconds."""
+        self._timers.set(call_id, seconds)
+
+    def ask(self, request: PermissionRequest) -> None:
+        """Ask the person for a permission, until the question expires."""
+        self._run_beside(self._ask_permission_for(request))
+
+    def shrink(self, answer: Result) -> None:
+        """Make this answer fit into a message, once, even if several links ask for it meanwhile."""
+        if answer.call not in self._shrinking:
+            self._shrinking.add(answer.call)
+            self._run_beside(self._shrink(answer))
+
+    async def close(self) -> None:
+        """Stop all calls. A thread whose code does not end is left behind as a daemon.
+
+        The listener gets nothing of these calls: the state file must still say that they were started.
+        """
+        self._is_closed = True
+        self._timers.close()
+        running = (call.task for call in self._calls.values() if call.task is not None)
+        tasks: list[asyncio.Task[Any]] = [*running, *self._side_tasks]
+        for call in self._calls.values():
+            call.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
+
+    # One call.
+
+    async def _serve(self, call: _RunningCall, code: ToolCode, permissions: tuple[str, ...]) -> None:
+        call.has_begun = True
+        request, answer = call.request, None
+        try:
+            for permission in permissions:
+                await self._require_permission(permission, request)
+            value = await (code.run(request.args, call.context) if call.is_on_loop else self._run_on_thread(call, code))
+            answer = await self._encoder.encode(request.id, value, self._listener.capabilities, self._listener.limits)
+        except asyncio.CancelledError:
+            if call.is_stopped:
+                raise
+            answer = Fault(id=request.id, error="The tool was cancelled.", code="cancelled")  # by the tool's own code
+        except ToolError as error:
+            answer = Fault(id=request.id, error=error.message, code=error.code)
+        except (Exception, SystemExit) as error:  # the tool's own code
+            answer = Fault(id=request.id, error=str(error) or type(error).__name__)
+        finally:
+            self._end_call(request.id, answer)
+
+    async def _run_on_thread(self, call: _RunningCall, code: ToolCode) -> Any:
+        value = await self._threads.run(code.run, call.request.args, call.context)
+        if not inspect.isawaitable(value):
+            return value
+        call.is_on_loop = True  # a plain function that returned a coroutine
+        return await value
+
+    def _end_call(self, call_id: str, answer: Result | Fault | None) -> None:
+        del self._calls[call_id]
+        self._timers.clear(call_id)
+        if not self._is_closed:
+            self._listener.finish_call(call_id, answer)
+
+    async def _shrink(self, answer: Result) -> None:
+        small: Result | Fault
+        try:
+            small = await self._encoder.shrink(answer, self._listener.capabilities, self._listener.limits)
+        except ToolError as error:
+            small = Fault(id=answer.call, error=error.message, code=error.code)
+        finally:
+            self._shrinking.discard(answer.call)
+        self._listener.replace_answer(small)
+
+    def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._side_tasks.add(task)
+        task.add_done_callback(self._side_tasks.discard)
+
+    # Called by the code of tools, from any thread.
+
+    @property
+    def limits(self) -> Limits:
+        """The limits that the gateway has named."""
+        return self._listener.limits
+
+    def report_progress(self, call_id: str, value: Json) -> None:
+        """Report a value of a call."""
+        if threading.get_ident() == self._thread:  # at once, so that it is sent before the answer
+            self._listener.report_progress(call_id, value)
+        else:
+            self._loop.call_soon_threadsafe(self._listener.report_progress, call_id, value)
+
+    def deadline(self, call_id: str) -> Deadline | None:
+        """When the call times out."""
+        at = self._timers.ends_at(call_id)
+        return None if at is None else Deadline(time.monotonic() + at - self._loop.time(), "the call's own limit")
+
+    # Permissions.
+
+    async def _ask_permission_for(self, request: PermissionRequest) -> None:
+        try:
+            async with asyncio.timeout(request.expires_ms / 1000):
+                decision, how = await self._ask_person(request.permission, request.tool, request.call_id)
+        except TimeoutError:  # the gateway ends the question itself
+            return
+        self._listener.answer_permission(request.id, decision, how)
+
+    async def _require_permission(self, permission: str, request: Request) -> None:
+        """Ask the person in place of a gateway that does not ask (ws.md 5.9). Raises `ToolError` for a no."""
+        decision, how = await self._ask_person(permission, request.name, request.id)
+        if decision != "allow":
+            text = f"Permission {permission!r} was denied by the user{f': {how}' if how else ''}"
+            raise ToolError("permission_denied" if decision == "deny" else "permission_denied_forever", text)
+
+    async def _ask_person(self, permission: str, tool: str, call_id: str) -> tuple[Decision, str]:
+        ask = self._ask_permission
+        if ask is None:
+            return "deny", _NO_QUESTIONS
+        try:
+            given = (permission, tool, call_id)
+            reply: Any = ask(*given) if is_async(ask) else await self._threads.run(ask, *given)
+            reply = await reply if inspect.isawaitable(reply) else reply
+        except Exception as error:  # the program's own code
+            return "deny", f"Asking failed: {str(error) or type(error).__name__}"
+        decision, how = reply if isinstance(reply, tuple) else (reply, "")
+        return (decision, how) if decision in ("allow", "deny", "deny_forever") else ("deny", f"{reply!r} is no answer")

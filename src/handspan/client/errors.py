@@ -1,0 +1,30 @@
+"""Errors of the connection to the gateway. Each message says what to do."""
+
+from handspan.core.errors import HandspanError
+
+
+class GatewayRefused(HandspanError):
+    """The gateway does not accept this client. Trying again does not help; the message says what does."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        """The HTTP status of the refusal; 0 when the gateway refused after the upgrade to WebSocket."""
+
+
+class GatewayUnreachable(HandspanError):
+    """No server answers at the gateway's address."""
+
+
+class MessageTooLarge(HandspanError):
+    """The frame is larger than one message to this gateway may be. Nothing was sent."""
+
+
+class NotOpened(Exception):
+    """One attempt to open a connection failed. The next attempt may succeed."""
+
+    def __init__(self, why: str, status: int = 0, body: bytes = b"") -> None:
+        super().__init__(why)
+        self.status = status
+        """The HTTP status of the refusal; 0 when no server answered."""
+        self.body = body

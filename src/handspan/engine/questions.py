@@ -1,0 +1,196 @@
+"""Questions to a person: for a permission, for approval, or of a tool; and the answers that are remembered (SPEC P)."""
+
+import asyncio
+import time
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from handspan.core.calls import ToolCall
+from handspan.core.errors import DefinitionError, ErrorCode, ToolError
+from handspan.core.question_checks import check_answer, check_question
+from handspan.core.questions import Answer, Decision, Question, QuestionKind, Questions
+from handspan.core.values import Arguments
+from handspan.engine.caller import Caller
+from handspan.registry.entry import Entry
+
+QUESTION_TIMEOUT = 300.0
+
+_Key: TypeAlias = tuple[str, QuestionKind, str, str, str]
+"""Owner, kind, tool, fingerprint of its definition, subject of the question."""
+
+
+class AnswerComesLater(Exception):
+    """The question is stored and has no answer yet: the call waits, perhaps for days."""
+
+
+class Consent(Struct, frozen=True):
+    """A person's yes to a call."""
+
+    arguments: Arguments
+    """The arguments that the person agreed to: the call's own, or as the person edited them."""
+    waited: float = 0.0
+    """Seconds that the person took. They do not count against the call's deadline."""
+
+
+class Asker:
+    """Asks a person before a call runs, and remembers answers that shall hold for later calls."""
+
+    def __init__(self, questions: Questions, expires_in: float = QUESTION_TIMEOUT) -> None:
+        self._questions = questions
+        self.expires_in = expires_in
+        """Seconds that a question waits, unless it has its own time."""
+        self._remembered: dict[_Key, Answer] = {}
+
+    def has_to_ask(self, entry: Entry, approval: str | None, caller: Caller) -> bool:
+        """Whether this call has to wait for a person. `approval`: the reason why it needs approval, if it does."""
+        keys = [_key("permission", permission, entry, caller) for permission in entry.permissions_to_ask]
+        if approval is not None:
+            keys.append(_key("approval", approval, entry, caller))
+        return any(key not in self._remembered for key in keys)
+
+    async def ask_permissions(self, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller) -> Consent:
+        """Ask for each permission that the tool needs and does not have. Raises `ToolError` when one is denied."""
+        waited = 0.0
+        for permission in entry.permissions_to_ask:
+            answer, took = await self._ask("permission", permission, entry, call, arguments, caller)
+            waited += took
+            if answer.decision != "allow":
+                raise _permission_error(answer, permission)
+        return Consent(arguments, waited)
+
+    async def ask_approval(
+        self, reason: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
+    ) -> Consent:
+        """Ask whether this call may run with exactly these arguments. Raises `ToolError` when it may not."""
+        answer, waited = await self._ask("approval", reason, entry, call, arguments, caller)
+        if answer.decision != "allow":
+            raise _approval_error(answer, entry)
+        return Consent(arguments if answer.arguments is None else answer.arguments, waited)
+
+    def forget(self, tool: str, owner: str) -> None:
+        """Forget what this owner answered about this tool."""
+        for key in [key for key in self._remembered if (key[0], key[2]) == (owner, tool)]:
+            del self._remembered[key]
+
+    async def ask_for_tool(self, question: Question, caller: Caller) -> Answer:
+        """Return the answer, yes or no, to a running tool. Raises `ToolError` when the question is invalid."""
+        try:
+            check_question(question)
+        except DefinitionError as error:
+            raise ToolError("execution_failed", f"{error}.") from None
+        caller.asked(question)
+        answer = await self._questions.ask(question) or Answer("expired")  # a tool that runs can't wait for days
+        check_answer(question, answer)
+        return answer
+
+    async def _ask(
+        self, kind: QuestionKind, subject: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
+    ) -> tuple[Answer, float]:
+        spec, key = entry.spec, _key(kind, subject, entry, caller)
+        known = self._remembered.get(key)
+        if known is not None:
+            return known, 0.0
+        question = Question(
+            # The fingerprint is part of it: an answer about another definition does not count.
+            id=f"{call.id}/{kind}/{spec.fingerprint[:16]}/{subject}",
+            kind=kind,
+            call_id=call.id,
+            tool=spec.name,
+            arguments=arguments,
+            subject=subject,
+            owner=caller.who.owner,
+            session=caller.session,
+            fingerprint=spec.fingerprint,
+            expires_in=self.expires_in,
+        )
+        began = time.monotonic()
+        caller.asked(question)
+        # P2: the platform's own prompt on the device asks for its permissions.
+        device: Questions | None = entry.questions if kind == "permission" else None
+        answer = await (self._questions if device is None else device).ask(question)
+        if answer is None:
+            raise AnswerComesLater
+        if device is not None and answer.decision != "allow":
+            return answer, time.monotonic() - began  # the device remembers its own "no", and may forget it (P2)
+        if answer.decision == "deny_forever" or (answer.always and answer.decision != "expired"):
+            self._remembered[key] = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable)
+        elif kind == "permission" and answer.decision == "allow":
+            self._remembered[key] = answer  # P2: a grant is remembered, a single "no" is not
+        return answer, time.monotonic() - began
+
+
+def _key(kind: QuestionKind, subject: str, entry: Entry, caller: Caller) -> _Key:
+    """Return the key of an answer. T5: an "always" holds for one definition, so a changed tool is asked for again."""
+    return caller.who.owner, kind, entry.spec.name, entry.spec.fingerprint, subject
+
+
+def _permission_error(answer: Answer, permission: str) -> ToolError:
+    codes: dict[Decision, ErrorCode] = {"deny_forever": "permission_denied_forever", "expired": "question_expired"}
+    text = f"Permission {permission!r} was denied by the user"
+    if answer.decision == "deny_forever":
+        enable = answer.how_to_enable or "the settings of the device or the gateway"
+        text += f", who does not want to be asked again: it can be enabled in {enable}"
+    elif answer.decision == "expired":
+        text = f"No person answered whether the permission {permission!r} is granted, so this call is refused"
+    return ToolError(codes.get(answer.decision, "permission_denied"), f"{text}.")
+
+
+def _approval_error(answer: Answer, entry: Entry) -> ToolError:
+    if answer.decision == "expired":
+        return ToolError(
+            "question_expired", f"No person approved the call of {entry.spec.name!r} in time, so it did not run."
+        )
+    return ToolError("approval_denied", f"The user did not approve the call of {entry.spec.name!r}, so it did not run.")
+
+
+class OpenQuestions:
+    """Questions in memory. Each waits for its time at most; the first answer wins (P3, P5)."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
+
+    def open_for(self, owner: str) -> list[Question]:
+        """Return the open questions of this owner."""
+        return [question for question, _ in self._open.values() if question.owner == owner]
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the answer; `expired` when none came. A second caller with the same question gets the same answer."""
+        _, answer = self._open.get(question.id, (question, None))
+        if answer is not None:
+            return await asyncio.shield(answer)
+        answer = asyncio.get_running_loop().create_future()
+        self._open[question.id] = (question, answer)
+        try:
+            async with asyncio.timeout(question.expires_in):
+                return await asyncio.shield(answer)
+        except TimeoutError:
+            return answer.result() if answer.done() else Answer("expired")  # `answer` returned True: that answer counts
+        finally:
+            del self._open[question.id]
+            if not answer.done():
+                answer.set_result(Answer("expired"))
+
+    def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
+        """Answer a question of this owner. Return False when it is not open, or is of another owner.
+
+        Raises `InvalidAnswer` when the value does not fit: the question stays open.
+        """
+        question, waiting = self._open.get(question_id, (None, None))
+        if question is None or waiting is None or question.owner != owner or waiting.done():
+            return False
+        check_answer(question, answer)
+        waiting.set_result(answer)
+        return True
+
+
+class RuleAnswers:
+    """Gives every question the same answer, without asking a person."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the rule's answer; `expired` where a bare yes is not enough: a rule has no value and can't log in."""
+        needs_more_than_yes = question.kind == "login" or question.schema is not None
+        return Answer("expired") if needs_more_than_yes and self._answer.decision == "allow" else self._answer

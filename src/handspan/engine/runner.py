@@ -1,0 +1,257 @@
+"""The station where the tool's own code runs: its gate, its thread or process, its deadline (SPEC E5, E6, T3).
+
+Here an exception becomes a result: whatever a tool does, the engine gets an outcome.
+"""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, final
+
+from msgspec import Struct
+
+from handspan.core.artifacts import Artifacts
+from handspan.core.context import Deadline, Person, Progress, ToolContext
+from handspan.core.errors import ToolError
+from handspan.core.questions import Answer, Question, ToolQuestion
+from handspan.core.results import Failure, Pending, ToolResult, succeed
+from handspan.core.values import Arguments, Json
+from handspan.engine.caller import Caller
+from handspan.engine.drive import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, drive
+from handspan.engine.gates import Gate, Gates
+from handspan.engine.outcome import RESULT_TYPES, convert_error, convert_output, describe_error
+from handspan.engine.questions import Asker
+from handspan.engine.records import CallAtWork
+from handspan.engine.threads import Threads
+from handspan.engine.workers.pool import Workers
+from handspan.registry.entry import Entry
+
+
+@final
+class Started(Struct, gc=False):
+    """A call that has passed every station before *run*."""
+
+    entry: Entry
+    arguments: Arguments
+    caller: Caller
+    record: CallAtWork
+    deadline: Deadline | None
+    """The caller's own deadline, if it has one. A person's time does not count."""
+    began: float
+    asker: Asker
+    asked: int = 0
+    """How many questions the tool has asked the person."""
+    open_questions: int = 0
+    paused_at: float = 0.0
+    wait: Wait | None = None
+    """The tool's clock, while its code waits."""
+    is_over: bool = False
+    """Whether the tool's code has ended. A thread or task that it left running may ask no more questions."""
+    asking_tasks: tuple["asyncio.Task[Any] | None", ...] = ()
+    """The tasks that wait for an answer."""
+
+    async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
+        """Ask the person. Return the answer, and the seconds that the tool's clock stood still (SPEC E6)."""
+        if self.is_over:
+            raise ToolError("cancelled", f"The call of {self.entry.spec.name!r} is over: it can ask no more questions.")
+        self.asked += 1
+        task = asyncio.current_task()
+        self.asking_tasks = (*self.asking_tasks, task)
+        self._pause()
+        try:
+            answer = await self.asker.ask_for_tool(self._make_question(asked), self.caller)
+        finally:
+            waited = self._resume()
+            self.asking_tasks = tuple(one for one in self.asking_tasks if one is not task)
+        return answer, waited
+
+    def cancel_questions(self) -> None:
+        """Cancel the questions that the tool left open in another task or on its thread: its call is over."""
+        current = asyncio.current_task()
+        for task in self.asking_tasks:
+            if task is not None and task is not current:
+                task.cancel()
+
+    def _make_question(self, asked: ToolQuestion) -> Question:
+        return Question(
+            id=f"{self.record.id}/{asked.kind}/{self.asked}",
+            kind=asked.kind,
+            call_id=self.record.id,
+            tool=self.entry.spec.name,
+            arguments=self.arguments,
+            subject=asked.subject,
+            owner=self.caller.who.owner,
+            session=self.record.session,
+            fingerprint=self.entry.spec.fingerprint,
+            expires_in=self.asker.expires_in if asked.expires_in is None else asked.expires_in,
+            schema=asked.schema,
+            action=asked.action,
+        )
+
+    def _pause(self) -> None:
+        self.open_questions += 1
+        if self.open_questions == 1:
+            self.paused_at = time.monotonic()
+            if self.wait is not None:
+                self.wait.pause()
+
+    def _resume(self) -> float:
+        """Let the clock run. Return the seconds that it stood still; 0 while another question is open."""
+        self.open_questions -= 1
+        if self.open_questions:
+            return 0.0
+        if self.wait is not None:
+            self.wait.resume()
+        return time.monotonic() - self.paused_at
+
+
+class Runner:
+    """Runs tools on the event loop, on a thread or in a process, and stops them at their deadline."""
+
+    def __init__(self, artifacts: Artifacts, workspace: Path, gates: Gates) -> None:
+        self._artifacts = artifacts
+        self._workspace = workspace
+        self._gates = gates
+        self.threads = Threads()
+        self.workers = Workers()
+        self.reaper = Reaper()
+
+    async def close(self) -> None:
+        """End idle threads, workers and the alarm."""
+        self.reaper.alarm.close()
+        self.threads.close()
+        await self.workers.close()
+
+    async def run(self, started: Started) -> ToolResult | Pending:
+        """Return the outcome of the tool. Raises nothing but the caller's own cancellation."""
+        entry = started.entry  # must stay a local here: the watchdog reads it from the stack
+        gate: Gate = entry.gate or self._find_gate(entry)
+        try:
+            if not gate.try_enter():
+                await gate.enter(_patience(entry, started.deadline))
+        except ToolError as error:
+            return Failure(error.code, error.message)
+        now = time.monotonic()
+        deadline = None
+        try:
+            if entry.function is not None and started.deadline is None:
+                coroutine = entry.function(**started.arguments)
+            else:
+                deadline = _find_deadline(entry, started.deadline, now)
+                caller, record = started.caller, started.record
+                ctx = ToolContext(
+                    record.id,
+                    caller.who,
+                    record.session,
+                    deadline,
+                    caller.progress,
+                    self._artifacts,
+                    self._workspace,
+                    started,
+                )
+                if entry.placement == "loop":
+                    coroutine = entry.run(started.arguments, ctx)
+                else:
+                    coroutine = self._run_aside(entry, started.arguments, ctx)
+            try:
+                wanted = coroutine.send(None)
+            except StopIteration as stop:
+                output = stop.value
+            except asyncio.CancelledError as error:
+                raise CancelledItself from error
+            else:
+                deadline = deadline or _find_deadline(entry, started.deadline, now)
+                # The clock has run since `now`: a first step may block.
+                left = None if deadline is None else deadline.at - time.monotonic()
+                output = await drive(coroutine, wanted, left, self.reaper, GRACE, started)
+            return succeed(output) if type(output) not in RESULT_TYPES else convert_output(output)
+        except ToolError as error:
+            return convert_error(error)
+        except DeadlineReached as reached:
+            return _timeout_failure(entry, deadline, now, reached)
+        except CancelledItself:
+            return Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for the engine, not for the tool
+            raise
+        except BaseException as error:  # a tool's own code
+            return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {describe_error(error)}")
+        finally:
+            gate.leave()
+            started.is_over = True
+            if started.open_questions:
+                started.cancel_questions()
+
+    def _run_aside(self, entry: Entry, arguments: Arguments, ctx: ToolContext) -> Coroutine[Any, Any, Any]:
+        """Return the coroutine of a tool that runs on a thread or in a process."""
+        if entry.placement == "thread":
+            ctx.progress = _report_on_loop(ctx.progress)
+            ctx.person = _PersonOnLoop(ctx.person)
+            return self.threads.run(entry.run, arguments, ctx)
+        return self.workers.run(entry.tool, arguments, ctx)
+
+    def _find_gate(self, entry: Entry) -> Gate:
+        gate = entry.gate = self._gates.gate(entry)
+        return gate
+
+
+def _find_deadline(entry: Entry, callers: Deadline | None, now: float) -> Deadline | None:
+    """Return the tool's own deadline or the caller's, whichever comes first. Raises `ToolError` when it has passed."""
+    timeout = entry.timeout
+    if callers is not None:
+        if callers.at <= now:
+            text = f"Tool {entry.spec.name!r} was not run: the time was over before it could begin ({callers.whose})."
+            raise ToolError("timeout", text)
+        if timeout is None or callers.at < now + timeout:
+            return callers
+    return None if timeout is None else Deadline(now + timeout, entry.timeout_source)
+
+
+def find_expiry(entry: Entry, callers: Deadline | None, now: float) -> float | None:
+    """Return when the call expires by the wall clock, which another process has too; None without a limit.
+
+    `now`: what the wall clock reads.
+    """
+    left = [] if entry.timeout is None else [entry.timeout]
+    if callers is not None:
+        left.append(callers.at - time.monotonic())
+    return now + min(left) if left else None
+
+
+def _patience(entry: Entry, callers: Deadline | None) -> float | None:
+    """Return how long a call waits for its turn: the tool's own timeout, but not beyond the caller's deadline."""
+    if callers is None:
+        return entry.timeout
+    left = max(0.0, callers.at - time.monotonic())
+    return left if entry.timeout is None else min(left, entry.timeout)
+
+
+def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:
+    assert deadline is not None  # `DeadlineReached` is raised only where there is one
+    text = f"Tool {entry.spec.name!r} timed out after {deadline.at - began:.3g} s ({deadline.whose}) and was stopped"
+    if reached.stuck:
+        text += ", but it did not end in time: part of it may still be at work"
+    return Failure("timeout", f"{text}.")
+
+
+def _report_on_loop(progress: Progress) -> Progress:
+    loop = asyncio.get_running_loop()
+
+    def report(value: Json) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(progress, value)
+
+    return report
+
+
+class _PersonOnLoop:
+    """Asks the person on the engine's event loop, for a tool on a thread that runs a loop of its own."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        self._loop = asyncio.get_running_loop()
+
+    async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
+        """Ask on the engine's loop, and wait in the loop of the thread."""
+        asking = asyncio.run_coroutine_threadsafe(self._person.ask(asked), self._loop)
+        return await asyncio.wrap_future(asking)

@@ -1,0 +1,114 @@
+"""What the engine and its worker processes send to each other: frames of a length and a msgpack body."""
+
+import importlib.util
+import inspect
+import sys
+from functools import cache
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.principals import Principal
+from handspan.core.results import Failure, Pending, Success
+from handspan.core.signature import AnyFunction
+from handspan.core.values import Json
+
+
+class Location(Struct, frozen=True):
+    """Where another process finds a function."""
+
+    module: str
+    file: str
+    qualname: str
+
+    @classmethod
+    def of(cls, function: AnyFunction) -> "Location":
+        """Return the location of this function."""
+        return cls(function.__module__, inspect.getsourcefile(function) or "", function.__qualname__)
+
+    def find(self) -> Any:
+        """Return the function at this location, or the tool that a decorator made of it."""
+        found: Any = self._load_module()
+        for name in self.qualname.split("."):
+            found = getattr(found, name)
+        return found
+
+    def _load_module(self) -> Any:
+        if self.module in sys.modules and self.module != "__main__":
+            return sys.modules[self.module]
+        if self.module != "__main__" and _can_be_imported(self.module):
+            return importlib.import_module(self.module)
+        # A script, or a file of the tools folder: it gets a name of its own, so that its `__main__` part does not run.
+        name = f"handspan_isolated_{abs(hash(self.file))}"
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, self.file)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"{self.file!r} can't be loaded")
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+        return sys.modules[name]
+
+
+def _can_be_imported(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its package does not exist
+        return False
+
+
+class Job(Struct, frozen=True):
+    """One call for a worker."""
+
+    tool: str
+    location: Location
+    arguments: dict[str, Json]
+    call_id: str
+    who: Principal
+    session: str
+    seconds: float | None
+    workspace: str
+    search_path: list[str]
+
+
+class ProgressReported(Struct, frozen=True, tag="progress"):
+    """The tool reports progress."""
+
+    progress: Json
+
+
+class JobSucceeded(Struct, frozen=True, tag="success"):
+    """The tool succeeded."""
+
+    result: Success
+
+
+class JobFailed(Struct, frozen=True, tag="failure"):
+    """The tool failed."""
+
+    result: Failure
+
+
+class JobSuspended(Struct, frozen=True, tag="pending"):
+    """The tool returned `Pending`: its outcome comes later."""
+
+    result: Pending
+
+
+WorkerReply: TypeAlias = ProgressReported | JobSucceeded | JobFailed | JobSuspended
+
+
+def decode_job(payload: bytes) -> Job:
+    """Return the job. Raises `msgspec.DecodeError` when the payload is none."""
+    return msgspec.msgpack.decode(payload, type=Job)
+
+
+def decode_reply(payload: bytes) -> WorkerReply:
+    """Return the reply of a worker. Raises `msgspec.DecodeError` when the payload is none."""
+    return _reply_decoder().decode(payload)
+
+
+@cache
+def _reply_decoder() -> "msgspec.msgpack.Decoder[WorkerReply]":
+    """Made at the first reply: it takes a while, and most processes have no workers."""
+    return msgspec.msgpack.Decoder(WorkerReply)

@@ -1,0 +1,157 @@
+"""The worker processes of isolated tools, as the engine uses them (SPEC T3)."""
+
+import asyncio
+import signal
+import struct
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import ToolError
+from handspan.core.function_tool import FunctionTool
+from handspan.core.results import Failure, Pending, Success
+from handspan.core.tool import Tool
+from handspan.core.values import Arguments
+from handspan.engine.workers.messages import Job, Location, ProgressReported, decode_reply
+from handspan.engine.workers.process_tree import kill_group, kill_tree
+
+_LENGTH: Final = struct.Struct("!I")
+_MAX_REPLY: Final = 256 * 1024 * 1024
+
+
+class Workers:
+    """Runs isolated tools. Each call has a worker for itself; a few idle workers stay for the next calls."""
+
+    def __init__(self, keep_idle: int = 2, start: Callable[[], Awaitable["Worker"]] | None = None) -> None:
+        """`keep_idle`: how many idle workers stay. `start` starts a new one."""
+        self._keep_idle = keep_idle
+        self._start = start or Worker.start
+        self._idle: list[Worker] = []
+
+    async def run(self, tool: Tool, arguments: Arguments, ctx: ToolContext) -> Success | Pending:
+        """Return what the function returned. Raises `ToolError` when it failed or ended its process."""
+        assert isinstance(tool, FunctionTool)  # the registry takes no other tool for a process
+        worker = self._take_idle() or await self._start()
+        is_reusable = False
+        try:
+            reply = await worker.run(_make_job(tool, arguments, ctx), ctx)
+            is_reusable = True
+        finally:
+            if is_reusable and len(self._idle) < self._keep_idle:
+                self._idle.append(worker)
+            else:
+                await worker.kill()
+        if isinstance(reply, Failure):
+            raise ToolError(reply.code, reply.message)
+        return reply
+
+    def _take_idle(self) -> "Worker | None":
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.is_alive:
+                return worker
+            worker.close_pipe()
+        return None
+
+    async def close(self) -> None:
+        """Kill the idle workers."""
+        while self._idle:
+            await self._idle.pop().kill()
+
+
+class Worker:
+    """A process that does one job after the other. After a reply that makes no sense, it has `last_seconds` to end."""
+
+    def __init__(self, process: asyncio.subprocess.Process, last_seconds: float = 2.0) -> None:
+        self._process = process
+        self._last_seconds = last_seconds
+
+    @classmethod
+    async def start(cls) -> "Worker":
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "handspan.engine.workers.main"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        return cls(process)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def run(self, job: Job, ctx: ToolContext) -> Success | Failure | Pending:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        payload = msgspec.msgpack.encode(job)
+        self._process.stdin.write(_LENGTH.pack(len(payload)) + payload)
+        try:
+            await self._process.stdin.drain()
+            while True:
+                (length,) = _LENGTH.unpack(await self._process.stdout.readexactly(_LENGTH.size))
+                if length > _MAX_REPLY:
+                    raise ToolError(
+                        "execution_failed", f"Tool {job.tool!r} answered with {length} bytes: far too many."
+                    )
+                reply = decode_reply(await self._process.stdout.readexactly(length))
+                if not isinstance(reply, ProgressReported):
+                    return reply.result
+                ctx.progress(reply.progress)
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError):
+            raise ToolError(
+                "execution_failed", f"Tool {job.tool!r} took its worker process down ({await self._describe_end()})."
+            ) from None
+
+    async def _describe_end(self) -> str:
+        """Return how the process ended, in words. It may still run: a tool can write into the pipe and go on."""
+        try:
+            async with asyncio.timeout(self._last_seconds):
+                return describe_exit(await self._process.wait())
+        except TimeoutError:
+            return "it gave no answer that makes sense, and was killed"
+
+    async def kill(self) -> None:
+        """Kill the process with everything that it started."""
+        if self.is_alive:
+            kill_tree(self._process.pid)
+        else:
+            kill_group(self._process.pid)
+        await self._process.wait()
+        self.close_pipe()
+
+    def close_pipe(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def _make_job(tool: FunctionTool[..., Any], arguments: Arguments, ctx: ToolContext) -> Job:
+    return Job(
+        tool=tool.spec.name,
+        location=Location.of(tool.function),
+        arguments=dict(arguments),
+        call_id=ctx.call_id,
+        who=ctx.who,
+        session=ctx.session,
+        seconds=None if ctx.deadline is None else ctx.deadline.at - time.monotonic(),
+        workspace=str(ctx.workspace),
+        search_path=[str(Path(entry).resolve()) for entry in sys.path],
+    )
+
+
+def describe_exit(status: int) -> str:
+    """Return how a process ended, in words. The status of a signal is its negative number."""
+    if status < 0:
+        return f"killed by {_signal_name(-status)}"
+    return f"exit status {status}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,190 @@
+"""The codec of the Anthropic Messages API: what to send and how to read the answer.
+
+`blocks.py` encodes messages one by one, `decoder.py` reads answers, `faults.py` explains errors. The API's version is
+fixed here, because newer versions refuse fields that people set.
+"""
+
+from collections.abc import Sequence
+from typing import Final, final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from handspan.core.messages import Api, AssistantMessage, Message, ResultsMessage
+from handspan.core.values import Json, JsonObject
+from handspan.models.anthropic.blocks import assistant_blocks, result_blocks, user_blocks, wire_ids
+from handspan.models.anthropic.decoder import AnthropicDecoder, decode_answer
+from handspan.models.anthropic.faults import fault_of_answer
+from handspan.models.json_values import encode_json
+from handspan.models.model import LoweredTool, ModelError
+
+API_VERSION: Final = "2023-06-01"
+DEFAULT_MAX_TOKENS: Final = 16_000
+
+_USER: Final = b'{"role":"user","content":['
+_ASSISTANT: Final = b'{"role":"assistant","content":['
+_ROLE_AT: Final = len(b'{"role":"')
+_END: Final = b"]}"
+_OURS: Final = frozenset(("model", "messages", "system", "tools", "stream"))
+_CACHE: Final[JsonObject] = {"cache_control": {"type": "ephemeral"}}
+_NO_TOOL: Final[JsonObject] = {
+    "name": "no_tools_left",
+    "description": "There are no tools any more.",
+    "input_schema": {"type": "object", "properties": {}},
+}
+
+
+@final
+class AnthropicCodec:
+    """The Messages API's format.
+
+    With a `model`, thinking goes back only to that model: it may refuse the signature of another model.
+    """
+
+    api: Api = "anthropic"
+
+    def __init__(self, model: str = "") -> None:
+        self._model = model
+
+    def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
+        """Return the message as one item of `messages`; no item when nothing of it can be sent.
+
+        Results do not hold the model's ids of their calls: they are taken from `before`. When `before` is unset, all
+        ids are ours, and match too.
+        """
+        match message:
+            case AssistantMessage():
+                ids = {} if before is UNSET else wire_ids(message)
+                return _item(_ASSISTANT, assistant_blocks(message, ids, model=self._model))
+            case ResultsMessage():
+                ids = wire_ids(before) if type(before) is AssistantMessage else {}
+                return _item(_USER, result_blocks(message, ids))
+        return _item(_USER, user_blocks(message))
+
+    def request(
+        self,
+        model: str,
+        instructions: str,
+        items: Sequence[bytes],
+        tools: Sequence[LoweredTool],
+        *,
+        stream: bool,
+        options: JsonObject,
+    ) -> bytes:
+        """Return the body of the request.
+
+        The parts that stay the same in the next request, and the end of the conversation, are marked for the prompt
+        cache. The option `cache_control` replaces these marks; null turns them off. Other options that are null are
+        left out. The option `tools` holds the vendor's own tools, which come after ours.
+        """
+        marks = {} if "cache_control" in options else _CACHE
+        head: JsonObject = {"model": model, "max_tokens": _max_tokens(options), "stream": stream}
+        head |= {key: value for key, value in options.items() if value is not None and key not in _OURS}
+        if instructions.strip():
+            head["system"] = [{"type": "text", "text": instructions, **marks}]
+        head |= _tool_fields(tools, options, items, marks)
+        if "tools" not in head:
+            head.pop("tool_choice", None)
+        if not _may_think(options, items):
+            del head["thinking"]
+        return encode_json(head)[:-1] + b',"messages":' + _conversation(items, marks) + b"}"
+
+    def base(self, url: str) -> str:
+        """Return the base URL as `path` expects it: without the version, which people often paste too."""
+        return url.rstrip("/").removesuffix("/v1")
+
+    def path(self, model: str, *, stream: bool) -> str:
+        """Return the path, which is the same for every model. The base URL ends before `/v1`."""
+        return "/v1/messages"
+
+    def headers(self, key: str) -> dict[str, str]:
+        """Return the headers with the key, if there is one, and with the API's version."""
+        pinned = {"anthropic-version": API_VERSION}
+        return {"x-api-key": key, **pinned} if key else pinned
+
+    def decoder(self, names: dict[str, str], model: str) -> AnthropicDecoder:
+        """Return a reader for one streamed answer. `names` leads from wire names back to ours."""
+        return AnthropicDecoder(names, model)
+
+    def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
+        """Return the message of an answer that was not streamed. Raises `ModelError` when it makes no sense."""
+        return decode_answer(body, names, model)
+
+    def fault(self, status: int, body: bytes) -> ModelError:
+        """Return the error that an error answer means, in words for a person."""
+        return fault_of_answer(status, body)
+
+
+def _item(opening: bytes, blocks: list[JsonObject]) -> list[bytes]:
+    return [opening + encode_json([*blocks])[1:-1] + _END] if blocks else []
+
+
+def _conversation(items: Sequence[bytes], marks: JsonObject) -> bytes:
+    """Return the items as a JSON list in which roles alternate.
+
+    The API joins neighbours of one role itself, but compatible servers may not. So a person's message that comes while
+    tools run is joined to the message of the results, after them.
+    """
+    roles = bytes(item[_ROLE_AT] for item in items)
+    turns = _join_neighbours(items) if b"uu" in roles or b"aa" in roles else list(items)
+    if marks and turns and turns[-1].startswith(_USER):
+        turns[-1] = turns[-1][: -len(_END) - 1] + b"," + encode_json(marks)[1:] + _END
+    return b"[" + b",".join(turns) + b"]"
+
+
+def _join_neighbours(items: Sequence[bytes]) -> list[bytes]:
+    turns: list[bytes] = []
+    for item in items:
+        opening = _ASSISTANT if item.startswith(_ASSISTANT) else _USER
+        if turns and turns[-1].startswith(opening):
+            turns[-1] = turns[-1][: -len(_END)] + b"," + item[len(opening) :]
+        else:
+            turns.append(item)
+    return turns
+
+
+def _tool_fields(
+    tools: Sequence[LoweredTool], options: JsonObject, items: Sequence[bytes], marks: JsonObject
+) -> JsonObject:
+    """Return the fields that declare tools, in the caller's order: another order would miss the prompt cache."""
+    declared = [_tool(tool) for tool in tools]
+    if declared:
+        declared[-1] |= marks
+    vendors = options.get("tools")
+    declared += [tool for tool in vendors if isinstance(tool, dict)] if isinstance(vendors, list) else []
+    if declared:
+        return {"tools": [*declared]}
+    # The API refuses a conversation with calls when no tool is declared, and `tool_choice` without tools.
+    if any(b'"type":"tool_use"' in item for item in items):
+        return {"tools": [_NO_TOOL], "tool_choice": {"type": "none"}}
+    return {}
+
+
+def _tool(tool: LoweredTool) -> JsonObject:
+    declared: JsonObject = {"name": tool.name, "input_schema": tool.schema}
+    if tool.spec.description.strip():
+        declared["description"] = tool.spec.description
+    if tool.strict:
+        declared["strict"] = True
+    return declared
+
+
+def _max_tokens(options: JsonObject) -> Json:
+    """Return the limit that the API requires. It has to be above the budget for thinking."""
+    thinking = options.get("thinking")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    return DEFAULT_MAX_TOKENS + (budget if type(budget) is int else 0)
+
+
+def _may_think(options: JsonObject, items: Sequence[bytes]) -> bool:
+    """Return whether the request may ask for thinking with a budget.
+
+    The API refuses it after calls without thinking. That happens when another API's model made the calls.
+    """
+    thinking = options.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
+        return True
+    last = next((item for item in reversed(items) if item.startswith(_ASSISTANT)), b"")
+    if b'"type":"tool_use"' not in last:
+        return True
+    return msgspec.json.decode(last)["content"][0]["type"] in ("thinking", "redacted_thinking")

@@ -1,0 +1,262 @@
+"""What Gemini answers, whole or in pieces, as one of our messages.
+
+Arguments of a call come whole, so a piece of the stream holds whole parts; only words are spread over pieces. The parts
+are kept as they came, for signatures must go back in their place (SPEC M2).
+"""
+
+from collections.abc import Sequence
+from typing import Final, final
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.calls import new_call_id
+from handspan.core.messages import (
+    AssistantMessage,
+    CallPart,
+    Media,
+    Native,
+    Part,
+    StopReason,
+    Text,
+    Thinking,
+    Usage,
+)
+from handspan.core.results import Attachment, AttachmentKind
+from handspan.core.values import Json, JsonObject
+from handspan.models.gemini.faults import fault_of_answer
+from handspan.models.model import CallDelta, ModelError, ModelEvent, TextDelta, ThinkingDelta
+
+_REFUSALS: Final = (
+    "SAFETY",
+    "RECITATION",
+    "LANGUAGE",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_RECITATION",
+)
+_STOPS: Final[dict[str, StopReason]] = {"STOP": "end", "MAX_TOKENS": "length", **dict.fromkeys(_REFUSALS, "refusal")}
+_WORDS: Final = frozenset(("text", "thought"))
+
+
+class _Call(Struct, rename="camel"):
+    name: str = ""
+    args: Json = None
+    id: str | None = None
+    partial_args: Json = None
+    will_continue: bool | None = None
+
+
+class _Blob(Struct, rename="camel"):
+    mime_type: str = ""
+    data: bytes = b""
+
+
+class _Part(Struct, rename="camel"):
+    """What we understand of a part; others (code, searches of Google's own) only go back as they came."""
+
+    text: str = ""
+    thought: bool = False
+    function_call: _Call | None = None
+    inline_data: _Blob | None = None
+
+
+class _Content(Struct):
+    parts: list[JsonObject] | None = None
+
+
+class _Candidate(Struct, rename="camel"):
+    content: _Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    index: int | None = None
+
+
+class _Feedback(Struct, rename="camel"):
+    block_reason: str | None = None
+
+
+class _Usage(Struct, rename="camel"):
+    prompt_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+
+
+class _Answer(Struct, rename="camel"):
+    candidates: list[_Candidate] | None = None
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: _Usage | None = None
+    error: Json = None
+
+
+def decode_answer(body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
+    """The message in an answer that was not streamed."""
+    decoder = GeminiDecoder(names, model)
+    try:
+        answer = msgspec.convert(body, _Answer)
+    except msgspec.ValidationError as error:
+        raise _unreadable(str(error)) from None
+    decoder.take(answer)
+    return decoder.whole()
+
+
+@final
+class GeminiDecoder:
+    """Reads one streamed answer; `names` leads from names on the wire back to ours."""
+
+    def __init__(self, names: dict[str, str], model: str) -> None:
+        self._names = names
+        self._model = model
+        self._raw: list[JsonObject] = []
+        self._parts: list[Part] = []
+        self._calls = 0
+        self._answers = False
+        self._blocked = ""
+        self._finish = ""
+        self._finish_message = ""
+        self._usage: Usage | None = None
+
+    def feed(self, event: str, data: str) -> Sequence[ModelEvent]:
+        """What this piece of the stream says."""
+        if data.strip() in ("", "[DONE]"):  # a compatible server's way to end
+            return ()
+        try:
+            answer = msgspec.json.decode(data, type=_Answer)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise _unreadable(str(error)) from None
+        return self.take(answer)
+
+    def finish(self) -> AssistantMessage:
+        """The whole answer; `ModelError` ("cut") when no reason for its end ever came."""
+        if not self._finish and not self._blocked:
+            raise ModelError("cut", "The answer of Gemini broke off before its end. Nothing of it was run; ask again.")
+        return self._message()
+
+    def whole(self) -> AssistantMessage:
+        """The message of an answer that came in one piece, which can't have been cut."""
+        if not self._answers and not self._blocked:
+            raise _unreadable("it has no candidates")
+        return self._message()
+
+    def take(self, answer: _Answer) -> list[ModelEvent]:
+        """Add what this piece says; `ModelError` when it says that something went wrong."""
+        if answer.error is not None:
+            raise _reported(answer.error)
+        if answer.usage_metadata is not None:  # each one counts the whole answer so far
+            self._usage = _usage(answer.usage_metadata)
+        if answer.prompt_feedback is not None:
+            self._blocked = answer.prompt_feedback.block_reason or self._blocked
+        events: list[ModelEvent] = []
+        for candidate in answer.candidates or ():
+            if not candidate.index:  # we never ask for more than the first
+                self._answers = True
+                events += self._take_candidate(candidate)
+        return events
+
+    def _take_candidate(self, candidate: _Candidate) -> list[ModelEvent]:
+        self._finish = candidate.finish_reason or self._finish
+        self._finish_message = candidate.finish_message or self._finish_message
+        parts = (candidate.content.parts if candidate.content else None) or ()
+        return [event for at, raw in enumerate(parts) for event in self._take_part(raw, first=at == 0)]
+
+    def _take_part(self, raw: JsonObject, *, first: bool) -> list[ModelEvent]:
+        try:
+            part = msgspec.convert(raw, _Part)
+        except msgspec.ValidationError as error:
+            raise _unreadable(f"a part of it is wrong: {error}") from None
+        if raw.keys() <= _WORDS and not part.text:
+            return []  # says nothing, and some servers refuse to have it back
+        self._keep_raw(raw, continues=first)
+        if part.function_call is not None:
+            return self._take_call(part.function_call)
+        if part.inline_data is not None:
+            self._parts.append(Media(_attachment(part.inline_data)))
+        elif part.text:
+            return [self._take_words(part)]
+        return []
+
+    def _keep_raw(self, raw: JsonObject, *, continues: bool) -> None:
+        """Keep the part as it came. Only words that a piece's border cut are joined again, and never signed ones."""
+        last = self._raw[-1] if self._raw else None
+        if continues and last and _are_words(last) and _are_words(raw) and last.get("thought") == raw.get("thought"):
+            self._raw[-1] = {**last, "text": f"{last['text']}{raw['text']}"}
+        else:
+            self._raw.append(raw)
+
+    def _take_words(self, part: _Part) -> TextDelta | ThinkingDelta:
+        kind = Thinking if part.thought else Text
+        last = self._parts[-1] if self._parts else None
+        if type(last) is kind:
+            self._parts[-1] = kind(last.text + part.text)
+        else:
+            self._parts.append(kind(part.text))
+        return ThinkingDelta(part.text) if part.thought else TextDelta(part.text)
+
+    def _take_call(self, call: _Call) -> list[ModelEvent]:
+        if call.partial_args is not None or call.will_continue:
+            raise _unreadable("it streams arguments in fragments; leave out 'streamFunctionCallArguments'")
+        if not call.name:
+            raise _unreadable("it calls a function without a name")
+        arguments = call.args if isinstance(call.args, str) else msgspec.json.encode(call.args or {}).decode()
+        name = self._names.get(call.name, call.name)
+        self._parts.append(CallPart(new_call_id(), name, arguments, call.id or ""))
+        self._calls += 1
+        return [CallDelta(self._calls - 1, name, arguments)]
+
+    def _message(self) -> AssistantMessage:
+        stop = _STOPS.get(self._finish or "STOP", "other") if self._answers else "refusal"
+        if stop == "length":
+            self._drop_cut_call()
+        if stop == "other" and not self._parts:
+            raise _unreadable(f"it ended with {self._finish}, without a word. {self._finish_message}".rstrip())
+        native = Native("gemini", self._model, {"role": "model", "parts": [*self._raw]}) if self._raw else None
+        if self._calls and stop in ("end", "other"):  # the finish reason never tells of calls
+            stop = "calls"
+        return AssistantMessage(tuple(self._parts), stop, self._model, self._usage, native)
+
+    def _drop_cut_call(self) -> None:
+        """Forget a call at the very end of what the token limit cut: nobody knows whether it is whole."""
+        if self._raw and "functionCall" in self._raw[-1]:
+            self._raw.pop()
+            self._parts.pop()
+            self._calls -= 1
+
+
+def _are_words(raw: JsonObject) -> bool:
+    return "text" in raw and raw.keys() <= _WORDS
+
+
+def _attachment(blob: _Blob) -> Attachment:
+    first = blob.mime_type.partition("/")[0]
+    kind: AttachmentKind = "image" if first == "image" else "audio" if first == "audio" else "file"
+    return Attachment(kind, blob.mime_type, blob.data)
+
+
+def _usage(counted: _Usage) -> Usage:
+    return Usage(
+        _sum(counted.prompt_token_count, counted.tool_use_prompt_token_count),
+        _sum(counted.candidates_token_count, counted.thoughts_token_count),
+        counted.cached_content_token_count,
+        counted.thoughts_token_count,
+    )
+
+
+def _sum(*counts: int | None) -> int | None:
+    """What is known of it; None when nothing is (SPEC M6)."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _reported(error: Json) -> ModelError:
+    """What went wrong in mid-answer, in the words for an error answer."""
+    code = error.get("code") if isinstance(error, dict) else None
+    return fault_of_answer(code if isinstance(code, int) else 500, msgspec.json.encode({"error": error}))
+
+
+def _unreadable(reason: str) -> ModelError:
+    return ModelError("unreadable", f"The answer of Gemini makes no sense: {reason.rstrip('.')}. Ask again.")

@@ -1,0 +1,175 @@
+"""JSON as model APIs send and take it: values of uncertain type, broken characters, ids and arguments of calls."""
+
+import hashlib
+import json
+import re
+from typing import Final, NoReturn
+
+import msgspec
+
+from handspan.core.messages import CallPart
+from handspan.core.names import is_outside_name, outside_name
+from handspan.core.values import Json, JsonObject
+from handspan.models.model import ModelError
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_MAX_QUOTED: Final = 80
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+# Reading
+
+
+def read_object(data: str | bytes) -> JsonObject:
+    """Return the JSON object in this text. Raises `ModelError` for anything else."""
+    value = read_json(data)
+    if not isinstance(value, dict):
+        quoted = data[:_MAX_QUOTED].decode("utf-8", "replace") if isinstance(data, bytes) else data[:_MAX_QUOTED]
+        raise unreadable_error(f"it has {quoted!r} where a JSON object belongs")
+    return value
+
+
+def read_json(data: str | bytes, *, allow_nan: bool = True) -> Json:
+    """Return the value of this JSON text; None when it is no JSON.
+
+    Half a surrogate pair is accepted, because its other half may come with the next event.
+    """
+    try:
+        value: Json = msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        try:  # servers that cut text by UTF-16 units send halves, which msgspec refuses
+            value = json.loads(data, parse_constant=None if allow_nan else _refuse_constant)
+        except (ValueError, RecursionError):
+            return None
+    return value
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def unreadable_error(reason: str) -> ModelError:
+    """Return the error for an answer that makes no sense."""
+    return ModelError(
+        "unreadable", f"The model's answer can't be read: {reason}. Check base_url and api of this model."
+    )
+
+
+def json_object(value: Json) -> JsonObject:
+    """Return the value if it is an object, else an empty object."""
+    return value if isinstance(value, dict) else {}
+
+
+def json_objects(value: Json) -> list[JsonObject]:
+    """Return the objects in a list; nothing when the value is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def json_text(value: Json) -> str:
+    """Return the value if it is text, else an empty text."""
+    return value if isinstance(value, str) else ""
+
+
+def json_count(value: Json) -> int | None:
+    """Return the value if it is a whole number, else None: unknown is not 0 (SPEC M6)."""
+    return value if type(value) is int else None
+
+
+def is_json_object(text: str) -> bool:
+    """Return whether this is one whole JSON object; arguments that were cut off are not."""
+    try:
+        return type(msgspec.json.decode(text)) is dict
+    except (ValueError, RecursionError):
+        return False
+
+
+# Writing
+
+
+def encode_json(value: object) -> bytes:
+    """Return the value as JSON; text that has no UTF-8 form is mended."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(mend_value(value))
+
+
+def mend_text(text: str) -> str:
+    """Return the text with surrogate pairs joined, and U+FFFD for a half that stands alone."""
+    if text.isascii() or _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def mend_value(value: object) -> object:
+    """Return the value with every text in it mended."""
+    match value:
+        case str():
+            return mend_text(value)
+        case dict():
+            return {mend_value(key): mend_value(item) for key, item in value.items()}
+        case list():
+            return [mend_value(item) for item in value]
+        case _:
+            return value
+
+
+class SurrogateJoiner:
+    """Joins a character whose two UTF-16 halves come in two pieces of a stream."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, text: str) -> str:
+        """Return the text that is complete so far."""
+        text = self._half + text
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return mend_text(text[: len(text) - len(self._half)])
+
+    def close(self) -> str:
+        """Return the replacement for a half that stayed alone; else an empty text."""
+        lost, self._half = self._half, ""
+        return mend_text(lost)
+
+
+# Calls
+
+
+def wire_id_of(call: CallPart, pattern: re.Pattern[str]) -> str:
+    """Return the id of a call on the wire: the model's own if it matches the pattern, else one made from ours."""
+    return call.wire_id if pattern.fullmatch(call.wire_id) else make_wire_id(call.id)
+
+
+def make_wire_id(own_id: str) -> str:
+    """Return an id that every server takes: nine letters and digits (Mistral's rule). The same id gives the same."""
+    number = int.from_bytes(hashlib.sha256(own_id.encode("utf-8", "surrogatepass")).digest()[:8])
+    digits = []
+    for _ in range(9):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits.append(_ALPHABET[digit])
+    return "".join(digits)
+
+
+def wire_name(name: str) -> str:
+    """Return the name of a call on the wire: a model may have invented a name that its own API would refuse."""
+    return name if is_outside_name(name) else outside_name(name)
+
+
+def wire_arguments(arguments: str) -> str:
+    """Return arguments as the text of a JSON object, whatever the model wrote.
+
+    Many servers parse the arguments of old turns again. One broken call would make every later request fail.
+    """
+    text = arguments.strip()
+    if not text:
+        return "{}"
+    return arguments if is_json_object(text) else encode_json({"not_valid_json": arguments}).decode()
+
+
+def arguments_text(value: Json) -> str:
+    """Return a call's arguments as text: some servers send the object itself."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else encode_json(value).decode()

@@ -1,0 +1,198 @@
+"""Reads an answer of the Responses format, streamed or whole."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Final
+
+from handspan.core.calls import new_call_id
+from handspan.core.messages import AssistantMessage, CallPart, Media, Native, Part, StopReason, Text, Thinking, Usage
+from handspan.core.results import Attachment
+from handspan.core.values import Json, JsonObject
+from handspan.models.json_values import (
+    SurrogateJoiner,
+    arguments_text,
+    is_json_object,
+    json_count,
+    json_object,
+    json_objects,
+    json_text,
+    mend_text,
+    read_object,
+    unreadable_error,
+)
+from handspan.models.model import CallDelta, ModelError, ModelEvent, TextDelta, ThinkingDelta
+from handspan.models.openai.faults import fault_in_stream
+
+_TEXT_EVENTS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
+_THINKING_EVENTS: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
+_LAST_EVENTS: Final = frozenset({"response.completed", "response.incomplete"})
+_UNFINISHED: Final = ("in_progress", "incomplete")
+_STOPS: Final[dict[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "refusal"}
+
+
+class ResponsesDecoder:
+    """Reads one streamed answer, event by event."""
+
+    def __init__(self, names: dict[str, str], model: str) -> None:
+        self._names = names
+        self._model = model
+        self._items: dict[int, JsonObject] = {}
+        """Whole items by their place."""
+        self._calls: dict[int, int] = {}
+        """The number of the call at each place."""
+        self._text, self._thinking = SurrogateJoiner(), SurrogateJoiner()
+        self._response: JsonObject | None = None
+
+    def feed(self, event: str, data: str) -> Sequence[ModelEvent]:
+        """What this event says; `ModelError` for an error."""
+        if self._response is not None or not data.strip() or data.strip() == "[DONE]":
+            return []
+        said = read_object(data)
+        kind = json_text(said.get("type")) or event
+        if kind == "error" or said.get("error"):
+            raise fault_in_stream(said)
+        if kind == "response.failed":
+            raise _failure(json_object(said.get("response")))
+        if kind in _LAST_EVENTS:
+            self._response = json_object(said.get("response"))
+            return []
+        return self._told(kind, said)
+
+    def finish(self) -> AssistantMessage:
+        """The whole answer; `ModelError` ("cut") when its end never came."""
+        if self._response is None:
+            raise ModelError("cut", "The model's answer was cut off before its end. Nothing of it was used: try again.")
+        items = [item for _, item in sorted(self._items.items())]
+        whole = json_objects(self._response.get("output"))
+        # The items that were sent one by one are the ones to be sent back; some servers send none of them.
+        return decode_answer(
+            {**self._response, "output": [*(whole if len(whole) > len(items) else items)]}, self._names, self._model
+        )
+
+    def _told(self, kind: str, said: JsonObject) -> list[ModelEvent]:
+        place, delta = json_count(said.get("output_index")) or 0, json_text(said.get("delta"))
+        item = json_object(said.get("item"))
+        if kind in _TEXT_EVENTS:
+            text = self._text.feed(delta)
+            return [TextDelta(text)] if text else []
+        if kind in _THINKING_EVENTS:
+            text = self._thinking.feed(delta)
+            return [ThinkingDelta(text)] if text else []
+        if kind == "response.reasoning_summary_part.added" and said.get("summary_index"):
+            return [ThinkingDelta("\n\n")]
+        if kind == "response.output_item.added" and item.get("type") == "function_call":
+            name = json_text(item.get("name"))
+            return [CallDelta(self._number(place), self._names.get(name, name))]
+        if kind == "response.function_call_arguments.delta" and delta:
+            return [CallDelta(self._number(place), arguments=mend_text(delta))]
+        if kind == "response.output_item.done" and item:
+            self._items[place] = item
+        return []
+
+    def _number(self, place: int) -> int:
+        return self._calls.setdefault(place, len(self._calls))
+
+
+def decode_answer(response: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
+    """The answer in this response object; `ModelError` when it is none."""
+    if response.get("error"):
+        raise _failure(response)
+    status = response.get("status", "completed")
+    if status in ("failed", "cancelled"):
+        raise _failure(response)
+    if status in ("queued", "in_progress"):
+        raise unreadable_error(f"it is only {status!r}. Leave out the option 'background' of this model")
+    if not isinstance(response.get("output"), list):
+        raise unreadable_error("it has no 'output'")
+    cut = status == "incomplete"
+    items = [item for item in json_objects(response["output"]) if _is_whole(item, cut=cut)]
+    parts = [part for item in items for part in _parts(item, names)]
+    kept = _without_loose_reasoning(items)
+    native = Native("openai-responses", model, [*kept]) if kept else None
+    usage = _usage(json_object(response.get("usage")))
+    return AssistantMessage(tuple(parts), _stop(response, items, parts), model, usage, native)
+
+
+def _is_whole(item: JsonObject, *, cut: bool) -> bool:
+    """Whether this is no call that was cut off."""
+    if item.get("type") != "function_call":
+        return True
+    if item.get("status") in _UNFINISHED:
+        return False
+    return not cut or is_json_object(arguments_text(item.get("arguments")))
+
+
+def _without_loose_reasoning(items: list[JsonObject]) -> list[JsonObject]:
+    """The items without reasoning at their end: it is refused when what it led to is not there."""
+    end = len(items)
+    while end and items[end - 1].get("type") == "reasoning":
+        end -= 1
+    return items[:end]
+
+
+def _parts(item: JsonObject, names: dict[str, str]) -> list[Part]:
+    match item.get("type"):
+        case "message":
+            texts = [_words(content) for content in json_objects(item.get("content"))]
+            return [Text(text) for text in texts if text]
+        case "reasoning":
+            thought = _thought(item)
+            return [Thinking(thought)] if thought else []
+        case "function_call":
+            name, arguments = json_text(item.get("name")), mend_text(arguments_text(item.get("arguments")))
+            return [CallPart(new_call_id(), names.get(name, name), arguments, json_text(item.get("call_id")))]
+        case "image_generation_call":
+            return _image(item)
+        case _:
+            return []  # tools of the server's own; they go back as they came
+
+
+def _words(content: JsonObject) -> str:
+    return mend_text(json_text(content.get("text")) or json_text(content.get("refusal")))
+
+
+def _thought(item: JsonObject) -> str:
+    """The summary of the reasoning, or where a server gives it, the reasoning."""
+    for field in ("summary", "content"):
+        texts = [json_text(part.get("text")) for part in json_objects(item.get(field))]
+        if any(texts):
+            return mend_text("\n\n".join(texts))
+    return ""
+
+
+def _image(item: JsonObject) -> list[Part]:
+    kind = json_text(item.get("output_format")) or "png"
+    try:
+        data = base64.b64decode(json_text(item.get("result")), validate=True)
+    except binascii.Error:
+        raise unreadable_error("it holds an image that is not base64") from None
+    return [Media(Attachment("image", f"image/{kind}", data))] if data else []
+
+
+def _stop(response: JsonObject, items: list[JsonObject], parts: list[Part]) -> StopReason:
+    if response.get("status") == "incomplete":
+        reason = json_text(json_object(response.get("incomplete_details")).get("reason"))
+        return _STOPS.get(reason, "other")
+    if any(type(part) is CallPart for part in parts):
+        return "calls"
+    contents = (content for item in items for content in json_objects(item.get("content")))
+    return "refusal" if any(content.get("type") == "refusal" for content in contents) else "end"
+
+
+def _usage(usage: JsonObject) -> Usage | None:
+    if not usage:
+        return None
+    return Usage(
+        json_count(usage.get("input_tokens")),
+        json_count(usage.get("output_tokens")),
+        json_count(json_object(usage.get("input_tokens_details")).get("cached_tokens")),
+        json_count(json_object(usage.get("output_tokens_details")).get("reasoning_tokens")),
+    )
+
+
+def _failure(response: JsonObject) -> ModelError:
+    """The error in a response that failed."""
+    error: Json = response.get("error")
+    said = {"code": "server_error", "message": f"the response is {response.get('status', 'failed')!r}"}
+    return fault_in_stream({"error": error or {**said}})

@@ -1,0 +1,248 @@
+"""Worker processes for isolated tools (SPEC T3)."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import ToolError
+from handspan.core.function_tool import FunctionTool, tool
+from handspan.core.results import Failure, Pending, Success
+from handspan.core.values import Json
+from handspan.engine.workers.pool import Worker, Workers, describe_exit
+from tests.engine import isolated_tools
+from tests.engine.house import House, outcome_of
+from tests.waiting import WAIT, until
+
+pytestmark = pytest.mark.anyio
+
+PATIENT = 30.0
+
+
+def isolated(house: House, *tools: FunctionTool[..., Any]) -> House:
+    for made in tools:
+        house.add(made)
+    return house
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def gone(process: int) -> bool:
+    """Whether this process ends; the kernel may take a moment."""
+    for _ in range(500):
+        if not is_running(process):
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+# Crashes.
+
+
+@pytest.mark.parametrize(
+    ("crashing", "arguments", "message"),
+    [
+        (isolated_tools.segfault, {}, "Tool 'segfault' took its worker process down (killed by SIGSEGV)."),
+        (isolated_tools.leave, {"status": 7}, "Tool 'leave' took its worker process down (exit status 7)."),
+        (isolated_tools.leave, {"status": 0}, "Tool 'leave' took its worker process down (exit status 0)."),
+        (isolated_tools.exit_politely, {}, "Tool 'exit_politely' failed: SystemExit: 3"),
+        (isolated_tools.crash, {}, "Tool 'crash' failed: LookupError: gone"),
+    ],
+)
+async def test_whatever_happens_in_a_worker_is_only_this_calls_failure(
+    house: House, crashing: FunctionTool[..., Any], arguments: dict[str, Json], message: str
+) -> None:
+    isolated(house, crashing, isolated_tools.add)
+    assert await house.failure(crashing.spec.name, arguments) == Failure("execution_failed", message)
+    assert await house.value("add", {"a": 1, "b": 2}) == 3
+
+
+async def test_an_error_of_our_own_keeps_its_code(house: House) -> None:
+    isolated(house, isolated_tools.refuse)
+    assert await house.failure("refuse") == Failure("file_not_found", "File not found: x")
+
+
+async def test_a_worker_that_died_while_it_was_idle_is_replaced(house: House) -> None:
+    isolated(house, isolated_tools.pid)
+    first = await house.value("pid")
+    assert isinstance(first, int)
+    os.kill(first, signal.SIGKILL)
+    [worker] = house.engine.runner.workers._idle
+    await asyncio.wait_for(worker._process.wait(), WAIT)
+    second = await house.value("pid")
+    assert second != first
+
+
+@pytest.mark.parametrize(
+    "status", [(-signal.SIGKILL, "killed by SIGKILL"), (-250, "killed by signal 250"), (3, "exit status 3")]
+)
+def test_the_end_of_a_process_in_words(status: tuple[int, str]) -> None:
+    assert describe_exit(status[0]) == status[1]
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (b"\0\0\0\x01\xc1", "it gave no answer that makes sense, and was killed"),
+        (b"\0\0\0\x05", "it gave no answer that makes sense, and was killed"),
+        (b"\xff\xff\xff\xff", "answered with 4294967295 bytes: far too many"),
+    ],
+)
+async def test_a_worker_that_talks_nonsense_is_killed(ctx: ToolContext, frame: bytes, message: str) -> None:
+    script = f"import os, time; os.write(1, {frame!r}); os.close(1); time.sleep(600)"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", script),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+
+    async def start() -> Worker:
+        return Worker(process, last_seconds=0.01)
+
+    workers = Workers(start=start)
+    with pytest.raises(ToolError, match=message):
+        await workers.run(isolated_tools.add, {"a": 1, "b": 2}, ctx)
+    assert process.returncode == -signal.SIGKILL
+
+
+# Results.
+
+
+async def test_what_a_tool_prints_and_reads_does_not_touch_the_answers(
+    house: House, capfd: pytest.CaptureFixture[str]
+) -> None:
+    isolated(house, isolated_tools.talk)
+    assert await house.value("talk") == "read ''"
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "to stdout" in printed.err and "raw" in printed.err and "from a child" in printed.err
+
+
+async def test_a_huge_result_comes_through_and_is_kept_as_an_artifact(house: House) -> None:
+    isolated(house, isolated_tools.huge)
+    value = await house.value("huge", {"size": 5_000_000})
+    assert isinstance(value, dict) and value["bytes"] == 5_000_000
+    assert len(await house.artifacts.read(str(value["artifact"]), owner="operator")) == 5_000_000
+
+
+async def test_progress_comes_while_it_runs_whole_even_from_several_threads(house: House) -> None:
+    isolated(house, isolated_tools.report)
+    seen: list[Any] = []
+    assert await house.value("report", caller=house.caller(progress=seen.append)) == "said"
+    assert len(seen) == 80
+    for number in range(4):
+        assert [said["step"] for said in seen if said["thread"] == number] == list(range(20))
+
+
+async def test_an_async_function_has_a_loop_of_its_own_there(house: House) -> None:
+    isolated(house, isolated_tools.asynchronous, isolated_tools.wrapped)
+    assert await house.value("asynchronous", {"seconds": 0.001}) == "waited"
+    assert await house.value("wrapped") == "awaited"
+
+
+async def test_a_tool_knows_about_its_call(house: House) -> None:
+    isolated(house, isolated_tools.about)
+    about = await house.value("about", call_id="call-1")
+    assert isinstance(about, dict)
+    assert about.pop("workspace") == str(house.engine.runner._workspace)
+    assert about == {"call": "call-1", "owner": "operator", "session": "session-1", "has_time": True}
+
+
+@pytest.mark.parametrize("what", ["keep", "get", "read"])
+async def test_artifacts_are_the_engines_work(house: House, what: str) -> None:
+    isolated(house, isolated_tools.keep)
+    assert "An isolated tool has no artifacts" in (await house.failure("keep", {"what": what})).message
+
+
+async def test_every_kind_of_answer_is_what_it_would_be_on_the_loop(house: House) -> None:
+    isolated(house, isolated_tools.special)
+    success = await house.call("special", {"what": "success"})
+    assert isinstance(success, Success)
+    assert (success.value, success.attachments[0].data) == ({"a": 1}, b"\x89PNG")
+    attached = await house.call("special", {"what": "attachment"})
+    assert isinstance(attached, Success)
+    assert (attached.value, attached.attachments[0].media_type) == (None, "image/png")
+    assert await house.failure("special", {"what": "failure"}) == Failure("network_error", "no route")
+    assert await house.call("special", {"what": "pending"}, call_id="call-1") == Pending(60.0)
+    assert await house.engine.settle("call-1", Success(1)) is not None
+    assert "can't be written as JSON" in (await house.failure("special", {"what": "object"})).message
+    assert "can't be handed over" in (await house.failure("special", {"what": "number"})).message
+    assert await house.failure("special", {"what": "failure"}) == Failure("network_error", "no route")
+
+
+async def test_workers_are_used_again_and_only_a_few_are_kept(house: House) -> None:
+    isolated(house, isolated_tools.pid, isolated_tools.asynchronous)
+    assert await house.value("pid") == await house.value("pid")
+    results = await outcome_of([house.start("asynchronous", {"seconds": 0.05}) for _ in range(4)])
+    assert [result.value for result in results] == ["waited"] * 4
+    assert len(house.engine.runner.workers._idle) == 2
+
+
+# Ends.
+
+
+async def test_a_stopped_call_takes_its_worker_and_everything_it_started_with_it(house: House, tmp_path: Path) -> None:
+    isolated(house, isolated_tools.start_children)
+    task = house.start("start_children", {"folder": str(tmp_path)})
+    await until((tmp_path / "ready").exists)
+    await until(lambda: (tmp_path / "ready").read_text())
+    processes = [int((tmp_path / name).read_text()) for name in ("ready", "child", "session", "daemon")]
+    assert all(map(is_running, processes))
+    task.cancel()
+    assert isinstance((await outcome_of([task]))[0], asyncio.CancelledError)
+    assert [await gone(process) for process in processes] == [True] * 4
+    assert house.engine.runner.workers._idle == []
+
+
+async def test_a_tool_that_takes_too_long_is_stopped_with_its_worker(house: House) -> None:
+    slow = tool(isolated=True, timeout=0.5, name="slow")(isolated_tools.asynchronous.function)
+    isolated(house, slow)
+    failure = await house.failure("slow", {"seconds": 600})
+    assert failure == Failure("timeout", "Tool 'slow' timed out after 0.5 s (the tool's own limit) and was stopped.")
+    assert house.engine.runner.workers._idle == []
+    assert house.engine.runner.reaper.reaped == 0
+
+
+async def test_closing_the_engine_ends_the_idle_workers(house: House) -> None:
+    isolated(house, isolated_tools.pid)
+    process = await house.value("pid")
+    assert isinstance(process, int) and is_running(process)
+    await house.engine.close()
+    assert await gone(process)
+
+
+async def test_a_worker_whose_parent_is_killed_dies(tmp_path: Path) -> None:
+    script = f"""
+import asyncio, sys
+from pathlib import Path
+from handspan.core.calls import ToolCall
+from tests.engine import isolated_tools
+from tests.engine.house import House
+async def main():
+    house = House(Path({str(tmp_path)!r}))
+    house.add(isolated_tools.pid)
+    house.add(isolated_tools.asynchronous)
+    print(await house.value("pid"), flush=True)
+    await house.engine.call(ToolCall("asynchronous", {{"seconds": 600}}, "call-2"), house.caller())
+asyncio.run(main())
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=subprocess.PIPE, env=environment)
+    assert parent.stdout is not None
+    worker = int(await asyncio.wait_for(parent.stdout.readline(), PATIENT))
+    assert is_running(worker)
+    parent.kill()
+    await parent.wait()
+    assert await gone(worker)
