@@ -480,7 +480,7 @@ def test_a_turn_that_is_lost_with_its_gateway_can_be_left(run: Shell) -> None:
             terminal.type("\x03")  # nobody is there to say anything: it is not waited for
             assert "(aborted)" in terminal.prompt()
         terminal.say(TIME)
-        assert "does not answer" in terminal.prompt()
+        assert "Is the gateway running" in terminal.prompt()
         with run.at_terminal("serve", "--port", port, "--model", "offline") as third:
             third.until("State ")
             terminal.say(TIME)
