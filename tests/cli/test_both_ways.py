@@ -43,6 +43,11 @@ COMMANDS = (
     ("questions", "forget", "spawn"),
     ("usage", "--json"),
     ("usage", "--by", "day"),
+    ("skills",),
+    ("skills", "--json"),
+    ("skills", "show", "summarise-file"),
+    ("skills", "enable", "nope", "--yes"),
+    ("skills", "disable", "nope"),
     ("devices",),
     ("devices", "forget", "nope"),
 )

@@ -64,7 +64,7 @@ def called(tool: DeviceTool, **arguments: str) -> Any:
         ((), 1, "No gateway serves the state folder"),
         (("--pair", "1234"), 2, "--pair needs --url"),
         (("--pair", "1234", "--url", "nonsense"), 2, "'nonsense' is no gateway's address"),
-        (("--pair", "1234", "--url", "http://127.0.0.1:1"), 1, "Nobody answers at http://127.0.0.1:1"),
+        (("--pair", "1234", "--url", "http://127.0.0.1:1"), 1, "The gateway at http://127.0.0.1:1 does not answer"),
         (("--url", "http://127.0.0.1:1"), 2, "wants a token: --token, or the variable HANDSPAN_TOKEN"),
         (("--allow", "everything"), 2, "'everything' is not one of"),
     ],

@@ -55,7 +55,7 @@ def finished(done: subprocess.CompletedProcess[str]) -> list[tuple[str, str]]:
         (("--url", "nonsense", "--token", "t"), 2, "'nonsense' is no gateway's address"),
         (("--url", "http://127.0.0.1:1"), 2, "wants a token: --token, or the variable HANDSPAN_TOKEN"),
         (("--token", "t"), 2, "No gateway is running that --token could be for"),
-        (("--url", "http://127.0.0.1:1", "--token", "t"), 1, "Nobody answers at http://127.0.0.1:1"),
+        (("--url", "http://127.0.0.1:1", "--token", "t"), 1, "The gateway at http://127.0.0.1:1 does not answer"),
     ],
 )
 @pytest.mark.parametrize("command", [("tools",), ("call", "get_current_time"), ("agents",), ("chat", "hi")])
@@ -480,7 +480,7 @@ def test_a_turn_that_is_lost_with_its_gateway_can_be_left(run: Shell) -> None:
             terminal.type("\x03")  # nobody is there to say anything: it is not waited for
             assert "(aborted)" in terminal.prompt()
         terminal.say(TIME)
-        assert "Nobody answers at" in terminal.prompt()
+        assert "Is the gateway running" in terminal.prompt()
         with run.at_terminal("serve", "--port", port, "--model", "offline") as third:
             third.until("State ")
             terminal.say(TIME)
@@ -529,4 +529,4 @@ def test_a_gateway_with_a_certificate_of_its_own_is_trusted_by_that_alone(run: S
 
 def test_a_token_of_the_environment_is_no_setting_and_is_never_shown(run: Shell) -> None:
     done = run("tools", HANDSPAN_TOKEN="secret-token", HANDSPAN_URL="http://127.0.0.1:1")
-    assert done.returncode == 1 and "secret-token" not in done.stderr and "Nobody answers" in done.stderr
+    assert done.returncode == 1 and "secret-token" not in done.stderr and "does not answer" in done.stderr

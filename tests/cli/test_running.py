@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from handspan.cli.asking import ask
 from handspan.cli.doctor_gateway import gateway_findings
+from handspan.cli.http_request import ask
 from handspan.cli.running import ServingGateway, StateInUse, announce, claim_state, find_running, write_ready
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.errors import ConfigError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from handspan.cli.terminal import TerminalQuestions
+from handspan.cli.terminal_questions import TerminalQuestions
 from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.values import JsonObject
 

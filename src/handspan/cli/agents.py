@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., None])
 _json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _OPTIONS: Final = (
     click.option("--description", help="One sentence for people who choose an agent."),
-    click.option("--instructions", help="What the model is told before everything else."),
+    click.option("--instructions", help="The text that the model gets first."),
     click.option("--model", help="As for `handspan chat`; '' means whichever the gateway uses."),
     click.option("--mode", type=click.Choice(get_args(Mode)), help="When a person is asked first."),
     click.option("--tools", help="Only these tools: names and globs, with commas between them."),
@@ -36,7 +36,7 @@ _OPTIONS: Final = (
 
 
 class Wanted(Struct, frozen=True):
-    """What a person said about an agent; None where they said nothing."""
+    """The options of an agent that a person gave; None where an option was left out."""
 
     description: str | None
     instructions: str | None
@@ -110,7 +110,7 @@ def create(name: str, as_json: bool, **given: Any) -> None:
 @settings_options
 @place_options
 def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
-    """Change the agent NAME: only what you say."""
+    """Change the agent NAME: only the options that you give."""
 
     async def work(requests: Requests) -> None:
         wanted = Wanted(**given, name=None if new_name is None else _check_name(new_name))
@@ -171,7 +171,7 @@ async def _show(requests: Requests, name: str, as_json: bool) -> None:
 
 
 def _change(agent: Agent, wanted: Wanted) -> Agent:
-    """The agent with all that the person said."""
+    """The agent with every option that the person gave."""
     if sum((wanted.tools is not None, wanted.all_tools, wanted.no_tools)) > 1:
         raise click.UsageError("--tools, --all-tools and --no-tools: one of the three.")
     if both := set(wanted.enable) & set(wanted.disable):
@@ -208,7 +208,7 @@ def _split(globs: str) -> tuple[str, ...]:
 
 
 async def _note(requests: Requests, agent: Agent, wanted: Wanted) -> None:
-    """Say what has no effect now; it may have one later, when a device or a server is there."""
+    """Warn about names without an effect now; a device or a server may bring these tools later."""
     selection = await requests.get(f"/api/agents/{segment(agent.name)}/tools", AgentTools)
     names = [box.name for box in selection.tools]
     globs = (*_split(wanted.tools or ""), *_split(wanted.deny or ""), *wanted.enable, *wanted.disable)

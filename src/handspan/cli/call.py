@@ -12,7 +12,7 @@ from msgspec import Struct
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import settings_options
 from handspan.cli.requests import RemoteRefused, Requests, segment
-from handspan.cli.terminal import ask_here, questions_for
+from handspan.cli.terminal_questions import ask_here, questions_for
 from handspan.core.context import Progress
 from handspan.core.errors import ErrorCode, WireError
 from handspan.core.questions import Questions

@@ -12,8 +12,8 @@ from handspan.cli.conversation import Partner, converse
 from handspan.cli.door import find_gateway, given_url, open_requests, place_options
 from handspan.cli.options import read_settings, settings_options
 from handspan.cli.render_chat import JsonLines, Show, TerminalRenderer
-from handspan.cli.talk import TerminalChat
-from handspan.cli.terminal import questions_for
+from handspan.cli.terminal_chat import TerminalChat
+from handspan.cli.terminal_questions import questions_for
 from handspan.wire.rest.agents import AgentList
 from handspan.wire.rest.status import ChosenModel
 
@@ -40,7 +40,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """TerminalChat to an agent that uses your tools. With QUESTION it answers once; otherwise it is a conversation."""
+    """Talk to an agent that uses your tools. With QUESTION it answers once; otherwise it is a conversation."""
     if question is not None and not question.strip():
         raise click.UsageError("The QUESTION is empty.")
     once = question is not None

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from handspan.cli.asking import HttpAnswer, ask, own_tls
+from handspan.cli.http_request import HttpAnswer, ask, own_tls
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
@@ -71,7 +71,7 @@ class _Looking:
         reached = self._ask("/health")
         if reached.status != 200:
             remedy = "start it with `handspan serve`, or correct the address"
-            yield Finding("gateway", False, f"{self._url} {_said(reached)}", remedy)
+            yield Finding("gateway", False, f"{self._url} {_describe_answer(reached)}", remedy)
             return
         yield Finding("gateway", True, f"{self._url} answers")
         yield self._host_check()
@@ -89,7 +89,7 @@ class _Looking:
         return Finding(
             "gateway host check",
             False,
-            f"a request for {_STRANGER!r} {_said(answered)}",
+            f"a request for {_STRANGER!r} {_describe_answer(answered)}",
             "a proxy in between may set Host itself: let it pass the name on that the browser sent",
         )
 
@@ -98,9 +98,9 @@ class _Looking:
         wrong = self._ask("/api/status", {"Authorization": _WRONG})
         if right.status not in (200, 403):  # 403: it is known, but for something else
             remedy = "pair again, or give another one with --token"
-            return Finding("gateway token", False, f"the token {_said(right)}", remedy)
+            return Finding("gateway token", False, f"the token {_describe_answer(right)}", remedy)
         if wrong.status not in (401, 429):
-            text = f"a wrong token {_said(wrong)}"
+            text = f"a wrong token {_describe_answer(wrong)}"
             return Finding("gateway token", False, text, "a proxy in between may add a token of its own: take it out")
         return Finding("gateway token", True, "the token is known, a wrong one is refused")
 
@@ -111,7 +111,7 @@ class _Looking:
         return Finding(
             "gateway WebSocket",
             False,
-            f"a connection {_said(answered)}",
+            f"a connection {_describe_answer(answered)}",
             "a proxy in between has to pass Upgrade and Connection on",
         )
 
@@ -128,5 +128,5 @@ class _Looking:
         return ask("GET", f"{self._url}{path}", headers, tls=self._tls)
 
 
-def _said(answered: HttpAnswer) -> str:
+def _describe_answer(answered: HttpAnswer) -> str:
     return f"was answered with {answered.status}" if answered.status else f"was not answered: {answered.problem}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 import click
 import msgspec
 
-from handspan.cli.asking import own_tls
+from handspan.cli.http_request import own_tls
 from handspan.cli.options import config_folder, read_settings
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, check_answer
 from handspan.cli.running import find_running
@@ -46,7 +46,7 @@ _LATE: Final[dict[Late, str]] = {
 
 
 def load(name: Late) -> ModuleType:
-    """This module, loaded now if it was not before."""
+    """Return this module; load it when it is first needed."""
     return importlib.import_module(_LATE[name])
 
 
@@ -78,12 +78,12 @@ def _given(ctx: click.Context) -> dict[str, Any]:
 
 
 def given_url() -> str:
-    """The address that was named, if one was."""
+    """Return the address of --url or its variable; empty without one."""
     return str(_given(click.get_current_context()).get("url") or os.environ.get(_URL, ""))
 
 
 def ask_gateway(work: Callable[[Requests], Awaitable[T]], *, says: bool = True) -> T:
-    """What `work` returns: at the gateway that was found, else at one inside this process."""
+    """Run `work` at the gateway that was found, else at one inside this process, and return its result."""
     return asyncio.run(_work_at(find_gateway(says=says), work))
 
 
@@ -94,7 +94,7 @@ async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable
 
 @contextlib.asynccontextmanager
 async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIterator[Requests]:
-    """Requests to this gateway. None: to one inside this process, where `model` answers for every agent."""
+    """Open requests to this gateway. None: to one inside this process, where `model` answers for every agent."""
     if remote is not None:
         threads = load("threads").CallThreads()  # its threads hold no process up: Ctrl-C ends a command at once
         try:
@@ -147,7 +147,7 @@ def _inside_requests(inside: "InsideGateway") -> Requests:
 
 
 def find_gateway(*, says: bool = True) -> "Remote | None":
-    """The gateway to work at, or None for here. `says`: in a few words on standard error, which it is."""
+    """Return the gateway to use, or None for this process. With `says`, standard error names it."""
     given = _given(click.get_current_context())
     if given.get("embedded"):
         if given.get("url") or given.get("token"):
@@ -167,7 +167,7 @@ def find_gateway(*, says: bool = True) -> "Remote | None":
 
 
 def named_gateway(token: str = "") -> "Remote | None":
-    """The gateway whose address was named; None when none was. `token` where none was named with it."""
+    """Return the gateway of --url; None without --url. `token` counts when no token is given."""
     url = given_url()
     if not url:
         return None
@@ -182,7 +182,7 @@ def named_gateway(token: str = "") -> "Remote | None":
 
 
 def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None) -> "Remote":
-    """The gateway at this address."""
+    """Return the gateway at this address."""
     try:
         remote: Remote = load("remote").Remote(url, token, tls)
     except ValueError as error:
@@ -191,7 +191,7 @@ def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None) -> "Rem
 
 
 def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote | None":
-    """The gateway that serves the state folder; None when there is none."""
+    """Return the gateway that serves the state folder; None when there is none."""
     running = find_running(settings.state)
     if running is None:
         return None

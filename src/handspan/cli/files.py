@@ -35,14 +35,14 @@ def read_json(given: str) -> Json:
 def as_messages(value: Json) -> list[Message]:
     """A conversation: a list of our messages, where a text alone is what a person says."""
     items = value if isinstance(value, list) else [value]
-    plain = [_said_by_a_person(item) if isinstance(item, str) else item for item in items]
+    plain = [_user_message(item) if isinstance(item, str) else item for item in items]
     try:
         return msgspec.convert(plain, list[Message])
     except msgspec.ValidationError as error:
         raise click.UsageError(f"The messages can't be read: {error}") from None
 
 
-def _said_by_a_person(text: str) -> Json:
+def _user_message(text: str) -> Json:
     return {"type": "user", "parts": [{"type": "text", "text": text}]}
 
 
@@ -56,14 +56,14 @@ def as_specs(value: Json) -> list[ToolSpec]:
 
 
 def _as_spec(item: Json) -> Json:
-    """What a model is told of a tool. A description and a schema may be missing outside; a name may not."""
+    """The spec in our own form. A description and a schema may be missing outside; a name may not."""
     if not isinstance(item, dict):
         return item
     given = item["function"] if isinstance(item.get("function"), dict) else item
     assert isinstance(given, dict)
     schemas = [given[key] for key in ("parameters", "inputSchema", "input_schema") if given.get(key) is not None]
-    told: JsonObject = {
+    spec: JsonObject = {
         "description": given.get("description") or "",
         "parameters": next(iter(schemas), _NO_PARAMETERS),
     }
-    return {**told, "name": given["name"]} if "name" in given else told
+    return {**spec, "name": given["name"]} if "name" in given else spec

@@ -46,6 +46,7 @@ class _Commands(click.Group):
         try:
             command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         finally:
+            gc.freeze()  # nor is it looked at later
             gc.enable()
         return command
 

@@ -35,8 +35,8 @@ def command() -> None:
 def which(agent: str | None, named: str, as_json: bool) -> None:
     """Say which model `handspan chat` would use, and why."""
     chosen = ask_gateway(lambda requests: _choose(requests, agent or "", named), says=not as_json)
-    said = {"model": chosen.model, "why": chosen.why}
-    click.echo(msgspec.json.encode(said).decode() if as_json else chosen.why)
+    answer = {"model": chosen.model, "why": chosen.why}
+    click.echo(msgspec.json.encode(answer).decode() if as_json else chosen.why)
 
 
 async def _choose(requests: Requests, agent: str, named: str) -> ChosenModel:
@@ -90,8 +90,8 @@ def _batch() -> int:
             click.echo(_request(asked).decode())
         except (HandspanError, click.UsageError) as error:
             failed = True
-            said = error.message if isinstance(error, click.UsageError) else str(error)
-            click.echo(msgspec.json.encode({"error": f"line {number}: {said}"}).decode())
+            text = error.message if isinstance(error, click.UsageError) else str(error)
+            click.echo(msgspec.json.encode({"error": f"line {number}: {text}"}).decode())
     return 1 if failed else 0
 
 

@@ -91,5 +91,5 @@ def _in_words(seconds: float) -> str:
 
 
 def _end(seconds: float) -> datetime:
-    """By the clock of this computer, which the person looks at."""
+    """Return the time by the clock of this computer, which the person sees."""
     return datetime.now().astimezone() + timedelta(seconds=seconds)

@@ -1,4 +1,4 @@
-"""A gateway that runs, asked over HTTP. Loaded where one runs."""
+"""A running gateway over HTTP. Loaded when a gateway runs."""
 
 import contextlib
 import ssl
@@ -22,10 +22,10 @@ _SECONDS: Final = 60.0
 
 
 class Remote:
-    """Asks a gateway that runs, over one connection that is opened again when it was lost."""
+    """Sends requests to a running gateway over one connection, and opens it again when it was lost."""
 
     def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None) -> None:
-        """`ValueError` when the address can't be one. `tls` in place of what this computer trusts."""
+        """Raises `ValueError` when the address is not valid. `tls` replaces what this computer trusts."""
         self.url = str(Address(url))
         self.token = token
         self.tls = tls
@@ -36,11 +36,11 @@ class Remote:
         return f"Remote(url={self.url!r})"
 
     def get(self, path: str, form: type[T], **query: str) -> T:
-        """The answer, read as this type."""
+        """Return the answer, read as `form`."""
         return read_answer(self.url, self.send("GET", with_query(path, query)), form)
 
     def change(self, method: Method, path: str, form: type[T], body: object = None) -> T:
-        """What the change came to, read as this type."""
+        """Change something and return the answer, read as `form`."""
         return read_answer(self.url, self.send(method, path, body), form)
 
     def send(
@@ -67,7 +67,7 @@ class Remote:
                 return self._exchange(method, path, data, given)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
-                # A connection that was kept may have been closed long ago; nothing was asked twice by that.
+                # The gateway may have closed a kept connection long ago. Then it did not get the request.
                 if not (again and was_open and may_repeat):
                     raise self._unreachable(error) from None
         raise AssertionError("the second try ends it")  # pragma: no cover
@@ -78,7 +78,7 @@ class Remote:
         """Use a connection of its own: other requests are made while the lines come."""
         import http.client  # noqa: PLC0415 - as above
 
-        connection = self._opened()
+        connection = self._open_connection()
         try:
             connection.request(method, urlsplit(self.url).path + path, data, headers)
             response = connection.getresponse()
@@ -92,7 +92,7 @@ class Remote:
             connection.close()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             with contextlib.suppress(OSError):
                 self._connection.close()
@@ -100,12 +100,12 @@ class Remote:
 
     def _exchange(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> GatewayAnswer:
         if self._connection is None:
-            self._connection = self._opened()
+            self._connection = self._open_connection()
         self._connection.request(method, urlsplit(self.url).path + path, data, headers)
         response = self._connection.getresponse()
         return check_answer(self.url, response.status, response.read())
 
-    def _opened(self) -> "HTTPConnection":
+    def _open_connection(self) -> "HTTPConnection":
         import http.client  # noqa: PLC0415 - as above
 
         parts = urlsplit(self.url)
@@ -117,4 +117,6 @@ class Remote:
 
     def _unreachable(self, error: Exception) -> GatewayUnreachable:
         why = str(error) or type(error).__name__
-        return GatewayUnreachable(f"Nobody answers at {self.url}: {why}. Is the gateway running (`handspan serve`)?")
+        return GatewayUnreachable(
+            f"The gateway at {self.url} does not answer: {why}. Is the gateway running (`handspan serve`)?"
+        )

@@ -26,7 +26,7 @@ def print_json(value: object) -> None:
 
 
 def render_columns(lines: Sequence[Sequence[str]]) -> list[str]:
-    """The lines with each column as wide as its widest text."""
+    """Return the lines with each column as wide as its widest text."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
@@ -43,7 +43,7 @@ def print_line(text: str) -> None:
 
 
 def one_line(text: str) -> str:
-    """The text on one line."""
+    """Return the text on one line."""
     return " ".join(text.split())
 
 
@@ -51,7 +51,7 @@ def one_line(text: str) -> str:
 
 
 def tool_row(tool: ShownTool) -> JsonObject:
-    """What a list shows of a tool."""
+    """A tool in a list."""
     return {
         "name": tool.name,
         "description": tool.description,
@@ -173,7 +173,7 @@ def print_tokens(tokens: Sequence[ShownToken]) -> None:
 
 
 def token_uses(made: MadeToken, url: str) -> Iterator[str]:
-    """What a person does with a new token, a line each."""
+    """Return what a person does with a new token, a line each."""
     if not {"chat", "admin"}.isdisjoint(made.scopes):
         yield f'A page      new HandspanClient({{ baseUrl: "{url}", token: "…" }})'
         yield "            (one that the gateway does not serve itself: with its origin in `gateway.origins`)"
@@ -191,7 +191,7 @@ def token_words(token: ShownToken) -> str:
 
 
 def render_time(at: str) -> str:
-    """A time as the clock on the wall says it."""
+    """Return the time in the time zone of this computer."""
     return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
 
 

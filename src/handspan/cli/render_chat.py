@@ -126,7 +126,7 @@ class TerminalRenderer:
             case RetryComing(reason=reason, seconds=seconds):
                 self._line(f"({reason}; trying again in {seconds:.0f} s)")
             case Ended():
-                self._ended(event)
+                self._show_end(event)
 
     def _started(self, event: CallStarted) -> None:
         self._running[event.id] = _name(event.name)
@@ -150,7 +150,7 @@ class TerminalRenderer:
         else:
             self._line(f"  {value}")
 
-    def _ended(self, event: Ended) -> None:
+    def _show_end(self, event: Ended) -> None:
         self._running.clear()
         if event.reason == "error":
             self._line(f"The model can't answer: {event.text}")

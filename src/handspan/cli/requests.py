@@ -1,4 +1,4 @@
-"""A gateway as commands ask it, running or inside this process: requests in, typed answers or `RemoteRefused` out."""
+"""Requests of a command to a gateway, running or inside this process, and its typed answers."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
@@ -19,7 +19,7 @@ Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class RemoteRefused(HandspanError):
-    """The gateway did not do it; the message is its own."""
+    """The gateway refused a request; the message is the gateway's own."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class RemoteRefused(HandspanError):
 
 
 class GatewayAnswer(Struct, frozen=True):
-    """What came back: it was done, or will be."""
+    """The answer to a request that the gateway accepted."""
 
     status: int
     body: bytes
@@ -47,7 +47,7 @@ With an `OnLine`, the answer has no body: its lines go there.
 
 
 class Requests:
-    """Asks one gateway, wherever it runs."""
+    """Sends requests to one gateway, wherever it runs."""
 
     def __init__(self, url: str, send: SendRequest, client: Callable[[], "Client"]) -> None:
         self.url = url
@@ -56,11 +56,11 @@ class Requests:
         self._send = send
 
     async def get(self, path: str, form: type[T], **query: str) -> T:
-        """The answer, read as this type."""
+        """Return the answer, read as `form`. Raises `RemoteRefused` when the gateway refuses."""
         return read_answer(self.url, await self.send("GET", with_query(path, query)), form)
 
     async def change(self, method: Method, path: str, form: type[T], body: object = None) -> T:
-        """What the change came to, read as this type."""
+        """Change something and return the answer, read as `form`. Raises `RemoteRefused`."""
         return read_answer(self.url, await self.send(method, path, body), form)
 
     async def send(self, method: Method, path: str, body: object = None) -> GatewayAnswer:

@@ -1,4 +1,4 @@
-"""Which gateway serves a state folder: one at most, and other commands find it."""
+"""The gateway that serves a state folder: there is one at most, and other commands find it."""
 
 import contextlib
 import fcntl
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from handspan.cli.asking import ask
+from handspan.cli.http_request import ask
 from handspan.config.private_files import read_private, replace_private
 from handspan.core.errors import ConfigError
 from handspan.gateway.entry.operator_token import read_operator_token
@@ -26,7 +26,7 @@ class ServingGateway(Struct, frozen=True):
     url: str
     pid: int
     token: str = ""
-    """The operator's; empty when this user can't have it."""
+    """The operator's token; empty when this user may not read it."""
 
     def __repr__(self) -> str:
         """Without the token: a repr ends up in logs."""
@@ -43,7 +43,7 @@ class StateInUse(ConfigError):
 
 
 def find_running(state: Path) -> ServingGateway | None:
-    """The gateway that serves this state folder; None when there is none that lives and answers."""
+    """Return the gateway that serves this state folder; None when none runs and answers."""
     try:
         found = msgspec.json.decode(read_private(state / _FILE) or b"", type=_GatewayFile)
         os.kill(found.pid, 0)

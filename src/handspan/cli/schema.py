@@ -1,4 +1,4 @@
-"""`handspan schema`: does this fit that schema, and how does a model API get to see it (SPEC M3)."""
+"""`handspan schema`: check values against a schema, and show how a model API gets a schema (SPEC M3)."""
 
 import sys
 from collections.abc import Iterator
@@ -70,8 +70,8 @@ def _compiled_lines(target: Target) -> Iterator[JsonObject]:
             try:
                 yield from _compiled(strict_json.parse(line.strip()), target)
             except (WireError, click.UsageError) as error:
-                said = error.message if isinstance(error, click.UsageError) else str(error)
-                yield {"error": f"line {number}: {said}"}
+                text = error.message if isinstance(error, click.UsageError) else str(error)
+                yield {"error": f"line {number}: {text}"}
 
 
 def _compiled(tools: Json, target: Target) -> Iterator[JsonObject]:

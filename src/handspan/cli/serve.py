@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import click
 import msgspec
 
-from handspan.cli.asking import ask, own_tls
+from handspan.cli.http_request import ask, own_tls
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
 from handspan.config.settings import Settings
@@ -30,8 +30,8 @@ _A_MOMENT: Final = 0.02
 """Seconds in which programs that wait for the gateway are answered first."""
 
 
-class Served(Servable, Protocol):
-    """What this command says something about while it serves it."""
+class ServedGateway(Servable, Protocol):
+    """The gateway that this command serves, as far as its messages need it."""
 
     app: App
     auth: Auth
@@ -67,7 +67,7 @@ def command(host: str | None, port: int | None, model: str | None, ready_file: P
 
 
 async def _serve(settings: Settings, model: str, ready_file: Path | None) -> None:
-    gateway: Served = importlib.import_module(_GATEWAY).Gateway(settings, config_folder(), model=model)
+    gateway: ServedGateway = importlib.import_module(_GATEWAY).Gateway(settings, config_folder(), model=model)
     with contextlib.ExitStack() as while_it_serves:
         saying: list[asyncio.Task[None]] = []
 
@@ -85,8 +85,8 @@ async def _serve(settings: Settings, model: str, ready_file: Path | None) -> Non
             await asyncio.gather(*saying, return_exceptions=True)
 
 
-async def _say(gateway: Served, settings: Settings, url: str) -> None:
-    """What a person wants to know, each on its line. The sandbox is tried out meanwhile: it serves already."""
+async def _say(gateway: ServedGateway, settings: Settings, url: str) -> None:
+    """Print what a person needs to know, a line each. The gateway serves already while the sandbox is tried out."""
     await asyncio.sleep(_A_MOMENT)
     link = sign_in_url(url, gateway.pairing.new_link(OPERATOR))
     click.echo(f"Page     {link}")
@@ -103,7 +103,7 @@ async def _say(gateway: Served, settings: Settings, url: str) -> None:
     click.echo(f"State    {settings.state}")
 
 
-def _say_how_to_pair(gateway: Served, settings: Settings, url: str) -> None:
+def _say_how_to_pair(gateway: ServedGateway, settings: Settings, url: str) -> None:
     click.echo("Device   `handspan device` offers the tools of this computer")
     code = gateway.pairing.new_code(OPERATOR).code
     port = int(url.removesuffix(settings.gateway.path_prefix).rpartition(":")[2])
@@ -119,7 +119,7 @@ def _say_how_to_pair(gateway: Served, settings: Settings, url: str) -> None:
 
 
 def _where_it_is(settings: Settings) -> str:
-    """Where the gateway is that runs already, with a new link to its page."""
+    """Say where the running gateway is, with a new link to its page."""
     running = find_running(settings.state)
     if running is None:
         return ""
@@ -135,7 +135,7 @@ def _where_it_is(settings: Settings) -> str:
 
 
 def _forget(ready_file: Path) -> None:
-    """An old one must not be mistaken for this gateway's."""
+    """Remove an old ready file: a script must not take it for this gateway's."""
     try:
         ready_file.unlink(missing_ok=True)
     except OSError as error:

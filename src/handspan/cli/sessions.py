@@ -41,7 +41,7 @@ def command(ctx: click.Context, limit: int, as_json: bool) -> None:
 @settings_options
 @place_options
 def show(session_id: str, as_json: bool) -> None:
-    """Print what was said in the session ID, with calls and their results."""
+    """Print the messages of the session ID, with calls and their results."""
     path = f"/api/sessions/{segment(session_id)}/messages"
     found = ask_gateway(lambda requests: requests.get(path, MessageList, full="true"), says=not as_json)
     if as_json:

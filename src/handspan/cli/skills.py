@@ -1,25 +1,26 @@
 """`handspan skills`: what skills there are, and which of the workspace's a person lets be used (SPEC A3)."""
 
-import asyncio
-
 import click
 
-from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.options import settings_options
 from handspan.cli.render import print_json
+from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
-from handspan.gateway.app import skills_of
-from handspan.skills.skills import Skills
+from handspan.core.values import JsonObject
+from handspan.wire.rest.status import SkillList, SkillState, SkillText
 
 
 @click.group("skills", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @settings_options
+@place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
     """List the skills: name, where from, whether it can be used, description."""
     if ctx.invoked_subcommand is not None:
         return
-    listed = _skills().listing()
+    listed = ask_gateway(lambda requests: requests.get("/api/skills", SkillList), says=not as_json).skills
     if as_json:
         print_json(listed)
         return
@@ -33,37 +34,43 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @command.command("show")
 @click.argument("name")
 @settings_options
+@place_options
 def show(name: str) -> None:
     """Print the instructions of the skill NAME, as a model would get them."""
-    click.echo(_skills().find_any(name).instructions)
+    click.echo(ask_gateway(lambda requests: requests.get(_path(name), SkillText)).instructions)
 
 
 @command.command("enable")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not show it and ask first.")
 @settings_options
+@place_options
 def enable(name: str, yes: bool) -> None:
     """Let the skill NAME of the workspace be used, as it is now. A changed file is off again."""
-    skills = _skills()
-    skill = skills.find_any(name)
-    if not yes:
+    state = ask_gateway(lambda requests: _enable(requests, name, is_confirmed=yes))
+    click.echo(f"{name} can be used." if state.changed else f"{name} could be used already.")
+
+
+async def _enable(requests: Requests, name: str, *, is_confirmed: bool) -> SkillState:
+    skill = await requests.get(_path(name), SkillText)
+    if not is_confirmed:
         click.echo(skill.instructions)
         click.confirm(f"Let agents follow {name!r}?", abort=True)
-    changed = asyncio.run(skills.enable(name, skill.fingerprint))
-    click.echo(f"{name} can be used." if changed else f"{name} could be used already.")
+    body: JsonObject = {"enabled": True, "fingerprint": skill.fingerprint}
+    return await requests.change("PUT", _path(name), SkillState, body)
 
 
 @command.command("disable")
 @click.argument("name")
 @settings_options
+@place_options
 def disable(name: str) -> None:
     """Take back `enable`."""
-    if not asyncio.run(_skills().disable(name)):
-        raise ConfigError(f"The skill {name!r} was not enabled here.")
+    state = ask_gateway(lambda requests: requests.change("PUT", _path(name), SkillState, {"enabled": False}))
+    if not state.changed:
+        raise ConfigError(f"The skill {name!r} was not enabled here: `handspan skills` lists those that are on.")
     click.echo(f"{name} can't be used any more.")
 
 
-def _skills() -> Skills:
-    skills = skills_of(read_settings(), config_folder())
-    asyncio.run(skills.refresh())
-    return skills
+def _path(name: str) -> str:
+    return f"/api/skills/{segment(name)}"

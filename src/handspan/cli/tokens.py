@@ -135,7 +135,7 @@ def _find(tokens: list[ShownToken], token_id: str) -> ShownToken:
 
 
 def _confirm(token: ShownToken) -> None:
-    """Ask, where it would lock out the person who asks."""
+    """Ask first when the person would revoke the token that they use."""
     if token.label == OPERATOR_LABEL:
         click.echo(
             f"{token_words(token)} is the operator's: no command gets in any more until the gateway is started again.",

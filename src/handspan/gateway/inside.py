@@ -20,7 +20,7 @@ from handspan.gateway.entry.auth import INSIDE, Admitted
 from handspan.gateway.gateway import Gateway
 
 URL: Final = "http://127.0.0.1"
-"""The address that requests name. Nothing listens there."""
+"""The address in requests. Nothing listens there."""
 _HEAD: Final = {
     "type": "",
     "asgi": {"version": "3.0"},
@@ -56,7 +56,7 @@ class InsideGateway:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Get ready for requests."""
+        """Make the gateway ready for requests."""
         await self._gateway.open()
 
     async def close(self) -> None:
@@ -151,11 +151,11 @@ class GatewayEnd:
         self._is_over = False
 
     async def receive(self) -> dict[str, Any]:
-        """Returns the only ASGI message: all others go directly to `hear`."""
+        """The one message that comes through ASGI. All others go to the receiver directly."""
         return {"type": "websocket.connect"}
 
     async def answer(self, message: Any) -> None:
-        """Take the gateway's answer: it accepts the connection, or refuses it."""
+        """Take the gateway's decision: the connection is accepted, or refused."""
         if not self.is_accepted.done():
             self.is_accepted.set_result(None)
         if message["type"] != "websocket.accept":
@@ -171,7 +171,7 @@ class GatewayEnd:
     def send_text(self, data: bytes) -> None:
         """Send a message to the client."""
         if not self._is_over:
-            asyncio.get_running_loop().call_soon(self.client.hear, data)
+            asyncio.get_running_loop().call_soon(self.client.deliver, data)
 
     def close(self, code: int = 1000, reason: str = "") -> None:
         """End the connection."""
@@ -182,10 +182,10 @@ class GatewayEnd:
         self.end(_ABNORMAL, "")
 
     def pause(self, seconds: float) -> None:
-        """Do nothing: the client is this process, and is not slowed down."""
+        """Do nothing: a client in this process is not slowed down."""
 
-    def hear(self, data: bytes) -> None:
-        """Take a message of the client."""
+    def deliver(self, data: bytes) -> None:
+        """Give a message of the client to the gateway."""
         if self._receiver is not None and not self._is_over:
             self._receiver.on_message(data)
 
@@ -219,10 +219,10 @@ class InsideSocket:
         self._listener = listener
         early, self._early = self._early, []
         for data in early:
-            self.hear(data)
+            self.deliver(data)
 
-    def hear(self, data: bytes) -> None:
-        """Take a message of the gateway."""
+    def deliver(self, data: bytes) -> None:
+        """Give a message of the gateway to the listener; keep it while there is none."""
         if self._listener is None:
             self._early.append(data)
         elif not self.over.done():
@@ -232,11 +232,11 @@ class InsideSocket:
         """Send a message to the gateway. Returns False when the connection is over."""
         if self.over.done():
             return False
-        asyncio.get_running_loop().call_soon(self._other.hear, data)
+        asyncio.get_running_loop().call_soon(self._other.deliver, data)
         return True
 
     async def drained(self) -> None:
-        """Return at once: messages in memory are never delayed."""
+        """Return at once: the gateway takes every message when it is sent."""
 
     async def close(self, code: int = 1000) -> None:
         """End the connection."""
@@ -244,7 +244,7 @@ class InsideSocket:
         await self.over
 
     def end(self, code: int, reason: str) -> None:
-        """Note that the connection is over."""
+        """Note that the connection is over, and why."""
         if not self.over.done():
             self.close_code, self.close_reason = code, reason
             self.over.set_result(None)

@@ -75,6 +75,27 @@ async def test_skills_are_listed_with_what_keeps_them_from_being_used(knocking: 
     assert told["mine"]["where"] == "workspace"
 
 
+async def test_only_the_operator_reads_and_enables_a_skill_of_the_workspace(knocking: Knocking, rest: Rest) -> None:
+    folder = rest.settings.workspace / ".handspan" / "skills" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: mine\ndescription: Mine.\n---\nDo it.", encoding="utf-8")
+    read = (await knocking.get("/api/skills/mine")).json()
+    assert (read["name"], read["instructions"]) == ("mine", "Do it.")
+    consent = {"enabled": True, "fingerprint": read["fingerprint"]}
+    for method, body in (("GET", None), ("PUT", consent)):
+        refused = await knocking.ask(method, "/api/skills/mine", body, token=rest.chat_token)
+        assert is_error(refused, 403, "forbidden")
+    changed_since = {"enabled": True, "fingerprint": "old"}
+    assert is_error(await knocking.ask("PUT", "/api/skills/mine", changed_since), 409, "not_enabled")
+    assert is_error(await knocking.get("/api/skills/nope"), 404, "not_found")
+    for given, changed in ((consent, True), (consent, False), ({"enabled": False}, True), ({"enabled": False}, False)):
+        told = (await knocking.ask("PUT", "/api/skills/mine", given)).json()
+        assert told == {"name": "mine", "enabled": given["enabled"], "changed": changed}
+    skills = (await knocking.ask("GET", "/api/skills", token=rest.chat_token)).json()["skills"]
+    (listed,) = [one for one in skills if one["name"] == "mine"]
+    assert (listed["path"], listed["fingerprint"]) == ("", "")
+
+
 async def test_usage_is_the_callers_own(knocking: Knocking) -> None:
     await knocking.post("/webhook", {"message": "Hi"}, headers={"x-session-id": "s"})
     for by, of in (("model", "scripted"), ("session", "s")):

@@ -19,7 +19,7 @@ from handspan.cli.device.tools import DELAY, PERMISSIONS, DeviceTool, device_too
 from handspan.cli.door import gateway_options, given_url, named_gateway, remote_at, running_gateway
 from handspan.cli.options import read_settings, settings_options
 from handspan.cli.remote import Remote
-from handspan.cli.terminal import TerminalQuestions
+from handspan.cli.terminal_questions import TerminalQuestions
 from handspan.client.builder import Callbacks
 from handspan.client.client import Client
 from handspan.client.connection import State
@@ -122,11 +122,11 @@ class Device:
             ask_permission=self._ask,
             on_state=self._became,
             backoff=_Backoff(tell=self._waits),
-            callbacks=_Heard(lambda: self._connected(client)),
+            callbacks=_RegistrationListener(lambda: self._connected(client)),
             tls=self._remote.tls,
         )
         for tool in self._tools:
-            client.register(tool.spec, self._told(tool))
+            client.register(tool.spec, self._log_calls(tool))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._end, client)
@@ -168,7 +168,7 @@ class Device:
         self._log.decided(tool, permission, words, where)
         return decision, where
 
-    def _told(self, tool: DeviceTool) -> Code:
+    def _log_calls(self, tool: DeviceTool) -> Code:
         """The tool's code, with a line for every call."""
 
         def run(arguments: Arguments, ctx: CallContext) -> object:
@@ -183,7 +183,7 @@ class Device:
                 raise
             finally:
                 outcome = "cancelled" if ctx.cancelled.is_set() else outcome
-                self._log.called(tool.spec.name, arguments, outcome, time.monotonic() - began)
+                self._log.log_call(tool.spec.name, arguments, outcome, time.monotonic() - began)
 
         return run
 
@@ -199,8 +199,8 @@ class _Backoff(Backoff, frozen=True, kw_only=True):
         return seconds
 
 
-class _Heard(Callbacks):
-    """Hears when the gateway has taken the tools."""
+class _RegistrationListener(Callbacks):
+    """Calls `registered` when the gateway has taken the tools."""
 
     def __init__(self, registered: Callable[[], None]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a device tells its person: where the link is, and every call with its outcome, a line each."""
+"""Log of a device for its person: the state of the link, and every call with its outcome, a line each."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ class DeviceLog(Protocol):
         """There is no link; it is tried again after so many seconds."""
         ...
 
-    def called(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
+    def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
         """A call has ended: `ok`, or the code and the words of its failure."""
         ...
 
@@ -51,7 +51,7 @@ class DeviceLines:
     def waits(self, url: str, seconds: float, why: str) -> None:
         self.note(f"No link to {url}{f' ({why})' if why else ''}: trying again in {seconds:.0f} s")
 
-    def called(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
+    def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
         shown = msgspec.json.encode(arguments).decode() if arguments else ""
         clipped = f"{shown[:_MOST_SHOWN]}…" if len(shown) > _MOST_SHOWN else shown
         took = f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
@@ -80,7 +80,7 @@ class DeviceJson:
     def waits(self, url: str, seconds: float, why: str) -> None:
         self._write("waiting", url=url, seconds=round(seconds, 3), why=why)
 
-    def called(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
+    def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
         self._write("call", tool=tool, arguments=dict(arguments), outcome=outcome, seconds=round(seconds, 6))
 
     def decided(self, tool: str, permission: str, decision: str, where: str) -> None:

@@ -15,7 +15,7 @@ from handspan.core.errors import ToolError
 Where: TypeAlias = Literal["wayland", "x11", "display", "mac"]
 
 _SECONDS: Final = 20.0
-_MOST_SAID: Final = 300
+_MAX_REASON: Final = 300
 
 
 class Program(Struct, frozen=True):
@@ -63,7 +63,7 @@ def usable(programs: Sequence[Program], environ: Mapping[str, str]) -> Program |
 
 
 def run_program(program: Program, *words: str, given: bytes | None = None, other: bool = False) -> bytes:
-    """What it made or said; `ToolError` when it failed. Blocks, though not for ever."""
+    """The program's output. Raises `ToolError` when it failed. Blocks for a limited time."""
     with tempfile.TemporaryDirectory(prefix="handspan-") as folder:
         file = Path(folder) / "made.png"
         called = program.other if other else (program.name, *_filled(program.words, words, file))
@@ -83,9 +83,9 @@ def run_program(program: Program, *words: str, given: bytes | None = None, other
         except OSError as error:
             raise ToolError("execution_failed", f"{called[0]!r} can't be run: {error.strerror}.") from None
         if done.returncode:
-            said = (done.stderr or b"").decode("utf-8", "replace").strip()[:_MOST_SAID]
+            reason = (done.stderr or b"").decode("utf-8", "replace").strip()[:_MAX_REASON]
             raise ToolError(
-                "execution_failed", f"{called[0]!r} failed with {done.returncode}: {said or 'no reason given'}"
+                "execution_failed", f"{called[0]!r} failed with {done.returncode}: {reason or 'no reason given'}"
             )
         return file.read_bytes() if file.exists() else done.stdout or b""
 

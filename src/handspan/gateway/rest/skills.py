@@ -1,16 +1,29 @@
 """Skills: all that were found, and those that are on in a session (SPEC A3)."""
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 from typing import Final
 
 from handspan.agent.conversation import Conversation
 from handspan.core.errors import ToolError
+from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.route import Family, Visit
 from handspan.registry.toolbox import Toolbox
-from handspan.skills.skills import allowed_globs
-from handspan.wire.rest.status import ActingQuery, SessionSkills, ShownSkill, SkillList, SkillSwitch, UsableTool
+from handspan.skills.skills import ListedSkill, allowed_globs
+from handspan.wire.rest.status import (
+    ActingQuery,
+    SessionSkills,
+    ShownSkill,
+    SkillConsent,
+    SkillList,
+    SkillState,
+    SkillSwitch,
+    SkillText,
+    UsableTool,
+)
 
 family: Final = Family("skills")
 
@@ -21,9 +34,27 @@ async def skills(visit: Visit) -> SkillList:
     known = visit.parts.app.skills
     await known.refresh()
     listing = await asyncio.to_thread(known.listing)
-    return SkillList(
-        [ShownSkill(one.name, one.description, one.version, one.enabled, one.where, one.problems) for one in listing]
-    )
+    return SkillList([_listed(one, is_operator=may(visit.who, ADMIN)) for one in listing])
+
+
+@family.get("/api/skills/{name}", right="admin")
+async def skill_text(visit: Visit, name: str) -> SkillText:
+    """The instructions of one skill, for a person to read before it is enabled."""
+    known = visit.parts.app.skills
+    await known.refresh()
+    with _refused_as(404, "not_found"):
+        skill = await asyncio.to_thread(known.find_any, name)
+    return SkillText(skill.name, skill.instructions, skill.fingerprint)
+
+
+@family.put("/api/skills/{name}", right="admin", also_refuses=(409,))
+async def allow_skill(visit: Visit, name: str, body: SkillConsent) -> SkillState:
+    """Let a skill of the workspace be used as the person has read it, or take that back."""
+    known = visit.parts.app.skills
+    if not body.enabled:
+        return SkillState(name, False, await known.disable(name))
+    with _refused_as(409, "not_enabled"):
+        return SkillState(name, True, await known.enable(name, body.fingerprint))
 
 
 @family.get("/api/sessions/{session_id}/skills")
@@ -44,11 +75,32 @@ async def switch_skill_on(visit: Visit, session_id: str, body: SkillSwitch) -> S
     """Switch a skill on in a session, from the next round until the session is loaded again."""
     conversation = await _open(visit, session_id, body.agent)
     session = visit.parts.sessions.get(session_id, visit.owner)
-    try:
+    with _refused_as(404, "not_found"):
         await visit.parts.app.loader().switch_on(session, body.name)
-    except ToolError as error:
-        raise Refusal(404, "not_found", error.message) from None
     return _render(session.conversation or conversation)
+
+
+def _listed(one: ListedSkill, *, is_operator: bool) -> ShownSkill:
+    path, fingerprint = (one.path, one.fingerprint) if is_operator else ("", "")
+    return ShownSkill(
+        one.name,
+        one.description,
+        one.version,
+        one.enabled,
+        one.where,
+        one.problems,
+        path=path,
+        fingerprint=fingerprint,
+    )
+
+
+@contextlib.contextmanager
+def _refused_as(status: int, code: str) -> Iterator[None]:
+    """Refuse the request where skills raise `ToolError`."""
+    try:
+        yield
+    except ToolError as error:
+        raise Refusal(status, code, error.message) from None
 
 
 async def _open(visit: Visit, session_id: str, agent: str) -> Conversation:

@@ -80,6 +80,35 @@ class ShownSkill(Struct, frozen=True):
     problems: tuple[str, ...]
     triggers: tuple[str, ...] = ()
     permissions: tuple[str, ...] = ()
+    path: str = ""
+    """The file; for the operator alone, as is the fingerprint."""
+    fingerprint: str = ""
+    """What a person who enables it agrees to."""
+
+
+class SkillText(Struct, frozen=True):
+    """A skill as a model would get it, usable or not."""
+
+    name: str
+    instructions: str
+    fingerprint: str
+
+
+class SkillConsent(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether a skill of the workspace may be used."""
+
+    enabled: bool
+    fingerprint: Annotated[str, Meta(max_length=200)] = ""
+    """Of the text that the person has read; to enable it."""
+
+
+class SkillState(Struct, frozen=True):
+    """What a consent came to."""
+
+    name: str
+    enabled: bool
+    changed: bool
+    """False: it was so before."""
 
 
 class SkillList(Struct, frozen=True):

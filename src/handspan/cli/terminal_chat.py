@@ -9,7 +9,7 @@ from handspan.agent.loading import LAST, usage_lines
 from handspan.cli.conversation import tool_line
 from handspan.cli.render_chat import Show
 from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
-from handspan.cli.terminal import ask_here
+from handspan.cli.terminal_questions import ask_here
 from handspan.client.chat import Chat
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallFinished, Ended, QuestionAsked
@@ -18,7 +18,9 @@ from handspan.wire.rest.agents import ShownAgent
 from handspan.wire.rest.sessions import SessionList, ShownSession
 from handspan.wire.rest.status import ChosenModel, SessionSkills, UsageList
 
-_CLOSED: Final = Ended("error", "The gateway has ended this conversation. Begin it again: what was said is kept there.")
+_CLOSED: Final = Ended(
+    "error", "The gateway has ended this conversation. Begin it again: its messages are stored there."
+)
 _PATIENCE: Final = 1.0
 _NO_WORD: Final = "(no word from the gateway yet; Ctrl-C again does not wait for it)"
 
@@ -93,7 +95,7 @@ class TerminalChat:
             if not turn.cancelled():
                 raise
             self._is_lost = True
-            return self._ended(Ended("aborted"))
+            return self._show_end(Ended("aborted"))
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             await _cancel(*aborting)
@@ -135,7 +137,7 @@ class TerminalChat:
             self._asking.clear()
         if ended is None:
             self._is_lost = True
-            ended = self._ended(_CLOSED)
+            ended = self._show_end(_CLOSED)
         return ended
 
     async def _ask(self, question: Question) -> None:
@@ -159,7 +161,7 @@ class TerminalChat:
         finally:
             waiting.cancel()
 
-    def _ended(self, ended: Ended) -> Ended:
+    def _show_end(self, ended: Ended) -> Ended:
         self._show(ended)
         return ended
 

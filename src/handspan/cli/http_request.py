@@ -15,7 +15,7 @@ _LARGEST: Final = 1024 * 1024
 
 
 class HttpAnswer(Struct, frozen=True):
-    """What came back."""
+    """The answer to one request, or the reason why there is none."""
 
     status: int
     """0 when no answer came."""
@@ -32,7 +32,7 @@ def ask(
     seconds: float = 5.0,
     tls: ssl.SSLContext | None = None,
 ) -> HttpAnswer:
-    """The answer to this request. A request that carries a token goes only to a certificate that is trusted."""
+    """Send one request and return the answer. A request with a token goes only to a trusted certificate."""
     import http.client  # noqa: PLC0415 - most commands ask no gateway this way, and start-up counts
 
     try:
@@ -71,7 +71,7 @@ def _tls(*, secret: bool) -> ssl.SSLContext:
 
 
 def own_tls(certificate: Path | None) -> ssl.SSLContext | None:
-    """TLS that trusts the certificate in this file alone, whatever address it is found at; None without one."""
+    """Return TLS that trusts only the certificate in this file, at any address; None without a file."""
     if certificate is None:
         return None
     context = ssl.create_default_context(cafile=str(certificate))
