@@ -1,7 +1,4 @@
-"""One word for one thing: class names that exist once, and words that no name or docstring of the product has.
-
-Exceptions are in `known_words.py`; `python -m tests.test_words` writes that file anew (then `make format`).
-"""
+"""One word for one thing: class names that exist once, and words that no name or docstring of the product has."""
 
 import ast
 import re
@@ -14,7 +11,6 @@ from typing import Final
 import pytest
 
 from tests.docs.repository import ROOT, SOURCE, modules
-from tests.known_words import KNOWN_OFFENDERS, KNOWN_TWICE
 
 METAPHORS: Final = frozenset(
     ("shower", "floor", "shelf", "ears", "boss", "leftover", "crowd", "house", "carrier", "interned")
@@ -38,11 +34,11 @@ PAGES: Final = (*(ROOT / "protocol").rglob("*.md"), *(ROOT / "docs").glob("*.md"
 
 
 def test_a_class_name_exists_once() -> None:
-    assert twice() == set(KNOWN_TWICE), "Give the new one another name; a name that exists once now leaves KNOWN_TWICE."
+    assert twice() == frozenset(), "Give the new class another name: a search for it must find one class."
 
 
 def test_names_files_and_docstrings_have_plain_words() -> None:
-    assert offenders() == KNOWN_OFFENDERS, "Use the field's word; a file that has plain words now leaves the list."
+    assert offenders() == {}, "Use the field's word: CONTRIBUTING.md and the glossary of ARCHITECTURE.md have them."
 
 
 @pytest.mark.parametrize("page", [*PAGES], ids=lambda page: page.name)
@@ -110,16 +106,3 @@ def words_of(name: str) -> frozenset[str]:
 
 def _singular(word: str) -> str:
     return word if word == "ears" or word.endswith("ss") else word.removesuffix("s")
-
-
-def _write() -> None:
-    """Write the lists anew, after files were moved or words were replaced. They may only become shorter."""
-    known = Path(__file__).with_name("known_words.py")
-    head = known.read_text(encoding="utf-8").partition("\n\n")[0]
-    names = f"KNOWN_TWICE: list[str] = {sorted(twice())!r}"
-    files = f"KNOWN_OFFENDERS: dict[str, tuple[str, ...]] = {offenders()!r}"
-    known.write_text(f"{head}\n\n{names}\n\n{files}\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    _write()
