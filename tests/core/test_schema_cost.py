@@ -41,7 +41,19 @@ def test_without_a_value_every_way_counts_once() -> None:
     assert cost.is_within(6) and not cost.is_within(5)
 
 
-@pytest.mark.parametrize("ref", ["http://example.com/", "#/nowhere", "#/list/2", "#/list/x", "#/text/x", "#anchor"])
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "http://example.com/",
+        "#/nowhere",
+        "#/list/2",
+        "#/list/x",
+        "#/text/x",
+        "#anchor",
+        "#/list/²",
+        f"#/list/{'9' * 5000}",
+    ],
+)
 def test_a_reference_that_leads_out_is_refused(ref: str) -> None:
     with pytest.raises(DefinitionError, match="may only point into the schema itself"):
         SchemaCost({"list": [{}], "text": "x", "not": {"$ref": ref}})

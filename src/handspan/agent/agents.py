@@ -45,7 +45,7 @@ class Agents:
         """Returns every agent sorted by name, the built-in one first."""
         stored = {} if self._book is None else {agent.name: agent for agent in await self._book.all(owner=owner)}
         names = {*stored, *self._settings.agents} - {GENERAL.name}
-        return [self._known(name, stored) for name in (GENERAL.name, *sorted(names))]
+        return [self._find_known(name, stored) for name in (GENERAL.name, *sorted(names))]
 
     async def find(self, name: str | None = None, *, owner: str = _OWNER) -> KnownAgent:
         """Returns the agent of this name, or the default one. Raises `ConfigError` when there is none."""
@@ -61,7 +61,7 @@ class Agents:
     async def create(self, agent: Agent, *, owner: str = _OWNER) -> None:
         """Store a new agent under a name that is free."""
         self._refuse_settings(agent.name)
-        await self._stored().create(agent, owner=owner)
+        await self._require_book().create(agent, owner=owner)
 
     async def clone(self, name: str, new_name: str, *, owner: str = _OWNER) -> Agent:
         """Store a copy under another name, and return it. An agent of the settings can be cloned too."""
@@ -74,15 +74,15 @@ class Agents:
         await self.find(name, owner=owner)
         self._refuse_settings(name)
         self._refuse_settings(agent.name)
-        await self._stored().edit(name, agent, owner=owner)
+        await self._require_book().edit(name, agent, owner=owner)
 
     async def delete(self, name: str, *, owner: str = _OWNER) -> int:
         """Remove it. Returns how many sessions moved to the built-in agent."""
         await self.find(name, owner=owner)
         self._refuse_settings(name)
-        return await self._stored().delete(name, owner=owner)
+        return await self._require_book().delete(name, owner=owner)
 
-    def _known(self, name: str, stored: dict[str, Agent]) -> KnownAgent:
+    def _find_known(self, name: str, stored: dict[str, Agent]) -> KnownAgent:
         if self._is_of_settings(name) or name not in stored:
             return KnownAgent(self.of_settings(name), self._is_of_settings(name))
         return KnownAgent(stored[name], False)
@@ -96,7 +96,7 @@ class Agents:
         if self._is_of_settings(name):
             raise ConfigError(f"The agent {name!r} is from the settings: change it there (agents.{name}), or clone it.")
 
-    def _stored(self) -> AgentBook:
+    def _require_book(self) -> AgentBook:
         if self._book is None:
             raise ConfigError("Agents need a store: open App with durable=True.")
         return self._book

@@ -31,7 +31,7 @@ class Turn:
         self.requested_at = time.time()
         """Seconds since 1970."""
         self.listeners: list[Listener] = [] if listener is None else [listener]
-        """Listeners of the clients that said something in it; they get the same events as the session's listeners."""
+        """Listeners of the clients that sent a message in it; they get the same events as the session's listeners."""
         self.shows_prompt = shows_prompt
         self.may_begin = asyncio.Event()
         self.task: asyncio.Task[Ended]
@@ -43,10 +43,10 @@ class Turn:
         self._conversation: Conversation | None = None
         self._early: list[UserMessage] = []
         self._messages: dict[str, tuple[UserMessage, list[Listener]]] = {}
-        """Its messages that have an id, each with the listeners to tell when it is stored."""
+        """Its messages that have an id, each with the listeners that get `MessageStored`."""
 
     def begin(self, conversation: Conversation) -> None:
-        """Run in this conversation from now on. Messages that joined before now become part of it."""
+        """Start the turn in this conversation, with the messages that joined before."""
         self._conversation = conversation
         conversation.on_stored = self._tell_stored
         early, self._early = self._early, []
@@ -54,14 +54,16 @@ class Turn:
             if conversation.find_message(message.id) is None:
                 conversation.inbox.append(message)
                 continue
-            with contextlib.suppress(IdTaken):  # its sender is told that it was not stored
+            with contextlib.suppress(
+                IdTaken
+            ):  # no `MessageStored`: the door says that it was not stored
                 self.report_known(conversation, message)
         self.is_over = False
 
     # Messages.
 
     def add(self, message: UserMessage, listener: Listener) -> UserMessage:
-        """Add a message to this turn, and return it with the turn's id. The listener is told when it is stored."""
+        """Add a message to this turn, and return it with the turn's id. The listener gets `MessageStored`."""
         if message.id:
             self._messages[message.id] = (message, [listener])
         return structs.replace(message, turn=self.id)
@@ -217,7 +219,7 @@ def tell_one(listener: Listener, happening: Happening, turn: str) -> None:
     try:
         listener(happening, turn)
     except Exception:  # the listener is a door's own code
-        _log.exception("A listener could not be told %r", type(happening).__name__)
+        _log.exception("A listener failed at the event %r", type(happening).__name__)
 
 
 def _check_same_content(before: UserMessage | None, message: UserMessage) -> None:

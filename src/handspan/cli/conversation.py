@@ -26,7 +26,7 @@ Ctrl-C aborts the answer, not the program."""
 
 
 class Partner(Protocol):
-    """The agent at the other end."""
+    """The agent that the person talks to."""
 
     async def say(self, text: str) -> Ended:
         """One turn; Ctrl-C aborts it, and only it."""

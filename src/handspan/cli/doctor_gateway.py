@@ -25,7 +25,7 @@ _WRONG: Final = "Bearer handspan-doctor-shows-a-wrong-token"
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     ok: bool
@@ -34,7 +34,7 @@ class Finding(Struct, frozen=True):
 
 
 def source_findings(what: str, sources: Mapping[str, SourceState]) -> Iterator[Finding]:
-    """How each source of tools does, by name, and what of it can't be used."""
+    """Yields the state of each source of tools, then each tool of it that can't be used."""
     for name, state in sources.items():
         is_ok = state.status != "failed"
         yield Finding(f"{what} {name}", is_ok, describe_state(state), "" if is_ok else "repair it, or take it out")

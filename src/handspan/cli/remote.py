@@ -109,7 +109,7 @@ class Remote:
         import http.client  # noqa: PLC0415 - as above
 
         parts = urlsplit(self.url)
-        assert parts.hostname is not None  # `Address` saw to it
+        assert parts.hostname is not None  # checked by `Address`
         if parts.scheme == "http":
             return http.client.HTTPConnection(parts.hostname, parts.port, timeout=_SECONDS)
         tls = self.tls or ssl.create_default_context()

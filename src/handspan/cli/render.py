@@ -167,7 +167,7 @@ def _globs(agent: ShownAgent) -> str:
 
 
 def print_tokens(tokens: Sequence[ShownToken]) -> None:
-    """One line a token. None is cut: what stands last says which one not to revoke."""
+    """One line a token. No line is cut: its last column says which token not to revoke."""
     for line in render_columns([_TOKEN_COLUMNS, *map(_token_cells, tokens)]):
         click.echo(line)
 

@@ -118,30 +118,30 @@ class TerminalRenderer:
             case ThinkingArrived(text=text) if self._verbose:
                 self._words(text)
             case CallStarted():
-                self._started(event)
+                self._show_start(event)
             case CallProgress(value=value) if self._verbose:
                 self._progress(value)
             case CallFinished():
-                self._finished(event)
+                self._show_result(event)
             case RetryComing(reason=reason, seconds=seconds):
                 self._line(f"({reason}; trying again in {seconds:.0f} s)")
             case Ended():
                 self._show_end(event)
 
-    def _started(self, event: CallStarted) -> None:
+    def _show_start(self, event: CallStarted) -> None:
         self._running[event.id] = _name(event.name)
         if self._verbose:
-            self._line(f"→ {_name(event.name)} {_clipped(event.arguments)}")
+            self._line(f"→ {_name(event.name)} {_clip(event.arguments)}")
         else:
             self._end_line()
             self._write("")
 
-    def _finished(self, event: CallFinished) -> None:
+    def _show_result(self, event: CallFinished) -> None:
         self._running.pop(event.id, None)
         state = "ok" if event.status == "success" else event.status
         self._line(f"[{_name(event.name)}: {state}, {_duration(event.duration)}]")
         if self._verbose:
-            self._line(f"← {_clipped(event.envelope)}")
+            self._line(f"← {_clip(event.envelope)}")
 
     def _progress(self, value: Json) -> None:
         text = value.get("text") if isinstance(value, dict) else None
@@ -192,7 +192,7 @@ def _name(name: str) -> str:
     return " ".join(_harmless(name).split())[:80]
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
 
 

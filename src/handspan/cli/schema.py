@@ -58,27 +58,27 @@ def compile_schemas(tools: str | None, target: Target, batch: bool, _json: bool)
     if batch == (tools is not None):
         raise click.UsageError("Name TOOLS, or use --batch: one of the two.")
     all_lowered = True
-    for answer in _compiled_lines(target) if batch else _compiled(read_json(tools or ""), target):
+    for answer in _compile_lines(target) if batch else _compile(read_json(tools or ""), target):
         all_lowered &= "schema" in answer
         click.echo(msgspec.json.encode(answer).decode())
     sys.exit(0 if all_lowered else 1)
 
 
-def _compiled_lines(target: Target) -> Iterator[JsonObject]:
+def _compile_lines(target: Target) -> Iterator[JsonObject]:
     for number, line in enumerate(sys.stdin.buffer, 1):
         if line.strip():
             try:
-                yield from _compiled(strict_json.parse(line.strip()), target)
+                yield from _compile(strict_json.parse(line.strip()), target)
             except (WireError, click.UsageError) as error:
                 text = error.message if isinstance(error, click.UsageError) else str(error)
                 yield {"error": f"line {number}: {text}"}
 
 
-def _compiled(tools: Json, target: Target) -> Iterator[JsonObject]:
-    return (_lowered(lower(spec, target)) for spec in as_specs(tools))
+def _compile(tools: Json, target: Target) -> Iterator[JsonObject]:
+    return (_render_lowered(lower(spec, target)) for spec in as_specs(tools))
 
 
-def _lowered(found: LoweredTool | QuarantinedTool) -> JsonObject:
+def _render_lowered(found: LoweredTool | QuarantinedTool) -> JsonObject:
     if isinstance(found, QuarantinedTool):
         return {"name": found.spec.name, "quarantined": found.reason}
     losses: list[Json] = list(found.losses)

@@ -169,7 +169,7 @@ class TerminalChat:
 
     @property
     def _talking(self) -> Chat:
-        assert self._chat is not None  # `say` sees to it
+        assert self._chat is not None  # `say` opens it
         return self._chat
 
     async def _enter(self, session_id: str, agent: str) -> None:

@@ -26,7 +26,7 @@ _ONCE: Final = {"y": _ANSWERS["y"], "n": _ANSWERS["n"]}
 
 
 def questions_for(yes: bool) -> Questions:
-    """What answers: the rule that --yes is, the person at the terminal, or a rule that leaves it unanswered."""
+    """Returns what answers questions: "yes" to all (--yes), the person at the terminal, or no answer."""
     if yes:
         return RuleAnswers(Answer("allow"))
     if sys.stdin.isatty() and sys.stderr.isatty():

@@ -17,7 +17,7 @@ from handspan.wire.rest.status import UsageList
 @settings_options
 @place_options
 def command(by: str, session: str, since: str, as_json: bool) -> None:
-    """Print replies, tokens and cost. What a model did not tell is unknown, never 0."""
+    """Print replies, tokens and cost. A count that the model did not report is unknown, never 0."""
     query = {"by": by, "session": session, "since": since}
     found = ask_gateway(lambda requests: requests.get("/api/usage", UsageList, **query), says=not as_json)
     if as_json:

@@ -164,7 +164,7 @@ class Link:
             self._raise_if_final(error.status, error.body)
             if not waits_for_gateway and not self._was_connected:
                 hint = "Is the gateway running (`handspan serve`)?"
-                raise GatewayUnreachable(f"Nobody answers at {self._address}: {error}. {hint}") from None
+                raise GatewayUnreachable(f"No gateway answers at {self._address}: {error}. {hint}") from None
             _log.info("no link to %s: %s", self._address, error)
             return False
         try:

@@ -241,7 +241,7 @@ class AgentSettings(Struct, frozen=True):
     mode: Mode = "automatic"
     """When a person is asked (SPEC P4)."""
     instructions: str = ""
-    """What the model is told before everything else."""
+    """The instructions that the model reads first."""
     model: str = ""
     """The model that it talks to, as `model` at the top level; empty: the gateway's own."""
     description: str = ""
@@ -255,7 +255,7 @@ class AgentSettings(Struct, frozen=True):
 
 
 class RemoteLimits(Struct, frozen=True):
-    """What the gateway takes from one client; told to it in `connected` (ws.md 8.1)."""
+    """What the gateway takes from one client; the frame `connected` lists it (ws.md 8.1)."""
 
     message_bytes: Bytes = 1024 * 1024
     """The size of one message; a larger one closes the connection."""
@@ -274,7 +274,7 @@ class RemoteLimits(Struct, frozen=True):
     pending_calls: Count = 64
     """How many calls may wait for its answer at once."""
     backlog_bytes: Bytes = 4 * 1024 * 1024
-    """How much may wait to be read by it; one that reads too slowly is dropped."""
+    """How many unread bytes may wait for it; a client that reads too slowly is dropped."""
 
 
 class RemotePolicy(Struct, frozen=True):
@@ -329,7 +329,7 @@ class Settings(Struct, frozen=True):
     journal_days: Days = 30.0
     """How long the journal keeps calls that have their result; 0 or "none" for all time. Open calls stay (SPEC E8)."""
     default_agent: Text = "General"
-    """The agent that is meant where none is named: one of `agents`, or a kept one (`handspan agents`)."""
+    """The agent to use when none is named: one of `agents`, or a stored one (`handspan agents`)."""
     model: str = ""
     """The model that is meant where none is named: a name of `models`, `offline`, or `API:MODEL` as in
     `anthropic:claude-sonnet-5`; empty: the first that is found (a key in the environment, a local Ollama, offline)."""

@@ -28,7 +28,7 @@ class ToolsChanged(Struct, frozen=True, gc=False, tag="tools_changed"):
     """Tools of this owner were added, changed or removed."""
 
     owner: str
-    """Empty: everybody's tools."""
+    """Empty: tools of all owners."""
 
 
 @final

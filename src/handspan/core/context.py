@@ -32,7 +32,7 @@ class Person(Protocol):
     """The person for whom a call runs. A tool can ask them while it runs."""
 
     async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
-        """Return the answer (`expired` if none came in time), and by how many seconds the deadline has moved.
+        """Return the answer (`expired` if none came in time), and the seconds by which the deadline moved.
 
         Raises `ToolError` when no person can be asked.
         """

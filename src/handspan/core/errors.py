@@ -1,4 +1,4 @@
-"""Every error of ours, and the one table of the words that a failed call can end with.
+"""Every error class of Handspan, and the one table of the codes of a failed call.
 
 HandspanError                   core     the root of all our errors
 ├── ToolError                   core     a call can't succeed; carries a code of the table below

@@ -10,7 +10,7 @@ os.register_at_fork(after_in_child=_ids.clear)  # a child draws its own: two pro
 
 
 def draw_id() -> str:
-    """Returns an id in UUID form that no one can guess.
+    """Returns an id in UUID form that can't be guessed.
 
     The ids of one draw share their first half, and each has 60 random bits of its own.
     """

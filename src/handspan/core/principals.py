@@ -1,4 +1,4 @@
-"""Who acts (Principal), where a tool comes from (Origin), and who sees it (Scope)."""
+"""The person or program that acts (Principal), the origin of a tool (Origin), its visibility (Scope)."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -49,7 +49,7 @@ BUILTIN = Origin("builtin")
 
 
 class Scope(Struct, frozen=True):
-    """Who sees a tool: everybody, one owner, one session, or the turns of one session. A name is unique in a scope."""
+    """Visibility: all owners, one owner, one session, or the turns of one session. A name is unique in a scope."""
 
     kind: ScopeKind
     id: str = ""

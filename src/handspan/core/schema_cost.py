@@ -5,6 +5,7 @@ The library that checks follows every reference each time, and nothing can inter
 where they can be many: for schemas with `$ref` at registration, for every schema before an error is explained.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import unquote, urldefrag, urljoin
@@ -26,6 +27,8 @@ _CHILD_SCHEMAS: Final = frozenset(
 _DATA: Final = frozenset(("const", "enum", "default", "examples"))
 _NOTES: Final = frozenset(("title", "description", "$comment", "default", "examples"))
 
+_INDEX: Final = re.compile("[0-9]{1,9}")
+"""A step of a JSON pointer into a list. `int` takes other digits too, and refuses thousands of them."""
 _UNKNOWN: Final = object()
 """Stands for a value that is not known yet: it may have any child."""
 
@@ -180,17 +183,17 @@ def _replace_repeats(members: list[Json]) -> Iterator[Json]:
         seen.add(key)
 
 
-def _follow_pointer(found: Json, pointer: str) -> Json:
-    """Return what a JSON pointer names, or None."""
+def _follow_pointer(value: Json, pointer: str) -> Json:
+    """Return the value at a JSON pointer; None when there is no such value."""
     for step in pointer.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict):
-            found = found.get(step)
-        elif isinstance(found, list) and step.isdigit() and int(step) < len(found):
-            found = found[int(step)]
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and _INDEX.fullmatch(step) and int(step) < len(value):
+            value = value[int(step)]
         else:
             return None
-    return found
+    return value
 
 
 def _children(value: object) -> Iterator[object]:

@@ -173,7 +173,7 @@ class Engine:
         except asyncio.CancelledError:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)  # each call gets its result first
+            await asyncio.gather(*tasks, return_exceptions=True)  # wait until each call has its result
             raise
 
     # Calls that wait for an outcome from elsewhere, or for a person.

@@ -91,7 +91,7 @@ class Hooks:
         return call
 
     async def after(self, call: HookedCall, result: ToolResult) -> ToolResult:
-        """Return the result as the hooks leave it."""
+        """Return the result after all hooks; each may replace it."""
         for named in self._hooks:
             try:
                 replaced = await self._run(named, named.hook.after, call, result)

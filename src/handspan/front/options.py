@@ -107,7 +107,7 @@ class ProgramTools:
 
 
 def read_tool(given: ToolLike) -> Tool:
-    """Return this tool, or a tool made of this function. Raises `DefinitionError` when it is neither."""
+    """Return this tool, or make a tool from this function. Raises `DefinitionError` for other objects."""
     if is_tool(given):
         found: Tool = given
     elif callable(given):

@@ -140,7 +140,7 @@ class _Exchange:
 
 
 class GatewayEnd:
-    """The gateway's end of a connection in memory; `client` is the other end."""
+    """The gateway's end of a connection in memory; `client` is the client's end."""
 
     backlog_limit = 0
 

@@ -111,7 +111,7 @@ class Metrics:
         self.turns = Counter("handspan_turns_total", "Turns that ended.", ("reason", get_args(EndReason)))
         self.tokens = Counter(
             "handspan_model_tokens_total",
-            "Tokens that models said they used.",
+            "Tokens that models reported as used.",
             ("kind", ("input", "output", "cached", "reasoning")),
         )
         self.requests = Counter(

@@ -59,11 +59,11 @@ class UrlRules:
         """Raise `ToolError` (`policy_denied`) for a host that may not be looked up."""
         address = address_of(host)
         if self._only is not None and not self._only.names(host, port) and not (address and self._only.covers(address)):
-            raise _denied(f"host {host!r} is not in the list of this tool", f"adding {host!r} to {self._only.setting}")
+            raise _denial(f"host {host!r} is not in the list of this tool", f"adding {host!r} to {self._only.setting}")
         if not self._policy.enabled or self._allowed.names(host, port):
             return
         if self._blocked.names_parent_of(host, port) or (address and self._blocked.covers(address)):
-            raise _denied(f"blocked domain: {host!r}", f"taking it out of {BLOCKED_SETTING}")
+            raise _denial(f"blocked domain: {host!r}", f"taking it out of {BLOCKED_SETTING}")
         if host in METADATA_NAMES:
             raise _metadata_denied(host)
 
@@ -80,23 +80,23 @@ class UrlRules:
         if is_allowed or self._allowed.covers(address):
             return
         if self._blocked.covers(address):
-            raise _denied(f"blocked address {address} for host {host!r}", f"taking it out of {BLOCKED_SETTING}")
+            raise _denial(f"blocked address {address} for host {host!r}", f"taking it out of {BLOCKED_SETTING}")
         kind = special_kind(address)
         if kind is None or (self._policy.allow_private and kind in PRIVATE_KINDS):
             return
         entry = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        raise _denied(
+        raise _denial(
             f"blocked private IP {address} for host {host!r} ({kind}; only public addresses may be requested)",
             f"adding {entry!r} to {ALLOWED_SETTING}",
         )
 
 
-def _denied(what: str, remedy: str) -> ToolError:
+def _denial(what: str, remedy: str) -> ToolError:
     return ToolError("policy_denied", f"Not requested: {what}. The operator of this gateway can allow it by {remedy}.")
 
 
 def _metadata_denied(host: str) -> ToolError:
-    return _denied(f"blocked cloud metadata endpoint: {host!r}", f"naming the endpoint itself in {ALLOWED_SETTING}")
+    return _denial(f"blocked cloud metadata endpoint: {host!r}", f"naming the endpoint itself in {ALLOWED_SETTING}")
 
 
 _Entry = TypeVar("_Entry")

@@ -98,5 +98,5 @@ async def _write(store: Pins, pins: Sequence[Pin]) -> None:
 
 
 def owner_of(scope: Scope) -> str:
-    """Return the owner of the tools in this scope; empty for tools of everybody."""
+    """Return the owner of the tools in this scope; empty for tools of all owners."""
     return scope.id if scope.kind == "owner" else ""

@@ -40,7 +40,7 @@ class Registry:
         pinned: PinnedSpecs | None = None,
         changed: Callable[[str], None] | None = None,
     ) -> None:
-        """`changed(owner)` is called after `replace` and `accept`; an empty owner stands for everybody.
+        """`changed(owner)` is called after `replace` and `accept`; an empty owner means all owners.
 
         A source that registers tools one by one announces that itself, once for all of them.
         """
@@ -239,7 +239,7 @@ class Registry:
             name = tool.spec.name
             try:
                 if name in entries:
-                    raise NameTaken(f"Tool {name!r} is there twice: the first one is kept")
+                    raise NameTaken(f"Tool {name!r} is listed twice: only the first one is used")
                 self._check_holder(scoped, name, origin)
                 entries[name] = self._make_entry(scoped, tool, origin, handling)
             except DefinitionError as error:

@@ -169,11 +169,11 @@ class FolderArtifacts:
         except (OSError, ValueError):  # ValueError: the record is damaged
             raise _missing(artifact_id) from None
         if record.owner != owner or record.at < time.time() - self._limits.age:
-            raise _missing(artifact_id)  # the words for one that never existed: a stranger learns nothing
+            raise _missing(artifact_id)  # as for an unknown id: another owner can't learn that it exists
         return record
 
     def _make_room(self, wanted: int) -> None:
-        """Remove what is too old, then the oldest until so many bytes fit."""
+        """Remove expired artifacts, then the oldest ones until `wanted` more bytes fit."""
         names = set(os.listdir(self._folder))
         self._remove_lone_records(names)
         self._remove_abandoned(names)

@@ -117,7 +117,7 @@ class FakeDevice:
         return self._connection is not None and self.close_code is None
 
     async def drop(self) -> None:
-        """Lose the link without a close frame, as a phone in a tunnel."""
+        """Lose the link without a close frame, like a phone that enters a tunnel."""
         if self._connection is not None:
             self._connection.transport.abort()
             await self._finish()

@@ -106,7 +106,7 @@ class FaultProxy:
         """Pass nothing on, of one connection or of all, not even that one end has closed. What is sent waits."""
         if link is None:
             self._faults.stopped = direction
-        for one in self._selected(link):
+        for one in self._select(link):
             one.stop(direction)
 
     def refuse(self) -> None:
@@ -124,15 +124,15 @@ class FaultProxy:
 
     def cut(self, link: ProxiedLink | None = None) -> None:
         """Reset one connection, or all: what is on its way is lost, and both ends get an error (RST)."""
-        for one in self._selected(link):
+        for one in self._select(link):
             self.statistics.cut += one.cut()
 
     def close(self, link: ProxiedLink | None = None) -> None:
         """Close one connection, or all, as if each end had closed it (FIN)."""
-        for one in self._selected(link):
+        for one in self._select(link):
             self.statistics.closed += one.close()
 
-    def _selected(self, link: ProxiedLink | None) -> Iterator[ProxiedLink]:
+    def _select(self, link: ProxiedLink | None) -> Iterator[ProxiedLink]:
         return iter(self.links if link is None else (link,))
 
     # Connections.

@@ -241,9 +241,9 @@ class ProxiedLink:
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Close so that the other end gets an error (RST) and no regular end."""
+    """Reset the connection: the peer gets an error (RST) instead of a regular end."""
     own = writer.get_extra_info("socket")
-    # Loops differ in what their sockets can do, and say of one that is gone; its number is all that is asked for.
+    # Each event loop has its own socket type, also for a closed socket. So only the file descriptor is used.
     number = -1 if own is None else own.fileno()
     with contextlib.suppress(OSError):
         if number >= 0:

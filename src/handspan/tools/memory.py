@@ -129,7 +129,9 @@ class _MemoryFolders:
         try:
             return Workspace(self._folder_of(owner), file_mode=0o600, folder_mode=0o700)
         except ConfigError as error:
-            raise ToolError("execution_failed", "The memory can't be opened. Ask the person to look at it.") from error
+            raise ToolError(
+                "execution_failed", "The memory can't be opened. Ask the person to check the folder."
+            ) from error
 
     def _folder_of(self, owner: str) -> Path:
         """Returns the owner's folder. A plain name is kept; another one becomes `owner.` and a hash."""
@@ -146,7 +148,7 @@ class _MemoryFolders:
         except OSError as error:
             raise ToolError(
                 "execution_failed",
-                f"The memory's folder can't be made: {error.strerror}. Ask the person to look at it.",
+                f"The memory's folder can't be made: {error.strerror}. Ask the person to check the folder.",
             ) from error
 
 

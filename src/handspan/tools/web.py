@@ -1,6 +1,7 @@
 """The web tools: `web_fetch`, `http_request` and `web_search`. All use the network guard (SPEC B, S2)."""
 
 import asyncio
+import re
 import time
 from typing import Final, cast
 from urllib.parse import urlencode
@@ -227,7 +228,11 @@ def _body_text(fetched: Fetched) -> str | None:
 
 def _declared_size(fetched: Fetched) -> JsonObject:
     size = fetched.headers.get("content-length", "")
-    return {"total_bytes": int(size)} if size.isdigit() and "content-encoding" not in fetched.headers else {}
+    return (
+        {"total_bytes": int(size)}
+        if re.fullmatch("[0-9]{1,18}", size) and "content-encoding" not in fetched.headers
+        else {}
+    )
 
 
 def _binary_warning(fetched: Fetched) -> str:

@@ -60,7 +60,7 @@ def split_masked_texts(data: bytes, limit: int) -> tuple[list[bytes], int]:
 
 
 class FrameSplitter:
-    """Splits bytes from the other end into whole text messages and bytes for the library.
+    """Splits received bytes into whole text messages and bytes for the library.
 
     The library gets its frames whole, from the first byte to the last. It gets the bytes of a large frame as they
     come, so no large frame is held in memory here.
@@ -69,7 +69,7 @@ class FrameSplitter:
     __slots__ = ("_header", "_is_in_message", "_limit", "_mask", "_missing")
 
     def __init__(self, limit: int, *, masked: bool = False) -> None:
-        """`limit`: bytes of a message; larger ones go to the library. `masked`: the other end is a client."""
+        """`limit`: bytes of a message; larger ones go to the library. `masked`: the sender is a client."""
         self._limit = limit
         self._mask = 4 if masked else 0
         self._header = b""

@@ -16,7 +16,7 @@ from handspan.wire.ws_frames import CAPABILITIES, ClientFrame, FrameCode, Offer,
 
 
 class FrameError(WireError):
-    """A frame is wrong. `code` is for the answer to the other end."""
+    """A frame is wrong. `code` goes into the answer to its sender."""
 
     def __init__(self, code: FrameCode, message: str) -> None:
         super().__init__(message)

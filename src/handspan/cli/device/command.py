@@ -120,9 +120,9 @@ class Device:
             label=self._label,
             state=settings.state / f"{name}.json",
             ask_permission=self._ask,
-            on_state=self._became,
-            backoff=_Backoff(tell=self._waits),
-            callbacks=_RegistrationListener(lambda: self._connected(client)),
+            on_state=self._on_state,
+            backoff=_Backoff(tell=self._log_wait),
+            callbacks=_RegistrationListener(lambda: self._log_connected(client)),
             tls=self._remote.tls,
         )
         for tool in self._tools:
@@ -147,17 +147,17 @@ class Device:
 
     # The link.
 
-    def _became(self, state: State) -> None:
+    def _on_state(self, state: State) -> None:
         if state == "connected":
             self._why.text = ""
 
-    def _connected(self, client: Client) -> None:
+    def _log_connected(self, client: Client) -> None:
         rejected = client.rejected
         names = [tool.spec.name for tool in self._tools if tool.spec.name not in rejected]
         tools = [f"{client.label}{SEPARATOR}{name}" for name in names]
         self._log.connected(self._remote.url, client.label, tools, rejected)
 
-    def _waits(self, seconds: float) -> None:
+    def _log_wait(self, seconds: float) -> None:
         self._log.waits(self._remote.url, seconds, self._why.text)
 
     # Calls.

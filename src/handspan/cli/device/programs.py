@@ -66,7 +66,7 @@ def run_program(program: Program, *words: str, given: bytes | None = None, other
     """The program's output. Raises `ToolError` when it failed. Blocks for a limited time."""
     with tempfile.TemporaryDirectory(prefix="handspan-") as folder:
         file = Path(folder) / "made.png"
-        called = program.other if other else (program.name, *_filled(program.words, words, file))
+        called = program.other if other else (program.name, *_fill(program.words, words, file))
         try:
             # What is copied has to stay there, so a clipboard's program lives on behind: its output is not waited for.
             done = subprocess.run(
@@ -90,7 +90,7 @@ def run_program(program: Program, *words: str, given: bytes | None = None, other
         return file.read_bytes() if file.exists() else done.stdout or b""
 
 
-def _filled(words: Sequence[str], given: Sequence[str], file: Path) -> list[str]:
+def _fill(words: Sequence[str], given: Sequence[str], file: Path) -> list[str]:
     values = {"{file}": str(file), **{f"{{{place}}}": text for place, text in enumerate(given)}}
     return [values.get(word, word) for word in words]
 

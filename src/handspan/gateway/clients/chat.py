@@ -151,7 +151,7 @@ class ChatConnection:
         return bool(self._running)
 
     def end(self) -> None:
-        """Stop to listen: the client will not come back. Its turns go on to their end, and are stored."""
+        """Stop listening: the client will not come back. Its turns go on to their end, and are stored."""
         self._replay.clear()
         self._missed_ends.clear()
         self._unlisten()

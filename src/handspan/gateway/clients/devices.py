@@ -61,10 +61,10 @@ class _Device:
         self.gone = none
         self.changed: tuple[str, ...] = ()
         self.label_now = ""
-        """The label that it uses while it is here, or may come back; a new `label` is for its next connection."""
+        """The label while it is connected, or may come back. A new `label` is for its next connection."""
         self.is_connected = False
         self.is_kept = True
-        """False when its owner has made the gateway forget it while it was here."""
+        """False when its owner removed it while it was connected."""
 
 
 class _Owned:
@@ -158,14 +158,14 @@ class Devices:
 
     def reconnect(self, owner: str, label: str) -> None:
         """Note that its link is back."""
-        device = self._connected(owner, label)
+        device = self._find_connected(owner, label)
         if device is not None:
             device.is_connected = True
             self._note_seen(owner, device)
 
     def disconnect(self, owner: str, label: str) -> None:
         """Note that its link is gone. It keeps its label, because it may come back."""
-        device = self._connected(owner, label)
+        device = self._find_connected(owner, label)
         if device is not None and device.is_connected:
             self._note_seen(owner, device)
             device.is_connected = False
@@ -173,7 +173,7 @@ class Devices:
     def end(self, owner: str, label: str) -> None:
         """Free its label for other devices: it will not come back."""
         self.disconnect(owner, label)
-        device = self._connected(owner, label)
+        device = self._find_connected(owner, label)
         if device is None:
             return
         owned = self._owners[owner]
@@ -186,7 +186,7 @@ class Devices:
 
     def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
         """Returns the tools whose definition has changed since this device last offered them (SPEC T5)."""
-        device = self._connected(owner, label)
+        device = self._find_connected(owner, label)
         if device is None or fingerprints == device.tools:
             return []
         before = {**device.gone, **device.tools}
@@ -253,7 +253,7 @@ class Devices:
 
     # Inside.
 
-    def _connected(self, owner: str, label: str) -> _Device | None:
+    def _find_connected(self, owner: str, label: str) -> _Device | None:
         """Returns the device that uses this label now."""
         owned = self._owners.get(owner)
         device = None if owned is None else owned.by_label.get(label)

@@ -59,7 +59,7 @@ class Front(Protocol):
         ...
 
     def end(self) -> None:
-        """Stop to listen: the peer will not come back."""
+        """Stop listening: the peer will not come back."""
         ...
 
 

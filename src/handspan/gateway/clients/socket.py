@@ -121,7 +121,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Stop to check the backlog: the client has caught up."""
+        """Stop checking the backlog: the client has caught up."""
         self._is_choked = False
         super().resume_writing()
 

@@ -267,7 +267,7 @@ def is_open(scope: Scope) -> bool:
 
 
 def _with_headers(send: Send, more: list[Header]) -> Send:
-    """Returns a `send` that adds these headers to answers that lack them."""
+    """Returns a `send` that adds these headers to responses that lack them."""
 
     async def send_more(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -112,7 +112,7 @@ class RunListener:
                 self._send_result(happening)
                 self._update("node_invoked", TOOLS, tool_name=self._own_name(name), tool_call_id=call_id)
             case Ended(reason=reason):
-                self._ended(reason)
+                self._finish_stream(reason)
 
     def _repeat_request(self) -> None:
         """Begins the answer of a resumed run with the person's last message. A stream repeats the results instead."""
@@ -123,7 +123,7 @@ class RunListener:
             if type(message) is UserMessage:
                 self._out.message(self.renderer.user_message(self._numbers.of(seq), message, time.time()))
 
-    def _ended(self, reason: EndReason) -> None:
+    def _finish_stream(self, reason: EndReason) -> None:
         self._out.end()
         self._send_new_messages()
         if self._conversation is None:

@@ -66,7 +66,7 @@ async def edit_agent(visit: Visit, name: str, body: AgentChange) -> ShownAgent:
 
 @family.delete("/api/agents/{name}", also_refuses=(409,))
 async def delete_agent(visit: Visit, name: str) -> DeletedAgent:
-    """Remove an agent. Its sessions go on with the built-in one."""
+    """Remove an agent. Its sessions continue with the built-in agent."""
     await _find_known(visit, name)
     if name == GENERAL.name:
         raise Refusal(409, "settings", f"The agent {name!r} is built in and can't be removed.")

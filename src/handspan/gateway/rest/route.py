@@ -154,11 +154,11 @@ class Operation:
         """This operation as an entry of a router's table."""
 
         async def read(request: AsgiRequest) -> dict[str, object]:
-            return await self._arguments(Visit(parts, request, self._admitted(request)))
+            return await self._arguments(Visit(parts, request, self._check_right(request)))
 
         return Endpoint(read, self.work, self._response)
 
-    def _admitted(self, request: AsgiRequest) -> Admitted | None:
+    def _check_right(self, request: AsgiRequest) -> Admitted | None:
         if self.right == "open":
             return None
         admitted: Admitted | None = request.scope.get("state", {}).get("admitted")

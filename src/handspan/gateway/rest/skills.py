@@ -34,7 +34,7 @@ async def skills(visit: Visit) -> SkillList:
     known = visit.parts.app.skills
     await known.refresh()
     listing = await asyncio.to_thread(known.listing)
-    return SkillList([_listed(one, is_operator=may(visit.who, ADMIN)) for one in listing])
+    return SkillList([_render_listed(one, is_operator=may(visit.who, ADMIN)) for one in listing])
 
 
 @family.get("/api/skills/{name}", right="admin")
@@ -80,7 +80,7 @@ async def switch_skill_on(visit: Visit, session_id: str, body: SkillSwitch) -> S
     return _render(session.conversation or conversation)
 
 
-def _listed(one: ListedSkill, *, is_operator: bool) -> ShownSkill:
+def _render_listed(one: ListedSkill, *, is_operator: bool) -> ShownSkill:
     path, fingerprint = (one.path, one.fingerprint) if is_operator else ("", "")
     return ShownSkill(
         one.name,

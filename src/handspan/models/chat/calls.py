@@ -43,7 +43,7 @@ class CallAssembler:
             return None
         new_name = name if not call.name else ""
         if not is_new and call.name and name and not call.pieces and name != call.name:
-            call.name += name  # a name in pieces
+            call.name += name  # the API sends the name in pieces
         call.name = call.name or name
         call.wire_id = call.wire_id or json_text(entry.get("id"))
         if arguments:

@@ -27,7 +27,7 @@ class FileLeases:
         self._folder = folder
         self._lock: int | None = None
         self.own = os.urandom(8).hex()
-        """The name of this process's lease. Every row that the process works on has it."""
+        """The name of this process's lease. Each row of its open work has this name in the column `run`."""
 
     async def take(self) -> None:
         """Lock a file of this process. Raises `StoreError` when the folder can't be used."""

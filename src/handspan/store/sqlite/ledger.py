@@ -132,7 +132,7 @@ class StoredLedger:
         if record.state is not None:  # a refused call may have the id of another call that runs
             self._at_work.pop(record.id, None)
         unit = self._database.unit
-        # A client is told only of stored results (ws.md 5.3): those do not wait for the unit.
+        # Only stored results are acknowledged to a client (ws.md 5.3), so they do not wait for the unit.
         if unit is not None and record.tool.answered_by != "connection":
             return self._finish_in(unit, record, result)
         if self._has_collected_result(record.id):

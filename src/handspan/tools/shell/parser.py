@@ -271,7 +271,7 @@ class _Reader:
         elif following in ("'", '"') and not is_quoted:
             raise Unreadable(f"shells disagree on ${following}")
         elif self.text.startswith("\\\n", self.at + 1):
-            raise Unreadable("a line is continued right after a '$'")
+            raise Unreadable("a '$' stands before a line continuation")
         elif following in _SPECIAL_PARAMETERS or following.isalpha() or following in ("_", "["):
             self.at += 2
         else:

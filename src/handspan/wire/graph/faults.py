@@ -51,7 +51,7 @@ def error_code(status: int, own: str = "") -> str:
 
 
 class Detail(Struct, frozen=True):
-    """One wrong place of a body."""
+    """One wrong field of a body."""
 
     loc: list[str]
     """Where: `["body", "messages", "0", "content"]`."""
