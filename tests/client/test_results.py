@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from handspan.client.address import Address
+from handspan.client.fast_results import encode_plain
 from handspan.client.results import MAX_INLINE, Image, ResultEncoder, ToolCallResult
 from handspan.client.upload import upload
 from handspan.core.artifacts import ArtifactRef
@@ -36,6 +37,27 @@ class Uploads:
 
 def frame(value: Any, can: frozenset[str] = CAN, store: Uploads | None = None) -> ResultFrame | FailureFrame:
     return asyncio.run(ResultEncoder((store or Uploads()).upload).encode("c1", value, can, WireLimits()))
+
+
+@pytest.mark.parametrize(
+    "value", ["x", "\ud800", {"a": [1, {"b": None}]}, {1: 2}, 7, 1.5, float("nan"), True, None, {"a": "[{" * 40}]
+)
+def test_plain_data_is_encoded_fast_as_it_would_be_otherwise(value: Any) -> None:
+    assert encode_plain("c1", value, CAN, WireLimits()) in (None, frame(value))
+    assert encode_plain("c1", value, frozenset(), WireLimits()) is None  # such a gateway takes text only
+
+
+@pytest.mark.parametrize("value", ["x" * 2_000_000, {"a": "[{" * 40}, [1], b"x", Image(b"x"), Failure("busy", "no")])
+def test_a_value_that_may_not_fit_or_is_not_plain_is_left_to_the_encoder(value: Any) -> None:
+    assert encode_plain("c1", value, CAN, WireLimits()) is None
+
+
+def test_a_value_that_is_nested_too_deeply_is_left_to_the_encoder() -> None:
+    deep: Any = {}
+    for _ in range(62):
+        deep = {"a": deep}
+    assert encode_plain("c1", deep, CAN, WireLimits()) == frame(deep)
+    assert encode_plain("c1", {"a": deep}, CAN, WireLimits()) is None
 
 
 def test_what_has_no_json_form_is_an_error() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handspan.core.values import JsonObject
+from handspan.wire.fast_requests import read_request
 from handspan.wire.ws import FrameError, decode_server, encode
 from handspan.wire.ws_frames import CallRequest
 
@@ -40,6 +41,7 @@ def frame(args: str = '{"a":1}', *more: str) -> bytes:
     ],
 )
 def test_a_request_that_two_parsers_could_read_in_two_ways_is_refused(data: bytes) -> None:
+    assert read_request(data) is None
     with pytest.raises(FrameError):
         decode_server(data)
 
@@ -48,6 +50,7 @@ def test_a_request_that_two_parsers_could_read_in_two_ways_is_refused(data: byte
 def test_a_request_as_the_gateway_writes_it_is_read(more: tuple[str, ...]) -> None:
     data = frame('{"text":"x: y","n":[1,{"b":null}]}', *more)
     read = decode_server(data)
+    assert read_request(data) == read
     assert isinstance(read, CallRequest)
     assert encode(read) == data
 
@@ -69,3 +72,4 @@ def test_whatever_the_gateway_asks_for_is_read_as_it_was_meant(
 ) -> None:
     request = CallRequest("c1", "say", args, timeout_ms, again)
     assert decode_server(encode(request)) == request
+    assert read_request(encode(request)) in (None, request)

@@ -54,9 +54,7 @@ class Turn:
             if conversation.find_message(message.id) is None:
                 conversation.inbox.append(message)
                 continue
-            with contextlib.suppress(
-                IdTaken
-            ):  # no `MessageStored`: the door says that it was not stored
+            with contextlib.suppress(IdTaken):  # no `MessageStored`: the door says that it was not stored
                 self.report_known(conversation, message)
         self.is_over = False
 

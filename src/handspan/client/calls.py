@@ -9,7 +9,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from handspan.client.actions import RunCall
 from handspan.client.context import CallContext
+from handspan.client.fast_results import encode_plain
 from handspan.client.fast_tasks import EagerTasks
+from handspan.client.fast_timers import SharedTimer
 from handspan.client.functions import ToolCode, is_async
 from handspan.client.results import ResultEncoder
 from handspan.client.sizes import progress_value
@@ -18,6 +20,7 @@ from handspan.client.timers import CallTimers
 from handspan.client.tools import ClientTools
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
+from handspan.core.fast import IS_FAST
 from handspan.core.values import Json
 from handspan.wire.ws_frames import CallRequest, Decision, FailureFrame, PermissionRequest, ResultFrame, WireLimits
 
@@ -90,7 +93,7 @@ class CallRunner:
         self._ask_permission = ask_permission
         self._listener = listener
         self._calls: dict[str, _RunningCall] = {}
-        self._timers = CallTimers(listener.expire_call)
+        self._timers: CallTimers | SharedTimer = (SharedTimer if IS_FAST else CallTimers)(listener.expire_call)
         self._tasks = EagerTasks()
         self._loop: asyncio.AbstractEventLoop
         self._thread = 0
@@ -168,13 +171,13 @@ class CallRunner:
             for permission in permissions:
                 await self._require_permission(permission, request)
             value = await (code.run(request.args, call.context) if call.is_on_loop else self._run_on_thread(call, code))
-            answer = await self._encoder.encode(request.id, value, self._listener.capabilities, self._listener.limits)
+            given = (request.id, value, self._listener.capabilities, self._listener.limits)
+            answer = (IS_FAST and encode_plain(*given)) or await self._encoder.encode(*given)
         except asyncio.CancelledError:
             if call.is_stopped:
                 raise
-            answer = FailureFrame(
-                id=request.id, error="The tool was cancelled.", code="cancelled"
-            )  # by the tool's own code
+            # The tool's own code has cancelled it.
+            answer = FailureFrame(id=request.id, error="The tool was cancelled.", code="cancelled")
         except ToolError as error:
             answer = FailureFrame(id=request.id, error=error.message, code=error.code)
         except (Exception, SystemExit) as error:  # the tool's own code
