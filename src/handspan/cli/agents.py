@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from handspan.agent.agents import tick_tool, untick_tool
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import settings_options
+from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import plain_agent, print_agent, print_agents, print_json
 from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
@@ -20,7 +20,6 @@ from handspan.wire.rest.status import ChosenModel, SkillList
 
 F = TypeVar("F", bound=Callable[..., None])
 
-_json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _OPTIONS: Final = (
     click.option("--description", help="One sentence for people who choose an agent."),
     click.option("--instructions", help="The text that the model gets first."),
@@ -60,7 +59,7 @@ def _agent_options(function: F) -> F:
 
 
 @click.group("agents", invoke_without_command=True)
-@_json_option
+@json_option
 @settings_options
 @place_options
 @click.pass_context
@@ -73,7 +72,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("name")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def show(name: str, as_json: bool) -> None:
@@ -84,7 +83,7 @@ def show(name: str, as_json: bool) -> None:
 @command.command("create")
 @click.argument("name")
 @_agent_options
-@_json_option
+@json_option
 @settings_options
 @place_options
 def create(name: str, as_json: bool, **given: Any) -> None:
@@ -106,7 +105,7 @@ def create(name: str, as_json: bool, **given: Any) -> None:
 @_agent_options
 @click.option("--enable", multiple=True, metavar="TOOL", help="Tick this tool. May be given several times.")
 @click.option("--disable", multiple=True, metavar="TOOL", help="Untick this tool. May be given several times.")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
@@ -125,7 +124,7 @@ def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
 @command.command("clone")
 @click.argument("name")
 @click.argument("new_name")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def clone(name: str, new_name: str, as_json: bool) -> None:
@@ -140,7 +139,7 @@ def clone(name: str, new_name: str, as_json: bool) -> None:
 
 @command.command("delete")
 @click.argument("name")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def delete(name: str, as_json: bool) -> None:

@@ -1,23 +1,19 @@
 """`handspan calls`: the journal of tool calls, and one call with its arguments and result (SPEC E8, U2)."""
 
-from typing import Final
-
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import settings_options
+from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_json, print_rows, render_time
 from handspan.cli.requests import segment
 from handspan.wire.rest.calls import CallPage, ShownCallRecord
-
-_json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("calls", invoke_without_command=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
 @click.option("--session", default="", help="Only calls of this session.")
 @click.option("--tool", default="", help="Only calls of this tool.")
-@_json_option
+@json_option
 @settings_options
 @place_options
 @click.pass_context
@@ -39,7 +35,7 @@ def command(ctx: click.Context, limit: int, session: str, tool: str, as_json: bo
 
 @command.command("show")
 @click.argument("call_id", metavar="ID")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def show(call_id: str, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from handspan.cli.options import read_loaded_settings, settings_options
+from handspan.cli.options import json_option, read_loaded_settings, settings_options
 from handspan.cli.render import print_json, print_rows
 from handspan.core.values import Json
 
@@ -36,7 +36,7 @@ class _Config(Struct, frozen=True):
 
 
 @click.command("config")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @settings_options
 def command(as_json: bool) -> None:
     """Print every setting, its value and its source. Keys and passwords are shown as '…'."""

@@ -1,20 +1,16 @@
 """`handspan devices`: list your devices, rename and forget them (SPEC W10, U2)."""
 
-from typing import Final
-
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import settings_options
-from handspan.cli.render import print_json, print_rows, render_time
+from handspan.cli.options import json_option, settings_options
+from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import segment
 from handspan.wire.rest.devices import DeviceList, ForgottenDevice, Relabelled
 
-_json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 @click.group("devices", invoke_without_command=True)
-@_json_option
+@json_option
 @settings_options
 @place_options
 @click.pass_context
@@ -42,29 +38,23 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @command.command("rename")
 @click.argument("label")
 @click.argument("new_label")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def rename(label: str, new_label: str, as_json: bool) -> None:
     """Give the device LABEL another label: its tools are called by that from now on."""
     path, body = f"/api/devices/{segment(label)}", {"label": new_label}
     renamed = ask_gateway(lambda requests: requests.change("PUT", path, Relabelled, body), says=not as_json)
-    if as_json:
-        print_json(renamed)
-    else:
-        click.echo(f"The device {label!r} is called {renamed.label!r}.")
+    print_done(renamed, f"The device {label!r} is called {renamed.label!r}.", as_json=as_json)
 
 
 @command.command("forget")
 @click.argument("label")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def forget(label: str, as_json: bool) -> None:
     """Let the device LABEL in no more: it has to be paired again."""
     path = f"/api/devices/{segment(label)}"
     done = ask_gateway(lambda requests: requests.change("DELETE", path, ForgottenDevice), says=not as_json)
-    if as_json:
-        print_json(done)
-    else:
-        click.echo(f"The device {done.label!r} is forgotten.")
+    print_done(done, f"The device {done.label!r} is forgotten.", as_json=as_json)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from handspan.cli.doctor_gateway import Finding, gateway_findings, source_findings
-from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.cli.options import config_folder, json_option, read_settings, settings_options
 from handspan.cli.render import print_json
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
@@ -25,7 +25,7 @@ _LIBRARIES = ("msgspec", "jsonschema-rs", "httpx2", "pydantic", "click")
 @click.command("doctor")
 @click.option("--url", help="Look at the gateway there too; default: the one that serves the state folder.")
 @click.option("--token", help="The token to show to it; default: the operator's, where this user can read it.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @settings_options
 def command(url: str | None, token: str | None, as_json: bool) -> None:
     """See whether everything works here, and what to do where it does not. Exit code 1: something does not."""

@@ -7,7 +7,7 @@ import msgspec
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.files import as_messages, as_specs, read_json
-from handspan.cli.options import settings_options
+from handspan.cli.options import json_option, settings_options
 from handspan.cli.requests import Requests, find_agent
 from handspan.core.errors import HandspanError, WireError
 from handspan.core.messages import Api, UnpairedCalls
@@ -29,7 +29,7 @@ def command() -> None:
 @command.command("which")
 @click.option("--agent", help="As for `handspan chat`.")
 @click.option("--model", "named", default="", help="As for `handspan chat`.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @settings_options
 @place_options
 def which(agent: str | None, named: str, as_json: bool) -> None:

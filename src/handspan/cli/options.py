@@ -1,4 +1,4 @@
-"""The options that every command takes, before or after its name: --config, --workspace, --state."""
+"""The options that every command takes, before or after its name: --config, --workspace, --state; and --json."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -15,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 OF_COMMANDS: Final = frozenset(("HANDSPAN_URL", "HANDSPAN_TOKEN", "HANDSPAN_DEVICE_INFO_DELAY"))
 """Variables that commands read themselves: they are no settings."""
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def settings_options(function: F) -> F:

@@ -9,7 +9,7 @@ import click
 
 from handspan.cli.door import gateway_options, load
 from handspan.cli.operator import as_operator
-from handspan.cli.options import settings_options
+from handspan.cli.options import json_option, settings_options
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_json
 from handspan.core.principals import DEVICE_SCOPES
@@ -29,7 +29,7 @@ from handspan.wire.rest.tokens import MadeCode, SignInLink
     type=click.Choice(SCOPES),
     help=f"What the device may do; default: {' and '.join(DEVICE_SCOPES)}. May be given several times.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @settings_options
 @gateway_options
 def command(browser: bool, scopes: tuple[str, ...], as_json: bool) -> None:

@@ -6,19 +6,18 @@ import click
 import msgspec
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import settings_options
-from handspan.cli.render import print_json, print_rows
+from handspan.cli.options import json_option, settings_options
+from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import segment
 from handspan.core.values import Json, JsonObject
 from handspan.wire import strict_json
 from handspan.wire.rest.questions import AcceptedAnswer, ForgottenRules, QuestionList, RuleList
 
-_json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 
 
 @click.group("questions", invoke_without_command=True)
-@_json_option
+@json_option
 @settings_options
 @place_options
 @click.pass_context
@@ -42,7 +41,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("decision", type=click.Choice(list(_DECISIONS)))
 @click.option("--always", is_flag=True, help="Answer every question like it so, for this tool as it is now.")
 @click.option("--value", help="What the question asks for, as JSON; with 'allow'.")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def answer(question_id: str, decision: str, always: bool, value: str | None, as_json: bool) -> None:
@@ -51,14 +50,11 @@ def answer(question_id: str, decision: str, always: bool, value: str | None, as_
     body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "value": given}
     path = f"/api/questions/{segment(question_id)}/answer"
     accepted = ask_gateway(lambda requests: requests.change("POST", path, AcceptedAnswer, body), says=not as_json)
-    if as_json:
-        print_json(accepted)
-    else:
-        click.echo("The answer counts.")
+    print_done(accepted, "The answer counts.", as_json=as_json)
 
 
 @command.command("rules")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def rules(as_json: bool) -> None:
@@ -74,14 +70,13 @@ def rules(as_json: bool) -> None:
 
 @command.command("forget")
 @click.argument("tool")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def forget(tool: str, as_json: bool) -> None:
     """Take back every "always" and "never" about TOOL: you are asked again."""
     path = f"/api/rules/{segment(tool)}"
     done = ask_gateway(lambda requests: requests.change("DELETE", path, ForgottenRules), says=not as_json)
-    if as_json:
-        print_json(done)
-    else:
-        click.echo(f"{done.forgotten} rule{'' if done.forgotten == 1 else 's'} about {done.tool} forgotten.")
+    print_done(
+        done, f"{done.forgotten} rule{'' if done.forgotten == 1 else 's'} about {done.tool} forgotten.", as_json=as_json
+    )

@@ -25,6 +25,14 @@ def print_json(value: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
+def print_done(answer: object, text: str, *, as_json: bool) -> None:
+    """Print the gateway's answer as JSON, or this text in its place."""
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(text)
+
+
 def render_columns(lines: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines with each column as wide as its widest text."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

@@ -1,22 +1,18 @@
 """`handspan sessions`: list your conversations, show one, rename and delete them (SPEC A2, U2)."""
 
-from typing import Final
-
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import settings_options
-from handspan.cli.render import print_json, print_rows, render_time
+from handspan.cli.options import json_option, settings_options
+from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import segment
 from handspan.core.values import strip_invisible
 from handspan.wire.rest.sessions import DeletedSession, MessageList, Renamed, SessionList
 
-_json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 @click.group("sessions", invoke_without_command=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
-@_json_option
+@json_option
 @settings_options
 @place_options
 @click.pass_context
@@ -37,7 +33,7 @@ def command(ctx: click.Context, limit: int, as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("session_id", metavar="ID")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def show(session_id: str, as_json: bool) -> None:
@@ -55,29 +51,23 @@ def show(session_id: str, as_json: bool) -> None:
 @command.command("rename")
 @click.argument("session_id", metavar="ID")
 @click.argument("name")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def rename(session_id: str, name: str, as_json: bool) -> None:
     """Give the session ID another NAME."""
     path, body = f"/api/sessions/{segment(session_id)}", {"name": name}
     renamed = ask_gateway(lambda requests: requests.change("PUT", path, Renamed, body), says=not as_json)
-    if as_json:
-        print_json(renamed)
-    else:
-        click.echo(f"The session {renamed.session_id} is called {renamed.name!r}.")
+    print_done(renamed, f"The session {renamed.session_id} is called {renamed.name!r}.", as_json=as_json)
 
 
 @command.command("delete")
 @click.argument("session_id", metavar="ID")
-@_json_option
+@json_option
 @settings_options
 @place_options
 def delete(session_id: str, as_json: bool) -> None:
     """Remove the session ID with its calls, artifacts and usage."""
     path = f"/api/sessions/{segment(session_id)}"
     deleted = ask_gateway(lambda requests: requests.change("DELETE", path, DeletedSession), says=not as_json)
-    if as_json:
-        print_json(deleted)
-    else:
-        click.echo(f"The session {deleted.session_id} is deleted.")
+    print_done(deleted, f"The session {deleted.session_id} is deleted.", as_json=as_json)

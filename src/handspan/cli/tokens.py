@@ -7,7 +7,7 @@ import msgspec
 
 from handspan.cli.door import gateway_options
 from handspan.cli.operator import as_operator
-from handspan.cli.options import settings_options
+from handspan.cli.options import json_option, settings_options
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_json, print_tokens, quote_label, render_time, token_uses, token_words
 from handspan.cli.requests import segment
@@ -23,12 +23,11 @@ _TAKEN_NAMES: Final = {
     OPERATOR_LABEL: "the token of the person who runs it",
     PAGE_LABEL: "those of browsers that are signed in",
 }
-_json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("tokens", invoke_without_command=True)
 @click.option("--all", "with_revoked", is_flag=True, help="Revoked ones too.")
-@_json_option
+@json_option
 @settings_options
 @gateway_options
 @click.pass_context
@@ -58,7 +57,7 @@ def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
     show_default=True,
     help="What it may do: talk to agents, bring tools, all that you may. May be given several times.",
 )
-@_json_option
+@json_option
 @settings_options
 @gateway_options
 def new(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
@@ -86,7 +85,7 @@ def new(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
 @click.option(
     "--yes", is_flag=True, help="Do not ask, even if it is the operator's, or the one that this command uses."
 )
-@_json_option
+@json_option
 @settings_options
 @gateway_options
 def revoke(token_id: str, yes: bool, as_json: bool) -> None:

@@ -5,7 +5,7 @@ import sys
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import settings_options
+from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_json, print_tools, print_why, tool_row
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
@@ -35,7 +35,7 @@ def command(ctx: click.Context, as_json: bool, agent: str | None) -> None:
 @command.command("why")
 @click.argument("name")
 @click.option("--agent", help="The agent to ask about; default: the default agent of the settings.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @settings_options
 @place_options
 def why(name: str, agent: str | None, as_json: bool) -> None:

@@ -4,7 +4,7 @@ import click
 
 from handspan.agent.loading import usage_lines
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import settings_options
+from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_json
 from handspan.wire.rest.status import UsageList
 
@@ -13,7 +13,7 @@ from handspan.wire.rest.status import UsageList
 @click.option("--by", type=click.Choice(["model", "session", "day"]), default="model", show_default=True)
 @click.option("--session", default="", help="Only this session.")
 @click.option("--since", default="", help="Only since this day (UTC), as 2026-01-31.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @settings_options
 @place_options
 def command(by: str, session: str, since: str, as_json: bool) -> None:
