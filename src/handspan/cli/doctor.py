@@ -73,7 +73,7 @@ async def _of_app(app: App) -> AsyncIterator[Finding]:
     async for finding in _agent_and_model(app):
         yield finding
     yield Finding("tools", True, f"{len(app.registry)} registered")
-    for finding in source_findings("source", {source.name: source.state for source in app.sources}):
+    for finding in source_findings("source", {source.name: source.state for source in app.all_sources}):
         yield finding
 
 

@@ -134,16 +134,32 @@ class McpServer(Struct, frozen=True):
     args: tuple[str, ...] = ()
     """Its arguments."""
     env: dict[str, str] = {}
-    """Environment variables for it."""
+    """Environment variables for it, beside PATH, HOME, LANG and TMPDIR; a value may be `env:NAME` or `file:PATH`."""
     url: WebAddress = ""
     """The address of a server that speaks MCP over HTTP."""
+    headers: dict[str, str] = {}
+    """Headers of every request to `url`; a value may be `env:NAME` or `file:PATH`."""
     internal_only: bool = True
     """Its tools are hidden from models until a skill names them (SPEC C2)."""
     trusted: bool = False
     """A changed tool definition is taken without asking a person (SPEC T5)."""
+    allow: tuple[Text, ...] | None = None
+    """Names or globs of its tools that may be used, in the server's own words; unset: all, empty: none."""
+    deny: tuple[Text, ...] = ()
+    """Names or globs of its tools that may not be used; they win."""
+    permissions: tuple[Text, ...] = ()
+    """Permissions that a person has to grant before its tools run (SPEC P1)."""
+    timeout: TimeLimit = 30.0
+    """Seconds for one call of its tools; 0 or "none" for no limit."""
+    start_timeout: Seconds = 60.0
+    """Seconds for its start, and for one list of its tools."""
+    idle_timeout: TimeLimit = None
+    """Seconds without a call after which the server is stopped; the next call starts it again. "none": never."""
+    concurrency: Count = 16
+    """How many of its calls may run at once; more wait."""
 
     def __repr__(self) -> str:
-        """Without the values of `env`: they hold keys (SPEC S5)."""
+        """Without the values of `env` and `headers`: they hold keys (SPEC S5)."""
         return f"McpServer(command={self.command!r}, args={self.args!r}, env={sorted(self.env)!r}, url={self.url!r})"
 
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.agents import Agents
 from handspan.agent.loading import ConversationLoader
+from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, ToolsChanged
@@ -34,6 +35,7 @@ from handspan.registry.toolbox import Toolbox
 from handspan.skills.folders import skill_folders
 from handspan.skills.skills import Skills
 from handspan.sources.builtin import BuiltinTools
+from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import FolderTools, PluginTools
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.sqlite.store import SqliteStore
@@ -110,6 +112,15 @@ class App:
             ]
         )
         """The tool sources that are open with the app. Clients bring their tools with their connections instead."""
+        self.mcp = McpServers(
+            settings.tools.mcp_servers,
+            self.registry,
+            self.guard,
+            partial(read_secret, environ=os.environ, setting="tools.mcp_servers"),
+            settings.workspace,
+            questions,
+        )
+        """The MCP servers. They are changed while the gateway runs."""
 
     async def open(self) -> None:
         """Make the folders and register the tools. Raises `ConfigError` when a folder can't be used."""
@@ -128,6 +139,7 @@ class App:
         await self._pinned.open()
         for source in self.sources:
             await source.open()
+        await self.mcp.open()
         self.engine.open()
 
     async def close(self) -> None:
@@ -135,6 +147,7 @@ class App:
         for model in self._models:
             await model.close()
         await self.engine.close()
+        await self.mcp.close()
         for source in reversed(self.sources):
             await source.close()
         await self._pinned.close()
@@ -151,9 +164,14 @@ class App:
         await self.close()
 
     @property
+    def all_sources(self) -> list[ToolSource]:
+        """The sources that are open with the app, and the MCP servers."""
+        return [*self.sources, *self.mcp]
+
+    @property
     def broken(self) -> list[Broken]:
         """The parts of sources that can't be used."""
-        return [broken for source in self.sources for broken in source.state.broken]
+        return [broken for source in self.all_sources for broken in source.state.broken]
 
     def explain(self, box: Toolbox, name: str, *, for_operator: bool = True) -> list[Reason]:
         """Returns why this tool can or can't be used; if it is unknown, which sources may be the cause (R8).
@@ -163,7 +181,7 @@ class App:
         reasons = box.explain(name)
         if box.knows(name):
             return reasons
-        states = [(source.name, source.state) for source in self.sources]
+        states = [(source.name, source.state) for source in self.all_sources]
         visible = [(name, state if for_operator else state.without_details()) for name, state in states]
         return [*reasons, *(Reason(False, line) for name, state in visible for line in problem_lines(name, state))]
 

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from handspan.config.secrets import read_secret
 from handspan.config.settings import ModelPrice, ModelSettings, Settings
+from handspan.core.errors import ConfigError
 from handspan.core.messages import Api
 from handspan.core.names import did_you_mean
 from handspan.core.values import JsonObject
-from handspan.models.keys import read_key
 from handspan.models.model import Codec, Model, NoModel
 from handspan.models.ollama import find_ollama_model, ollama_address
 from handspan.models.vendors import (
@@ -145,12 +146,19 @@ def _resolve(wanted: str, settings: Settings, guard: NetGuard, environ: Environ)
     )
 
 
+def _read_key(reference: str, environ: Environ, setting: str) -> str:
+    try:
+        return read_secret(reference, environ, setting)
+    except ConfigError as error:
+        raise NoModel("auth", str(error)) from None
+
+
 def _from_settings(name: str, given: ModelSettings, guard: NetGuard, environ: Environ) -> Choice:
     place = f"models.{name}"
     if given.api == "custom" and not given.base_url:
         raise NoModel("rejected", f"{place}.base_url: a custom model needs the address of its server.")
     api: Api = "openai-chat" if given.api == "custom" else given.api
-    key = read_key(given.key, environ, f"{place}.key")
+    key = _read_key(given.key, environ, f"{place}.key")
     if not key and not given.base_url:  # a vendor's key goes to that vendor only
         key = key_of(_BY_API[api], environ, f"{place}.key")
     model = _over_http(

@@ -55,7 +55,7 @@ async def status(visit: Visit) -> Status:
         sandbox=(await app.sandbox.ready()).active,
         tools=len(app.registry.toolbox(agent, visit.who).specs()),
         agent=agent.name,
-        sources={source.name: _visible_state(visit, source.state) for source in app.sources},
+        sources={source.name: _visible_state(visit, source.state) for source in app.all_sources},
     )
 
 
@@ -100,7 +100,7 @@ async def _choose(visit: Visit, named: str, *, at_once: bool = False) -> ChosenM
 @family.get("/api/sources")
 async def sources(visit: Visit) -> SourceList:
     """The sources of tools, and which of them can't be used."""
-    return SourceList({source.name: _visible_state(visit, source.state) for source in visit.parts.app.sources})
+    return SourceList({source.name: _visible_state(visit, source.state) for source in visit.parts.app.all_sources})
 
 
 def _visible_state(visit: Visit, state: SourceState) -> SourceState:

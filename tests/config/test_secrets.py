@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from handspan.models.keys import read_key
-from handspan.models.model import NoModel
+from handspan.config.secrets import read_secret
+from handspan.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ from handspan.models.model import NoModel
 def test_a_key_that_is_not_there_is_an_error_that_names_the_place(tmp_path: Path, reference: str, problem: str) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "empty").write_text(" \n")
-    with pytest.raises(NoModel) as refused:
-        read_key(reference, {"HOME": str(tmp_path), "BLANK": " "}, "models.x.key")
-    assert problem in str(refused.value) and refused.value.fault == "auth"
+    with pytest.raises(ConfigError) as refused:
+        read_secret(reference, {"HOME": str(tmp_path), "BLANK": " "}, "models.x.key")
+    assert problem in str(refused.value)
 
 
 def test_a_key_may_stand_in_a_variable_a_file_or_the_settings(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("  s3cret\n")
     environ = {"HOME": str(tmp_path), "KEY": " s3cret "}
     for reference in ("env:KEY", "file:~/key", f"file:{tmp_path / 'key'}", " s3cret "):
-        assert read_key(reference, environ, "key") == "s3cret"
-    assert read_key("", environ, "key") == ""
+        assert read_secret(reference, environ, "key") == "s3cret"
+    assert read_secret("", environ, "key") == ""

@@ -1,0 +1,13 @@
+"""TOOLS OVER MCP, for programs: offer tools of one's own to any MCP client (SPEC C3).
+
+Holds:   `provider.py`: `ToolProvider`, and `CompositeToolProvider`, which joins several under prefixes (read it first);
+         `offer.py`: all that a client may ask for; `shell.py`: `McpServerShell`, which serves it over standard input
+         and output, or over HTTP; `protocol.py`: the same in the words of the SDK, which only this module imports.
+Imports: core.
+To add:  another thing that clients can ask for: a method of `McpOffer`, and its function in `protocol.py`.
+"""
+
+from handspan.mcp.provider import CompositeToolProvider, ProvidedTool, ToolProvider
+from handspan.mcp.shell import McpServerShell
+
+__all__ = ["CompositeToolProvider", "McpServerShell", "ProvidedTool", "ToolProvider"]

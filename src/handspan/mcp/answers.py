@@ -1,0 +1,86 @@
+"""Tools, results and answers between our words and those of the MCP SDK."""
+
+import base64
+
+import mcp_types as types
+import msgspec
+
+from handspan.core.questions import Answer
+from handspan.core.results import Attachment, Failure, ToolResult
+from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
+from handspan.core.values import Json
+from handspan.mcp.provider import ProvidedTool
+
+
+def encode_tool(tool: ProvidedTool) -> types.Tool:
+    """Return the tool as clients list it."""
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema={"type": "object", **tool.parameters},
+        output_schema=tool.output_schema,
+        annotations=_hints(tool.annotations),
+    )
+
+
+def _hints(annotations: Annotations) -> types.ToolAnnotations | None:
+    if annotations is UNKNOWN_EFFECTS:
+        return None
+    return types.ToolAnnotations(
+        read_only_hint=annotations.read_only,
+        destructive_hint=annotations.destructive,
+        idempotent_hint=annotations.idempotent,
+        open_world_hint=annotations.open_world,
+    )
+
+
+def encode_result(result: ToolResult) -> types.CallToolResult:
+    """Return the result. A failed call is a result, too: the client's model can read it and do better."""
+    if isinstance(result, Failure):
+        return types.CallToolResult(content=[types.TextContent(text=result.message)], is_error=True)
+    value = result.value
+    content: list[types.ContentBlock] = [] if value is None and result.attachments else [_text(value)]
+    content += [_encode_attachment(attachment) for attachment in result.attachments]
+    return types.CallToolResult(content=content, structured_content=value if isinstance(value, dict) else None)
+
+
+def _text(value: Json) -> types.TextContent:
+    return types.TextContent(text=value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+
+def _encode_attachment(item: Attachment) -> types.ContentBlock:
+    """Return an image as an image, a sound as a sound, and everything else as a file. Large ones are links."""
+    if item.artifact is not None:
+        name = item.name or item.artifact.name or item.artifact.id
+        uri = artifact_uri(item.artifact.id)
+        return types.ResourceLink(uri=uri, name=name, mime_type=item.media_type, size=item.artifact.size)
+    if item.kind == "image":
+        return types.ImageContent(data=_base64(item), mime_type=item.media_type)
+    if item.kind == "audio":
+        return types.AudioContent(data=_base64(item), mime_type=item.media_type)
+    return types.EmbeddedResource(resource=encode_resource(f"attachment:///{item.name or 'file'}", item))
+
+
+def artifact_uri(artifact_id: str) -> str:
+    """Return the address under which a client reads this artifact."""
+    return f"artifact:///{artifact_id}"
+
+
+def encode_resource(uri: str, item: Attachment) -> types.TextResourceContents | types.BlobResourceContents:
+    """Return the data of a resource: text as text, everything else as base64."""
+    if item.media_type.startswith("text/"):
+        text = item.data.decode(errors="replace")
+        return types.TextResourceContents(uri=uri, mime_type=item.media_type, text=text)
+    return types.BlobResourceContents(uri=uri, mime_type=item.media_type, blob=_base64(item))
+
+
+def _base64(item: Attachment) -> str:
+    return base64.b64encode(item.data).decode()
+
+
+def read_answer(result: types.ElicitResult) -> Answer:
+    """Return what the person at the client answered."""
+    if result.action == "accept":
+        value: Json = dict(result.content) if result.content is not None else None
+        return Answer("allow", value=value)
+    return Answer("deny" if result.action == "decline" else "expired")

@@ -1,0 +1,221 @@
+"""The MCP protocol around an offer, through the official SDK. Only this module and `answers.py` import it here."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+from weakref import WeakSet
+
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import NotificationOptions
+from mcp.server.session import ServerSession
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from handspan.core.errors import ToolError
+from handspan.core.questions import Answer
+from handspan.core.values import Json, JsonObject
+from handspan.mcp.answers import encode_resource, encode_result, encode_tool, read_answer
+from handspan.mcp.offer import ClientRequest, McpOffer
+from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
+from mcp import MCPError
+
+_T = TypeVar("_T")
+_Context = ServerRequestContext[Any, Any]
+_CHANGES: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
+
+
+class ProtocolServer:
+    """An MCP server for this offer. One object serves any number of clients, of both eras of the protocol."""
+
+    def __init__(self, offer: McpOffer, name: str, version: str, instructions: str = "") -> None:
+        self._offer = offer
+        self._bus = InMemorySubscriptionBus()
+        self._sessions: WeakSet[ServerSession] = WeakSet()
+        """Connections of the older era. Each is told by itself when a list has changed."""
+        self._server: Server[Any] = Server(
+            name,
+            version=version,
+            instructions=instructions or None,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_subscriptions_listen=ListenHandler(self._bus),
+            get_tool_input_schema=lambda _: None,  # no header repeats an argument: there is nothing to compare
+        )
+        self._server.middleware.clear()  # no tracing: the journal has every call
+
+    # Serving.
+
+    async def serve_stdio(self) -> None:
+        """Serve one client over standard input and output, until it closes them."""
+        async with stdio_server() as (incoming, outgoing):
+            await self._server.run(incoming, outgoing, self._server.create_initialization_options(_CHANGES))
+
+    @asynccontextmanager
+    async def serve_http(self, *, idle_timeout: float, sessions: int, body_bytes: int) -> AsyncGenerator[AsgiApp]:
+        """Yield the handler of HTTP requests. Leaving the context ends all sessions."""
+        manager = StreamableHTTPSessionManager(
+            self._server, session_idle_timeout=idle_timeout, max_sessions=sessions, max_request_body_size=body_bytes
+        )
+        async with manager.run():
+            yield manager.handle_request
+
+    async def tell_of_changes(self) -> None:
+        """Tell all clients that the tools and prompts may have changed."""
+        await self._bus.publish(ToolsListChanged())
+        await self._bus.publish(PromptsListChanged())
+        sessions = list(self._sessions)
+        told = (
+            tell()
+            for session in sessions
+            for tell in (session.send_tool_list_changed, session.send_prompt_list_changed)
+        )
+        await asyncio.gather(*told, return_exceptions=True)  # one that is gone needs to hear nothing
+
+    # What clients ask for.
+
+    async def _list_tools(self, ctx: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            self._sessions.add(ctx.session)
+        tools = await self._offer.list_tools(_request(ctx))
+        return types.ListToolsResult(tools=[encode_tool(tool) for tool in tools])
+
+    async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        async with _Progress(ctx.session) as progress:
+            result = await self._offer.call_tool(params.name, params.arguments or {}, _request(ctx, progress.show))
+        return encode_result(result)
+
+    async def _list_prompts(
+        self, ctx: _Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        prompts = [
+            types.Prompt(
+                name=prompt.name,
+                description=prompt.description,
+                arguments=[types.PromptArgument(name=name, required=True) for name in prompt.arguments],
+            )
+            for prompt in await self._offer.list_prompts(_request(ctx))
+        ]
+        return types.ListPromptsResult(prompts=prompts)
+
+    async def _get_prompt(self, ctx: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        text = await _or_refuse(self._offer.get_prompt(params.name, params.arguments or {}, _request(ctx)))
+        message = types.PromptMessage(role="user", content=types.TextContent(text=text))
+        return types.GetPromptResult(messages=[message])
+
+    async def _list_resources(
+        self, ctx: _Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        resources = [
+            types.Resource(uri=found.uri, name=found.name, mime_type=found.media_type or None, size=found.size)
+            for found in await self._offer.list_resources(_request(ctx))
+        ]
+        return types.ListResourcesResult(resources=resources)
+
+    async def _list_templates(
+        self, ctx: _Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=[])
+
+    async def _read_resource(self, ctx: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        found = await _or_refuse(self._offer.read_resource(uri, _request(ctx)))
+        return types.ReadResourceResult(contents=[encode_resource(uri, found)])
+
+
+def _request(ctx: _Context, progress: Callable[[Json], None] = lambda _: None) -> ClientRequest:
+    scope = None if ctx.request is None else ctx.request.scope
+    capabilities = ctx.session.client_capabilities
+    can_ask = capabilities is not None and capabilities.elicitation is not None and ctx.session.can_send_request
+    return ClientRequest(scope, progress, _asker(ctx) if can_ask else None)
+
+
+def _asker(ctx: _Context) -> Callable[[str, JsonObject], Awaitable[Answer]]:
+    async def ask(text: str, schema: JsonObject) -> Answer:
+        return read_answer(await ctx.session.elicit_form(text, schema, ctx.request_id))
+
+    return ask
+
+
+async def _or_refuse(work: Coroutine[Any, Any, _T]) -> _T:
+    """Return what the offer gives; what it does not have is an error of the protocol."""
+    try:
+        return await work
+    except ToolError as error:
+        raise MCPError(types.INVALID_PARAMS, error.message) from None
+
+
+class _Progress:
+    """Sends progress to a client, in order. A client that reads slowly gets the newest state, not all of them."""
+
+    def __init__(self, session: ServerSession) -> None:
+        self._session = session
+        self._count = 0
+        self._newest: tuple[float, float | None, str | None] | None = None
+        self._wake = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def show(self, value: Json) -> None:
+        """Take a report of the tool. Any thread may call it."""
+        self._loop.call_soon_threadsafe(self._take, value)
+
+    def _take(self, value: Json) -> None:
+        self._count += 1
+        report = value if isinstance(value, dict) else {"message": str(value)}
+        done, total, text = report.get("progress"), report.get("total"), report.get("message", report.get("text"))
+        self._newest = (
+            float(done) if isinstance(done, (int, float)) else float(self._count),
+            float(total) if isinstance(total, (int, float)) else None,
+            text if isinstance(text, str) else None,
+        )
+        self._wake.set()
+
+    async def __aenter__(self) -> "_Progress":
+        self._task = asyncio.create_task(self._send())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.sleep(0)  # what came just now is taken first
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._send_newest()
+
+    async def _send(self) -> None:
+        while await self._wake.wait():
+            self._wake.clear()
+            await self._send_newest()
+
+    async def _send_newest(self) -> None:
+        newest, self._newest = self._newest, None
+        if newest is not None:
+            await self._session.report_progress(*newest)
+
+
+def make_asgi(server: ProtocolServer, path: str) -> AsgiApp:
+    """Return an ASGI application with this server at this path. The lifespan events open and close it."""
+    handler: AsgiApp | None = None
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal handler
+        if scope["type"] == "lifespan":
+            await receive()
+            async with server.serve_http(idle_timeout=1800, sessions=1000, body_bytes=4 * 1024 * 1024) as handler:
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+        elif scope["type"] == "http" and scope["path"] == path and handler is not None:
+            await handler(scope, receive, send)
+        else:
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+    return app

@@ -1,0 +1,61 @@
+"""Serves tools to MCP clients: over standard input and output, or as an ASGI application (SPEC C3)."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+from handspan.core.errors import DefinitionError
+from handspan.core.version import VERSION
+from handspan.mcp.offer import McpOffer, ProviderOffer
+from handspan.mcp.provider import CompositeToolProvider, ToolProvider
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class McpServerShell:
+    """An MCP server around providers.
+
+        shell = McpServerShell("weather")
+        shell.register_provider(WeatherTools())
+        asyncio.run(shell.serve_stdio())
+
+    Tools are called `{namespace}__{tool}`. A provider without a namespace must be the only one; its names stay as they
+    are.
+    """
+
+    def __init__(self, name: str = "handspan", version: str = VERSION, instructions: str = "") -> None:
+        self.name = name
+        self.version = version
+        self.instructions = instructions
+        self._composite = CompositeToolProvider()
+        self._only: ToolProvider | None = None
+        self._has_namespaces = False
+
+    def register_provider(self, provider: ToolProvider) -> None:
+        """Offer the tools of this provider. Raises `DefinitionError` when its namespace can't be used."""
+        if self._only is not None or (self._has_namespaces and not provider.namespace()):
+            raise DefinitionError("A provider without a namespace must be the only one: give each a namespace.")
+        if provider.namespace():
+            self._composite.add(provider)
+            self._has_namespaces = True
+        else:
+            self._only = provider
+
+    @property
+    def offer(self) -> McpOffer:
+        """What clients get."""
+        return ProviderOffer(self._only or self._composite)
+
+    async def serve_stdio(self) -> None:
+        """Serve one client over standard input and output, until it closes them."""
+        from handspan.mcp.protocol import ProtocolServer  # noqa: PLC0415 - a heavy library, loaded when it is needed
+
+        await ProtocolServer(self.offer, self.name, self.version, self.instructions).serve_stdio()
+
+    def asgi(self, path: str = "/mcp") -> AsgiApp:
+        """Return an ASGI application with the server at this path (streamable HTTP). It needs the lifespan events."""
+        from handspan.mcp.protocol import ProtocolServer, make_asgi  # noqa: PLC0415 - the same
+
+        return make_asgi(ProtocolServer(self.offer, self.name, self.version, self.instructions), path)

@@ -1,0 +1,306 @@
+"""One open link to an MCP server, through the official SDK.
+
+It is loaded with the first server, and on a thread: that takes most of a second.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, Final
+
+import anyio
+import mcp_types as types
+from mcp import Client, MCPError
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.message import SessionMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import ToolError
+from handspan.core.questions import Answer, QuestionAction
+from handspan.core.results import Success
+from handspan.core.values import Arguments, Json, JsonObject, strip_invisible
+from handspan.core.version import VERSION
+from handspan.net.guard import NetGuard
+from handspan.sources.mcp.contents import Content, describe, read_result, read_tool
+from handspan.sources.mcp.process import LONGEST_MESSAGE, ServerProcess
+from handspan.sources.mcp.tools import ServerOffer
+
+_log = logging.getLogger(__name__)
+
+_MOST_PAGES: Final = 200
+"""Pages of one list. A list that never ends is cut off there."""
+_caller: ContextVar[ToolContext | None] = ContextVar("_caller", default=None)
+"""The call in whose task a server asks for something; None: the server asked by itself, on the link."""
+
+
+class McpLink:
+    """An open link to one server. `changed` is set when its tools may have changed, `lost` when it may be gone."""
+
+    def __init__(self, name: str, *, is_over_http: bool) -> None:
+        self._name = name
+        self._is_over_http = is_over_http
+        self._client: Client
+        self._running: dict[str, ToolContext] = {}
+        self.changed = asyncio.Event()
+        self.lost = asyncio.Event()
+
+    @property
+    def protocol_version(self) -> str:
+        """The version of the protocol that both sides agreed on."""
+        return self._client.protocol_version
+
+    async def open(self, client: Client) -> None:
+        """Begin to use this client, which is connected."""
+        self._client = client
+
+    async def offer(self) -> ServerOffer:
+        """Return what the server has: its tools, and whether it has resources and prompts."""
+        tools = [read_tool(tool) async for tool in _all(self._client.list_tools, "tools")]
+        capabilities = self._client.server_capabilities
+        return ServerOffer(
+            tuple(tools),
+            capabilities.resources is not None
+            and (
+                await _has(self._client.list_resources, "resources")
+                or await _has(self._client.list_resource_templates, "resource_templates")
+            ),
+            capabilities.prompts is not None and await _has(self._client.list_prompts, "prompts"),
+        )
+
+    async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success:
+        """Run a tool of the server. Raises `ToolError` when it fails, or when the link is lost meanwhile."""
+
+        async def show(progress: float, total: float | None, message: str | None) -> None:
+            ctx.progress(_progress(progress, total, message))
+
+        work = self._client.call_tool(own_name, dict(arguments), progress_callback=show)
+        return read_result(await self._ask(ctx, work))
+
+    async def list_resources(self) -> Json:
+        """Return the resources of the server, and its templates of resources."""
+        resources: list[Json] = [describe(found) async for found in _all(self._client.list_resources, "resources")]
+        templates: list[Json] = []
+        with suppress(MCPError):  # many servers with resources do not know this request
+            listed = _all(self._client.list_resource_templates, "resource_templates")
+            templates = [describe(found) async for found in listed]
+        return {"resources": resources, "templates": templates}
+
+    async def read_resource(self, uri: str, ctx: ToolContext) -> Success:
+        """Return the content of a resource."""
+        result: types.ReadResourceResult = await self._ask(ctx, self._client.read_resource(uri))
+        content = Content()
+        for part in result.contents:
+            content.add_resource(part)
+        return content.success(None)
+
+    async def list_prompts(self) -> Json:
+        """Return the prompts of the server."""
+        return [describe(found) async for found in _all(self._client.list_prompts, "prompts")]
+
+    async def get_prompt(self, name: str, arguments: dict[str, str], ctx: ToolContext) -> Success:
+        """Return the messages of a prompt as text, with what is attached to them."""
+        result: types.GetPromptResult = await self._ask(ctx, self._client.get_prompt(name, arguments))
+        content = Content()
+        for message in result.messages:
+            content.texts.append(f"{message.role}:")
+            content.add(message.content)
+        return content.success(None)
+
+    async def follow(self) -> None:
+        """Set `changed` when the server says so, until the link is lost. The older era tells without being asked."""
+        if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        try:
+            async with self._client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    self.changed.set()
+        except SubscriptionLost:
+            self.lost.set()
+        except MCPError as error:
+            _log.debug("MCP server %s does not tell of changes: %s", self._name, error)
+
+    async def _ask(self, ctx: ToolContext, work: Awaitable[Any]) -> Any:
+        """Await a request of this call. What the server asks meanwhile goes to the person of the call."""
+        token = _caller.set(ctx)
+        self._running[ctx.call_id] = ctx
+        try:
+            return await work
+        except MCPError as error:
+            raise self._tool_error(error) from error
+        except (ValidationError, RuntimeError) as error:
+            text = f"The MCP server {self._name!r} sent an answer that breaks the protocol: {_first_line(error)}"
+            raise ToolError("execution_failed", text) from error
+        finally:
+            del self._running[ctx.call_id]
+            _caller.reset(token)
+
+    def _tool_error(self, error: MCPError) -> ToolError:
+        message = strip_invisible(error.error.message)
+        match error.error.code:
+            case types.CONNECTION_CLOSED:
+                self.lost.set()
+                text = f"The MCP server {self._name!r} ended while it ran this call: the outcome is unknown."
+                return ToolError("unknown_outcome", f"{text} Look before you call it again.")
+            case types.INVALID_PARAMS:
+                return ToolError("invalid_arguments", message)
+            case types.METHOD_NOT_FOUND:
+                return ToolError("tool_not_found", message)
+            case types.REQUEST_TIMEOUT:
+                return ToolError("timeout", message)
+        if self._is_over_http:
+            self.lost.set()  # a server that forgot our session says so in many ways: the link is opened anew
+        return ToolError("execution_failed", message or f"The MCP server {self._name!r} failed and did not say why.")
+
+    async def hear(self, message: IncomingMessage) -> None:
+        """Take a message that no request of ours waits for."""
+        if isinstance(message, types.ToolListChangedNotification):
+            self.changed.set()
+
+    async def elicit(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        """Ask the person for whom the call runs (SPEC P6)."""
+        ctx = _caller.get() or self._only_caller()
+        if ctx is None:
+            return types.ElicitResult(action="cancel")
+        subject = f"{self._name}: {strip_invisible(params.message)}"
+        try:
+            if isinstance(params, types.ElicitRequestURLParams):
+                return _elicited(await ctx.ask("login", subject, action=QuestionAction(url=params.url)))
+            return _elicited(await ctx.ask("input", subject, schema=dict(params.requested_schema)))
+        except ToolError as error:
+            return types.ErrorData(code=types.INTERNAL_ERROR, message=error.message)
+
+    def _only_caller(self) -> ToolContext | None:
+        """Return a call that runs, if all that run are of one owner: the older era does not say which one asks."""
+        owners = {ctx.who.owner for ctx in self._running.values()}
+        return next(iter(self._running.values())) if len(owners) == 1 else None
+
+
+@asynccontextmanager
+async def open_process_link(name: str, process: ServerProcess, seconds: float) -> AsyncGenerator[McpLink]:
+    """Open a link to a server that runs as a process. Raises `TimeoutError` when it does not answer in time."""
+    link = McpLink(name, is_over_http=False)
+    async with _open(link, _over_pipes(process, link), seconds):
+        yield link
+
+
+@asynccontextmanager
+async def open_http_link(
+    name: str, url: str, headers: dict[str, str], guard: NetGuard, seconds: float, auth: Any = None
+) -> AsyncGenerator[McpLink]:
+    """Open a link to a server at this address. The guard checks every connection (SPEC S2)."""
+    link = McpLink(name, is_over_http=True)
+    # No limit on silence: a call may take long and say nothing. Each call has its own deadline.
+    async with (
+        guard.trust(url).client(headers=headers, timeout=None, auth=auth) as http,
+        _open(link, streamable_http_client(url, http_client=http), seconds),
+    ):
+        yield link
+
+
+@asynccontextmanager
+async def _open(link: McpLink, transport: Any, seconds: float) -> AsyncGenerator[None]:
+    client = Client(
+        transport,
+        client_info=types.Implementation(name="handspan", version=VERSION),
+        message_handler=link.hear,
+        elicitation_callback=link.elicit,
+        cache=None,
+    )
+    async with asyncio.timeout(seconds) as limit:
+        async with client:
+            limit.reschedule(None)
+            await link.open(client)
+            yield
+
+
+@asynccontextmanager
+async def _over_pipes(process: ServerProcess, link: McpLink) -> AsyncGenerator[Any]:
+    """Carry messages between the SDK and the process, one JSON text a line."""
+    to_sdk, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    to_server, from_sdk = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        async with to_sdk:
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
+                try:
+                    async for line in process.stdout:
+                        await to_sdk.send(_parse(line))
+                except ValueError:  # a line longer than the limit
+                    process.fault = f"it sent a message of more than {LONGEST_MESSAGE} bytes"
+        link.lost.set()
+
+    async def write() -> None:
+        async with from_sdk:
+            with suppress(ConnectionError):
+                async for sent in from_sdk:
+                    process.stdin.write(
+                        sent.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+                    )
+                    await process.stdin.drain()
+        link.lost.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        tasks.start_soon(write)
+        try:
+            yield from_server, to_server
+        finally:
+            tasks.cancel_scope.cancel()
+            for stream in (to_sdk, from_server, to_server, from_sdk):
+                stream.close()
+
+
+def _parse(line: bytes) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:  # not JSON, or not a message: some servers print words on standard output
+        _log.info("An MCP server wrote something that is no message: %r", line[:200])
+        return error
+
+
+async def _all(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[Any]:
+    """All items of a list, page by page."""
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await ask(cursor=cursor)
+        for item in getattr(page, field):
+            yield item
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def _has(ask: Callable[..., Awaitable[Any]], field: str) -> bool:
+    """Whether there is something in this list. Many servers claim to have resources and prompts, and have none."""
+    try:
+        return bool(getattr(await ask(), field))
+    except MCPError:
+        return False
+
+
+def _progress(progress: float, total: float | None, message: str | None) -> JsonObject:
+    shown: JsonObject = {"progress": progress}
+    if total is not None:
+        shown["total"] = total
+    if message:
+        shown["message"] = strip_invisible(message)
+    return shown
+
+
+def _elicited(answer: Answer) -> types.ElicitResult:
+    if answer.decision == "allow":
+        content: Any = answer.value if isinstance(answer.value, dict) else None
+        return types.ElicitResult(action="accept", content=content)
+    return types.ElicitResult(action="cancel" if answer.decision == "expired" else "decline")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,139 @@
+"""What an MCP server has for an agent: its tools; and its resources and prompts, as tools, too (SPEC C1, C4)."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from handspan.core.context import ToolContext
+from handspan.core.names import matches_any, outside_name
+from handspan.core.results import Success
+from handspan.core.tool import DEFAULT_TIMEOUT, READ_ONLY, Annotations, ToolSpec
+from handspan.core.values import Arguments, Json, JsonObject
+
+_NO_PARAMETERS: Final[JsonObject] = {"type": "object", "properties": {}}
+_LONGEST_DESCRIPTION: Final = 8 * 1024
+
+
+class ListedTool(Struct, frozen=True):
+    """A tool as its server lists it."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+    annotations: Annotations
+
+
+class ServerOffer(Struct, frozen=True):
+    """What a server has."""
+
+    tools: tuple[ListedTool, ...]
+    has_resources: bool = False
+    has_prompts: bool = False
+
+
+class ToolRules(Struct, frozen=True):
+    """What the settings of a server say about its tools."""
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    permissions: tuple[str, ...] = ()
+    timeout: float | None = DEFAULT_TIMEOUT
+
+    def allows(self, own_name: str) -> bool:
+        """Whether this tool may be used at all."""
+        return (self.allow is None or matches_any(self.allow, own_name)) and not matches_any(self.deny, own_name)
+
+
+class Link(Protocol):
+    """An open link to a server, as its tools use it."""
+
+    async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success: ...
+
+    async def list_resources(self) -> Json: ...
+
+    async def read_resource(self, uri: str, ctx: ToolContext) -> Success: ...
+
+    async def list_prompts(self) -> Json: ...
+
+    async def get_prompt(self, name: str, arguments: dict[str, str], ctx: ToolContext) -> Success: ...
+
+
+WithLink: TypeAlias = Callable[[Callable[[Link], Awaitable[Any]]], Awaitable[Any]]
+"""Does something with the link to the server, as soon as it is open. Raises `ToolError` when it can't be opened."""
+_Run: TypeAlias = Callable[[Link, Arguments, ToolContext], Awaitable[Json | Success]]
+
+
+class McpTool:
+    """A tool whose code runs in an MCP server."""
+
+    def __init__(self, spec: ToolSpec, with_link: WithLink, run: _Run) -> None:
+        self.spec = spec
+        self._with_link = with_link
+        self._run = run
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
+        """Return the server's answer."""
+        answer: Json | Success = await self._with_link(lambda link: self._run(link, arguments, ctx))
+        return answer
+
+
+def make_tools(server: str, offer: ServerOffer, rules: ToolRules, with_link: WithLink) -> Iterator[McpTool]:
+    """Make the tools of a server, under names that every model takes (SPEC T2)."""
+    taken: set[str] = set()
+    own_names = {listed.name for listed in offer.tools}
+    extras = [extra for extra in _extra_tools(offer) if extra[0].name not in own_names]
+    for listed, run in (*((listed, _runner(listed.name)) for listed in offer.tools), *extras):
+        if not rules.allows(listed.name):
+            continue
+        name = outside_name(listed.name, server, taken)
+        taken.add(name)
+        description = listed.description[:_LONGEST_DESCRIPTION] or f"The tool {listed.name} of {server}."
+        spec = ToolSpec(
+            name, description, listed.parameters, rules.permissions, rules.timeout, annotations=listed.annotations
+        )
+        yield McpTool(spec, with_link, run)
+
+
+def _runner(own_name: str) -> _Run:
+    return lambda link, arguments, ctx: link.call(own_name, arguments, ctx)
+
+
+def _extra_tools(offer: ServerOffer) -> Iterator[tuple[ListedTool, _Run]]:
+    """Resources and prompts as tools: they pass the same policy as all others."""
+    if offer.has_resources:
+        yield (
+            ListedTool("list_resources", "List the resources of this server.", _NO_PARAMETERS, READ_ONLY),
+            (lambda link, _, __: link.list_resources()),
+        )
+        yield (
+            ListedTool("read_resource", "Read a resource of this server.", _URI, READ_ONLY),
+            (lambda link, arguments, ctx: link.read_resource(str(arguments["uri"]), ctx)),
+        )
+    if offer.has_prompts:
+        yield (
+            ListedTool("list_prompts", "List the prompts of this server.", _NO_PARAMETERS, READ_ONLY),
+            (lambda link, _, __: link.list_prompts()),
+        )
+        yield ListedTool("get_prompt", "Fill in a prompt of this server.", _PROMPT, READ_ONLY), _get_prompt
+
+
+def _get_prompt(link: Link, arguments: Arguments, ctx: ToolContext) -> Awaitable[Success]:
+    given = arguments.get("arguments")
+    texts = {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
+    return link.get_prompt(str(arguments["name"]), texts, ctx)
+
+
+_URI: Final[JsonObject] = {
+    "type": "object",
+    "properties": {"uri": {"type": "string", "description": "As list_resources shows it, templates filled in."}},
+    "required": ["uri"],
+}
+_PROMPT: Final[JsonObject] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "As list_prompts shows it."},
+        "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "required": ["name"],
+}

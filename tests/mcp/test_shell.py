@@ -1,0 +1,93 @@
+"""Tools of a program, offered to MCP clients of both eras (SPEC C3)."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import mcp_types as types
+import pytest
+import uvicorn
+
+from handspan.core.errors import DefinitionError, ToolError
+from handspan.mcp import CompositeToolProvider, McpServerShell
+from mcp import Client, StdioServerParameters
+from tests.mcp.weather import PIXEL, Plain, Weather, make_shell
+from tests.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+ERAS = ("legacy", "auto")
+
+
+@asynccontextmanager
+async def over_http(mode: str) -> AsyncIterator[Client]:
+    config = uvicorn.Config(make_shell().asgi(), port=0, log_level="warning", lifespan="on")
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    await until(lambda: server.started)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        async with Client(f"http://127.0.0.1:{port}/mcp", mode=mode) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        await serving
+
+
+@asynccontextmanager
+async def over_stdio(mode: str) -> AsyncIterator[Client]:
+    parameters = StdioServerParameters(command=sys.executable, args=["-m", "tests.mcp.weather"])
+    async with Client(parameters, mode=mode) as client:
+        yield client
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("connect", [over_http, over_stdio])
+async def test_clients_of_both_eras_list_and_call_the_tools(connect: type[over_http], mode: str) -> None:
+    async with connect(mode) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert list(listed) == ["weather__today", "weather__radar", "plain__shout", "plain__break"]
+        hints = listed["weather__today"].annotations
+        assert (
+            hints is not None and hints.read_only_hint and listed["weather__today"].input_schema["required"] == ["city"]
+        )
+        today = await client.call_tool("weather__today", {"city": "Rome"})
+        assert today.structured_content == {"city": "Rome", "sky": "blue"} and not today.is_error
+        shouted = await client.call_tool("plain__shout", {"text": "hi"})
+        assert [block.text for block in shouted.content if isinstance(block, types.TextContent)] == ["HI"]
+        radar = await client.call_tool("weather__radar", {})
+        image = radar.content[1]
+        assert isinstance(image, types.ImageContent) and image.mime_type == "image/png" and image.data
+        broken = await client.call_tool("plain__break", {})
+        assert broken.is_error and broken.content[0].text == "it broke"  # type: ignore[union-attr]  # it is a text
+        unknown = await client.call_tool("moon__today", {})
+        assert unknown.is_error and "'moon'" in unknown.content[0].text  # type: ignore[union-attr]  # the same
+
+
+async def test_names_without_a_namespace_are_tried_in_order() -> None:
+    composite = CompositeToolProvider([Weather(), Plain()])
+    assert await composite.call_tool("shout", {"text": "a"}) == "A"
+    with pytest.raises(ToolError, match="No provider has a tool 'whisper'"):
+        await composite.call_tool("whisper", {})
+    with pytest.raises(ToolError, match="no provider for the namespace 'moon'"):
+        await composite.call_tool("moon__x__y", {})
+
+
+@pytest.mark.parametrize("namespace", ["", "a__b", "plain"])
+def test_a_namespace_is_unique_not_empty_and_without_the_separator(namespace: str) -> None:
+    composite = CompositeToolProvider([Plain()])
+    with pytest.raises(DefinitionError, match="namespace"):
+        composite.add(Plain(namespace))
+
+
+async def test_a_provider_without_a_namespace_stands_alone_and_keeps_its_names() -> None:
+    shell = McpServerShell()
+    shell.register_provider(Plain(""))
+    with pytest.raises(DefinitionError, match="must be the only one"):
+        shell.register_provider(Weather())
+    other = McpServerShell()
+    other.register_provider(Weather())
+    with pytest.raises(DefinitionError, match="must be the only one"):
+        other.register_provider(Plain(""))
+    assert PIXEL
