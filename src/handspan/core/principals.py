@@ -6,7 +6,9 @@ from msgspec import Struct
 
 OriginKind: TypeAlias = Literal["builtin", "plugin", "mcp", "remote", "device", "browser"]
 ScopeKind: TypeAlias = Literal["global", "owner", "session", "turn"]
-TokenScope: TypeAlias = Literal["chat", "device", "admin"]
+TokenScope: TypeAlias = Literal["chat", "device", "tools", "admin"]
+AGENT_SCOPE: Final = "agent:"
+"""A token with scopes that begin so may use only the agents that they name."""
 DEVICE_SCOPES: Final = ("chat", "device")
 """What a ClawSeed client needs: it talks and brings tools."""
 
@@ -16,6 +18,11 @@ class Principal(Struct, frozen=True):
 
     owner: str
     scopes: tuple[str, ...] = ()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The only agents that it may use; none: all of them."""
+        return tuple(one.removeprefix(AGENT_SCOPE) for one in self.scopes if one.startswith(AGENT_SCOPE))
 
 
 OPERATOR = Principal(owner="operator", scopes=("admin", "chat", "device"))

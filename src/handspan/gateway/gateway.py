@@ -52,6 +52,7 @@ _log = logging.getLogger(__name__)
 _DOORS: Final = {
     "rest": "handspan.gateway.rest.door",
     "graph": "handspan.gateway.graph.door",
+    "mcp": "handspan.gateway.mcp.door",
     "pages": "handspan.gateway.pages",
 }
 """Doors for HTTP. Each is loaded by its first request: a gateway that only serves devices needs none of them."""
@@ -185,7 +186,7 @@ class Gateway:
         if constant is not None:
             await send_whole(send, 200, [JSON_HEADER], constant)
             return
-        name = "graph" if is_graph(scope) else "pages" if _path(scope).startswith(_FILES) else "rest"
+        name = door_of(scope)
         door = self.doors.get(name) or self._open_door(name)
         await door.answer(scope, receive, send)
 
@@ -340,6 +341,16 @@ class Gateway:
                 await self._resumable.expire()
             except HandspanError as error:
                 _log.error("Expired calls could not be ended: %s", error)
+
+
+def door_of(scope: Scope) -> str:
+    """Returns the name of the door for this path."""
+    path = _path(scope)
+    if is_graph(scope):
+        return "graph"
+    if path == "/mcp" or path.startswith("/mcp/"):
+        return "mcp"
+    return "pages" if path.startswith(_FILES) else "rest"
 
 
 def _path(scope: Scope) -> str:

@@ -81,6 +81,6 @@ def _base64(item: Attachment) -> str:
 def read_answer(result: types.ElicitResult) -> Answer:
     """Return what the person at the client answered."""
     if result.action == "accept":
-        value: Json = dict(result.content) if result.content is not None else None
+        value: Json = msgspec.to_builtins(result.content)
         return Answer("allow", value=value)
     return Answer("deny" if result.action == "decline" else "expired")

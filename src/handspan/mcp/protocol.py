@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
-from weakref import WeakSet
 
 import mcp_types as types
 from mcp.server import Server
@@ -12,6 +11,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -26,6 +26,7 @@ from mcp import MCPError
 
 _T = TypeVar("_T")
 _Context = ServerRequestContext[Any, Any]
+_MOST_SESSIONS: Final = 1000
 _CHANGES: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
 
 
@@ -35,8 +36,8 @@ class ProtocolServer:
     def __init__(self, offer: McpOffer, name: str, version: str, instructions: str = "") -> None:
         self._offer = offer
         self._bus = InMemorySubscriptionBus()
-        self._sessions: WeakSet[ServerSession] = WeakSet()
-        """Connections of the older era. Each is told by itself when a list has changed."""
+        self._sessions: dict[str, ServerSession] = {}
+        """Connections of the older era by their ids: each is told by itself when a list has changed."""
         self._server: Server[Any] = Server(
             name,
             version=version,
@@ -73,7 +74,7 @@ class ProtocolServer:
         """Tell all clients that the tools and prompts may have changed."""
         await self._bus.publish(ToolsListChanged())
         await self._bus.publish(PromptsListChanged())
-        sessions = list(self._sessions)
+        sessions = list(self._sessions.values())
         told = (
             tell()
             for session in sessions
@@ -81,11 +82,18 @@ class ProtocolServer:
         )
         await asyncio.gather(*told, return_exceptions=True)  # one that is gone needs to hear nothing
 
+    def _remember(self, ctx: _Context) -> None:
+        """Remember the connection. The oldest ones are forgotten: whether one has ended is not told."""
+        name = "" if ctx.request is None else ctx.request.headers.get(MCP_SESSION_ID_HEADER, "")
+        self._sessions[name] = ctx.session
+        if len(self._sessions) > _MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+
     # What clients ask for.
 
     async def _list_tools(self, ctx: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            self._sessions.add(ctx.session)
+            self._remember(ctx)
         tools = await self._offer.list_tools(_request(ctx))
         return types.ListToolsResult(tools=[encode_tool(tool) for tool in tools])
 

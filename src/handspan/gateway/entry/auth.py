@@ -41,13 +41,14 @@ __all__ = [
     "Admitted",
     "Auth",
     "TokenScope",
+    "check_agent",
     "is_open",
     "let_in",
     "may",
     "unauthorized",
 ]
 
-SCOPES: Final[tuple[TokenScope, ...]] = ("chat", "device", "admin")
+SCOPES: Final[tuple[TokenScope, ...]] = ("chat", "device", "tools", "admin")
 ADMIN: Final[TokenScope] = "admin"
 PAGE_LABEL: Final = "page"
 INSIDE: Final = "handspan.inside"
@@ -105,9 +106,15 @@ class Admitted(Struct, frozen=True):
             raise Refusal(403, "forbidden", f"This token lacks the scope {scope!r}: use one that has it.")
 
 
+def check_agent(who: Principal, name: str) -> None:
+    """Raises `Refusal` when the token is bound to agents, and this is none of them."""
+    if who.agents and name not in who.agents:
+        raise Refusal(403, "forbidden", f"This token is for other agents only: {', '.join(who.agents)}.")
+
+
 def may(who: Principal, scope: TokenScope) -> bool:
-    """Whether the principal has this scope; `admin` has them all."""
-    return scope in who.scopes or ADMIN in who.scopes
+    """Whether the principal has this scope. `admin` has them all, and `chat` can do what `tools` can."""
+    return scope in who.scopes or ADMIN in who.scopes or (scope == "tools" and "chat" in who.scopes)
 
 
 class Auth:

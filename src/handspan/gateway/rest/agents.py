@@ -7,6 +7,7 @@ from msgspec import UNSET, structs
 from handspan.agent.agents import KnownAgent, selects, tick_tool, untick_tool
 from handspan.core.agents import GENERAL, Agent, mode_asks, mode_refuses
 from handspan.core.errors import ConfigError
+from handspan.gateway.entry.auth import check_agent
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, Visit
 from handspan.registry.entry import Entry
@@ -107,7 +108,9 @@ async def select(visit: Visit, name: str, body: Ticks) -> AgentTools:
 
 async def find_agent(visit: Visit, name: str) -> Agent:
     """The caller's agent of this name; with no name the default one. Raises `Refusal` (404) when there is none."""
-    return (await _find_known(visit, name)).agent
+    agent = (await _find_known(visit, name)).agent
+    check_agent(visit.who, agent.name)
+    return agent
 
 
 async def _find_known(visit: Visit, name: str) -> KnownAgent:

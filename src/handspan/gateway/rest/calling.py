@@ -39,7 +39,7 @@ _Asked: TypeAlias = tuple[str, dict[str, Json], str, str]
 
 
 @family.post(
-    "/api/tools/{name}/call", also={202: PendingCall}, also_refuses=(409, 503), size="large", streams=CallEvent
+    "/api/tools/{name}/call", "tools", also={202: PendingCall}, also_refuses=(409, 503), size="large", streams=CallEvent
 )
 async def call_tool(
     visit: Visit, name: str, body: CallBody, headers: CallHeaders

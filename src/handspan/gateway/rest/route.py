@@ -32,13 +32,14 @@ from handspan.gateway.rest.parts import BodySize, RestParts
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
 W = TypeVar("W", bound=Work)
-Right: TypeAlias = Literal["open", "chat", "device", "admin"]
-"""The scope that a route needs. `device`: `chat` is enough too. `admin` tokens may do everything."""
+Right: TypeAlias = Literal["open", "chat", "device", "tools", "admin"]
+"""The scope that a route needs. `device`, `tools`: `chat` is enough too. `admin` tokens may do everything."""
 
 _SCOPES: Final[dict[Right, tuple[TokenScope, ...]]] = {
     "open": (),
     "chat": ("chat",),
     "device": ("device", "chat"),
+    "tools": ("tools",),
     "admin": ("admin",),
 }
 HTML: Final = "text/html"

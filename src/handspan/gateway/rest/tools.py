@@ -32,11 +32,12 @@ family: Final = Family("tools")
 _Boxes: TypeAlias = list[tuple[Agent, Toolbox]]
 
 
-@family.get("/api/tools", also_refuses=(404,))
+@family.get("/api/tools", "tools", also_refuses=(404,))
 async def tools(visit: Visit, query: ToolQuery) -> ToolList:
     """Every tool that the caller's sessions can have, switched off or not."""
     seen = await _visible_entries(visit, query.session)
     agents = [one.agent for one in await visit.parts.app.agents.all(owner=visit.owner)]
+    agents = [agent for agent in agents if not visit.who.agents or agent.name in visit.who.agents]
     boxes = [(agent, visit.parts.app.registry.toolbox(agent, visit.who)) for agent in agents]
     seen.sort(key=lambda entry: (entry.spec.name, entry.scope.kind, entry.scope.id))
     return ToolList([_render_tool(visit, entry, boxes) for entry in seen])

@@ -1,0 +1,153 @@
+"""What an MCP client gets from the gateway: the tools of one agent, through the engine and its policy."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from handspan.core.agents import Agent
+from handspan.core.calls import ToolCall, new_call_id
+from handspan.core.errors import InvalidAnswer, ToolError
+from handspan.core.questions import FIRST_KINDS, Answer, Question
+from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult
+from handspan.core.values import Arguments, Json, JsonObject, encode
+from handspan.engine.caller import Caller, QuestionListener, ignore_question
+from handspan.gateway.entry.auth import Admitted
+from handspan.gateway.http.calls import RunningCall, RunningCalls
+from handspan.gateway.parts import GatewayParts
+from handspan.mcp.offer import ClientRequest, ProvidedPrompt, ProvidedResource
+from handspan.mcp.provider import ProvidedTool
+from handspan.skills.file import fill
+
+AGENT: Final = "handspan.mcp.agent"
+"""The key of the request's agent in the ASGI scope; the door sets it."""
+_INLINE_BYTES: Final = 8 * 1024 * 1024
+"""Images up to this size are sent as images; larger ones are links to their artifacts."""
+_ARTIFACT: Final = "artifact:///"
+_DECISION: Final[JsonObject] = {
+    "type": "object",
+    "properties": {"decision": {"type": "string", "enum": ["allow", "deny"], "description": "May this call run?"}},
+    "required": ["decision"],
+}
+
+
+class AgentOffer:
+    """The tools of the agent that a request names, its skills as prompts, its owner's artifacts as resources."""
+
+    def __init__(self, parts: GatewayParts) -> None:
+        self._parts = parts
+        self.at_work = RunningCalls()
+        """The calls that run now. The door ends them."""
+
+    async def list_tools(self, request: ClientRequest) -> Sequence[ProvidedTool]:
+        """Return the tools that the agent can use now."""
+        return [
+            ProvidedTool(spec.name, spec.description, spec.parameters, spec.annotations)
+            for spec in self._caller(request).box.specs()
+        ]
+
+    async def call_tool(self, name: str, arguments: Arguments, request: ClientRequest) -> ToolResult:
+        """Run a tool of the agent. The client waits while a person is asked, and sees what it waits for."""
+        asking: set[asyncio.Task[None]] = set()
+
+        def ask(question: Question) -> None:
+            request.progress({"message": f"Waiting for a person: {question.subject}"})
+            if request.elicit is not None:
+                task = asyncio.create_task(self._ask_client(request, question))
+                asking.add(task)
+                task.add_done_callback(asking.discard)
+
+        caller = self._caller(request, ask)
+        try:
+            result = await self._run(ToolCall(name, arguments, new_call_id()), caller)
+        finally:
+            for task in asking:
+                task.cancel()
+        if isinstance(result, Pending):
+            return Failure("execution_failed", f"Tool {name!r} answers later, and an MCP client can't wait for that.")
+        return result if isinstance(result, Failure) else await self._with_images(result, caller)
+
+    async def list_prompts(self, request: ClientRequest) -> Sequence[ProvidedPrompt]:
+        """Return the skills."""
+        await self._parts.app.skills.refresh()
+        return [
+            ProvidedPrompt(skill.name, skill.description, tuple(skill.variables))
+            for skill in self._parts.app.skills.usable()
+        ]
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: ClientRequest) -> str:
+        """Return the text of a skill."""
+        return fill(self._parts.app.skills.find(name), arguments).instructions
+
+    async def list_resources(self, request: ClientRequest) -> Sequence[ProvidedResource]:
+        """Return none: artifacts are found by the links in results."""
+        return ()
+
+    async def read_resource(self, uri: str, request: ClientRequest) -> Attachment:
+        """Return an artifact of the caller."""
+        owner, artifacts = admitted_of(request).who.owner, self._parts.app.artifacts
+        if not uri.startswith(_ARTIFACT):
+            raise ToolError("file_not_found", f"There is no resource {uri!r}: artifacts begin with {_ARTIFACT!r}.")
+        ref = await artifacts.get(uri.removeprefix(_ARTIFACT), owner=owner)
+        return Attachment("file", ref.media_type, await artifacts.read(ref.id, owner=owner), name=ref.name)
+
+    def _caller(self, request: ClientRequest, asked: QuestionListener = ignore_question) -> Caller:
+        assert request.scope is not None  # this door is HTTP
+        agent: Agent = request.scope["state"][AGENT]
+        who = admitted_of(request).who
+        return Caller(who, agent, self._parts.app.registry.toolbox(agent, who), "", request.progress, asked)
+
+    async def _run(self, call: ToolCall, caller: Caller) -> ToolResult | Pending:
+        """Run the call in a task that the door can end. It ends with the request, too."""
+        running = RunningCall(call.id, caller.who.owner)
+        running.task = asyncio.create_task(self._parts.app.engine.call(call, caller))
+        self.at_work.add(running)
+        request = asyncio.current_task()
+        try:
+            return await running.task
+        except asyncio.CancelledError:
+            if request is not None and request.cancelling():
+                raise
+            return Failure("cancelled", "The gateway is being stopped: try again in a moment.")
+
+    async def _ask_client(self, request: ClientRequest, question: Question) -> None:
+        """Ask the person at the client, too. The first answer counts, wherever it is given (SPEC P5)."""
+        assert request.elicit is not None
+        is_plain = question.kind in FIRST_KINDS
+        if not is_plain and question.schema is None:
+            return
+        text = f"{question.tool}: {question.subject}"
+        if is_plain:
+            text = f"{text}\nArguments: {encode(question.arguments).decode()}"
+        answer = await request.elicit(text, _DECISION if is_plain else question.schema or {})
+        if is_plain and answer.decision == "allow":
+            answer = Answer("allow" if _allows(answer.value) else "deny")
+        if answer.decision != "expired":
+            with suppress(InvalidAnswer):
+                await self._parts.questions.answer(question.id, answer, owner=question.owner)
+
+    async def _with_images(self, result: Success, caller: Caller) -> Success:
+        """Return the result with the bytes of stored images and sounds: clients show these, and links they do not."""
+        attachments = [
+            Attachment(
+                item.kind,
+                item.media_type,
+                await self._parts.app.artifacts.read(item.artifact.id, owner=caller.who.owner),
+                name=item.name,
+            )
+            if item.artifact is not None and item.kind != "file" and item.artifact.size <= _INLINE_BYTES
+            else item
+            for item in result.attachments
+        ]
+        return Success(result.value, tuple(attachments))
+
+
+def admitted_of(request: ClientRequest) -> Admitted:
+    """Return the principal and the token of this request."""
+    assert request.scope is not None
+    admitted: Admitted = request.scope["state"]["admitted"]
+    return admitted
+
+
+def _allows(value: Json) -> bool:
+    return isinstance(value, dict) and value.get("decision") == "allow"

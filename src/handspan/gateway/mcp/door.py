@@ -1,0 +1,95 @@
+"""The door at `/mcp` and `/mcp/{agent}`: who may use which agent's tools, and the protocol behind it (SPEC C5)."""
+
+import asyncio
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from handspan.core.agents import Agent
+from handspan.core.bus import ToolsChanged
+from handspan.core.errors import ConfigError
+from handspan.core.version import VERSION
+from handspan.gateway.entry.auth import Admitted, check_agent
+from handspan.gateway.http.refusals import Refusal, send_refusal
+from handspan.gateway.mcp.agent_offer import AGENT, AgentOffer
+from handspan.gateway.parts import Door, GatewayParts
+from handspan.mcp.protocol import ProtocolServer
+
+_IDLE_SECONDS: Final = 1800.0
+_MOST_SESSIONS: Final = 1000
+
+
+def open_door(parts: GatewayParts) -> Door:
+    """Return the door for MCP clients that authentication let in."""
+    door = McpDoor(parts)
+    return Door(door.answer, drain=door.drain, close=door.close)
+
+
+class McpDoor:
+    """Serves MCP. One task owns the protocol's sessions."""
+
+    def __init__(self, parts: GatewayParts) -> None:
+        self._parts = parts
+        self._offer = AgentOffer(parts)
+        self._server = ProtocolServer(self._offer, "handspan", VERSION)
+        self._handler: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
+        self._changed = asyncio.Event()
+        self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._tell_of_changes())]
+        parts.bus.subscribe(ToolsChanged, lambda _: self._changed.set())
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            if not self._offer.at_work.is_open:
+                raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
+            admitted: Admitted = scope["state"]["admitted"]
+            scope["state"][AGENT] = await self._find_agent(scope, admitted)
+        except Refusal as refusal:
+            await send_refusal(refusal, scope, send)
+            return
+        # A session of the older era belongs to the token that opened it.
+        access = AccessToken(token="", client_id=admitted.token, scopes=[])
+        handler = await asyncio.shield(self._handler)
+        await handler({**scope, "user": AuthenticatedUser(access)}, receive, send)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait so long for running calls, then cancel them: each gets its result."""
+        self._offer.at_work.is_open = False
+        await self._offer.at_work.wait(seconds)
+        await self._offer.at_work.close()
+
+    async def close(self) -> None:
+        """End everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self) -> None:
+        limit = self._parts.app.settings.gateway.request_bytes
+        async with self._server.serve_http(
+            idle_timeout=_IDLE_SECONDS, sessions=_MOST_SESSIONS, body_bytes=limit
+        ) as handler:
+            self._handler.set_result(handler)
+            await asyncio.Event().wait()
+
+    async def _tell_of_changes(self) -> None:
+        while await self._changed.wait():
+            self._changed.clear()
+            await self._server.tell_of_changes()
+
+    async def _find_agent(self, scope: Scope, admitted: Admitted) -> Agent:
+        """Return the agent of the path or the query, or the default one. Raises `Refusal` when it may not be used."""
+        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        query: dict[str, Any] = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        admitted.require("tools")
+        allowed = admitted.who.agents
+        name = path.removeprefix("/mcp").strip("/") or query.get("agent", [""])[0] or (allowed[0] if allowed else "")
+        try:
+            agent = (await self._parts.app.agents.find(name or None, owner=admitted.who.owner)).agent
+        except ConfigError as error:
+            raise Refusal(404, "not_found", str(error)) from None
+        check_agent(admitted.who, agent.name)
+        return agent

@@ -1,0 +1,191 @@
+"""Every tool of an agent, for any MCP client: a phone's camera, too (SPEC C5)."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import mcp_types as types
+import pytest
+from mcp.client.session import ClientRequestContext
+from mcp.client.streamable_http import streamable_http_client
+
+from handspan.client import Client, Image
+from handspan.core.calls import CallRecord
+from handspan.core.function_tool import tool
+from handspan.core.principals import OPERATOR
+from handspan.core.results import Failure
+from handspan.testing.gateway import RunningGateway, running_gateway
+from mcp import Client as McpClient
+from mcp import MCPError
+from tests.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+ERAS = ("legacy", "auto")
+PIXEL = b"\x89PNG\r\n\x1a\n"
+
+
+@asynccontextmanager
+async def mcp_client(
+    gateway: RunningGateway, mode: str = "auto", path: str = "/mcp", token: str = "", **options: Any
+) -> AsyncIterator[McpClient]:
+    headers = {"authorization": f"Bearer {token or gateway.token}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+        transport = streamable_http_client(f"{gateway.url}{path}", http_client=http)
+        async with McpClient(transport, mode=mode, cache=None, **options) as client:
+            yield client
+
+
+@asynccontextmanager
+async def phone(gateway: RunningGateway) -> AsyncIterator[None]:
+    device = Client(gateway.url, token=gateway.token, label="phone")
+
+    @device.tool
+    async def camera() -> Image:
+        """Take a photo."""
+        return Image(PIXEL, "image/png")
+
+    async with device:
+        await device.connected()
+        yield
+
+
+def texts(result: types.CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+
+
+async def names(client: McpClient) -> set[str]:
+    return {tool.name for tool in (await client.list_tools()).tools}
+
+
+async def journal(gateway: RunningGateway) -> Sequence[CallRecord]:
+    calls, _ = await gateway.gateway.store.ledger.page(owner=OPERATOR.owner)
+    return calls
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_client_lists_and_calls_built_in_tools_and_the_camera_of_a_phone(tmp_path: Path, mode: str) -> None:
+    async with running_gateway(tmp_path) as gateway, phone(gateway), mcp_client(gateway, mode) as client:
+        assert {"read_file", "get_current_time", "phone__camera"} <= await names(client)
+        written = await client.call_tool("write_file", {"path": "a.txt", "content": "hello"})
+        assert not written.is_error
+        assert "hello" in texts(await client.call_tool("read_file", {"path": "a.txt"}))
+        photo = await client.call_tool("phone__camera", {})
+        images = [block for block in photo.content if isinstance(block, types.ImageContent)]
+        assert [base64.b64decode(image.data) for image in images] == [PIXEL]
+        missing = await client.call_tool("read_file", {"path": "b.txt"})
+        assert missing.is_error and "File not found" in texts(missing)
+        calls = await journal(gateway)
+        assert {"write_file", "read_file", "phone__camera"} <= {call.name for call in calls}
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_client_is_told_when_a_phone_connects(tmp_path: Path, mode: str) -> None:
+    heard = asyncio.Event()
+
+    async def hear(message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            heard.set()
+
+    async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode, message_handler=hear) as client:
+        assert "phone__camera" not in await names(client)
+        if mode == "legacy":
+            async with phone(gateway):
+                await until(heard.is_set)
+                assert "phone__camera" in await names(client)
+        else:
+            async with client.listen(tools_list_changed=True) as changes, phone(gateway):
+                await anext(aiter(changes))
+                assert "phone__camera" in await names(client)
+
+
+async def test_a_request_without_a_token_or_with_a_foreign_host_is_refused(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway, httpx2.AsyncClient() as http:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        assert (await http.post(f"{gateway.url}/mcp", json=body)).status_code == 401
+        foreign = {"host": "evil.example", "authorization": f"Bearer {gateway.token}"}
+        assert (await http.post(f"{gateway.url}/mcp", json=body, headers=foreign)).status_code in (400, 403, 421)
+
+
+async def test_a_token_of_the_scope_tools_lists_and_calls_and_may_be_bound_to_agents(tmp_path: Path) -> None:
+    agents = {"Reader": {"tools": ["read_file"]}, "Clock": {"tools": ["get_current_time"]}}
+    async with running_gateway(tmp_path, agents=agents) as gateway:
+        token = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools", "agent:Reader"), "desktop")
+        async with mcp_client(gateway, token=token) as client:
+            assert await names(client) == {"read_file"}
+        async with mcp_client(gateway, token=token, path="/mcp/Reader") as client:
+            assert await names(client) == {"read_file"}
+        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http:
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+            assert (await http.post(f"{gateway.url}/mcp/Clock", json=body)).status_code == 403
+            assert (await http.post(f"{gateway.url}/mcp?agent=Clock", json=body)).status_code == 403
+            assert (await http.get(f"{gateway.url}/api/sessions")).status_code == 403
+            assert (await http.get(f"{gateway.url}/api/tools")).status_code == 200
+
+
+@pytest.mark.parametrize(("decision", "is_error"), [("allow", False), ("deny", True)])
+async def test_a_person_at_the_client_is_asked_where_the_client_can(
+    tmp_path: Path, decision: str, is_error: bool
+) -> None:
+    asked: list[str] = []
+
+    async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append(params.message)
+        return types.ElicitResult(action="accept", content={"decision": decision})
+
+    agents = {"Careful": {"mode": "ask_always"}}
+    async with (
+        running_gateway(tmp_path, agents=agents) as gateway,
+        mcp_client(gateway, "legacy", "/mcp/Careful", elicitation_callback=elicit) as client,
+    ):
+        written = await client.call_tool("write_file", {"path": "a.txt", "content": "x"})
+        assert written.is_error is is_error and len(asked) == 1 and "a.txt" in asked[0]
+
+
+def add_blocking_tool(gateway: RunningGateway) -> asyncio.Event:
+    """Add the tool `block`. The event is set when it runs."""
+    began = asyncio.Event()
+
+    @tool
+    async def block() -> None:
+        """Wait for ever."""
+        began.set()
+        await asyncio.Event().wait()
+
+    gateway.gateway.app.registry.register(block)
+    return began
+
+
+async def codes(gateway: RunningGateway) -> list[str]:
+    return [call.result.code for call in await journal(gateway) if isinstance(call.result, Failure)]
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_cancelled_call_is_cancelled_in_the_engine(tmp_path: Path, mode: str) -> None:
+    async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
+        began = add_blocking_tool(gateway)
+        calling = asyncio.create_task(client.call_tool("block", {}))
+        await until(began.is_set)
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+
+        async def is_over() -> bool:
+            return await codes(gateway) == ["cancelled"]
+
+        await until(is_over)
+
+
+async def test_a_gateway_that_stops_ends_the_calls_of_its_clients(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway, mcp_client(gateway) as client:
+        began = add_blocking_tool(gateway)
+        calling = asyncio.create_task(client.call_tool("block", {}))
+        await until(began.is_set)
+        await gateway.close()
+        ended = (await asyncio.gather(calling, return_exceptions=True))[0]
+        assert isinstance(ended, MCPError) or "being stopped" in texts(ended)  # type: ignore[arg-type]  # a result
+        await gateway.open()
+        assert await codes(gateway) == ["cancelled"]
