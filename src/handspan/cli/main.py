@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "device": ("handspan.cli.device.command", "Make this computer a device whose tools agents can use."),
     "devices": ("handspan.cli.devices", "List your devices, rename and forget them."),
     "doctor": ("handspan.cli.doctor", "See whether everything works here, and what to do where it does not."),
+    "mcp": ("handspan.cli.mcp", "Add MCP servers, see and try them."),
     "model": ("handspan.cli.model", "See which model answers, and exactly what it would be sent."),
     "pair": ("handspan.cli.pair", "Let a device, a program or a browser in: a new code or link."),
     "questions": ("handspan.cli.questions", "Answer what agents ask; see and take back what you always answer."),

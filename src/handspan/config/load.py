@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from handspan.config import mcp_file
 from handspan.config.check import Key, RawText, SettingPlace, SettingReader, Values
 from handspan.config.formats import read_file
 from handspan.config.setting_types import build
@@ -98,6 +99,9 @@ def _layers(
     """Return the sources of settings, the weakest first."""
     home, here = _home(environ), Path()
     yield _Layer(SettingPlace("default", here, home), _defaults(environ))
+    servers = folder_of(file, environ) / mcp_file.NAME
+    if listed := mcp_file.read_servers(servers):
+        yield _Layer(SettingPlace(str(servers), servers.parent, home), {"tools": {"mcp_servers": listed}})
     if file is not None:
         yield _Layer(SettingPlace(str(file), file.parent, home), content)
     for name in sorted(environ):

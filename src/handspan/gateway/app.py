@@ -10,6 +10,7 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.agents import Agents
 from handspan.agent.loading import ConversationLoader
+from handspan.config import mcp_file
 from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
@@ -64,13 +65,16 @@ class App:
         durable: bool = False,
         bus: Bus | None = None,
         sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
+        starts_servers: bool = True,
     ) -> None:
         """`durable` stores calls and conversations in the state folder; without it they end with the process.
 
         `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
-        built-in tools, the plugins and the person's own tools folder.
+        built-in tools, the plugins and the person's own tools folder. `starts_servers`: MCP servers are started by
+        `open`, else by the first `mcp.settle`.
         """
         self.settings = settings
+        self._starts_servers = starts_servers
         self.switches: Switches = FileSwitches(settings.state)
         self.sandbox = Sandbox(
             settings.workspace,
@@ -119,6 +123,7 @@ class App:
             partial(read_secret, environ=os.environ, setting="tools.mcp_servers"),
             settings.workspace,
             questions,
+            (config_folder or settings.state) / mcp_file.NAME,
         )
         """The MCP servers. They are changed while the gateway runs."""
 
@@ -139,7 +144,8 @@ class App:
         await self._pinned.open()
         for source in self.sources:
             await source.open()
-        await self.mcp.open()
+        if self._starts_servers:
+            await self.mcp.open()
         self.engine.open()
 
     async def close(self) -> None:

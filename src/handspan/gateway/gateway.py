@@ -82,7 +82,9 @@ class Gateway:
         self.questions = AwaitedQuestions(self.bus)
         self.live = Live()
         self.metrics = Metrics()
-        self.app = App(settings, self.questions, config_folder, durable=True, bus=self.bus)
+        self.app = App(
+            settings, self.questions, config_folder, durable=True, bus=self.bus, starts_servers=not is_inside
+        )
         assert self.app.store is not None  # it is durable
         self.store: Store = self.app.store
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)

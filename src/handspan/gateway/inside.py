@@ -29,6 +29,9 @@ _HEAD: Final = {
     "root_path": "",
 }
 _ABNORMAL: Final = 1006
+_NEED_SERVERS: Final = ("/api/tools", "/api/mcp", "/api/sources")
+_SERVER_SECONDS: Final = 10.0
+"""How long a command waits for MCP servers. A gateway that runs never waits, but a command has only this moment."""
 
 
 class InsideAnswer(Struct, frozen=True):
@@ -75,6 +78,8 @@ class InsideGateway:
         on_line: Callable[[bytes], None] | None = None,
     ) -> InsideAnswer:
         """Returns the answer to a request as the operator. `on_line` gets the lines of a success instead."""
+        if path.startswith(_NEED_SERVERS):
+            await self._gateway.app.mcp.settle(_SERVER_SECONDS)
         exchange = _Exchange(body, on_line)
         scope = self._scope("http", path, headers) | {"method": method}
         await self._gateway.asgi(scope, exchange.receive, exchange.send)
@@ -82,6 +87,7 @@ class InsideGateway:
 
     async def connect(self, url: str) -> "InsideSocket":
         """Returns a WebSocket connection to this address, made as the operator."""
+        await self._gateway.app.mcp.settle(_SERVER_SECONDS)
         parts, end = urlsplit(url), GatewayEnd()
         end.is_accepted = asyncio.get_running_loop().create_future()
         scope = self._scope("websocket", f"{parts.path}?{parts.query}", {}) | {"scheme": "ws", "subprotocols": []}

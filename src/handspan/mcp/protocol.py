@@ -64,11 +64,11 @@ class ProtocolServer:
     @asynccontextmanager
     async def serve_http(self, *, idle_timeout: float, sessions: int, body_bytes: int) -> AsyncGenerator[AsgiApp]:
         """Yield the handler of HTTP requests. Leaving the context ends all sessions."""
-        manager = StreamableHTTPSessionManager(
+        http = StreamableHTTPSessionManager(
             self._server, session_idle_timeout=idle_timeout, max_sessions=sessions, max_request_body_size=body_bytes
         )
-        async with manager.run():
-            yield manager.handle_request
+        async with http.run():
+            yield http.handle_request
 
     async def tell_of_changes(self) -> None:
         """Tell all clients that the tools and prompts may have changed."""

@@ -35,7 +35,7 @@ class McpDoor:
         self._parts = parts
         self._offer = AgentOffer(parts)
         self._server = ProtocolServer(self._offer, "handspan", VERSION)
-        self._handler: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
+        self._application: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
         self._changed = asyncio.Event()
         self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._tell_of_changes())]
         parts.bus.subscribe(ToolsChanged, lambda _: self._changed.set())
@@ -52,8 +52,8 @@ class McpDoor:
             return
         # A session of the older era belongs to the token that opened it.
         access = AccessToken(token="", client_id=admitted.token, scopes=[])
-        handler = await asyncio.shield(self._handler)
-        await handler({**scope, "user": AuthenticatedUser(access)}, receive, send)
+        application = await asyncio.shield(self._application)
+        await application({**scope, "user": AuthenticatedUser(access)}, receive, send)
 
     async def drain(self, seconds: float) -> None:
         """Wait so long for running calls, then cancel them: each gets its result."""
@@ -71,8 +71,8 @@ class McpDoor:
         limit = self._parts.app.settings.gateway.request_bytes
         async with self._server.serve_http(
             idle_timeout=_IDLE_SECONDS, sessions=_MOST_SESSIONS, body_bytes=limit
-        ) as handler:
-            self._handler.set_result(handler)
+        ) as application:
+            self._application.set_result(application)
             await asyncio.Event().wait()
 
     async def _tell_of_changes(self) -> None:

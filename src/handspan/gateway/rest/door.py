@@ -29,6 +29,7 @@ _MODULES: Final = (
     "devices",
     "artifacts",
     "observe",
+    "mcp",
 )
 """Every module of this folder that has a `family` of routes."""
 _MODULES_BELOW: Final = {
@@ -36,6 +37,7 @@ _MODULES_BELOW: Final = {
     "artifacts": ("artifacts",),
     "calls": ("calls",),
     "devices": ("devices",),
+    "mcp": ("mcp",),
     "models": ("status",),
     "questions": ("questions",),
     "rules": ("questions",),

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handspan.config.settings import McpServer
 from handspan.core.errors import HandspanError, ToolError
+from handspan.core.names import outside_name
 from handspan.core.principals import Origin
 from handspan.core.sources import SourceState
 from handspan.core.tool import Handling
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
 from handspan.sources.mcp.process import Cleaner, ServerProcess
-from handspan.sources.mcp.tools import Link, ToolRules, make_tools
+from handspan.sources.mcp.tools import ToolLink, ToolRules, make_tools
 
 if TYPE_CHECKING:
     from handspan.sources.mcp.sdk import McpLink
@@ -65,6 +66,7 @@ class McpConnection:
         self._opened: asyncio.Future[McpLink] | None = None
         self._wanted = asyncio.Event()
         self._slots = asyncio.Semaphore(server.concurrency)
+        self._names: dict[str, str] = {}
         self._calls = 0
         self._last_used = time.monotonic()
         self._task: asyncio.Task[None] | None = None
@@ -93,7 +95,19 @@ class McpConnection:
         self._registry.replace(self.origin, [])
         self._state = SourceState()
 
-    async def use(self, work: Callable[[Link], Awaitable[Any]]) -> Any:
+    async def settle(self, seconds: float) -> None:
+        """Try to connect now if the server is not up. Return when that has succeeded or failed, or after the time."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._open()
+        except (TimeoutError, ToolError):
+            pass
+
+    def full_name(self, own_name: str) -> str:
+        """Return the name under which the registry has this tool of the server."""
+        return self._names.get(own_name, outside_name(own_name, self.server_name))
+
+    async def use(self, work: Callable[[ToolLink], Awaitable[Any]]) -> Any:
         """Do something with the link, as soon as it is open and a place is free."""
         self._calls += 1
         try:
@@ -115,7 +129,7 @@ class McpConnection:
     # The task.
 
     async def _supervise(self) -> None:
-        failures = 0
+        failures, told = 0, ""
         while True:
             began = time.monotonic()
             try:
@@ -128,8 +142,9 @@ class McpConnection:
                 self._link = None
             is_steady = time.monotonic() - began > _STEADY_SECONDS
             failures = 0 if not reason or is_steady else failures + 1
-            if reason:
+            if reason and reason != told:
                 _log.warning("MCP server %s: %s", self.server_name, reason)
+            told = reason
             await (self._pause(failures, reason) if failures else self._rest(reason))
 
     async def _rest(self, reason: str) -> None:
@@ -238,9 +253,11 @@ class McpConnection:
             offer = await link.offer()
         server = self.server
         rules = ToolRules(server.allow, server.deny, server.permissions, server.timeout)
+        tools = list(make_tools(self.server_name, offer, rules, self.use))
+        self._names = {tool.own_name: tool.spec.name for tool in tools}
         refused = self._registry.replace(
             self.origin,
-            make_tools(self.server_name, offer, rules, self.use),
+            tools,
             handling=Handling("loop", internal=server.internal_only),
             pins=None if server.trusted else "blocks",
         )

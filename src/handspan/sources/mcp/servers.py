@@ -8,7 +8,10 @@ from typing import Final
 
 import msgspec
 
+from handspan.config.mcp_file import read_servers, write_servers
 from handspan.config.settings import McpServer
+from handspan.core.errors import ConfigError
+from handspan.core.names import SEPARATOR, is_outside_name
 from handspan.core.principals import GLOBAL, OPERATOR
 from handspan.core.questions import Question, QuestionAction, Questions
 from handspan.core.tool import ToolSpec
@@ -33,8 +36,12 @@ class McpServers:
         secret: Callable[[str], str],
         folder: Path,
         questions: Questions | None = None,
+        file: Path | None = None,
     ) -> None:
+        """`file`: where servers that are added at run time are stored; None: nowhere."""
         self._settings = dict(servers)
+        self._file = file
+        self._stored = set() if file is None else set(read_servers(file))
         self._registry = registry
         self._guard = guard
         self._secret = secret
@@ -55,6 +62,45 @@ class McpServers:
         """Begin to connect to all servers, side by side."""
         for name, server in self._settings.items():
             await self.put(name, server)
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether this server comes from the settings file: then only a person with an editor changes it."""
+        return name in self._settings and name not in self._stored
+
+    async def add(self, name: str, server: McpServer) -> McpConnection:
+        """Add this server, or change it, for good. Raises `ConfigError` when that can't be done."""
+        check_server(name, server)
+        if self.is_fixed(name):
+            raise ConfigError(f"The MCP server {name!r} is in the settings file: change it there.")
+        connection = await self.put(name, server)
+        self._settings[name] = server
+        self._stored.add(name)
+        self._write()
+        return connection
+
+    async def forget(self, name: str) -> bool:
+        """Remove this server for good. Return False if there is none. Raises `ConfigError` for one of the settings."""
+        if self.is_fixed(name):
+            raise ConfigError(f"The MCP server {name!r} is in the settings file: remove it there.")
+        is_gone = await self.remove(name)
+        self._settings.pop(name, None)
+        self._stored.discard(name)
+        self._write()
+        return is_gone
+
+    def _write(self) -> None:
+        if self._file is None:
+            return
+        try:
+            write_servers(self._file, {name: self._settings[name] for name in self._stored})
+        except OSError as error:
+            raise ConfigError(f"{self._file} can't be written: {error.strerror}.") from None
+
+    async def settle(self, seconds: float) -> None:
+        """Open what is not open yet, and wait until each server is up or has failed, at most so long."""
+        if not self._connections:
+            await self.open()
+        await asyncio.gather(*(one.settle(seconds) for one in self))
 
     async def put(self, name: str, server: McpServer) -> McpConnection:
         """Add this server, or replace the one of this name."""
@@ -132,6 +178,14 @@ class McpServers:
         )
         if answer is not None and answer.decision == "allow":
             self._registry.accept(entry.spec.name, entry.spec.fingerprint, GLOBAL)
+
+
+def check_server(name: str, server: McpServer) -> None:
+    """Raise `ConfigError` when a server can't have this name, or nothing says how to reach it."""
+    if SEPARATOR in name or name.endswith("_") or not is_outside_name(name):
+        raise ConfigError(f"{name!r} can't be the name of a server: use letters, digits and '-', and no '__'.")
+    if not server.command and not server.url:
+        raise ConfigError(f"The MCP server {name!r} needs a 'command' to start or a 'url' to ask.")
 
 
 def _definition(spec: ToolSpec | None) -> JsonObject | None:

@@ -45,7 +45,7 @@ class ToolRules(Struct, frozen=True):
         return (self.allow is None or matches_any(self.allow, own_name)) and not matches_any(self.deny, own_name)
 
 
-class Link(Protocol):
+class ToolLink(Protocol):
     """An open link to a server, as its tools use it."""
 
     async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success: ...
@@ -59,16 +59,17 @@ class Link(Protocol):
     async def get_prompt(self, name: str, arguments: dict[str, str], ctx: ToolContext) -> Success: ...
 
 
-WithLink: TypeAlias = Callable[[Callable[[Link], Awaitable[Any]]], Awaitable[Any]]
+WithLink: TypeAlias = Callable[[Callable[[ToolLink], Awaitable[Any]]], Awaitable[Any]]
 """Does something with the link to the server, as soon as it is open. Raises `ToolError` when it can't be opened."""
-_Run: TypeAlias = Callable[[Link, Arguments, ToolContext], Awaitable[Json | Success]]
+_Run: TypeAlias = Callable[[ToolLink, Arguments, ToolContext], Awaitable[Json | Success]]
 
 
 class McpTool:
     """A tool whose code runs in an MCP server."""
 
-    def __init__(self, spec: ToolSpec, with_link: WithLink, run: _Run) -> None:
+    def __init__(self, spec: ToolSpec, own_name: str, with_link: WithLink, run: _Run) -> None:
         self.spec = spec
+        self.own_name = own_name
         self._with_link = with_link
         self._run = run
 
@@ -92,7 +93,7 @@ def make_tools(server: str, offer: ServerOffer, rules: ToolRules, with_link: Wit
         spec = ToolSpec(
             name, description, listed.parameters, rules.permissions, rules.timeout, annotations=listed.annotations
         )
-        yield McpTool(spec, with_link, run)
+        yield McpTool(spec, listed.name, with_link, run)
 
 
 def _runner(own_name: str) -> _Run:
@@ -118,7 +119,7 @@ def _extra_tools(offer: ServerOffer) -> Iterator[tuple[ListedTool, _Run]]:
         yield ListedTool("get_prompt", "Fill in a prompt of this server.", _PROMPT, READ_ONLY), _get_prompt
 
 
-def _get_prompt(link: Link, arguments: Arguments, ctx: ToolContext) -> Awaitable[Success]:
+def _get_prompt(link: ToolLink, arguments: Arguments, ctx: ToolContext) -> Awaitable[Success]:
     given = arguments.get("arguments")
     texts = {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
     return link.get_prompt(str(arguments["name"]), texts, ctx)

@@ -1,0 +1,226 @@
+"""`handspan mcp`: MCP servers whose tools agents can use; and our tools for other MCP clients (SPEC C, U2)."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.options import json_option, settings_options
+from handspan.cli.render import print_done, print_json, print_rows
+from handspan.cli.requests import Requests, segment
+from handspan.config.mcp_file import read_servers
+from handspan.core.values import Json, JsonObject
+from handspan.wire.rest.mcp import (
+    McpEnvelope,
+    McpServerList,
+    NewMcpServer,
+    RemovedMcpServer,
+    ShownMcpServer,
+    TrustedTools,
+)
+
+_ELSEWHERE: Final = {
+    "Claude Desktop": (
+        "~/Library/Application Support/Claude/claude_desktop_config.json",
+        "~/.config/Claude/claude_desktop_config.json",
+    ),
+    "Claude Code": ("~/.claude.json", ".mcp.json"),
+    "Cursor": ("~/.cursor/mcp.json", ".cursor/mcp.json"),
+    "VS Code": (
+        "~/.config/Code/User/mcp.json",
+        "~/Library/Application Support/Code/User/mcp.json",
+        ".vscode/mcp.json",
+    ),
+}
+"""Where other programs keep their MCP servers."""
+
+
+@click.group("mcp", invoke_without_command=True)
+@json_option
+@settings_options
+@place_options
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List the MCP servers: state, number of tools, how each is reached."""
+    if ctx.invoked_subcommand is None:
+        _print_servers(ask_gateway(_list, says=not as_json).servers, as_json=as_json)
+
+
+@command.command("list")
+@json_option
+@settings_options
+@place_options
+def list_servers(as_json: bool) -> None:
+    """List the MCP servers: state, number of tools, how each is reached."""
+    _print_servers(ask_gateway(_list, says=not as_json).servers, as_json=as_json)
+
+
+async def _list(requests: Requests) -> McpServerList:
+    return await requests.get("/api/mcp", McpServerList)
+
+
+def _print_servers(servers: list[ShownMcpServer], *, as_json: bool) -> None:
+    if as_json:
+        print_json(servers)
+        return
+    rows = [(one.name, _state(one), str(len(one.tools)), one.where) for one in servers]
+    print_rows(("name", "state", "tools", "where"), rows)
+    for one in servers:
+        for problem in (one.reason, *one.problems):
+            if problem:
+                click.echo(f"{one.name}: {problem}", err=True)
+        if one.waiting:
+            names = ", ".join(one.waiting)
+            click.echo(f"{one.name}: new or changed: {names}. Accept them: handspan mcp trust {one.name}", err=True)
+
+
+def _state(server: ShownMcpServer) -> str:
+    return f"{server.status}, hidden" if server.internal_only else server.status
+
+
+@command.command("add")
+@click.argument("name")
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable for the program.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for the address.")
+@click.option("--internal", is_flag=True, help="Hide its tools until a skill names them.")
+@click.option("--trusted", is_flag=True, help="Take changed tool definitions without asking.")
+@json_option
+@settings_options
+@place_options
+def add(
+    name: str,
+    program: tuple[str, ...],
+    variables: tuple[str, ...],
+    headers: tuple[str, ...],
+    internal: bool,
+    trusted: bool,
+    as_json: bool,
+) -> None:
+    """Add the MCP server NAME, or change it. PROGRAM is a command line after `--`, or the address of a server.
+
+    \b
+    handspan mcp add time -- uvx mcp-server-time
+    handspan mcp add issues https://tracker.example.com/mcp --header "Authorization=env:TRACKER_AUTH"
+    """
+    url = program[0] if program[0].startswith(("http://", "https://")) else ""
+    if url and len(program) > 1:
+        raise click.UsageError(f"{url!r} is an address: no arguments can follow it.")
+    server = NewMcpServer(
+        command="" if url else program[0],
+        args=() if url else program[1:],
+        env=_pairs(variables),
+        url=url,
+        headers=_pairs(headers),
+        internal_only=internal,
+        trusted=trusted,
+    )
+    added = ask_gateway(lambda requests: _add(requests, name, server), says=not as_json)
+    print_done(added, _describe(added), as_json=as_json)
+
+
+async def _add(requests: Requests, name: str, server: NewMcpServer) -> ShownMcpServer:
+    path, body = f"/api/mcp/{segment(name)}", msgspec.to_builtins(server)
+    await requests.change("PUT", path, ShownMcpServer, body)
+    return await requests.change("POST", f"{path}/test", ShownMcpServer)
+
+
+def _pairs(given: tuple[str, ...]) -> dict[str, str]:
+    pairs = [one.partition("=") for one in given]
+    if wrong := [name for name, sign, _ in pairs if not sign or not name]:
+        raise click.UsageError(f"{wrong[0]!r} has no value: write NAME=VALUE.")
+    return {name: value for name, _, value in pairs}
+
+
+def _describe(server: ShownMcpServer) -> str:
+    if server.status != "ready":
+        reason = f": {server.reason}" if server.reason else ""
+        return f"The MCP server {server.name!r} is {server.status}{reason}."
+    hidden = " They are hidden until a skill names them." if server.internal_only else ""
+    return f"The MCP server {server.name!r} is ready. Its tools: {', '.join(server.tools) or 'none'}.{hidden}"
+
+
+@command.command("remove")
+@click.argument("name")
+@json_option
+@settings_options
+@place_options
+def remove(name: str, as_json: bool) -> None:
+    """Stop the MCP server NAME and forget it."""
+    path = f"/api/mcp/{segment(name)}"
+    gone = ask_gateway(lambda requests: requests.change("DELETE", path, RemovedMcpServer), says=not as_json)
+    print_done(gone, f"The MCP server {gone.name!r} is removed.", as_json=as_json)
+
+
+@command.command("test")
+@click.argument("name")
+@json_option
+@settings_options
+@place_options
+def test(name: str, as_json: bool) -> None:
+    """Connect to the MCP server NAME and list its tools."""
+    path = f"/api/mcp/{segment(name)}/test"
+    found = ask_gateway(lambda requests: requests.change("POST", path, ShownMcpServer), says=not as_json)
+    print_done(found, _describe(found), as_json=as_json)
+    if found.status != "ready":
+        raise SystemExit(1)
+
+
+@command.command("trust")
+@click.argument("name")
+@json_option
+@settings_options
+@place_options
+def trust(name: str, as_json: bool) -> None:
+    """Accept the tools of the MCP server NAME as they are now."""
+    path = f"/api/mcp/{segment(name)}/trust"
+    trusted = ask_gateway(lambda requests: requests.change("POST", path, TrustedTools), says=not as_json)
+    print_done(trusted, f"Accepted: {', '.join(trusted.tools) or 'nothing was waiting'}.", as_json=as_json)
+
+
+@command.command("call")
+@click.argument("name")
+@click.argument("tool")
+@click.argument("arguments", default="{}")
+@settings_options
+@place_options
+def call(name: str, tool: str, arguments: str) -> None:
+    """Run TOOL of the MCP server NAME, also a hidden one, with ARGUMENTS as JSON. Prints the result's envelope."""
+    try:
+        args: Json = msgspec.json.decode(arguments)
+    except msgspec.DecodeError as error:
+        raise click.UsageError(f"The arguments are not JSON: {error}.") from None
+    body: JsonObject = {"tool": tool, "args": args}
+    path = f"/api/mcp/{segment(name)}/call"
+    answer = ask_gateway(lambda requests: requests.change("POST", path, McpEnvelope, body), says=False)
+    print_json(answer.result)
+    if answer.result["status"] != "success":
+        raise SystemExit(1)
+
+
+@command.command("import")
+@click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@json_option
+@settings_options
+@place_options
+def import_servers(file: Path | None, as_json: bool) -> None:
+    """Add the MCP servers of another program: of FILE, or of Claude Desktop, Claude Code, Cursor and VS Code."""
+    files = [file] if file is not None else _files_of_others()
+    found = {name: server for one in files for name, server in read_servers(one).items()}
+    if not found:
+        raise click.UsageError('No other program has MCP servers here. Name a file with "mcpServers" in it.')
+    wanted = {name: msgspec.convert(server, NewMcpServer) for name, server in found.items()}
+    _print_servers(ask_gateway(lambda requests: _add_all(requests, wanted), says=not as_json), as_json=as_json)
+
+
+async def _add_all(requests: Requests, servers: Mapping[str, NewMcpServer]) -> list[ShownMcpServer]:
+    return [await _add(requests, name, server) for name, server in sorted(servers.items())]
+
+
+def _files_of_others() -> list[Path]:
+    places = (Path(os.path.expanduser(place)) for files in _ELSEWHERE.values() for place in files)
+    return [place for place in places if place.is_file()]

@@ -1,0 +1,61 @@
+"""MCP servers in a file of their own, `mcp.json`, in the form that other MCP clients use: `{"mcpServers": {…}}`.
+
+A person can copy such a file from another program. `handspan mcp add` and the gateway's API write it.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from handspan.config.formats import read_file
+from handspan.config.private_files import make_private, replace_private
+from handspan.config.settings import McpServer
+from handspan.core.errors import ConfigError
+
+NAME: Final = "mcp.json"
+_LISTS: Final = ("mcpServers", "mcp_servers", "servers")
+"""The key of the servers: most programs, ours, VS Code."""
+_FOREIGN: Final = frozenset(("type", "transport", "disabled", "enabled", "autoApprove", "alwaysAllow", "name"))
+"""Keys of other programs that mean nothing to us, or that we handle here."""
+
+
+def read_servers(path: Path) -> dict[str, Any]:
+    """Return the servers of such a file by name, as settings; none if there is no file. Raises `ConfigError`.
+
+    A server of such a file is meant to be seen: `internal_only` is false unless the file says otherwise.
+    """
+    if not path.exists():
+        return {}
+    content = read_file(path)
+    servers: Any = next((content[key] for key in _LISTS if key in content), {})
+    if not isinstance(servers, dict):
+        raise ConfigError(f'{path}: "mcpServers" has to be an object with one entry for each server.')
+    return {name: _server(path, name, given) for name, given in servers.items() if not _is_off(given)}
+
+
+def _server(path: Path, name: str, given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise ConfigError(f"{path}: the server {name!r} has to be an object with a 'command' or a 'url'.")
+    known = {key: value for key, value in given.items() if key not in _FOREIGN}
+    return known if {"internal_only", "internalOnly"} & set(known) else {**known, "internal_only": False}
+
+
+def _is_off(given: Any) -> bool:
+    return isinstance(given, dict) and (given.get("disabled") is True or given.get("enabled") is False)
+
+
+def write_servers(path: Path, servers: Mapping[str, McpServer]) -> None:
+    """Write the file anew. It may hold keys, so only its owner can read it. Raises `OSError`."""
+    listed = {name: _changed_fields(server) for name, server in sorted(servers.items())}
+    make_private(path.parent)
+    replace_private(path, json.dumps({"mcpServers": listed}, indent=2).encode() + b"\n")
+
+
+def _changed_fields(server: McpServer) -> dict[str, Any]:
+    """Return the fields that differ from their defaults in such a file."""
+    given: dict[str, Any] = msgspec.to_builtins(server)
+    defaults = {**msgspec.to_builtins(McpServer()), "internal_only": False}
+    return {key: value for key, value in given.items() if value != defaults[key]}

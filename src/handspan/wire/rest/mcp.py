@@ -1,0 +1,78 @@
+"""MCP servers in REST (SPEC C1)."""
+
+from msgspec import Struct
+
+from handspan.core.values import Json, JsonObject
+
+
+class NewMcpServer(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server to add or to change: the fields of `tools.mcp_servers`."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str = ""
+    headers: dict[str, str] = {}
+    internal_only: bool = False
+    trusted: bool = False
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    permissions: tuple[str, ...] = ()
+    timeout: float | None = 30.0
+    start_timeout: float = 60.0
+    idle_timeout: float | None = None
+    concurrency: int = 16
+
+
+class ShownMcpServer(Struct, frozen=True):
+    """A server and its state. Only an admin sees how it is started and why it failed."""
+
+    name: str
+    status: str
+    """`opening`, `ready`, `failed` or `closed`."""
+    tools: tuple[str, ...]
+    """Names of its tools, as agents call them."""
+    internal_only: bool
+    trusted: bool
+    waiting: tuple[str, ...]
+    """Tools whose changed or new definition a person has to accept (SPEC T5)."""
+    can_change: bool
+    """Whether it can be changed here; a server of the settings file can't."""
+    where: str = ""
+    """Its command line or its address."""
+    reason: str = ""
+    """Why it failed."""
+    problems: tuple[str, ...] = ()
+    """Tools that can't be used, and why."""
+
+
+class McpServerList(Struct, frozen=True):
+    """All MCP servers."""
+
+    servers: list[ShownMcpServer]
+
+
+class RemovedMcpServer(Struct, frozen=True):
+    """The server is stopped, and its tools are gone."""
+
+    name: str
+
+
+class TrustedTools(Struct, frozen=True):
+    """The tools whose definitions are accepted now."""
+
+    name: str
+    tools: list[str]
+
+
+class McpToolCall(Struct, frozen=True, forbid_unknown_fields=True):
+    """A call of one tool of a server, by the server's own name for it."""
+
+    tool: str
+    args: dict[str, Json] = {}
+
+
+class McpEnvelope(Struct, frozen=True):
+    """The result of the call."""
+
+    result: JsonObject
