@@ -35,6 +35,7 @@ test: setup system ## every gate and every test; the three parts run side by sid
 	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target check sdk pytest
 
 pytest: setup system ## the tests in Python
+	@$(ROOT)scripts/node-parts
 	@cd $(ROOT) && $(BIN)/python -m compileall -q src
 	@cd $(ROOT) && [ -d tests/__pycache__ ] || $(BIN)/python -m pytest -q --collect-only >/dev/null || true # compiles all once, not in every worker
 	@cd $(ROOT) && $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
