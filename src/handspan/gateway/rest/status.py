@@ -100,7 +100,20 @@ async def _choose(visit: Visit, named: str, *, at_once: bool = False) -> ChosenM
 @family.get("/api/sources")
 async def sources(visit: Visit) -> SourceList:
     """The sources of tools, and which of them can't be used."""
-    return SourceList({source.name: _visible_state(visit, source.state) for source in visit.parts.app.sources})
+    return await _list_sources(visit)
+
+
+@family.post("/api/sources/reload", "admin")
+async def reload_sources(visit: Visit) -> SourceList:
+    """Read all files of the tools folder again. Files that change are read without this, within a second."""
+    await visit.parts.app.refresh_tools(is_forced=True)
+    return await _list_sources(visit)
+
+
+async def _list_sources(visit: Visit) -> SourceList:
+    app = visit.parts.app
+    await app.refresh_tools()
+    return SourceList({source.name: _visible_state(visit, source.state) for source in app.sources})
 
 
 def _visible_state(visit: Visit, state: SourceState) -> SourceState:

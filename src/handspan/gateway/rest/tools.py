@@ -35,6 +35,7 @@ _Boxes: TypeAlias = list[tuple[Agent, Toolbox]]
 @family.get("/api/tools", also_refuses=(404,))
 async def tools(visit: Visit, query: ToolQuery) -> ToolList:
     """Every tool that the caller's sessions can have, switched off or not."""
+    await visit.parts.app.refresh_tools()
     seen = await _visible_entries(visit, query.session)
     agents = [one.agent for one in await visit.parts.app.agents.all(owner=visit.owner)]
     boxes = [(agent, visit.parts.app.registry.toolbox(agent, visit.who)) for agent in agents]
@@ -49,6 +50,7 @@ async def why(visit: Visit, name: str, query: WhyQuery) -> Why:
         await visit.parts.store.conversations.get(query.session, owner=visit.owner)
     agent = await find_agent(visit, query.agent)
     app = visit.parts.app
+    await app.refresh_tools()
     box = app.registry.toolbox(agent, visit.who, query.session)
     reasons = app.explain(box, name, for_operator=may(visit.who, ADMIN))
     shown = [ShownReason(reason.ok, reason.text) for reason in reasons]
