@@ -132,7 +132,13 @@ def test_each_command_says_where_it_works(run: Shell) -> None:
         by_environ = run("tools", *elsewhere, HANDSPAN_URL=address(run), HANDSPAN_TOKEN=token(run))
         assert there in by_environ.stderr
         assert there in run("tools", "--url", address(run)).stderr  # its token is in the state folder
-        assert "--workspace: its own" in run("call", "get_current_time", "--workspace", str(run.home)).stderr
+        same = run("call", "get_current_time", "--workspace", str(run.workspace))
+        assert same.returncode == 0 and there in same.stderr
+        for words in (("call", "get_current_time"), ("chat", "hi"), ("tools",)):
+            refused = run(*words, "--workspace", str(run.home))
+            assert (refused.returncode, refused.stdout) == (2, "")
+            assert f"works in {str(run.workspace)!r}" in refused.stderr and "--embedded" in refused.stderr
+        assert run("tools", "--workspace", str(run.home / "w"), "--embedded").returncode == 0
         gateway.kill()
         assert "(no gateway is running: embedded)" in run("tools").stderr
 

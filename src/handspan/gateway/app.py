@@ -10,6 +10,8 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.agents import Agents
 from handspan.agent.loading import ConversationLoader
+from handspan.config.listing import SettingsAtStart
+from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, ToolsChanged
@@ -63,13 +65,15 @@ class App:
         durable: bool = False,
         bus: Bus | None = None,
         sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
+        loaded: LoadedSettings | None = None,
     ) -> None:
         """`durable` stores calls and conversations in the state folder; without it they end with the process.
 
         `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
-        built-in tools, the plugins and the person's own tools folder.
+        built-in tools, the plugins and the person's own tools folder. `loaded` says where the settings come from.
         """
         self.settings = settings
+        self.started_with = SettingsAtStart(settings, loaded)
         self.switches: Switches = FileSwitches(settings.state)
         self.sandbox = Sandbox(
             settings.workspace,

@@ -40,7 +40,7 @@ async def ping(visit: Visit) -> Pong:
 async def status(visit: Visit) -> Status:
     """The model in use, and what this gateway has."""
     app = visit.parts.app
-    chosen = await _choose(visit, "")
+    chosen = await choose_model(visit, "")
     agent = (await app.agents.find(owner=visit.owner)).agent
     _, port = visit.request.scope.get("server") or ("", None)
     return Status(
@@ -62,23 +62,23 @@ async def status(visit: Visit) -> Status:
 @family.get("/api/models")
 async def models(visit: Visit) -> Models:
     """The models of the settings, and the default one."""
-    return Models(list(visit.parts.app.settings.models), await _choose(visit, ""))
+    return Models(list(visit.parts.app.settings.models), await choose_model(visit, ""))
 
 
 @family.get("/api/models/which", also_refuses=(404,))
 async def which_model(visit: Visit, query: WhichModel) -> ChosenModel:
     """Which model answers, and why."""
     if query.model:
-        return await _choose(visit, query.model, at_once=query.at_once)
+        return await choose_model(visit, query.model, at_once=query.at_once)
     agents = visit.parts.app.agents
     known = {one.agent.name: one.agent for one in await agents.all(owner=visit.owner)}
     if query.agent and query.agent not in known:
         raise Refusal(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
-    return await _choose(visit, known[query.agent].model if query.agent else "", at_once=query.at_once)
+    return await choose_model(visit, known[query.agent].model if query.agent else "", at_once=query.at_once)
 
 
-async def _choose(visit: Visit, named: str, *, at_once: bool = False) -> ChosenModel:
-    """The model of this name, or the default one. It opens no connection, so nothing has to be closed."""
+async def choose_model(visit: Visit, named: str, *, at_once: bool = False) -> ChosenModel:
+    """Returns the model of this name, or the default one. It opens no connection, so nothing has to be closed."""
     app, given, known = visit.parts.app, visit.parts.model_choice, visit.parts.choice_at_once
     try:
         if not named and at_once and known is not None:
