@@ -84,9 +84,10 @@ def command(
 async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> bool:
     """Run line after line, since a later one may need what an earlier one did; whether any failed."""
     is_failed = False
-    await calls.check()
+    refused = await calls.check()
     for line in lines:
-        envelope = encode_envelope(line) if isinstance(line, Failure) else await calls.call(*line)
+        failure = line if isinstance(line, Failure) else refused
+        envelope = await calls.call(*line) if failure is None else encode_envelope(failure)
         status = msgspec.json.decode(envelope, type=_Status)
         is_failed |= status.status != "success"
         sys.stdout.buffer.write(envelope + b"\n")
@@ -106,10 +107,17 @@ class Calls:
         self._questions = questions
         self._show = show
 
-    async def check(self) -> None:
-        """Raises `RemoteRefused` when the agent is not there."""
-        if self._agent:
-            await self._requests.get(f"/api/agents/{segment(self._agent)}", ShownAgent)
+    async def check(self) -> Failure | None:
+        """The failure of every call when the agent is not there; the person at the terminal reads it, too."""
+        try:
+            if self._agent:
+                await self._requests.get(f"/api/agents/{segment(self._agent)}", ShownAgent)
+        except RemoteRefused as refused:
+            if refused.status != 404:
+                raise
+            click.echo(f"handspan: {refused}", err=True)
+            return Failure("invalid_arguments", str(refused))
+        return None
 
     async def print_broken(self) -> None:
         """Say which files with tools can't be used: the tool that is missing may be in one of them."""
