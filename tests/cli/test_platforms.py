@@ -90,3 +90,11 @@ def test_the_shell_has_its_short_list_and_the_doctor_says_why(run: Shell) -> Non
     assert found["workspace"]["ok"]
     assert "needs Linux, this is macOS" in found["sandbox"]["found"]
     assert "short list" in found["sandbox"]["remedy"]
+
+
+def test_windows_itself_is_told_where_to_run_it(run: Shell) -> None:
+    code = "import asyncio, click, sys; sys.modules['fcntl'] = None; sys.platform = 'win32'"
+    command = [sys.executable, "-c", f"{code}\nfrom handspan.cli.main import main\nmain()", "tools"]
+    done = subprocess.run(command, env=run.environ(), capture_output=True, encoding="utf-8", timeout=WAIT, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "inside WSL" in done.stderr and "Traceback" not in done.stderr
