@@ -1,6 +1,5 @@
 """The tools folder while a gateway runs: files come, change, break and go (SPEC T6)."""
 
-import asyncio
 import logging
 import os
 import threading
@@ -116,14 +115,16 @@ async def test_an_unchanged_file_is_read_again_only_by_force(opened: Opened) -> 
 async def test_a_file_that_hangs_while_it_loads_holds_nothing_up(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder, "_LOAD_SECONDS", 0.05)
+    monkeypatch.setattr(folder, "_PATIENCE", 0.01)
     release = threading.Event()
     monkeypatch.setattr(threading, "release_the_file", release, raising=False)
     opened.path.mkdir()
     (opened.path / "hangs.py").write_text("import threading; threading.release_the_file.wait()", encoding="utf-8")
     try:
-        await opened.source.refresh()
-        assert "still loading after 0.05 s" in opened.problems[0]
+        await opened.source.refresh()  # a request does not wait for it
+        opened.write("works", "echo")
+        monkeypatch.setattr(folder, "_LOAD_SECONDS", 0.05)
+        await opened.source.refresh(is_forced=True)
+        assert "still loading after 0.05 s" in opened.problems[0] and opened.tools == ["echo"]
     finally:
         release.set()
-    await asyncio.sleep(0)

@@ -86,8 +86,8 @@ async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> bool:
     is_failed = False
     refused = await calls.check()
     for line in lines:
-        failure = line if isinstance(line, Failure) else refused
-        envelope = await calls.call(*line) if failure is None else encode_envelope(failure)
+        given = line if isinstance(line, Failure) else refused or line
+        envelope = encode_envelope(given) if isinstance(given, Failure) else await calls.call(*given)
         status = msgspec.json.decode(envelope, type=_Status)
         is_failed |= status.status != "success"
         sys.stdout.buffer.write(envelope + b"\n")

@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias
@@ -31,6 +31,8 @@ _Stamp: TypeAlias = tuple[int, int, int]
 _SCAN_SECONDS: Final = 1.0
 _LOAD_SECONDS: Final = 10.0
 """The longest time that a file may take to load."""
+_PATIENCE: Final = 2.0
+"""How long a request waits for files that are loading."""
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +51,9 @@ class FolderTools:
         self._broken: dict[Path, list[Broken]] = {}
         self._status: SourceStatus = "closed"
         self._lock = asyncio.Lock()
-        self._watching: asyncio.Task[None] | None = None
+        self._waiting: asyncio.Task[None] | None = None
+        """A refresh that has not looked at the folder yet: it serves every request that comes meanwhile."""
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def state(self) -> SourceState:
@@ -61,35 +65,55 @@ class FolderTools:
         """Register the tools of all files that work, and begin to watch the folder."""
         await self._update(is_forced=False)
         self._status = "ready"
-        self._watching = asyncio.create_task(self._watch())
+        self._begin(self._watch())
 
     async def close(self) -> None:
         """Unregister them."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
-            self._watching = None
+        self._status = "closed"
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for path in list(self._stamps):
             self._forget(path)
-        self._status = "closed"
 
     async def refresh(self, *, is_forced: bool = False) -> None:
-        """Read the files that are new or changed, and forget those that are gone. `is_forced`: read all again."""
-        if self._status == "ready":
-            changed = await self._update(is_forced=is_forced)
-            for path in changed:
-                _log_change(path, self._tools.get(path), self._broken.get(path, []))
-            if changed and self._changed is not None:
-                self._changed()
+        """Read the files that are new or changed, and forget those that are gone. `is_forced`: read all again.
+
+        A file that loads slowly is waited for only a short time: its tools come later. With `is_forced`, to its end.
+        """
+        if self._status != "ready":
+            return
+        if is_forced:
+            await self._follow(is_forced=True)
+            return
+        if self._waiting is None:
+            self._waiting = self._begin(self._follow())
+        await asyncio.wait((self._waiting,), timeout=_PATIENCE)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_SCAN_SECONDS)
-            await self.refresh()
+            await self._follow()
+
+    async def _follow(self, *, is_forced: bool = False) -> None:
+        """Update the registry, and tell of what has changed."""
+        changed = await self._update(is_forced=is_forced)
+        for path in changed:
+            _log_change(path, self._tools.get(path), self._broken.get(path, []))
+        if changed and self._changed is not None:
+            self._changed()
 
     async def _update(self, *, is_forced: bool) -> list[Path]:
         """Make the registry match the folder. Returns the files that were read or forgotten."""
         async with self._lock:
+            self._waiting = None
             found = _scan(self._folder)
             gone = [path for path in self._stamps if path not in found]
             stale = {path for path, stamp in found.items() if is_forced or self._stamps.get(path) != stamp}
@@ -134,9 +158,9 @@ class FolderTools:
 
 
 def _scan(folder: Path) -> dict[Path, _Stamp]:
-    """Return the files with tools, each with its stamp; none when the folder is not there."""
+    """Return the files with tools, each with its stamp; none when the folder is not there or can't be read."""
     found: dict[Path, _Stamp] = {}
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py") and not entry.name.startswith(("_", ".")):
                 with contextlib.suppress(FileNotFoundError):
