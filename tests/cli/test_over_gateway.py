@@ -140,6 +140,8 @@ def test_each_command_says_where_it_works(run: Shell) -> None:
             assert (refused.returncode, refused.stdout) == (2, "")
             assert f"works in {str(run.workspace)!r}" in refused.stderr and "--embedded" in refused.stderr
         assert run("tools", "--workspace", str(run.home / "w"), "--embedded").returncode == 0
+        by_variable = run("tools", HANDSPAN_WORKSPACE=str(run.home)).stderr
+        assert f"(gateway {address(run)}; its workspace is {str(run.workspace)!r})" in by_variable
         gateway.kill()
         assert "(no gateway is running: embedded)" in run("tools").stderr
 

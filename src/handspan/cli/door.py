@@ -161,26 +161,28 @@ def find_gateway(*, says: bool = True) -> "Remote | None":
             raise click.UsageError("--embedded, or --url and --token: one of the two.")
         _say("(embedded)", says)
         return None
-    remote = named_gateway() or running_gateway(read_settings(), may_embed=True)
+    settings = read_settings()
+    remote = named_gateway() or running_gateway(settings, may_embed=True)
     if remote is None:
         if given.get("token"):
             raise click.UsageError("No gateway is running that --token could be for: name one with --url.")
         _say("(no gateway is running: embedded)", says)
         return None
-    _refuse_workspace(remote)
-    _say(f"(gateway {remote.url}{'; --config: its own' if 'config' in given else ''})", says)
+    more = "; --config: its own" if "config" in given else ""
+    _say(f"(gateway {remote.url}{more}{_check_workspace(remote, settings)})", says)
     return remote
 
 
-def _refuse_workspace(remote: "Remote") -> None:
-    """Refuse --workspace when a gateway does the work: it works in its own, and files would land elsewhere."""
-    if "workspace" not in _given(click.get_current_context()):
-        return
-    settings = read_settings()
-    running = find_running(settings.state)
-    own = running.workspace if running is not None and running.url == remote.url else ""
+def _check_workspace(remote: "Remote", settings: Settings) -> str:
+    """Say which workspace the gateway has, if it is not the one of these settings: files would land elsewhere.
+
+    Raises `UsageError` when --workspace asks for another one.
+    """
+    own = remote.workspace
     if own and os.path.realpath(own) == os.path.realpath(settings.workspace):
-        return
+        return ""
+    if "workspace" not in _given(click.get_current_context()):
+        return f"; its workspace is {own!r}" if own else ""
     raise click.UsageError(
         f"--workspace: the gateway at {remote.url} works in {repr(own) if own else 'a workspace of its own'}, and a "
         "command can't change that. Leave it out, use --embedded, or start a gateway for this folder: "
@@ -203,12 +205,12 @@ def named_gateway(token: str = "") -> "Remote | None":
     return remote
 
 
-def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None) -> "Remote":
+def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None, workspace: str = "") -> "Remote":
     """Return the gateway at this address."""
     from handspan.cli.remote import Remote
 
     try:
-        return Remote(url, token, tls)
+        return Remote(url, token, tls, workspace)
     except ValueError as error:
         raise click.UsageError(f"--url: {error}.") from None
 
@@ -228,7 +230,7 @@ def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote |
         tls = own_tls(settings.gateway.tls_cert)
     except OSError as error:
         raise ConfigError(f"gateway.tls_cert: {str(settings.gateway.tls_cert)!r} can't be read: {error}.") from None
-    return remote_at(running.url, token, tls)
+    return remote_at(running.url, token, tls, running.workspace)
 
 
 def given_token() -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 from handspan.config.listing import setting_rows
 from handspan.core.calls import new_call_id
-from handspan.core.errors import HandspanError, ToolError
+from handspan.core.errors import HandspanError
 from handspan.core.sources import SourceState, describe_state
 from handspan.gateway.app import App
 from handspan.gateway.rest.route import Family, Visit
@@ -67,7 +67,7 @@ def _workspace(app: App) -> Finding:
     name = f".handspan-doctor-{new_call_id()[:8]}"
     try:
         found = _try_out(folder, hidden, app.sandbox.file_owner, name)
-    except ToolError as error:
+    except HandspanError as error:
         return Finding("workspace", False, f"{folder}: {error}", "choose a folder that can be written: --workspace")
     return Finding("workspace", True, f"{folder} {found}")
 
