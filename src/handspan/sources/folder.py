@@ -31,7 +31,7 @@ _Stamp: TypeAlias = tuple[int, int, int]
 _SCAN_SECONDS: Final = 1.0
 _LOAD_SECONDS: Final = 10.0
 """The longest time that a file may take to load."""
-_PATIENCE: Final = 2.0
+_PATIENCE: Final = 5.0
 """How long a request waits for files that are loading."""
 _log = logging.getLogger(__name__)
 
@@ -74,6 +74,7 @@ class FolderTools:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._waiting = None
         for path in list(self._stamps):
             self._forget(path)
 
