@@ -17,6 +17,7 @@ from handspan.gateway.rest.route import Family, Operation
 
 _MODULES: Final = (
     "status",
+    "doctor",
     "pairing",
     "tools",
     "calling",
@@ -38,10 +39,12 @@ _MODULES_BELOW: Final = {
     "calls": ("calls",),
     "devices": ("devices",),
     "mcp": ("mcp",),
+    "doctor": ("doctor",),
     "models": ("status",),
     "questions": ("questions",),
     "rules": ("questions",),
     "sessions": ("sessions", "skills"),
+    "settings": ("doctor",),
     "skills": ("skills",),
     "sources": ("status",),
     "status": ("status",),

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import anyio
 import mcp_types as types
-from mcp import Client, MCPError
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
@@ -30,6 +29,7 @@ from handspan.net.guard import NetGuard
 from handspan.sources.mcp.contents import Content, describe, read_result, read_tool
 from handspan.sources.mcp.process import LONGEST_MESSAGE, ServerProcess
 from handspan.sources.mcp.tools import ServerOffer
+from mcp import Client, MCPError
 
 _log = logging.getLogger(__name__)
 
