@@ -13,9 +13,10 @@ import pytest
 from tests.cli.shell import Shell
 from tests.waiting import WAIT
 
-# What runs before the command. On macOS, two modules need libraries of the system: they are loaded first.
+# What runs before the command. Three modules read what the real system has: they are loaded first.
 PREAMBLE = """
-import os, signal, socket, sys, time, truststore, urllib.request
+import os, signal, socket, sys, sysconfig, time, truststore, urllib.request
+sysconfig.get_config_vars()
 for module, names in (
     (os, "O_PATH O_TMPFILE O_DIRECT memfd_create pidfd_open eventfd sched_getaffinity pipe2 splice setresuid"),
     (socket, "SO_PASSCRED SO_PEERCRED SCM_CREDENTIALS SOCK_CLOEXEC SOCK_NONBLOCK AF_NETLINK"),

@@ -4,9 +4,10 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,10 @@ def value(result: ToolResult) -> str:
 async def test_time(tmp_path: Path) -> None:
     async with app_with(tmp_path, time=python_server("mcp-server-time", "--local-timezone=UTC")) as app:
         await ready(app, "time")
-        arguments = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
-        assert "21:00:00+09:00" in value(await call(app, "time__convert_time", **arguments))
+        result = await call(
+            app, "time__convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo"
+        )
+        assert "21:00:00+09:00" in value(result)
         wrong = await call(app, "time__get_current_time", timezone="Nowhere/X")
         assert isinstance(wrong, Failure) and "Invalid timezone" in wrong.message
 
@@ -111,8 +114,6 @@ async def _line_with(stream: asyncio.StreamReader, text: str) -> None:
 
 
 def _free_port() -> int:
-    import socket  # noqa: PLC0415 - only here
-
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
@@ -125,7 +126,7 @@ async def everything_over_stdio() -> AsyncIterator[McpServer]:
 
 
 @pytest.mark.parametrize("serve", [everything_over_stdio, everything_over_http])
-async def test_everything(tmp_path: Path, serve: type[everything_over_http]) -> None:
+async def test_everything(tmp_path: Path, serve: Callable[[], AbstractAsyncContextManager[McpServer]]) -> None:
     async with serve() as server, app_with(tmp_path, all=server) as app:
         await ready(app, "all")
         assert value(await call(app, "all__echo", message="hi")) == "Echo: hi"
