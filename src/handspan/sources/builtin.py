@@ -7,6 +7,7 @@ from handspan.core.names import matches_any
 from handspan.core.principals import BUILTIN
 from handspan.core.sources import SourceState, SourceStatus
 from handspan.core.tool import Tool
+from handspan.net.forward_proxy import ForwardProxy, ProxyLimits
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
 from handspan.tools.artifact import ReadArtifact
@@ -44,6 +45,14 @@ class BuiltinTools:
         self._outlet = outlet
         self._only = only
         self._workspace: Workspace | None = None
+        tools, policy = settings.tools, settings.tools.command_policy
+        self._shell = shell_tools(
+            settings.workspace,
+            CommandPolicy(policy.mode, policy.allowlist, policy.allow_also, policy.denylist),
+            sandbox,
+            unsafe_shell_without_sandbox=tools.unsafe_shell_without_sandbox,
+            open_proxy=self._open_proxy,
+        )
 
     @property
     def state(self) -> SourceState:
@@ -59,6 +68,7 @@ class BuiltinTools:
         for tool in self._tools(workspace):
             if matches_any(self._only, tool.spec.name):
                 self._registry.register(tool, BUILTIN)
+        self._sandbox.listen(self._describe_shell_anew)
 
     async def close(self) -> None:
         """Unregister them."""
@@ -67,17 +77,23 @@ class BuiltinTools:
             self._workspace.close()
             self._workspace = None
 
+    def _describe_shell_anew(self) -> None:
+        """Register the shell tools again: the test of the sandbox may have shown something else than expected."""
+        for tool in self._shell if self._workspace else ():
+            if matches_any(self._only, tool.spec.name):
+                self._registry.register_or_replace(tool, BUILTIN)
+
+    def _open_proxy(self) -> ForwardProxy:
+        """Return the proxy of one command with a guarded network."""
+        sandbox = self._settings.tools.sandbox
+        return ForwardProxy(self._guard, ProxyLimits(sandbox.network_connections, sandbox.network_bytes))
+
     def _tools(self, workspace: Workspace) -> Iterator[Tool]:
         tools: ToolSettings = self._settings.tools
         yield GetCurrentTime()
         yield from file_tools(workspace)
         yield from memory_tools(self._settings.state / "memory")
-        yield from shell_tools(
-            self._settings.workspace,
-            CommandPolicy(tools.command_policy.mode, tools.command_policy.allowlist, tools.command_policy.denylist),
-            self._sandbox,
-            unsafe_shell_without_sandbox=tools.unsafe_shell_without_sandbox,
-        )
+        yield from self._shell
         yield from web_tools(
             self._guard,
             search_endpoint=tools.web_search.endpoint or None,

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -26,6 +27,7 @@ _ENDING_SECONDS: Final = 5.0
 _LAST_BYTES_SECONDS: Final = 1.0
 _CREDENTIALS: Final = struct.Struct("=iII")
 """The kernel's `struct ucred`: process, user, group."""
+_DESCRIPTOR: Final = struct.Struct("=i")
 
 
 class Launch(Struct, frozen=True):
@@ -43,13 +45,15 @@ class SandboxHandshake(Struct, frozen=True):
     """A socket pair to the first process of a sandbox. That process reports that it is ready, and waits for a release.
 
     From the report on, all processes of the sandbox die with the gateway. If the gateway dies before, the release does
-    not come, and the first process ends by itself.
+    not come, and the first process ends by itself. At the end it reports how many processes the command leaves behind.
     """
 
     theirs: socket.socket
     """Standard input of the first process."""
     ours: socket.socket
     """The gateway's end, with `SO_PASSCRED`: so the report carries the process id."""
+    on_listener: Callable[[socket.socket], None] | None = None
+    """Gets the listening socket that the sandbox's starter hands out before the command begins; None: there is none."""
 
 
 class ChildResult(Struct, frozen=True):
@@ -62,6 +66,8 @@ class ChildResult(Struct, frozen=True):
     timed_out: bool = False
     started: bool = True
     """False: the sandbox failed and stderr says why. The program did not run."""
+    left_behind: int = 0
+    """How many processes were still running in the sandbox when the command ended, and ended with it."""
 
 
 async def run_child(
@@ -188,6 +194,7 @@ class _Child(asyncio.SubprocessProtocol):
         self._init: int | None = None
         self._exit_code = -1
         self._started = launch.sandbox is None
+        self._left_behind = 0
         self.exited = asyncio.Event()
         self._drained = asyncio.Event()
 
@@ -227,6 +234,7 @@ class _Child(asyncio.SubprocessProtocol):
         if self._transport is None:
             return
         try:
+            self._left_behind = self._read_left_behind()
             self._kill()
             async with asyncio.timeout(_ENDING_SECONDS):
                 await self.exited.wait()
@@ -249,6 +257,7 @@ class _Child(asyncio.SubprocessProtocol):
             seconds=seconds,
             timed_out=timed_out,
             started=self._started,
+            left_behind=self._left_behind,
         )
 
     def _kill(self) -> None:
@@ -273,6 +282,27 @@ class _Child(asyncio.SubprocessProtocol):
             self._init = os.pidfd_open(pid)
         self._started = True
         line.send(b"\n")
+        if self._launch.sandbox.on_listener is not None:
+            self._loop.add_reader(line, self._receive_listener, line, self._launch.sandbox.on_listener)
+
+    def _receive_listener(self, line: socket.socket, on_listener: Callable[[socket.socket], None]) -> None:
+        """Takes the first message after the release. It comes from our own starter: the command does not run yet."""
+        self._loop.remove_reader(line)
+        space = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(_DESCRIPTOR.size)
+        _, ancillary, _, _ = line.recvmsg(1, space, socket.MSG_CMSG_CLOEXEC)
+        for _, kind, data in ancillary:
+            if kind == socket.SCM_RIGHTS:
+                on_listener(socket.socket(fileno=_DESCRIPTOR.unpack(data)[0]))
+
+    def _read_left_behind(self) -> int:
+        """Returns the number that the first process reports at its end: 0 when it was killed."""
+        if self._launch.sandbox is None or not self.exited.is_set():
+            return 0
+        try:
+            number = self._launch.sandbox.ours.recv(16, socket.MSG_DONTWAIT).strip()
+        except OSError:
+            return 0
+        return int(number) if number.isdigit() else 0
 
     async def _wait_for_sandbox(self) -> None:
         """Waits for the end of the sandbox's first process. The kernel ends it after all others of the sandbox."""
