@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -95,7 +96,7 @@ class Dialer:
         except TimeoutError as error:
             raise ToolError("network_error", f"Timeout: {host!r} port {port} did not answer in time.") from error
         except OSError as error:
-            problem = error.strerror or str(error)
+            problem = os.strerror(error.errno) if error.errno else str(error)
             raise ToolError("network_error", f"No connection to {host!r} port {port}: {problem}.") from error
 
     async def _connect(

@@ -73,20 +73,29 @@ async def refuse(client: HttpLink, error: ToolError) -> None:
 
 
 async def _pass_response(upstream: HttpLink, client: HttpLink) -> None:
-    """Passes the answer on. Raises `h11.ProtocolError` when the server sends none, or breaks it off."""
+    """Passes the answer on. Raises `h11.ProtocolError` when the server breaks it off."""
     import h11  # noqa: PLC0415 - loaded by now
 
-    event = await upstream.receive()
-    while isinstance(event, h11.InformationalResponse):
+    try:
+        response = await _receive_response(upstream, client)
+    except (OSError, h11.RemoteProtocolError) as error:
+        await refuse(client, ToolError("network_error", f"The server sent no proper answer: {error}."))
+        return
+    headers = [*_kept_headers(response.headers, also=b"transfer-encoding"), (b"connection", b"close")]
+    await client.send(h11.Response(status_code=response.status_code, headers=headers, reason=response.reason))
+    await _pass_body(upstream, client)
+
+
+async def _receive_response(upstream: HttpLink, client: HttpLink) -> "h11.Response":
+    """Returns the head of the answer. Passes on that the server wants the body of the request (`100 Continue`)."""
+    import h11  # noqa: PLC0415 - loaded by now
+
+    while not isinstance(event := await upstream.receive(), h11.Response):
+        if not isinstance(event, h11.InformationalResponse):
+            raise h11.RemoteProtocolError("it closed the connection")
         if event.status_code == 100 and client.state.they_are_waiting_for_100_continue:
             await client.send(h11.InformationalResponse(status_code=100, headers=[]))
-        event = await upstream.receive()
-    if not isinstance(event, h11.Response):
-        await refuse(client, ToolError("network_error", "The server closed the connection without an answer."))
-        return
-    headers = [*_kept_headers(event.headers, also=b"transfer-encoding"), (b"connection", b"close")]
-    await client.send(h11.Response(status_code=event.status_code, headers=headers, reason=event.reason))
-    await _pass_body(upstream, client)
+    return event
 
 
 async def _pass_body(source: HttpLink, sink: HttpLink) -> None:

@@ -6,7 +6,7 @@ from handspan.config.settings import Settings, ToolSettings
 from handspan.core.names import matches_any
 from handspan.core.principals import BUILTIN
 from handspan.core.sources import SourceState, SourceStatus
-from handspan.core.tool import Tool
+from handspan.core.tool import Tool, ToolSpec
 from handspan.net.forward_proxy import ForwardProxy, ProxyLimits
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
@@ -45,6 +45,7 @@ class BuiltinTools:
         self._outlet = outlet
         self._only = only
         self._workspace: Workspace | None = None
+        self._described: dict[Tool, ToolSpec] = {}
         tools, policy = settings.tools, settings.tools.command_policy
         self._shell = shell_tools(
             settings.workspace,
@@ -68,6 +69,7 @@ class BuiltinTools:
         for tool in self._tools(workspace):
             if matches_any(self._only, tool.spec.name):
                 self._registry.register(tool, BUILTIN)
+        self._described = {tool: tool.spec for tool in self._shell if matches_any(self._only, tool.spec.name)}
         self._sandbox.listen(self._describe_shell_anew)
 
     async def close(self) -> None:
@@ -78,9 +80,9 @@ class BuiltinTools:
             self._workspace = None
 
     def _describe_shell_anew(self) -> None:
-        """Register the shell tools again: the test of the sandbox may have shown something else than expected."""
-        for tool in self._shell if self._workspace else ():
-            if matches_any(self._only, tool.spec.name):
+        """Register the shell tools again if the test of the sandbox has shown something else than expected."""
+        for tool, spec in self._described.items():
+            if tool.spec != spec and self._workspace is not None:
                 self._registry.register_or_replace(tool, BUILTIN)
 
     def _open_proxy(self) -> ForwardProxy:

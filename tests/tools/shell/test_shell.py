@@ -340,6 +340,16 @@ async def test_without_a_sandbox_plain_commands_read_the_workspace(
     assert literal["stdout"] == "$HOME; ls\n"
 
 
+async def test_what_read_file_proposes_for_binary_files_works_with_and_without_a_sandbox(
+    no_sandbox: Sandbox, workspace: Path, sandbox: Sandbox, folder: Path, ctx: ToolContext
+) -> None:
+    for place, each in ((workspace, no_sandbox), (folder, sandbox)):
+        (place / "bin").write_bytes(b"\0\1word\n")
+        tool = ExecShell(place, CommandPolicy(), each)
+        assert (await outcome(tool, ctx, {"command": "cat -v bin"}))["stdout"] == "^@^Aword\n"
+        assert "word" in str((await outcome(tool, ctx, {"command": "grep -a word bin"}))["stdout"])
+
+
 async def test_without_a_sandbox_the_systems_program_runs_and_none_of_the_workspace(
     no_sandbox: Sandbox, workspace: Path, ctx: ToolContext
 ) -> None:
