@@ -211,6 +211,27 @@ async def test_the_bytes_of_one_command_are_bounded() -> None:
         assert await door.ask(request(url)) == b""
 
 
+async def test_a_body_of_tiny_chunks_leaves_the_event_loop_free_for_others() -> None:
+    rounds = 0
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            await asyncio.sleep(0)
+            rounds += 1
+
+    async def chunked(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 10_000 + b"0\r\n\r\n")
+        await writer.drain()
+
+    async with Site({"/": chunked}) as site, opened() as door:
+        counting = asyncio.create_task(count_rounds())
+        answer = await door.ask(request(f"http://site.test:{site.port}/"))
+        counting.cancel()
+        assert answer.count(b"x\r\n") == 10_000
+        assert rounds >= 1_000
+
+
 async def test_connections_above_the_limit_wait_and_are_served_later() -> None:
     async with Site({"/": response(b"hello")}) as site, opened(connections=2) as door:
         idle = [await door.connect() for _ in range(2)]

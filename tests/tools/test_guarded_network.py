@@ -1,11 +1,16 @@
 """Commands in the real sandbox with a guarded network: what they reach, what they do not, and that nothing is left."""
 
 import asyncio
+import hashlib
+import io
+import json
 import os
 import shutil
 import socket
 import subprocess
+import tarfile
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +22,8 @@ from handspan.core.values import JsonObject
 from handspan.net.forward_proxy import ForwardProxy, ProxyLimits
 from handspan.net.guard import NetGuard
 from handspan.net.policy import UrlPolicy
-from handspan.tools.processes import run_child
+from handspan.tools.mounts import SANDBOX_PATH
+from handspan.tools.processes import find_program, run_child
 from handspan.tools.sandbox import Network, Sandbox, SandboxReport, create_workspace
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import ExecShell
@@ -147,6 +153,7 @@ async def test_the_command_gets_no_descriptor_and_no_process_of_ours(shell: Shel
 async def test_keys_and_names_of_the_machine_stay_out_of_sight(shell: Shell) -> None:
     result = await shell.run("ls /etc /etc/ssl; ls -d /etc/ssl/private /etc/resolv.conf /etc/shadow; cat /etc/hosts")
     assert "private" not in str(result["stdout"]) and "resolv" not in str(result["stdout"])
+    assert "Permission denied" not in str(result["stderr"])
     assert str(result["stdout"]).endswith("127.0.0.1 localhost sandbox\n::1 localhost\n")
     assert (await shell.run("touch /etc/ssl/certs/x; echo >> /etc/hosts"))["exit_code"] != 0
 
@@ -185,6 +192,52 @@ async def test_git_clones_over_https(shell: Shell, folder: Path, tmp_path: Path)
         clone = f"clone -q https://site.test:{site.port}/r.git copy"
         result = await shell.run(f"git -c http.sslCAInfo=/workspace/ca.pem {clone} && cat copy/a.txt")
     assert (result["exit_code"], result["stdout"]) == (0, "from the repository\n"), result
+
+
+@pytest.mark.parametrize("program", ["pip", "npm"])
+async def test_packages_are_installed_over_https(shell: Shell, folder: Path, tmp_path: Path, program: str) -> None:
+    if find_program(program, SANDBOX_PATH) is None:
+        pytest.skip(f"{program} is not installed for everybody")
+    certificate = Certificate(tmp_path)
+    shutil.copy(certificate.file, folder / "ca.pem")
+    (folder / "ca.pem").chmod(0o644)
+    async with Site({}, tls=certificate.server) as site:
+        address = f"https://site.test:{site.port}"
+        site.routes.update(package_files(address))
+        commands = {
+            "pip": f"pip install -q --no-deps --target . --cert ca.pem --index-url {address}/simple demo "
+            "--disable-pip-version-check && python3 -c 'import demo'",
+            "npm": f"npm install --no-audit --no-fund --no-update-notifier --loglevel=error --silent "
+            f"--cafile ca.pem --registry {address}/ demo && node -e 'require(\"demo\")'",
+        }
+        result = await shell.run(commands[program])
+    assert (result["exit_code"], result["stdout"]) == (0, "demo works\n"), result
+
+
+def package_files(address: str) -> dict[str, Answer]:
+    """A package for Python and one for Node.js, as their indexes serve them."""
+    wheel, tarball = io.BytesIO(), io.BytesIO()
+    about = "demo-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("demo.py", "print('demo works')\n")
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+    with tarfile.open(fileobj=tarball, mode="w:gz") as archive_of_node:
+        for name, text in (("package.json", '{"name": "demo"}'), ("index.js", "console.log('demo works')")):
+            entry = tarfile.TarInfo(f"package/{name}")
+            entry.size = len(text)
+            archive_of_node.addfile(entry, io.BytesIO(text.encode()))
+    dist = {"tarball": f"{address}/demo.tgz", "shasum": hashlib.sha1(tarball.getvalue()).hexdigest()}
+    version = {"name": "demo", "version": "1.0.0", "dist": dist}
+    packument = {"name": "demo", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
+    file = "demo-1.0-py3-none-any.whl"
+    return {
+        "/simple/demo/": response(f'<a href="/{file}">{file}</a>'.encode(), headers={"Content-Type": "text/html"}),
+        f"/{file}": response(wheel.getvalue()),
+        "/demo": response(json.dumps(packument).encode(), headers={"Content-Type": "application/json"}),
+        "/demo.tgz": response(tarball.getvalue()),
+    }
 
 
 def repository_files(folder: Path) -> dict[str, Answer]:

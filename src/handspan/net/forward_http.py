@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import h11
 
 CHUNK: Final = 65_536
+_EVENTS_AT_ONCE: Final = 8
+"""A connection waits for its turn so often: requests and bodies of tiny chunks must not keep the event loop busy."""
 
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
 # These are meant for the proxy alone, or for one connection. `proxy-…` is dropped, too.
@@ -20,14 +22,25 @@ _STATUSES: Final = {"policy_denied": 403, "invalid_arguments": 400}
 
 
 class HttpLink:
-    """One side of the proxy: events of h11 over a connection. `count` hears how many bytes were read."""
+    """One side of the proxy: events of h11 over a connection.
 
-    def __init__(self, role: "type[h11.CLIENT] | type[h11.SERVER]", streams: Streams, count: Callable[[int], None]):
+    `count` hears how many bytes were read. `turns` lets one connection of a command go on in each round of the loop.
+    """
+
+    def __init__(
+        self,
+        role: "type[h11.CLIENT] | type[h11.SERVER]",
+        streams: Streams,
+        count: Callable[[int], None],
+        turns: asyncio.Lock,
+    ) -> None:
         import h11  # noqa: PLC0415 - only a command with a guarded network needs it
 
         self.state = h11.Connection(role, max_incomplete_event_size=CHUNK)
         self.reader, self.writer = streams
         self._count = count
+        self._turns = turns
+        self._events = 0
 
     async def receive(self) -> "h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]":
         """Returns the next event that the other side sends, or `PAUSED` after its request."""
@@ -37,6 +50,10 @@ class HttpLink:
             data = await self.reader.read(CHUNK)
             self._count(len(data))
             self.state.receive_data(data)
+        if self._events % _EVENTS_AT_ONCE == 0:
+            async with self._turns:
+                await asyncio.sleep(0)
+        self._events += 1
         return event
 
     async def send(self, event: "h11.Event") -> None:

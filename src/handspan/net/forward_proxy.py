@@ -55,6 +55,7 @@ class ForwardProxy:
         self._limits = limits
         self._bytes = 0
         self._dials = asyncio.Semaphore(_MOST_DIALS)
+        self._turns = asyncio.Lock()
         self._listener: socket.socket | None = None
         self._open: dict[asyncio.Task[None], socket.socket] = {}
 
@@ -111,7 +112,7 @@ class ForwardProxy:
 
         streams = await asyncio.open_connection(sock=connection)
         try:
-            client = HttpLink(h11.SERVER, streams, self._count)
+            client = HttpLink(h11.SERVER, streams, self._count, self._turns)
             await self._answer(client)
             client.writer.close()
             await client.writer.wait_closed()
@@ -139,7 +140,7 @@ class ForwardProxy:
             if request.method == b"CONNECT":
                 await self._tunnel(client, streams, url)
             else:
-                await pass_request(client, request, url, HttpLink(h11.CLIENT, streams, self._count))
+                await pass_request(client, request, url, HttpLink(h11.CLIENT, streams, self._count, self._turns))
         finally:
             streams[1].transport.abort()
 

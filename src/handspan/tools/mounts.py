@@ -65,7 +65,9 @@ def _system_options(etc: Sequence[str]) -> Iterator[str]:
             yield from ("--symlink", os.readlink(path), path)
         elif os.path.isdir(path):
             yield from ("--ro-bind", path, path)
-    yield from ("--perms", "0755", "--dir", "/etc")
+    folders = {str(folder) for name in etc for folder in Path("/etc", name).parents} - {"/"}
+    for folder in sorted(folders):  # bubblewrap would make those for its own user alone
+        yield from ("--perms", "0755", "--dir", folder)
     for name in etc:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
 
