@@ -25,7 +25,7 @@ async def at_home(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
-class Door:
+class RunningProxy:
     """A running proxy and its port."""
 
     def __init__(self, proxy: ForwardProxy, port: int) -> None:
@@ -50,12 +50,12 @@ class Door:
 
 
 @asynccontextmanager
-async def opened(policy: UrlPolicy = ALLOWING, **limits: int) -> AsyncIterator[Door]:
+async def opened(policy: UrlPolicy = ALLOWING, **limits: int) -> AsyncIterator[RunningProxy]:
     listener = socket.create_server(("127.0.0.1", 0))
     async with ForwardProxy(NetGuard(policy, resolve=at_home), ProxyLimits(**limits)) as proxy:
         port = listener.getsockname()[1]
         proxy.serve(listener)
-        yield Door(proxy, port)
+        yield RunningProxy(proxy, port)
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.1", port)
 

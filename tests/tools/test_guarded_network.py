@@ -56,7 +56,7 @@ async def probed(folder: Path, network: Network = "guarded") -> Sandbox:
     return sandbox
 
 
-class Shell:
+class GuardedShell:
     """`exec_shell` with a guarded network. Every proxy that it opened is remembered."""
 
     def __init__(self, sandbox: Sandbox, ctx: ToolContext, policy: UrlPolicy, limits: ProxyLimits) -> None:
@@ -75,15 +75,15 @@ class Shell:
 
 
 @pytest.fixture
-async def shell(folder: Path, ctx: ToolContext) -> Shell:
-    return Shell(await probed(folder), ctx, POLICY, ProxyLimits())
+async def shell(folder: Path, ctx: ToolContext) -> GuardedShell:
+    return GuardedShell(await probed(folder), ctx, POLICY, ProxyLimits())
 
 
 # What is out of reach
 
 
 @needs_curl
-async def test_inner_addresses_are_refused_and_the_result_says_how_they_could_be_allowed(shell: Shell) -> None:
+async def test_inner_addresses_are_refused_and_the_result_says_how_they_could_be_allowed(shell: GuardedShell) -> None:
     async with Site({"/": response(b"secret")}) as site:
         for url in (
             f"http://other.test:{site.port}/",
@@ -98,7 +98,7 @@ async def test_inner_addresses_are_refused_and_the_result_says_how_they_could_be
         assert site.connections == 0
 
 
-async def test_loopback_inside_is_the_sandboxs_own(shell: Shell) -> None:
+async def test_loopback_inside_is_the_sandboxs_own(shell: GuardedShell) -> None:
     async with Site({"/": response(b"secret")}) as site:
         code = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{site.port}/').read())"
         result = await shell.run(f'python3 -c "{code}"')
@@ -106,7 +106,7 @@ async def test_loopback_inside_is_the_sandboxs_own(shell: Shell) -> None:
 
 
 @needs_curl
-async def test_a_redirect_inward_is_refused_when_the_client_follows_it(shell: Shell) -> None:
+async def test_a_redirect_inward_is_refused_when_the_client_follows_it(shell: GuardedShell) -> None:
     async with Site({"/secret": response(b"secret")}) as site:
         site.routes["/"] = redirect(f"http://inner.test:{site.port}/secret")
         result = await shell.run(f"curl -sS -L -m 20 http://site.test:{site.port}/")
@@ -114,7 +114,7 @@ async def test_a_redirect_inward_is_refused_when_the_client_follows_it(shell: Sh
         assert "Not requested" in str(result["stdout"]) and "secret" not in str(result["stdout"])
 
 
-async def test_nothing_but_the_proxy_leads_out(shell: Shell) -> None:
+async def test_nothing_but_the_proxy_leads_out(shell: GuardedShell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
         datagrams.bind(("127.0.0.1", 0))
         here = f"('127.0.0.1', {server.getsockname()[1]})"
@@ -143,14 +143,14 @@ async def test_nothing_but_the_proxy_leads_out(shell: Shell) -> None:
     assert str(result["stdout"]).split() == ["ConnectionRefusedError", "OSError", "gaierror", "proxy"], result
 
 
-async def test_the_command_gets_no_descriptor_and_no_process_of_ours(shell: Shell) -> None:
+async def test_the_command_gets_no_descriptor_and_no_process_of_ours(shell: GuardedShell) -> None:
     result = await shell.run("ls /proc/self/fd; cat /proc/[0-9]*/comm")
     descriptors, _, programs = str(result["stdout"]).partition("3\n")
     assert descriptors.split() == ["0", "1", "2"]
     assert set(programs.split()) - {"cat"} == {"sh"}
 
 
-async def test_keys_and_names_of_the_machine_stay_out_of_sight(shell: Shell) -> None:
+async def test_keys_and_names_of_the_machine_stay_out_of_sight(shell: GuardedShell) -> None:
     result = await shell.run("ls /etc /etc/ssl; ls -d /etc/ssl/private /etc/resolv.conf /etc/shadow; cat /etc/hosts")
     assert "private" not in str(result["stdout"]) and "resolv" not in str(result["stdout"])
     assert "Permission denied" not in str(result["stderr"])
@@ -163,7 +163,7 @@ async def test_keys_and_names_of_the_machine_stay_out_of_sight(shell: Shell) -> 
 
 @needs_curl
 async def test_curl_and_python_reach_what_the_url_policy_allows_by_http_and_https(
-    shell: Shell, folder: Path, tmp_path: Path
+    shell: GuardedShell, folder: Path, tmp_path: Path
 ) -> None:
     certificate = Certificate(tmp_path)
     shutil.copy(certificate.file, folder / "ca.pem")
@@ -184,7 +184,7 @@ async def test_curl_and_python_reach_what_the_url_policy_allows_by_http_and_http
 
 
 @needs_git
-async def test_git_clones_over_https(shell: Shell, folder: Path, tmp_path: Path) -> None:
+async def test_git_clones_over_https(shell: GuardedShell, folder: Path, tmp_path: Path) -> None:
     certificate = Certificate(tmp_path)
     shutil.copy(certificate.file, folder / "ca.pem")
     (folder / "ca.pem").chmod(0o644)
@@ -195,7 +195,9 @@ async def test_git_clones_over_https(shell: Shell, folder: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("program", ["pip", "npm"])
-async def test_packages_are_installed_over_https(shell: Shell, folder: Path, tmp_path: Path, program: str) -> None:
+async def test_packages_are_installed_over_https(
+    shell: GuardedShell, folder: Path, tmp_path: Path, program: str
+) -> None:
     if find_program(program, SANDBOX_PATH) is None:
         pytest.skip(f"{program} is not installed for everybody")
     certificate = Certificate(tmp_path)
@@ -259,7 +261,7 @@ def repository_files(folder: Path) -> dict[str, Answer]:
     return {f"/{path.relative_to(folder)}": response(path.read_bytes()) for path in files}
 
 
-async def test_the_description_says_what_the_network_is(shell: Shell) -> None:
+async def test_the_description_says_what_the_network_is(shell: GuardedShell) -> None:
     spec = shell.tool.spec
     assert "git over https, pip, npm and curl work; ssh, UDP and DNS do not" in spec.description
     assert spec.annotations.open_world
@@ -270,7 +272,7 @@ async def test_the_description_says_what_the_network_is(shell: Shell) -> None:
 
 @needs_curl
 async def test_a_command_that_takes_too_much_is_cut_off_and_told(folder: Path, ctx: ToolContext) -> None:
-    shell = Shell(await probed(folder), ctx, POLICY, ProxyLimits(bytes=200_000))
+    shell = GuardedShell(await probed(folder), ctx, POLICY, ProxyLimits(bytes=200_000))
     async with Site({"/": response(b"x" * 1_000_000)}) as site:
         result = await shell.run(f"curl -sS http://site.test:{site.port}/ | wc -c")
     assert int(str(result["stdout"])) < 300_000
@@ -278,7 +280,7 @@ async def test_a_command_that_takes_too_much_is_cut_off_and_told(folder: Path, c
 
 
 @needs_curl
-async def test_a_command_that_is_cancelled_leaves_no_connection(shell: Shell) -> None:
+async def test_a_command_that_is_cancelled_leaves_no_connection(shell: GuardedShell) -> None:
     asked = asyncio.Event()
 
     async def silent(writer: asyncio.StreamWriter) -> None:
@@ -351,7 +353,7 @@ async def test_a_starter_that_fails_means_no_network_and_the_report_says_why(
     sandbox = await Sandbox.probe(folder, network="guarded")
     assert sandbox.active and sandbox.report.network == "none"
     assert "no socket can be had" in sandbox.report.warning
-    assert "There is no network" in Shell(sandbox, ctx, POLICY, ProxyLimits()).tool.spec.description
+    assert "There is no network" in GuardedShell(sandbox, ctx, POLICY, ProxyLimits()).tool.spec.description
 
 
 async def test_a_starter_that_hands_out_no_socket_means_no_network(

@@ -35,14 +35,13 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE, Mounts
-from handspan.tools.processes import ChildResult, Launch, SandboxHandshake, find_program, run_child
+from handspan.tools.processes import Launch, SandboxHandshake, find_program, run_child
 from handspan.tools.seccomp import system_call_filter
+from handspan.tools.self_test import NO_ENTRY, PROBE_SECONDS, SELF_TEST, explain_failure
 from handspan.tools.starter import STARTER_LINE, find_starter_problem, proxy_variables, start_with_listener
 
 SANDBOX_UID: Final = 65534
 _PROGRAMS: Final = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
-_PROBE_SECONDS: Final = 10.0
-_NO_ENTRY: Final = 96
 _NO_RELEASE: Final = 97
 
 # The first process inside. It dies with bubblewrap, which dies with the gateway, and all other processes die with it.
@@ -61,7 +60,7 @@ done 2>/dev/null
 exit $code
 """
 # Not bubblewrap's --chdir: as root it can't enter a folder that only the commands' user may enter.
-_IN_WORKSPACE: Final = f'cd {WORKSPACE} || exit {_NO_ENTRY}; exec "$@"'
+_IN_WORKSPACE: Final = f'cd {WORKSPACE} || exit {NO_ENTRY}; exec "$@"'
 
 _ENVIRONMENT: Final = {
     "PATH": SANDBOX_PATH,
@@ -74,36 +73,6 @@ _ENVIRONMENT: Final = {
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": "*",
 }
-
-_SELF_TEST: Final = """
-[ "$(echo forked)" = forked ] || exit 90
-[ "$(id -u)" = "$1" ] || exit 91
-[ -e /etc/shadow ] && exit 92
-[ "$3" = host ] || [ "$(grep -c : /proc/net/dev)" -le 1 ] || exit 93
-[ "$(ulimit -n)" = "$2" ] || exit 94
-unshare -U true 2>/dev/null && exit 95
-[ -w . ] && echo writable
-exit 0
-"""
-
-_SELF_TEST_REASONS: Final = {
-    90: "no process can be started inside it",
-    91: "it does not run under the user it should",
-    92: "files of the machine are visible inside it",
-    93: "the network is visible inside it",
-    94: "its limits do not hold",
-    95: "new user namespaces can be made inside it",
-    _NO_ENTRY: "the user that commands run as may not enter the workspace",
-}
-
-_REMEDIES: Final = {
-    "namespace": "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "
-    "kernel.apparmor_restrict_unprivileged_userns=0), or in a container allow CAP_SYS_ADMIN and its mount calls",
-    "uid map": "allow user namespaces (on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
-    "Operation not permitted": "in a container, allow CAP_SYS_ADMIN and the mount system calls",
-    "Unknown option": "install bubblewrap 0.8 or newer",
-}
-
 
 Network: TypeAlias = Literal["none", "guarded", "host"]
 TakeListener: TypeAlias = Callable[[socket.socket], None]
@@ -174,6 +143,7 @@ class Sandbox:
         self.is_required = switch == "on"
         self._is_off = switch == "off"
         self._report = report
+        self._assumed: SandboxReport | None = None
         self._wanted_network = network
         self._listeners: list[Callable[[], None]] = []
         self._test_lock = asyncio.Lock()
@@ -220,8 +190,14 @@ class Sandbox:
     @property
     def expected(self) -> SandboxReport:
         """The report; before the test, what it will be unless the test shows otherwise."""
-        expected = SandboxReport(True, "bubblewrap, not tested yet", network=self._wanted_network)
-        return self._report or self._find_obstacle() or expected
+        if self._report is not None:
+            return self._report
+        if self._assumed is None:
+            obstacle = self._find_obstacle()
+            if obstacle is not None:
+                return obstacle  # not stored: it may go away, such as a workspace that is made later
+            self._assumed = SandboxReport(True, "bubblewrap, not tested yet", network=self._wanted_network)
+        return self._assumed
 
     @property
     def active(self) -> bool:
@@ -344,18 +320,18 @@ class Sandbox:
 
     async def _test_with(self, network: Network, warning: str = "") -> SandboxReport:
         """Runs the self-test inside of the sandbox and returns its report."""
-        script = ("sh", "-c", _SELF_TEST, "sh", str(self._uid), str(self._limits.open_files), network)
+        script = ("sh", "-c", SELF_TEST, "sh", str(self._uid), str(self._limits.open_files), network)
         received: list[socket.socket] = []
         try:
             with self._launch(script, network, received.append) as launch:
-                finished = await run_child(launch, timeout=_PROBE_SECONDS)
+                finished = await run_child(launch, timeout=PROBE_SECONDS)
         except ToolError as error:
             return _inactive(error.message)
         finally:
             for listener in received:
                 listener.close()
         if finished.exit_code != 0 or not finished.started:
-            return _explain_failed_test(finished, self._how_to_allow_writing())
+            return _inactive(*explain_failure(finished, self._how_to_allow_writing()))
         if network == "guarded" and not received:
             return _inactive("the starter of the guarded network handed out no socket")
         reason = "bubblewrap, tested" if network == "none" else f"bubblewrap, tested; network: {network}"
@@ -402,21 +378,6 @@ def _find_missing(workspace: Path, uid: int) -> SandboxReport | None:
             "commands would run as root, and no limit holds for root", "give the sandbox another user's number"
         )
     return None
-
-
-def _explain_failed_test(finished: ChildResult, how_to_allow_writing: str) -> SandboxReport:
-    if finished.timed_out:
-        return _inactive(f"its self-test did not end within {_PROBE_SECONDS:g} seconds", "see why bwrap hangs here")
-    if finished.started and finished.exit_code in _SELF_TEST_REASONS:
-        remedy = (
-            how_to_allow_writing
-            if finished.exit_code == _NO_ENTRY
-            else "report this, with what is special about the machine"
-        )
-        return _inactive(_SELF_TEST_REASONS[finished.exit_code], remedy)
-    output = finished.stderr.strip()
-    remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in output), "")
-    return _inactive(f"bubblewrap failed: {output[:500]}", remedy)
 
 
 def _inactive(reason: str, remedy: str = "") -> SandboxReport:

@@ -4,29 +4,23 @@ With an active sandbox, `sh -c` runs the command line inside of it, after the po
 With a guarded network a forward proxy of the gateway serves the command while it runs.
 Without a sandbox only the commands of `literal_commands.py` run, as literal words and without a shell. The setting
 `unsafe_shell_without_sandbox` gives the command line to the machine's own shell: then only the policy protects the
-machine. `description.py` tells the model which of these it is.
+machine. `launcher.py` decides which of these it is, and `description.py` tells the model.
 """
 
-import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias, cast
-
-from msgspec.structs import replace
+from typing import Final, cast
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.tool import Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
-from handspan.net.forward_proxy import ForwardProxy
-from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE
-from handspan.tools.processes import ChildResult, Launch, find_program, run_child
+from handspan.tools.processes import ChildResult, Launch, run_child
 from handspan.tools.sandbox import Network, Sandbox
-from handspan.tools.shell.description import describe_situation, explain_network_failure
-from handspan.tools.shell.literal_commands import LITERAL_COMMANDS, check_literal
+from handspan.tools.shell.description import explain_network_failure
+from handspan.tools.shell.launcher import CommandLauncher, OpenProxy
 from handspan.tools.shell.policy import CommandPolicy
-from handspan.tools.shell.script import Script
 
 MOST_SECONDS: Final = 300.0
 MOST_SPAWNS: Final = 5
@@ -35,12 +29,7 @@ _SPAWN_SECONDS: Final = 60.0
 _EXTRA_SECONDS: Final = 10.0
 """The engine's timeout is longer by this, so that the tool can still report the output of a late command."""
 _MOST_OUTPUT: Final = 8_000
-_PASSED_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 _TIMEOUT_SCHEMA: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
-
-OpenProxy: TypeAlias = Callable[[], ForwardProxy]
-_Prepared: TypeAlias = tuple[Launch, Sequence[str]]
-"""How to start a command, and the problems of its network, which may become more while it runs."""
 
 _SHELL_SPEC: Final = ToolSpec(
     name="exec_shell",
@@ -127,7 +116,7 @@ class ExecShell:
         open_proxy: OpenProxy | None = None,
     ) -> None:
         """`open_proxy` makes the proxy of a command with a guarded network; None: it has no network."""
-        self._launcher = _CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
+        self._launcher = CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
 
     @property
     def spec(self) -> ToolSpec:
@@ -153,7 +142,7 @@ class Spawn:
         open_proxy: OpenProxy | None = None,
     ) -> None:
         """`open_proxy` makes the proxy of a command with a guarded network; None: it has no network."""
-        self._launcher = _CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
+        self._launcher = CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
         self._active = 0
 
     @property
@@ -184,143 +173,6 @@ class Spawn:
             yield
         finally:
             self._active -= 1
-
-
-class _CommandLauncher:
-    """Decides how a command starts: in the sandbox, or as a literal command without one."""
-
-    def __init__(
-        self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, is_unsafe: bool, open_proxy: OpenProxy | None
-    ) -> None:
-        self._workspace = workspace
-        self._policy = policy
-        self._sandbox = sandbox
-        self._is_unsafe = is_unsafe
-        self._open_proxy = open_proxy
-
-    @property
-    def network(self) -> Network:
-        """The network that commands have in the sandbox."""
-        network = self._sandbox.expected.network
-        return "none" if network == "guarded" and self._open_proxy is None else network
-
-    def complete(self, spec: ToolSpec) -> ToolSpec:
-        """Returns this definition with what holds for all commands here and now."""
-        report = self._sandbox.expected
-        is_possible = report.active or not self._sandbox.is_required
-        situation = describe_situation(
-            replace(self._policy, in_sandbox=report.active),
-            replace(report, network=self.network),
-            is_unsafe=self._is_unsafe,
-            is_possible=is_possible,
-        )
-        is_open = self.network != "none" if report.active else self._is_unsafe
-        annotations = replace(spec.annotations, open_world=is_open)
-        return replace(spec, description=f"{spec.description} {situation}", annotations=annotations)
-
-    async def ready(self) -> None:
-        """Tests the sandbox. Raises `policy_denied` when a sandbox is required and not active."""
-        report = await self._sandbox.ready()
-        if self._sandbox.is_required and not report.active:
-            raise ToolError(
-                "policy_denied",
-                "command not allowed: the setting tools.sandbox.enabled demands a sandbox, and it is off: "
-                f"{report.reason}" + (f"; to get it: {report.remedy}." if report.remedy else "."),
-            )
-
-    def prepare_text(self, command: str) -> AbstractAsyncContextManager[_Prepared]:
-        """Returns how to start this command line. Raises `ToolError` when it may not run."""
-        if not self._sandbox.active and not self._is_unsafe:
-            return _prepare(self._launch_literal(self._split_literal(command)))
-        script = replace(self._policy, in_sandbox=self._sandbox.active).judge_text(command)
-        _refuse_nothing(script, command)
-        if self._sandbox.active:
-            return self._prepare_in_sandbox(("sh", "-c", command))
-        return _prepare(self._launch_unsafe(("/bin/sh", "-c", command)))
-
-    def prepare_argv(self, argv: tuple[str, ...]) -> AbstractAsyncContextManager[_Prepared]:
-        """Returns how to start this program. Raises `ToolError` when it may not run or does not exist."""
-        if not self._sandbox.active and not self._is_unsafe:
-            return _prepare(self._launch_literal(argv))
-        replace(self._policy, in_sandbox=self._sandbox.active).judge_argv(argv)
-        if self._sandbox.active:
-            self._find_program(argv[0], SANDBOX_PATH)
-            return self._prepare_in_sandbox(argv)
-        self._find_program(argv[0], os.environ.get("PATH", SANDBOX_PATH))
-        return _prepare(self._launch_unsafe(argv))
-
-    @asynccontextmanager
-    async def _prepare_in_sandbox(self, argv: Sequence[str]) -> AsyncIterator[_Prepared]:
-        """Yields how to start this program in the sandbox. The proxy of a guarded network ends after the block."""
-        if self._open_proxy is None or self.network != "guarded":
-            with self._sandbox.launch(argv) as launch:
-                yield launch, ()
-            return
-        async with self._open_proxy() as proxy:
-            with self._sandbox.launch(argv, proxy.serve) as launch:
-                yield launch, proxy.problems
-
-    def _split_literal(self, command: str) -> tuple[str, ...]:
-        """Returns the words of one literal command. Raises `policy_denied` when it needs a shell."""
-        script = replace(self._policy, mode="denylist").judge_text(command)
-        _refuse_nothing(script, command)
-        if not script.is_literal:
-            raise ToolError(
-                "policy_denied",
-                f"command not allowed: {command[:200]!r} needs a shell (pipes, redirections, variables, globs, lists), "
-                f"and without a sandbox there is none: run one command with literal words. {self._how_to_get_more()}",
-            )
-        return tuple(word.text for word in script.parts[0].words)
-
-    def _launch_literal(self, argv: tuple[str, ...]) -> Launch:
-        """Returns how to start a literal command without a sandbox. Raises `policy_denied` when it is not listed."""
-        name = argv[0].rpartition("/")[2]  # the folder is ignored: always the system's own program runs
-        if name not in LITERAL_COMMANDS:
-            raise ToolError(
-                "policy_denied",
-                f"command not allowed: {argv[0]!r}. Without a sandbox only these run: {' '.join(LITERAL_COMMANDS)}. "
-                f"Use the file and web tools for other work. {self._how_to_get_more()}",
-            )
-        self._policy.judge_argv((name, *argv[1:]))
-        check_literal((name, *argv[1:]), self._workspace, self._sandbox.hidden)
-        program = self._find_program(name, SANDBOX_PATH)
-        return Launch((program, *argv[1:]), str(self._workspace), {"PATH": SANDBOX_PATH, "LANG": "C.UTF-8"})
-
-    def _launch_unsafe(self, argv: tuple[str, ...]) -> Launch:
-        """Returns how to start a command on the machine itself, with a few environment variables."""
-        environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
-        return Launch(argv, str(self._workspace), environment)
-
-    def _find_program(self, name: str, search_path: str) -> str:
-        """Returns the program's file. Raises `execution_failed` when there is none."""
-        path = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
-        if "/" in path:
-            path = os.path.join(self._workspace, path)
-        program = find_program(path, search_path)
-        if program is None:
-            raise ToolError(
-                "execution_failed",
-                f"command not found: {name!r}: there is no such program (the shell's own, such as cd, are none).",
-            )
-        return program
-
-    def _how_to_get_more(self) -> str:
-        report = self._sandbox.report
-        remedy = f"; to get it: {report.remedy}" if report.remedy else ""
-        return (
-            f"The sandbox is off: {report.reason}{remedy}. A person can also allow the machine's own shell by the "
-            "setting tools.unsafe_shell_without_sandbox."
-        )
-
-
-@asynccontextmanager
-async def _prepare(launch: Launch) -> AsyncIterator[_Prepared]:
-    yield launch, ()
-
-
-def _refuse_nothing(script: Script, command: str) -> None:
-    if not script.parts:
-        raise ToolError("invalid_arguments", f"There is nothing to run in {command!r}: give a command.")
 
 
 async def _run_launch(
