@@ -254,9 +254,13 @@ class Sandbox:
             theirs.close()
 
     def _etc_files(self, network: Network) -> dict[str, str]:
-        """Returns the files of /etc that we write: names for the one user, and for this machine itself."""
-        user = {"passwd": f"sandbox:x:{self._uid}:{self._uid}::/tmp:/bin/sh\n", "group": f"sandbox:x:{self._uid}:\n"}
-        return user if network == "host" else {**user, "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n"}
+        """Returns the files of /etc that we write: names for the one user, for its commits, and for this machine."""
+        files = {
+            "passwd": f"sandbox:x:{self._uid}:{self._uid}::/tmp:/bin/sh\n",
+            "group": f"sandbox:x:{self._uid}:\n",
+            "gitconfig": "[user]\n\tname = sandbox\n\temail = sandbox@localhost\n",
+        }
+        return files if network == "host" else {**files, "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n"}
 
     def _namespace_options(self, network: Network) -> Iterator[str]:
         """Yields bubblewrap and its options for namespaces, capabilities and environment."""

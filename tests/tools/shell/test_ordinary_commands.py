@@ -106,6 +106,7 @@ LINES = (
     ("git init -q repo && cd repo && git status --short | wc -l", "0\n"),
     ("git init -q r2 && cd r2 && echo a > a && git add . && git -c user.name=n -c user.email=e commit -qm 'Say reboot' "
      "&& git log --format=%s", "Say reboot\n"),
+    ("git init -q r3 && cd r3 && git commit -q --allow-empty -m First && git log --format=%an", "sandbox\n"),
     ("git --version | cut -d' ' -f1-2", "git version\n"),
     ("diff -u words.txt w-other.txt | grep -c '^[+-][a-z]'", "2\n"),
     ("cmp words.txt words.txt && echo same", "same\n"),
