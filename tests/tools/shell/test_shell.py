@@ -178,7 +178,7 @@ async def test_what_is_left_in_the_background_ends_with_the_shell_and_the_result
     tool, mark = ExecShell(folder, CommandPolicy(), sandbox), new_mark()
     result = await outcome(tool, ctx, {"command": f"setsid sleep {mark} & sleep {mark} & exit 3"})
     assert result["exit_code"] == 3 and is_gone(mark)
-    assert str(result["note"]).startswith("2 background processes ended with the command: ")
+    assert str(result["note"]).startswith("Background processes ended with the command (2): ")
     assert "note" not in await outcome(tool, ctx, {"command": "sleep 0.01 & wait; true | true"})
 
 

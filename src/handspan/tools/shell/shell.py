@@ -202,7 +202,7 @@ async def _run_launch(
         notes += explain_network_failure(finished.stderr[-_MOST_OUTPUT:], network)
     if finished.left_behind:
         notes.append(
-            f"{finished.left_behind} background processes ended with the command: each call is a shell of its own. "
+            f"Background processes ended with the command ({finished.left_behind}): each call is a shell of its own. "
             "Use what you start in the same call, and wait for it there."
         )
     if asked > seconds:  # SPEC E5: the answer says that the timeout was cut
