@@ -74,6 +74,9 @@ _ENVIRONMENT: Final = {
     "GIT_CONFIG_VALUE_0": "*",
 }
 
+_SYSTEMS: Final = {"darwin": "macOS", "win32": "Windows"}
+_WITHOUT_LINUX: Final = "a short list of commands runs without it; for all others run the gateway on Linux"
+
 Network: TypeAlias = Literal["none", "guarded", "host"]
 TakeListener: TypeAlias = Callable[[socket.socket], None]
 
@@ -369,7 +372,8 @@ def create_workspace(path: Path, uid: int = SANDBOX_UID) -> None:
 
 def _find_missing(workspace: Path, uid: int) -> SandboxReport | None:
     if sys.platform != "linux":
-        return _inactive(f"bubblewrap needs Linux, this is {sys.platform!r}", "run the gateway on Linux")
+        system = _SYSTEMS.get(sys.platform, repr(sys.platform))
+        return _inactive(f"bubblewrap needs Linux, this is {system}", _WITHOUT_LINUX)
     for program, package in _PROGRAMS.items():
         if find_program(program) is None:
             return _inactive(f"{program!r} is not installed", f"apt-get install {package}")
