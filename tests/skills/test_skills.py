@@ -20,7 +20,7 @@ from handspan.engine.engine import Engine
 from handspan.registry.registry import Registry
 from handspan.skills.file import Skill
 from handspan.skills.folders import MAX_SKILLS, PlainFolder, SkillReader, WorkspaceFolder, skill_folders
-from handspan.skills.skills import ListedSkill, Skills, allowed_globs, build_instructions
+from handspan.skills.skills import ListedSkill, Skills, build_instructions, tools_of_skills
 from handspan.skills.text import has_control_token
 from handspan.skills.use_skill import UseSkill
 from handspan.store.switches import FileSkillSwitches
@@ -373,17 +373,29 @@ def registry_of(*names: str) -> Registry:
 
 def names_for(agent: Agent, *skills: Skill) -> list[str]:
     """What the agent can use of all tools while these skills are on."""
-    box = registry_of(*ALL).toolbox(agent, OPERATOR, skill_tools=allowed_globs(skills))
+    box = registry_of(*ALL).toolbox(agent, OPERATOR, skill_tools=tools_of_skills(skills))
     return [spec.name for spec in box.specs()]
 
 
 ALL = ("read_file", "write_file", "web_fetch", "web_search", "exec_shell")
 
 
+def test_no_skill_takes_away_the_tools_for_skills_and_artifacts() -> None:
+    registry = registry_of(*ALL, "use_skill", "read_artifact")
+    read = tools_of_skills([Skill("r", allowed_tools=("read_file",)), Skill("x"), Skill("n", allowed_tools=())])
+    box = registry.toolbox(GENERAL, OPERATOR, skill_tools=read)
+    assert [spec.name for spec in box.specs()] == ["read_artifact", "read_file", "use_skill"]
+    denied = registry.toolbox(Agent(deny=("use_*",)), OPERATOR, skill_tools=read)
+    assert [spec.name for spec in denied.specs()] == ["read_artifact", "read_file"]
+    refusal = box.refusal("write_file")
+    assert refusal.code == "tool_not_available"
+    assert "'r', 'n' (skills that are on) leave only 'read_file', 'use_skill', 'read_artifact'" in refusal.message
+
+
 def test_a_skill_without_tools_changes_nothing() -> None:
     agent = Agent(tools=("read_file",))
     assert names_for(agent, Skill("x")) == names_for(agent) == ["read_file"]
-    assert allowed_globs([Skill("x")]) is None
+    assert tools_of_skills([Skill("x")]) is None
 
 
 def test_the_toolbox_is_what_the_skills_globs_match_and_the_deny_list_wins() -> None:

@@ -11,6 +11,7 @@ from handspan.core.store import Conversations
 from handspan.engine.caller import Caller
 from handspan.models.model import Model, Projection
 from handspan.models.prices import cost, price_of
+from handspan.registry.toolbox import Toolbox
 from handspan.skills.file import Skill
 
 
@@ -54,6 +55,10 @@ class Conversation:
         self.agent = caller.agent
         """The agent without skills; `caller` has the agent with them."""
         self.skills: tuple[Skill, ...] = ()
+        self.turn_skills: tuple[Skill, ...] = ()
+        """Skills that the model switched on. They are on until the turn ends."""
+        self.turn_box: Toolbox | None = None
+        """The toolbox while `turn_skills` limit it."""
         self.knows_skills = False
         """Whether the instructions list the skills."""
         self.notes: tuple[str, ...] = ()
@@ -69,6 +74,15 @@ class Conversation:
     def owner(self) -> str:
         """The owner of the conversation."""
         return self.caller.who.owner
+
+    @property
+    def box(self) -> Toolbox:
+        """The tools that the model may call now."""
+        return self.turn_box or self.caller.box
+
+    def end_turn_skills(self) -> None:
+        """Switch off what the model switched on: its turn is over (SPEC A3)."""
+        self.turn_skills, self.turn_box = (), None
 
     @property
     def last(self) -> Message | None:
@@ -109,6 +123,7 @@ class Conversation:
         """Replace the messages by those of the store, which differ."""
         self.messages = messages
         self.removed = removed
+        self.end_turn_skills()
         self.counts = TurnCounts(messages)
         self.forget_projections()
 

@@ -6,13 +6,13 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from handspan.agent.conversation import Conversation, StoredLog
+from handspan.agent.conversation import Conversation, StoredLog, open_calls
 from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
 from handspan.agent.queue import PATIENCE, Tasks
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import StoredTurns
-from handspan.core.agents import Agent
+from handspan.core.agents import Agent, SkillTools
 from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
@@ -25,8 +25,8 @@ from handspan.engine.engine import Engine
 from handspan.models.choice import Choice
 from handspan.registry.registry import Registry
 from handspan.skills.file import Skill
-from handspan.skills.skills import Skills, allowed_globs, build_instructions
-from handspan.skills.use_skill import UseSkill
+from handspan.skills.skills import Skills, build_instructions, tools_of_skills
+from handspan.skills.use_skill import UseSkill, skills_switched_on
 
 LAST: Final = "last"
 """In place of an id: the owner's last active session."""
@@ -79,6 +79,8 @@ class ConversationLoader:
         conversation.removed = record.removed
         if record.state == "idle":  # a running turn belongs to another process, a waiting one gets its results later
             await self.loop.close(conversation)
+        if conversation.is_cut_off or open_calls(conversation.last):  # its turn may go on here
+            self._use_for_turn(conversation, self._find_turn_skills(messages))
         return conversation
 
     async def change_agent(self, session: Session, agent: Agent, choice: Choice) -> Conversation:
@@ -89,8 +91,9 @@ class ConversationLoader:
         await self._skills.refresh()
         changed = self._conversation(session.id, agent, choice, who, before.messages)
         changed.removed = before.removed
-        if agent == before.agent:  # only the model has changed: skills that a person switched on stay on
+        if agent == before.agent:  # only the model has changed: skills that were switched on stay on
             self._act_with(changed, before.skills)
+            self._use_for_turn(changed, before.turn_skills)
         session.conversation = changed
         return changed
 
@@ -107,7 +110,7 @@ class ConversationLoader:
         progress: Progress = no_progress,
         *,
         in_turn: bool = True,
-        skill_tools: tuple[str, ...] | None = None,
+        skill_tools: SkillTools | None = None,
     ) -> Caller:
         """Returns a caller for calls in this session; `in_turn`: with the tools of the running turn."""
         box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn, skill_tools=skill_tools)
@@ -147,8 +150,23 @@ class ConversationLoader:
 
     async def _use_skill(self, session_id: str, skill: Skill) -> None:
         conversation = self._loaded.get(session_id)
-        if conversation is not None:  # the call's result already has the skill's instructions
-            self._act_with(conversation, (*conversation.skills, skill))
+        if conversation is not None:
+            self._use_for_turn(conversation, (*conversation.turn_skills, skill))
+
+    def _use_for_turn(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
+        """Use these skills too until the turn ends. Their instructions are in the results of the model's calls."""
+        conversation.turn_skills = tuple({skill.name: skill for skill in skills}.values())
+        tools = tools_of_skills((*conversation.skills, *conversation.turn_skills))
+        agent, who = conversation.caller.agent, conversation.caller.who
+        conversation.turn_box = (
+            self._registry.toolbox(agent, who, conversation.id, in_turn=True, skill_tools=tools) if tools else None
+        )
+
+    def _find_turn_skills(self, messages: Sequence[Message]) -> tuple[Skill, ...]:
+        """Returns the skills that the model switched on in the last turn, which goes on in this process."""
+        names = skills_switched_on(messages)
+        found = self._skills.select(names)[0] if names else ()
+        return tuple(skill for skill in found if not skill.disable_model_invocation)
 
     def _act_with(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
         """Use these skills. SPEC A3: their globs limit the toolbox; their instructions follow the agent's."""
@@ -156,8 +174,10 @@ class ConversationLoader:
         conversation.skills = tuple({skill.name: skill for skill in skills}.values())
         text = build_instructions(conversation.agent, conversation.skills, self._skills.usable_cached())
         agent = structs.replace(conversation.agent, instructions=text)
-        globs = allowed_globs(conversation.skills)
-        conversation.caller = self.caller(agent, conversation.caller.who, conversation.id, skill_tools=globs)
+        tools = tools_of_skills(conversation.skills)
+        conversation.caller = self.caller(agent, conversation.caller.who, conversation.id, skill_tools=tools)
+        if conversation.turn_skills:
+            self._use_for_turn(conversation, conversation.turn_skills)
 
     def _conversation(
         self, session_id: str, agent: Agent, choice: Choice, who: Principal, messages: Sequence[Message]

@@ -148,7 +148,7 @@ class Loop:
     async def _ask(self, conversation: Conversation, emit: Emit) -> AssistantMessage:
         """Returns the model's reply. A model that may call no more tools is offered none (E4)."""
         over = conversation.counts.is_over(conversation.limits)
-        specs: tuple[ToolSpec, ...] = () if over else conversation.caller.box.specs()
+        specs: tuple[ToolSpec, ...] = () if over else conversation.box.specs()
         emit(RoundBegan(conversation.counts.rounds + 1))
         text: list[str] = []
         replied: AssistantMessage | None = None
@@ -214,6 +214,7 @@ class Loop:
         began = asyncio.get_running_loop().time()
         caller = structs.replace(  # X5: listeners of the turn get the progress and questions of its tools
             conversation.caller,
+            box=conversation.box,
             progress=lambda value: emit(CallProgress(call.id, call.name, value)),
             asked=lambda question: emit(QuestionAsked(question)),
         )
@@ -236,7 +237,7 @@ class Loop:
         return result if isinstance(result, ToolResult) else None
 
     def _result(self, conversation: Conversation, call: CallPart, result: ToolResult) -> CallResult:
-        return render_result(call, result, conversation.caller.box.find(call.name))
+        return render_result(call, result, conversation.box.find(call.name))
 
     def _end(self, emit: Emit, reason: EndReason, text: str = "", fault: TurnFault | UnsetType = UNSET) -> Ended:
         ended = Ended(reason, text, fault)

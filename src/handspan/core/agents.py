@@ -1,4 +1,4 @@
-"""An agent as data, and what its mode means for a tool."""
+"""An agent as data, what its mode means for a tool, and the tools of its active skills."""
 
 from typing import Literal, TypeAlias
 
@@ -35,6 +35,15 @@ class Agent(Struct, frozen=True):
 
 GENERAL = Agent()
 """The built-in agent of every owner: all tools, no questions. It can't be removed."""
+
+
+class SkillTools(Struct, frozen=True):
+    """The tools of the active skills that limit the toolbox (SPEC A3)."""
+
+    skills: tuple[str, ...]
+    """The names of these skills."""
+    globs: tuple[str, ...]
+    """The union of their globs."""
 
 
 def mode_refuses(mode: Mode, annotations: Annotations) -> bool:

@@ -12,7 +12,7 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.route import Family, Visit
 from handspan.registry.toolbox import Toolbox
-from handspan.skills.skills import ListedSkill, allowed_globs
+from handspan.skills.skills import ListedSkill, tools_of_skills
 from handspan.wire.rest.status import (
     ActingQuery,
     SessionSkills,
@@ -66,7 +66,7 @@ async def session_skills(visit: Visit, session_id: str, query: ActingQuery) -> S
     agent, app = await find_agent(visit, query.agent), visit.parts.app
     await app.skills.refresh()
     on, notes = app.skills.select(agent.skills)
-    box = app.registry.toolbox(agent, visit.who, session_id, skill_tools=allowed_globs(on))
+    box = app.registry.toolbox(agent, visit.who, session_id, skill_tools=tools_of_skills(on))
     return SessionSkills([skill.name for skill in on], _tools(box), list(notes))
 
 
@@ -110,8 +110,8 @@ async def _open(visit: Visit, session_id: str, agent: str) -> Conversation:
 
 
 def _render(conversation: Conversation) -> SessionSkills:
-    names = [skill.name for skill in conversation.skills]
-    return SessionSkills(names, _tools(conversation.caller.box), list(conversation.notes))
+    names = [skill.name for skill in (*conversation.skills, *conversation.turn_skills)]
+    return SessionSkills(names, _tools(conversation.box), list(conversation.notes))
 
 
 def _tools(box: Toolbox) -> list[UsableTool]:
