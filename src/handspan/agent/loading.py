@@ -184,7 +184,7 @@ class ConversationLoader:
     ) -> Conversation:
         caller = self.caller(agent, who, session_id)
         log = StoredLog(self._store.conversations, who.owner, choice.price)
-        limits = TurnLimits(rounds=agent.max_tool_iterations or None)
+        limits = TurnLimits(agent.max_tool_iterations or None, agent.limits.repeats, agent.limits.failed_rounds)
         made = self._loaded[session_id] = Conversation(session_id, caller, choice.model, log, messages, limits)
         if agent.skills:
             on, made.notes = self._skills.select(agent.skills)

@@ -134,6 +134,9 @@ def print_agent(agent: ShownAgent, boxes: Sequence[Checkbox], as_json: bool) -> 
     click.echo(f"model:        {agent.model or 'whichever the gateway uses'}")
     click.echo(f"mode:         {agent.mode}")
     click.echo(f"rounds:       {agent.max_tool_iterations or 'no limit'}")
+    for name, most in msgspec.structs.asdict(agent.limits).items():
+        if most is not None:
+            click.echo(f"limits:       {name} {most}")
     click.echo(f"instructions: {agent.instructions or 'none'}")
     click.echo(f"skills:       {', '.join(agent.skills) or 'none'}")
     click.echo(f"tools:        {_globs(agent)}")

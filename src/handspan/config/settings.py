@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from handspan.core.agents import Mode
+from handspan.core.agents import AgentLimits, Mode
 from handspan.core.names import Disabled
 from handspan.core.principals import OriginKind
 from handspan.core.values import JsonObject
@@ -252,6 +252,7 @@ class AgentSettings(Struct, frozen=True):
     """Skills that are on from the start (SPEC A3)."""
     nodes: tuple[Text, ...] | None = None
     """Nodes of web pages and programs over HTTP whose tools it may use; unset: all (SPEC H1)."""
+    limits: AgentLimits = AgentLimits()
 
 
 class RemoteLimits(Struct, frozen=True):

@@ -129,7 +129,7 @@ class Runner:
         gate: Gate = entry.gate or self._find_gate(entry)
         try:
             if not gate.try_enter():
-                await gate.enter(_patience(entry, started.deadline))
+                await gate.enter(_patience(started.deadline))
         except ToolError as error:
             return Failure(error.code, error.message)
         now = time.monotonic()
@@ -218,12 +218,9 @@ def find_expiry(entry: Entry, callers: Deadline | None, now: float) -> float | N
     return now + min(left) if left else None
 
 
-def _patience(entry: Entry, callers: Deadline | None) -> float | None:
-    """Return how long a call waits for its turn: the tool's own timeout, but not beyond the caller's deadline."""
-    if callers is None:
-        return entry.timeout
-    left = max(0.0, callers.at - time.monotonic())
-    return left if entry.timeout is None else min(left, entry.timeout)
+def _patience(callers: Deadline | None) -> float | None:
+    """Return how long a call waits for its turn: until the caller's deadline; without one, as long as it takes (E3)."""
+    return None if callers is None else max(0.0, callers.at - time.monotonic())
 
 
 def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:

@@ -31,7 +31,7 @@ _EXTRA_SECONDS: Final = 10.0
 _MOST_OUTPUT: Final = 8_000
 _PASSED_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 _TIMEOUT_SCHEMA: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
-_EFFECTS: Final = Annotations(destructive=True)
+_EFFECTS: Final = Annotations(destructive=True, group="workspace")
 
 _SHELL_SPEC: Final = ToolSpec(
     name="exec_shell",
