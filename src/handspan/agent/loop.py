@@ -26,6 +26,7 @@ from handspan.core.events import (
     EndReason,
     Event,
     QuestionAsked,
+    RequestQueued,
     RetryComing,
     RoundBegan,
     TextArrived,
@@ -39,7 +40,7 @@ from handspan.core.store import Ledger
 from handspan.core.tool import ToolSpec
 from handspan.core.values import strip_invisible
 from handspan.engine.engine import Engine
-from handspan.models.model import CallDelta, ModelError, Replied, Retrying, TextDelta, ThinkingDelta
+from handspan.models.model import CallDelta, ModelError, Queued, Replied, Retrying, TextDelta, ThinkingDelta
 from handspan.registry.entry import Entry
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -159,6 +160,8 @@ class Loop:
                     emit(TextArrived(event.text))
                 elif type(event) is Replied:
                     replied = event.message  # the last event: the stream ends by itself
+                elif type(event) is Queued:
+                    emit(RequestQueued(conversation.model.name, event.running))
                 else:
                     _show(event, emit)
         except asyncio.CancelledError:

@@ -336,6 +336,8 @@ class Settings(Struct, frozen=True):
     `anthropic:claude-sonnet-5`; empty: the first that is found (a key in the environment, a local Ollama, offline)."""
     models: dict[Text, ModelSettings] = {}
     """Models by name."""
+    model_requests: Count = 100
+    """How many requests to one model may run at once. Further ones wait for their turn, and the turn says so."""
     tools: ToolSettings = ToolSettings()
     hooks: HookChain = HookChain()
     agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})

@@ -182,7 +182,7 @@ class App:
             return chosen
         try:
             async with asyncio.timeout(_OLLAMA_SECONDS):
-                found = await find_ollama(self.guard, os.environ)
+                found = await find_ollama(self.guard, os.environ, requests=self.settings.model_requests)
         except TimeoutError:
             found = None
         return self._close_at_end(found) if found else chosen
