@@ -281,7 +281,7 @@ async def test_the_tool_is_told_its_deadline(kit: EngineKit) -> None:
         return [ctx.deadline.whose, ctx.deadline.at - time.monotonic() < 30]
 
     kit.add(look)
-    assert await kit.value("look") == ["the tool's own limit", True]
+    assert await kit.value("look") == ["the default limit of tools", True]
 
 
 # Nested calls.

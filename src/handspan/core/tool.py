@@ -81,6 +81,8 @@ class Handling(Struct, frozen=True):
     """The outcome may still come when this process is gone, because the client can come back (ws.md 6.7 i)."""
     longest: float | UnsetType | None = UNSET
     """Seconds that the engine waits at most, if the tool has its own clock; unset: the timeout of its spec."""
+    can_be_stopped: bool = True
+    """Whether its work ends when its call is cancelled; False for a client that can't be told so."""
     asks_itself: bool = False
     """Its permissions are asked for where it runs, by the platform's own prompt, not by the gateway (SPEC P2)."""
     questions: "Questions | None" = None

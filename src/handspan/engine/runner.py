@@ -225,9 +225,17 @@ def _patience(callers: Deadline | None) -> float | None:
 
 def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:
     assert deadline is not None  # `DeadlineReached` is raised only where there is one
-    text = f"Tool {entry.spec.name!r} timed out after {deadline.at - began:.3g} s ({deadline.whose}) and was stopped"
-    if reached.stuck:
-        text += ", but it did not end in time: part of it may still be at work"
+    took = f"{deadline.at - began:.3g} s ({deadline.whose})"
+    if entry.facts.answered_by == "connection":
+        told = "was told to stop" if entry.can_be_stopped else "can't be stopped from here"
+        text = (
+            f"Tool {entry.spec.name!r} gave no answer within {took}. Its client {told}, and may still be at work on it"
+        )
+    elif reached.stuck:
+        text = f"Tool {entry.spec.name!r} timed out after {took} and was stopped, but it did not end in time"
+        text += ": part of it may still be at work"
+    else:
+        text = f"Tool {entry.spec.name!r} timed out after {took} and was stopped"
     return Failure("timeout", f"{text}.")
 
 
