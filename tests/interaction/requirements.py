@@ -360,6 +360,13 @@ REQUIREMENTS: Final = {
             "registry/test_internal.py::test_a_skill_shows_those_that_its_globs_match",
         ),
     ),
+    "A5": Requirement(
+        "The built-in agent has instructions of its own, made from the live state, and replaceable.",
+        (
+            "agent/test_instructions.py::test_the_built_in_agent_knows_the_day_the_workspace_and_how_to_use_its_tools",
+            "agent/test_instructions.py::test_instructions_of_a_persons_own_replace_them",
+        ),
+    ),
     "A6": Requirement(
         "Arguments are read as their sender meant them; the journal shows what was read.",
         (

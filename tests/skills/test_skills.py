@@ -413,11 +413,11 @@ def test_an_empty_list_of_tools_means_none() -> None:
 def test_instructions_of_skills_that_are_on_follow_the_agents_own() -> None:
     agent = Agent(instructions="Be brief.\n")
     skills = [Skill("a", instructions="Do {{it}}.", variables=("it",)), Skill("b", instructions="Then that.")]
-    assert build_instructions(agent, [*skills, skills[1]]) == (
+    assert build_instructions(agent.instructions, [*skills, skills[1]]) == (
         "Be brief.\n\n# Skill: a\n\nDo {{it}}.\n\nTake these from the conversation: {{it}}.\n\n# Skill: b\n\nThen that."
     )
-    assert build_instructions(agent, []) == "Be brief."
-    assert build_instructions(GENERAL, []) == ""
+    assert build_instructions(agent.instructions, []) == "Be brief."
+    assert build_instructions("", []) == ""
 
 
 def test_a_model_is_told_which_skills_it_may_switch_on() -> None:
@@ -428,7 +428,7 @@ def test_a_model_is_told_which_skills_it_may_switch_on() -> None:
         Skill("long", description="x" * 400),
         Skill("plain"),
     ]
-    assert build_instructions(GENERAL, [Skill("on", instructions="Go.")], offered) == (
+    assert build_instructions("", [Skill("on", instructions="Go.")], offered) == (
         "# Skill: on\n\nGo.\n\n# Skills that you can switch on with use_skill\n\n"
         f"- file (arguments: path, style): Sums up .\n- long: {'x' * 299}…\n- plain"
     )

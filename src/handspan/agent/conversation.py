@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import date
 from typing import Protocol
 
 from handspan.agent.limits import TurnCounts, TurnLimits
@@ -59,8 +60,10 @@ class Conversation:
         """Skills that the model switched on. They are on until the turn ends."""
         self.turn_box: Toolbox | None = None
         """The toolbox while `turn_skills` limit it."""
-        self.knows_skills = False
-        """Whether the instructions list the skills."""
+        self.own_instructions = caller.agent.instructions
+        """The instructions without skills: those of the agent, or those made from the live state (SPEC A5)."""
+        self.prepared_on: date | None = None
+        """The day on which the instructions were made; None before the first turn."""
         self.notes: tuple[str, ...] = ()
         """Notes for the person, such as a skill that can't be used."""
         self.inbox: list[UserMessage] = []

@@ -1,12 +1,14 @@
 """Loads conversations: an agent with its skills, its model and its messages (SPEC A1, A3)."""
 
 from collections.abc import Sequence
+from datetime import date, datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
 from msgspec import structs
 
 from handspan.agent.conversation import Conversation, StoredLog, open_calls
+from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
 from handspan.agent.queue import PATIENCE, Tasks
@@ -35,10 +37,13 @@ LAST: Final = "last"
 class ConversationLoader:
     """Loads conversations. Also hosts the sessions of a program that chooses agent and model itself."""
 
-    def __init__(self, store: Store, engine: Engine, registry: Registry, skills: Skills) -> None:
+    def __init__(
+        self, store: Store, engine: Engine, registry: Registry, skills: Skills, instructions: DefaultInstructions
+    ) -> None:
         self._store = store
         self._registry = registry
         self._skills = skills
+        self._instructions = instructions
         self._loaded: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
         self.loop = Loop(engine, store.ledger)
         self.stored_turns = StoredTurns(store.conversations, self.loop)
@@ -135,10 +140,18 @@ class ConversationLoader:
     # Skills.
 
     async def prepare(self, conversation: Conversation) -> Conversation:
-        """Returns the same conversation, with the list of skills in its instructions."""
-        if not conversation.knows_skills:  # not at loading: reading the skills takes longer than all the rest
+        """Returns the same conversation, with the instructions of today and the list of skills in them."""
+        if (
+            conversation.prepared_on != date.today()
+        ):  # not at loading: reading the skills takes longer than all the rest
+            if conversation.prepared_on is not None:
+                conversation.forget_projections()
             await self._skills.refresh()
+            now = datetime.now().astimezone()
+            agent, box = conversation.agent, conversation.caller.box
+            conversation.own_instructions = await self._instructions.write(agent, box, now)
             self._act_with(conversation, conversation.skills)
+            conversation.prepared_on = now.date()
         return conversation
 
     async def switch_on(self, session: Session, name: str) -> None:
@@ -170,9 +183,8 @@ class ConversationLoader:
 
     def _act_with(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
         """Use these skills. SPEC A3: their globs limit the toolbox; their instructions follow the agent's."""
-        conversation.knows_skills = True
         conversation.skills = tuple({skill.name: skill for skill in skills}.values())
-        text = build_instructions(conversation.agent, conversation.skills, self._skills.usable_cached())
+        text = build_instructions(conversation.own_instructions, conversation.skills, self._skills.usable_cached())
         agent = structs.replace(conversation.agent, instructions=text)
         tools = tools_of_skills(conversation.skills)
         conversation.caller = self.caller(agent, conversation.caller.who, conversation.id, skill_tools=tools)

@@ -9,7 +9,7 @@ import click
 import msgspec
 from msgspec import structs
 
-from handspan.core.agents import Agent
+from handspan.core.agents import GENERAL, Agent
 from handspan.core.principals import Origin
 from handspan.core.values import JsonObject, strip_invisible
 from handspan.wire.rest.agents import Checkbox, KeptWhere, ShownAgent
@@ -137,7 +137,8 @@ def print_agent(agent: ShownAgent, boxes: Sequence[Checkbox], as_json: bool) -> 
     for name, most in msgspec.structs.asdict(agent.limits).items():
         if most is not None:
             click.echo(f"limits:       {name} {most}")
-    click.echo(f"instructions: {agent.instructions or 'none'}")
+    none = "made from the live state" if agent.name == GENERAL.name else "none"
+    click.echo(f"instructions: {agent.instructions or none}")
     click.echo(f"skills:       {', '.join(agent.skills) or 'none'}")
     click.echo(f"tools:        {_globs(agent)}")
     for box in boxes:

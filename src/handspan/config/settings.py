@@ -241,7 +241,7 @@ class AgentSettings(Struct, frozen=True):
     mode: Mode = "automatic"
     """When a person is asked (SPEC P4)."""
     instructions: str = ""
-    """The instructions that the model reads first."""
+    """The instructions that the model reads first; empty: none, and for `General` a text made from the live state."""
     model: str = ""
     """The model that it talks to, as `model` at the top level; empty: the gateway's own."""
     description: str = ""

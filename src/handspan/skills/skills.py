@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.core.agents import Agent, SkillTools
+from handspan.core.agents import SkillTools
 from handspan.core.errors import ConfigError, ErrorCode, ToolError
 from handspan.core.names import did_you_mean
 from handspan.core.store import SkillSwitches
@@ -160,10 +160,10 @@ def tools_of_skills(skills: Iterable[Skill]) -> SkillTools | None:
     return SkillTools(tuple(limiting), tuple(globs))
 
 
-def build_instructions(agent: Agent, skills: Iterable[Skill], offered: Iterable[Skill] = ()) -> str:
-    """Returns the agent's instructions, those of active skills, and a list of skills that the model may switch on."""
+def build_instructions(own: str, skills: Iterable[Skill], offered: Iterable[Skill] = ()) -> str:
+    """Returns the agent's own instructions, those of active skills, and a list of those that a model may switch on."""
     on = {skill.name: skill for skill in skills}
-    parts = [agent.instructions.strip(), *map(_skill_section, on.values())]
+    parts = [own.strip(), *map(_skill_section, on.values())]
     lines = [_offer_line(skill) for skill in offered if skill.name not in on and not skill.disable_model_invocation]
     if lines:
         parts.append("\n".join(["# Skills that you can switch on with use_skill", "", *lines]))
