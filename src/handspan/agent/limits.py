@@ -4,7 +4,6 @@ By default only the number of rounds is limited, and no call is refused: to repe
 two guards against endless repetition are settings of an agent (`agents.NAME.limits`), off by default.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -37,7 +36,7 @@ class TurnCounts:
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.rounds = 0
         self.failed_rounds = 0
-        self._made: Counter[tuple[str, str]] = Counter()
+        self._made: dict[tuple[str, str], int] = {}
         self._last: object = None
         self._equal = 0
         for message in messages:
@@ -50,9 +49,11 @@ class TurnCounts:
             self._made.clear()
             self._last = None
         elif type(message) is AssistantMessage:
-            if message.calls:
+            if calls := message.calls:
                 self.rounds += 1
-                self._made.update((call.name, call.arguments) for call in message.calls)
+                for call in calls:  # `Counter.update` takes ten times as long
+                    key = call.name, call.arguments
+                    self._made[key] = self._made.get(key, 0) + 1
         elif type(message) is ResultsMessage:
             failed = all(result.is_error for result in message.results)
             self.failed_rounds = self.failed_rounds + 1 if failed else 0
@@ -97,8 +98,12 @@ def add_notes(
     calls: Sequence[CallPart], results: Sequence[CallResult], counts: TurnCounts, limits: TurnLimits
 ) -> tuple[CallResult, ...]:
     """Returns the results of a round with notes for the model: on a call that changes nothing, on the end of tools."""
-    notes = [_note_on_equal(counts.count_equal(call, result)) for call, result in zip(calls, results, strict=True)]
-    notes[-1] = f"{notes[-1]} {_note_on_end(results, counts, limits)}".strip()
+    equal = [counts.count_equal(call, result) for call, result in zip(calls, results, strict=True)]
+    end = _note_on_end(results, counts, limits)
+    if not end and max(equal) < _EQUAL_CALLS_FOR_NOTE:
+        return tuple(results)
+    notes = [_note_on_equal(count) for count in equal]
+    notes[-1] = f"{notes[-1]} {end}".strip()
     return tuple(_add_note(result, note) if note else result for result, note in zip(results, notes, strict=True))
 
 
@@ -109,12 +114,14 @@ def _note_on_equal(count: int) -> str:
 
 
 def _note_on_end(results: Sequence[CallResult], counts: TurnCounts, limits: TurnLimits) -> str:
-    failed = counts.failed_rounds + 1 if all(result.is_error for result in results) else 0
+    why = ""
     if limits.rounds is not None and counts.rounds >= limits.rounds:
         why = f"This was round {counts.rounds} of tool calls in this turn, and the limit is {limits.rounds}."
-    elif limits.failed_rounds is not None and failed >= limits.failed_rounds:
-        why = f"Every call of the last {failed} rounds failed, and the limit is {limits.failed_rounds}."
-    else:
+    elif limits.failed_rounds is not None and all(result.is_error for result in results):
+        failed = counts.failed_rounds + 1
+        if failed >= limits.failed_rounds:
+            why = f"Every call of the last {failed} rounds failed, and the limit is {limits.failed_rounds}."
+    if not why:
         return ""
     return f"{why} You can call no more tools now: answer with what you have, and say what is missing."
 
