@@ -80,7 +80,8 @@ class ConversationLoader:
             await conversations.choose_agent(record.id, agent.name, owner=who.owner)
         messages = await conversations.load(record.id, owner=who.owner)
         await self._skills.refresh()
-        conversation = self._conversation(record.id, agent, choice, who, messages)
+        skills = _chosen_skills(record) if record.agent == agent.name else None
+        conversation = self._conversation(record.id, agent, choice, who, messages, skills)
         conversation.removed = record.removed
         if record.state == "idle":  # a running turn belongs to another process, a waiting one gets its results later
             await self.loop.close(conversation)
@@ -92,9 +93,12 @@ class ConversationLoader:
         """Give the session another agent and model. Its messages stay."""
         before = conversation_of(session)
         who = before.caller.who
-        await self._store.conversations.choose_agent(session.id, agent.name, owner=who.owner)
+        conversations = self._store.conversations
+        if agent.name != before.agent.name:
+            await conversations.choose_agent(session.id, agent.name, owner=who.owner)
         await self._skills.refresh()
-        changed = self._conversation(session.id, agent, choice, who, before.messages)
+        record = await conversations.get(session.id, owner=who.owner)
+        changed = self._conversation(session.id, agent, choice, who, before.messages, _chosen_skills(record))
         changed.removed = before.removed
         if agent == before.agent:  # only the model has changed: skills that were switched on stay on
             self._act_with(changed, before.skills)
@@ -155,10 +159,25 @@ class ConversationLoader:
         return conversation
 
     async def switch_on(self, session: Session, name: str) -> None:
-        """Switch on a skill from the next round on. Raises `ToolError` when it can't be used."""
+        """Switch on a skill from the next round on, until `switch_off`. Raises `ToolError` when it can't be used."""
         await self._skills.refresh()
         conversation = conversation_of(session)
-        self._act_with(conversation, (*conversation.skills, self._skills.find(name)))
+        await self._choose_skills(conversation, (*conversation.skills, self._skills.find(name)))
+
+    async def switch_off(self, session: Session, name: str) -> None:
+        """Switch off a skill from the next round on. Raises `ToolError` when it is not on."""
+        conversation = conversation_of(session)
+        left = tuple(skill for skill in conversation.skills if skill.name != name)
+        if len(left) == len(conversation.skills):
+            on = ", ".join(skill.name for skill in left) or "none"
+            raise ToolError("invalid_arguments", f"The skill {name!r} is not on in this session. On are: {on}.")
+        await self._choose_skills(conversation, left)
+
+    async def _choose_skills(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
+        """Use these skills from now on, also when the session is loaded again."""
+        names = list(dict.fromkeys(skill.name for skill in skills))
+        await self._store.conversations.choose_skills(conversation.id, names, owner=conversation.owner)
+        self._act_with(conversation, skills)
         conversation.forget_projections()
 
     async def _use_skill(self, session_id: str, skill: Skill) -> None:
@@ -192,16 +211,28 @@ class ConversationLoader:
             self._use_for_turn(conversation, conversation.turn_skills)
 
     def _conversation(
-        self, session_id: str, agent: Agent, choice: Choice, who: Principal, messages: Sequence[Message]
+        self,
+        session_id: str,
+        agent: Agent,
+        choice: Choice,
+        who: Principal,
+        messages: Sequence[Message],
+        skills: Sequence[str] | None = None,
     ) -> Conversation:
+        """Returns a new conversation. `skills` are on in place of the agent's own."""
         caller = self.caller(agent, who, session_id)
         log = StoredLog(self._store.conversations, who.owner, choice.price)
         limits = TurnLimits(agent.max_tool_iterations or None, agent.limits.repeats, agent.limits.failed_rounds)
         made = self._loaded[session_id] = Conversation(session_id, caller, choice.model, log, messages, limits)
-        if agent.skills:
-            on, made.notes = self._skills.select(agent.skills)
+        if names := agent.skills if skills is None else skills:
+            on, made.notes = self._skills.select(names)
             self._act_with(made, on)
         return made
+
+
+def _chosen_skills(record: SessionRecord) -> list[str] | None:
+    """Returns the names of the skills that a person left on in the session; None: those of its agent."""
+    return None if record.skills is None else record.skills.splitlines()
 
 
 def conversation_of(session: Session) -> Conversation:

@@ -125,6 +125,29 @@ async def test_a_person_switches_a_skill_on_and_it_stays_on(app: App) -> None:
     assert model.requests[1].tools == ("get_current_time", *ALWAYS)
 
 
+async def test_what_a_person_switched_on_stays_on_in_the_next_process_until_it_is_switched_off(app: App) -> None:
+    async def load_again() -> Session:
+        record = await app.loader().find(session.id)
+        return await app.loader().begin(Agent(), Choice(Scripted([]), "for a test"), record)
+
+    session, _ = await opened(app, Agent(), [])
+    await app.loader().switch_on(session, "clock")
+    later = await load_again()
+    assert names(later) == {"get_current_time", *ALWAYS}
+    await app.loader().switch_off(later, "clock")
+    assert "read_file" in names(later) and "read_file" in names(await load_again())
+    with pytest.raises(ToolError, match="'clock' is not on"):
+        await app.loader().switch_off(later, "clock")
+
+
+async def test_a_skill_of_the_agents_settings_can_be_switched_off_in_a_session(app: App) -> None:
+    session, _ = await opened(app, Agent(skills=("clock",)), [])
+    await app.loader().switch_off(session, "clock")
+    record = await app.loader().find(session.id)
+    choice = Choice(Scripted([]), "for a test")
+    assert "read_file" in names(await app.loader().begin(Agent(skills=("clock",)), choice, record))
+
+
 async def test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it(app: App) -> None:
     folder = app.settings.workspace / ".handspan" / "skills" / "mine"
     folder.mkdir(parents=True)

@@ -71,12 +71,13 @@ async def session_skills(visit: Visit, session_id: str, query: ActingQuery) -> S
 
 
 @family.post("/api/sessions/{session_id}/skills", also_refuses=(409,))
-async def switch_skill_on(visit: Visit, session_id: str, body: SkillSwitch) -> SessionSkills:
-    """Switch a skill on in a session, from the next round until the session is loaded again."""
+async def switch_skill(visit: Visit, session_id: str, body: SkillSwitch) -> SessionSkills:
+    """Switch a skill on or off in a session, from the next round on."""
     conversation = await _open(visit, session_id, body.agent)
     session = visit.parts.sessions.get(session_id, visit.owner)
     with _refused_as(404, "not_found"):
-        await visit.parts.app.loader().switch_on(session, body.name)
+        loader = visit.parts.app.loader()
+        await (loader.switch_on if body.on else loader.switch_off)(session, body.name)
     return _render(session.conversation or conversation)
 
 
