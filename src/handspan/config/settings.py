@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from handspan.core.agents import Mode
+from handspan.core.agents import AgentLimits, Mode
 from handspan.core.names import Disabled
 from handspan.core.principals import OriginKind
 from handspan.core.values import JsonObject
@@ -252,7 +252,7 @@ class AgentSettings(Struct, frozen=True):
     mode: Mode = "automatic"
     """When a person is asked (SPEC P4)."""
     instructions: str = ""
-    """The instructions that the model reads first."""
+    """The instructions that the model reads first; empty: none, and for `General` a text made from the live state."""
     model: str = ""
     """The model that it talks to, as `model` at the top level; empty: the gateway's own."""
     description: str = ""
@@ -263,6 +263,7 @@ class AgentSettings(Struct, frozen=True):
     """Skills that are on from the start (SPEC A3)."""
     nodes: tuple[Text, ...] | None = None
     """Nodes of web pages and programs over HTTP whose tools it may use; unset: all (SPEC H1)."""
+    limits: AgentLimits = AgentLimits()
 
 
 class RemoteLimits(Struct, frozen=True):
@@ -346,6 +347,8 @@ class Settings(Struct, frozen=True):
     `anthropic:claude-sonnet-5`; empty: the first that is found (a key in the environment, a local Ollama, offline)."""
     models: dict[Text, ModelSettings] = {}
     """Models by name."""
+    model_requests: Count = 100
+    """How many requests to one model may run at once. Further ones wait for their turn, and the turn says so."""
     tools: ToolSettings = ToolSettings()
     hooks: HookChain = HookChain()
     agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.agents import Agents
+from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.loading import ConversationLoader
 from handspan.config.listing import SettingsAtStart
 from handspan.config.load import LoadedSettings
@@ -195,7 +196,7 @@ class App:
             return chosen
         try:
             async with asyncio.timeout(_OLLAMA_SECONDS):
-                found = await find_ollama(self.guard, os.environ)
+                found = await find_ollama(self.guard, os.environ, requests=self.settings.model_requests)
         except TimeoutError:
             found = None
         return self._close_at_end(found) if found else chosen
@@ -210,8 +211,15 @@ class App:
         if self.store is None:
             raise ConfigError("Conversations need a store: open App with durable=True.")
         if self._loader is None:
-            self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills)
+            instructions = DefaultInstructions(self.settings.workspace, self.describe_shell)
+            self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills, instructions)
         return self._loader
+
+    async def describe_shell(self) -> str:
+        """Returns a sentence for the model on where its commands run."""
+        if (await self.sandbox.ready()).active:
+            return "Commands (exec_shell, spawn) run in a sandbox: of this computer they can change the workspace only."
+        return "Commands (exec_shell, spawn) run without a sandbox here: only a short list of them is allowed."
 
     def caller(
         self,

@@ -30,6 +30,7 @@ _EXTRA_SECONDS: Final = 10.0
 """The engine's timeout is longer by this, so that the tool can still report the output of a late command."""
 _MOST_OUTPUT: Final = 8_000
 _TIMEOUT_SCHEMA: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
+_EFFECTS: Final = Annotations(destructive=True, group="workspace")
 
 _SHELL_SPEC: Final = ToolSpec(
     name="exec_shell",
@@ -52,7 +53,7 @@ _SHELL_SPEC: Final = ToolSpec(
     },
     permissions=("shell",),
     timeout=MOST_SECONDS + _EXTRA_SECONDS,
-    annotations=Annotations(destructive=True),
+    annotations=_EFFECTS,
 )
 
 _SPAWN_SPEC: Final = ToolSpec(
@@ -78,7 +79,7 @@ _SPAWN_SPEC: Final = ToolSpec(
     },
     permissions=("shell",),
     timeout=MOST_SECONDS + _EXTRA_SECONDS,
-    annotations=Annotations(destructive=True),
+    annotations=_EFFECTS,
 )
 
 
