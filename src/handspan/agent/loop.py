@@ -33,6 +33,7 @@ from handspan.core.events import (
     UsageCounted,
 )
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text
+from handspan.core.questions import Question
 from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
 from handspan.core.store import Ledger
 from handspan.core.tool import ToolSpec
@@ -212,15 +213,22 @@ class Loop:
         if record is not None:
             return self._replay(call, record, emit)
         began = asyncio.get_running_loop().time()
+        questions: list[Question] = []
+
+        def ask(question: Question) -> None:
+            questions.append(question)
+            emit(QuestionAsked(question))
+
         caller = structs.replace(  # X5: listeners of the turn get the progress and questions of its tools
-            conversation.caller,
-            progress=lambda value: emit(CallProgress(call.id, call.name, value)),
-            asked=lambda question: emit(QuestionAsked(question)),
+            conversation.caller, progress=lambda value: emit(CallProgress(call.id, call.name, value)), asked=ask
         )
         over_limit = refuse_call(call, place, conversation.counts, conversation.limits)
         result = over_limit or await self._engine.call(ToolCall(call.name, call.arguments, call.id), caller)
         if type(result) is not Pending:
-            emit(_finished_event(call, result, asyncio.get_running_loop().time() - began))
+            took = asyncio.get_running_loop().time() - began
+            if questions and (stored := await self._ledger.find(call.id)) is not None:
+                took = stored.duration  # without the time of the person
+            emit(_finished_event(call, result, took))
         return result
 
     def _replay(self, call: CallPart, record: CallRecord, emit: Emit) -> ToolResult | Pending:

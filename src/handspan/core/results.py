@@ -34,6 +34,8 @@ class Success(Struct, frozen=True, gc=False):
     attachments: tuple[Attachment, ...] = ()
     encoded: bytes = b""
     """The envelope as bytes, after the engine has encoded it: so it is encoded once."""
+    note: str = ""
+    """What the model has to know beside the value, such as arguments that a person changed."""
 
 
 @final
@@ -62,11 +64,11 @@ class Pending(Struct, frozen=True):
 def envelope(result: ToolResult) -> JsonObject:
     """Return the result in the form that every model, API and command line shows (SPEC X1)."""
     match result:
-        case Success(value=value, attachments=()):
-            return {"status": "success", "result": value}
-        case Success(value=value, attachments=attachments):
-            items: list[Json] = [_describe_attachment(item) for item in attachments]
-            return {"status": "success", "result": value, "attachments": items}
+        case Success(value=value, attachments=attachments, note=note):
+            found: JsonObject = {"status": "success", "result": value}
+            if attachments:
+                found["attachments"] = [_describe_attachment(item) for item in attachments]
+            return {**found, "note": note} if note else found
         case Failure(code=code, message=message):
             return {"status": "error", "error_type": ERROR_TYPES[code], "code": code, "message": message}
 
@@ -99,6 +101,14 @@ def succeed(value: object, attachments: tuple[Attachment, ...] = ()) -> Success:
     except (TypeError, ValueError) as error:
         raise _no_json_error(str(error)) from error
     return Success(plain, attachments, encoded)
+
+
+def add_note(result: ToolResult, note: str) -> ToolResult:
+    """Return the result with this note for the model; a failure has it at the end of its message."""
+    if isinstance(result, Failure):
+        return Failure(result.code, f"{result.message} {note}")
+    noted = Success(result.value, result.attachments, note=f"{result.note} {note}".lstrip())
+    return Success(noted.value, noted.attachments, encode_envelope(noted), noted.note)
 
 
 def _no_json_error(reason: str) -> ToolError:

@@ -16,6 +16,8 @@ class SucceededCall(Struct, frozen=True, tag_field="status", tag="success", omit
 
     result: Json
     attachments: list[JsonObject] = []
+    note: str = ""
+    """What the caller has to know beside the result, such as arguments that a person changed."""
 
 
 class FailedCall(Struct, frozen=True, tag_field="status", tag="error"):
@@ -128,7 +130,9 @@ class ListedCall(Struct, frozen=True):
     """`success`, the code of its error, or `open`."""
     at: str
     duration: float
-    """Seconds."""
+    """Seconds, without those in `waited`."""
+    waited: float
+    """Seconds that it waited for a person."""
 
 
 class CallPage(Struct, frozen=True):
@@ -159,6 +163,9 @@ class ShownCallRecord(Struct, frozen=True):
     status: str
     at: str
     duration: float
+    """Seconds, without those in `waited`."""
+    waited: float
+    """Seconds that it waited for a person."""
     arguments: Json
     """An object; or the text as it came, if that was no object."""
     result: CallEnvelope | None
