@@ -3,13 +3,12 @@
 from typing import Final
 
 import click
-import msgspec
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import segment
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json, JsonObject, encode, escape_invisible
 from handspan.wire import strict_json
 from handspan.wire.rest.questions import AcceptedAnswer, ForgottenRules, QuestionList, RuleList
 
@@ -22,7 +21,7 @@ _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the questions that wait for your answer: id, kind, tool, arguments, what is asked."""
+    """List the questions that wait for your answer: id, kind, agent, tool, arguments, what is asked."""
     if ctx.invoked_subcommand is not None:
         return
     found = ask_gateway(lambda requests: requests.get("/api/questions", QuestionList), says=not as_json)
@@ -30,10 +29,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json(found.questions)
         return
     rows = [
-        (one.id, one.kind, one.tool, msgspec.json.encode(one.arguments).decode(), one.subject)
+        (one.id, one.kind, one.agent, one.tool, escape_invisible(encode(one.arguments).decode()), one.subject)
         for one in found.questions
     ]
-    print_rows(("id", "kind", "tool", "arguments", "asks"), rows)
+    print_rows(("id", "kind", "agent", "tool", "arguments", "asks"), rows)
 
 
 @command.command("answer")
@@ -41,13 +40,14 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("decision", type=click.Choice(list(_DECISIONS)))
 @click.option("--always", is_flag=True, help="Answer every question like it so, for this tool as it is now.")
 @click.option("--value", help="What the question asks for, as JSON; with 'allow'.")
+@click.option("--reason", default="", help="Why not, in words that the model reads; with 'deny' and 'never'.")
 @json_option
 @settings_options
 @place_options
-def answer(question_id: str, decision: str, always: bool, value: str | None, as_json: bool) -> None:
+def answer(question_id: str, decision: str, always: bool, value: str | None, reason: str, as_json: bool) -> None:
     """Answer the question ID: allow it, deny it, or never allow it. The first answer counts."""
     given: Json = None if value is None else strict_json.parse(value)
-    body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "value": given}
+    body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "value": given, "reason": reason}
     path = f"/api/questions/{segment(question_id)}/answer"
     accepted = ask_gateway(lambda requests: requests.change("POST", path, AcceptedAnswer, body), says=not as_json)
     print_done(accepted, "The answer counts.", as_json=as_json)

@@ -147,9 +147,7 @@ class TerminalChat:
         try:
             await asyncio.wait((asking, over), return_when=asyncio.FIRST_COMPLETED)
             if asking.done():
-                answer = asking.result()
-                assert answer.decision != "expired"
-                await self._talking.answer(question.id, answer.decision, always=answer.always, value=answer.value)
+                await self._talking.give(question.id, asking.result())
         finally:
             await _cancel(asking, over)
 

@@ -86,10 +86,13 @@ class Answer(Struct, frozen=True):
     """It was given before, with "always" or "never": no person was asked this time."""
 
 
-def waiting_note(question: Question) -> Json:
-    """Return the progress that the caller gets while a person is asked: a text, and facts for programs."""
-    device = question.device
-    where = "" if not device else f" at {device}" if device == OFFERING_CLIENT else f" on the device {device!r}"
+def waiting_text(question: Question) -> str:
+    """Return whose answer a call waits for, where the person is asked, and what."""
+    device, how = question.device, ""
+    if not device:
+        where, how = "", " Answer in a chat, or with `handspan questions`."
+    else:
+        where = f" at {device}" if device == OFFERING_CLIENT else f" on the device {device!r}"
     match question.kind:
         case "permission":
             asked = f"may {question.tool!r} use the permission {question.subject!r}?"
@@ -97,9 +100,13 @@ def waiting_note(question: Question) -> Json:
             asked = f"may {question.tool!r} run? {question.subject}"
         case _:
             asked = question.subject
-    how = "" if question.device else " Answer in a chat, or with `handspan questions`."
+    return f"Waiting for your answer{where}: {asked}{how}"
+
+
+def waiting_note(question: Question) -> Json:
+    """Return the progress that the caller gets while a person is asked: a text, and facts for programs."""
     facts: JsonObject = {"question": question.id, "kind": question.kind, "device": question.device}
-    return {"text": f"Waiting for your answer{where}: {asked}{how}\n", "waiting_for": facts}
+    return {"text": f"{waiting_text(question)}\n", "waiting_for": facts}
 
 
 def find_waiting_note(progress: Json) -> tuple[str, str] | None:

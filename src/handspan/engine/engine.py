@@ -18,7 +18,7 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.bus import Bus
 from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import ToolError
-from handspan.core.questions import Questions
+from handspan.core.questions import QuestionKind, Questions
 from handspan.core.results import Failure, Pending, Success, ToolResult, add_note, succeed
 from handspan.core.store import Ledger, NowOrLater
 from handspan.core.values import Arguments, encode
@@ -287,9 +287,7 @@ class Engine:
         record = started.record
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
-        approval = verdict.reason if isinstance(verdict, Ask) else None
-        if started.entry.is_new and approval is None:
-            approval = f"{started.entry.spec.name!r} is new at {started.entry.origin}: no person has approved it yet."
+        approval = _reason_for_approval(started.entry, verdict)
         if record.state is not None or not self._asker.has_to_ask(started.entry, approval, started.caller):
             return await self._ask_and_start(started, approval, call)
         await self._ledger.accept(record)  # the answer finds it, even after the end of this process
@@ -355,6 +353,15 @@ class Engine:
         record.size += len(result.encoded) if isinstance(result, Success) else 0
         return _encode(replaced)
 
+    def consents_needed(self, entry: Entry, caller: Caller) -> list[tuple[QuestionKind, str]]:
+        """Return kind and subject of each question that a call of this tool asks, unless a rule answers it."""
+        verdict = self._policy.decide(entry.spec, ToolCall(entry.spec.name, {}, ""), caller)
+        asked: list[tuple[QuestionKind, str]] = [("permission", one) for one in entry.permissions_to_ask]
+        approval = _reason_for_approval(entry, verdict)
+        if approval is not None:
+            asked.append(("approval", approval))
+        return asked
+
     # Opening and closing.
 
     def open(self) -> None:
@@ -370,6 +377,13 @@ class Engine:
         self.watchdog.close()
         await self._pending.close()
         await self.runner.close()
+
+
+def _reason_for_approval(entry: Entry, verdict: Verdict) -> str | None:
+    """Return why a person has to approve a call of this tool; None if none has to."""
+    if isinstance(verdict, Ask):
+        return verdict.reason
+    return f"{entry.spec.name!r} is new at {entry.origin}: no person has approved it yet." if entry.is_new else None
 
 
 async def _await_written(written: NowOrLater[bool], record: CallRecord) -> bool:

@@ -159,6 +159,7 @@ def question_frame(question: Question) -> QuestionFrame:
         int(question.expires_in * 1000),
         question.schema,
         question.action,
+        question.agent,
     )
 
 

@@ -21,7 +21,7 @@ class CallListener(Protocol):
         """Take the tool's progress."""
         ...
 
-    def ask(self, question_id: str) -> None:
+    def ask(self, question: Question) -> None:
         """Note that a person is asked."""
         ...
 
@@ -41,8 +41,8 @@ class RunningCall:
         self.id = call_id
         self.owner = owner
         self.task: asyncio.Task[Outcome]
-        self.questions: list[str] = []
-        """The ids of its questions to a person."""
+        self.questions: list[Question] = []
+        """Its questions to a person."""
         self.asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when a person is asked for the first time."""
         self._listeners: list[CallListener] = []
@@ -60,11 +60,11 @@ class RunningCall:
 
     def ask(self, question: Question) -> None:
         """Tell the listeners that the call asks a person."""
-        self.questions.append(question.id)
+        self.questions.append(question)
         if not self.asked.done():
             self.asked.set_result(None)
         for listener in self.listeners:
-            listener.ask(question.id)
+            listener.ask(question)
 
     def watch(self, listener: CallListener) -> None:
         """Add a listener. It also gets the questions that were asked before."""

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
+from handspan.core.questions import Question
 from handspan.core.results import Failure, ToolResult, envelope
 from handspan.core.values import Json, encode
 from handspan.gateway.http.streams import EVENTS, STILL_HERE, StreamKind, piece_of
@@ -58,9 +59,9 @@ class CallStream:
         """Adds progress of the tool."""
         self.put(CallReported(value))
 
-    def ask(self, question_id: str) -> None:
-        """Adds the id of a question to a person."""
-        self.put(CallAsks(question_id))
+    def ask(self, question: Question) -> None:
+        """Adds a question to a person."""
+        self.put(CallAsks(question.id, question.device))
 
     def put(self, event: CallBegan | CallReported | CallAsks) -> None:
         """Adds an event. Progress is dropped while too many bytes wait."""

@@ -53,6 +53,8 @@ class CallAsks(Struct, frozen=True, tag_field="event", tag="question"):
     """A person is asked. The call goes on when the question (`/api/questions`) is answered."""
 
     question: str
+    device: str = ""
+    """The label of the device that asks its own person. Empty: the question is in `/api/questions`."""
 
 
 class CallEnded(Struct, frozen=True, tag_field="event", tag="result"):
@@ -95,6 +97,8 @@ class PendingCall(Struct, frozen=True):
     call_id: str
     questions: list[str]
     """The ids of the questions to a person."""
+    waiting_for: list[str] = []
+    """What each of them asks and where, in words."""
 
 
 Instant = Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
