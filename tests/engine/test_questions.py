@@ -230,7 +230,7 @@ async def test_a_rule_refuses_approval_in_its_own_name_and_a_person_may_say_why(
     careful = kit.caller(CAREFUL)
     told = [(await kit.failure("photo", caller=careful)).message for _ in range(3)]
     assert told == [
-        "The user did not approve the call of 'photo', so it did not run: Too dark.",
+        "The call of 'photo' was not approved, so it did not run: Too dark.",
         "The user did not approve the call of 'photo', so it did not run.",
         "The call of 'photo' is refused by a rule of the user (\"never\"); the user was not asked again. "
         "`handspan questions forget photo` takes the rule back.",

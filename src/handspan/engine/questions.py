@@ -172,7 +172,8 @@ def _permission_error(answer: Answer, permission: str, entry: Entry) -> ToolErro
         asked = "could be asked" if answer.reason else "answered"
         text = f"No person {asked} whether the permission {permission!r} is granted, so this call is refused"
         return ToolError(code, f"{text}{_because(answer)}.")
-    text = f"Permission {permission!r} was denied by the user"
+    by = "" if answer.reason else " by the user"  # with a reason, a client may have said no in place of its person
+    text = f"Permission {permission!r} was denied{by}"
     if answer.decision == "deny_forever":
         enable = answer.how_to_enable or "the settings of the device or the gateway"
         text += f", who does not want to be asked again: it can be enabled in {enable}"
@@ -184,8 +185,12 @@ def _approval_error(answer: Answer, entry: Entry) -> ToolError:
     if answer.is_rule:
         return ToolError("approval_denied", _rule_text(f"The call of {name!r} is refused", answer, entry))
     if answer.decision != "expired":
-        text = f"The user did not approve the call of {name!r}, so it did not run"
-        return ToolError("approval_denied", f"{text}{_because(answer)}.")
+        text = (
+            f"The call of {name!r} was not approved"
+            if answer.reason
+            else f"The user did not approve the call of {name!r}"
+        )
+        return ToolError("approval_denied", f"{text}, so it did not run{_because(answer)}.")
     could = f"could be asked to approve the call of {name!r}"
     text = f"No person {could if answer.reason else f'approved the call of {name!r} in time'}, so it did not run"
     return ToolError("question_expired", f"{text}{_because(answer)}.")
