@@ -217,8 +217,8 @@ async def test_a_person_may_edit_the_arguments_and_approve(make_kit: MakeKit) ->
 async def test_the_model_is_told_what_the_person_changed_and_the_journal_knows_it(make_kit: MakeKit) -> None:
     kit = photo_kit(make_kit, Person(Answer("allow", arguments={"flash": True}), Answer("allow", arguments={})), ())
     edited = await kit.call("photo", {"flash": False}, caller=kit.caller(CAREFUL))
-    note = 'The user changed the arguments before approving this call. It ran with: {"flash":true}'
-    assert envelope(edited) == {"status": "success", "result": "click True", "note": note}  # type: ignore[arg-type]
+    notice = 'The user changed the arguments before approving this call. It ran with: {"flash":true}'
+    assert envelope(edited) == {"status": "success", "result": "click True", "notice": notice}  # type: ignore[arg-type]
     assert encode_envelope(edited) == encode(envelope(edited))  # type: ignore[arg-type]
     assert (kit.last().is_edited, kit.last().arguments) == (True, {"flash": True})
     unchanged = await kit.call("photo", {}, caller=kit.caller(CAREFUL))

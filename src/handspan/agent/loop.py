@@ -37,7 +37,7 @@ from handspan.core.questions import Question
 from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
 from handspan.core.store import Ledger
 from handspan.core.tool import ToolSpec
-from handspan.core.values import strip_invisible
+from handspan.core.values import strip_all, strip_invisible
 from handspan.engine.engine import Engine
 from handspan.models.model import CallDelta, ModelError, Replied, Retrying, TextDelta, ThinkingDelta
 from handspan.registry.entry import Entry
@@ -220,7 +220,9 @@ class Loop:
             emit(QuestionAsked(question))
 
         caller = structs.replace(  # X5: listeners of the turn get the progress and questions of its tools
-            conversation.caller, progress=lambda value: emit(CallProgress(call.id, call.name, value)), asked=ask
+            conversation.caller,
+            progress=lambda value: emit(CallProgress(call.id, call.name, strip_all(value))),
+            asked=ask,
         )
         over_limit = refuse_call(call, place, conversation.counts, conversation.limits)
         result = over_limit or await self._engine.call(ToolCall(call.name, call.arguments, call.id), caller)
@@ -258,7 +260,8 @@ _NEVER_RAN = Failure("interrupted", "The turn was ended before this call was han
 
 def _finished_event(call: CallPart, result: ToolResult, took: float) -> CallFinished:
     status = result.code if type(result) is Failure else "success"
-    return CallFinished(call.id, call.name, status, took, encode_envelope(result).decode())
+    # S4: people and programs that watch the turn read it, too.
+    return CallFinished(call.id, call.name, status, took, strip_invisible(encode_envelope(result).decode()))
 
 
 def _show(event: object, emit: Emit) -> None:

@@ -19,7 +19,7 @@ from handspan.core.bus import Bus
 from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import ToolError
 from handspan.core.questions import QuestionKind, Questions
-from handspan.core.results import Failure, Pending, Success, ToolResult, add_note, succeed
+from handspan.core.results import Failure, Pending, Success, ToolResult, add_notice, succeed
 from handspan.core.store import Ledger, NowOrLater
 from handspan.core.values import Arguments, encode
 from handspan.engine.caller import Caller, find_tool, read_arguments, recheck_approved
@@ -157,7 +157,7 @@ class Engine:
             elif len(result.encoded) > self._result_limit:
                 result = await cut_result(result, self._artifacts, record.owner, record.session, record.name)
             if record.is_edited:  # P5: the model is told what it ran with
-                result = add_note(result, f"{_EDITED} {encode(record.arguments).decode()[:_LONGEST_EDIT]}")
+                result = add_notice(result, f"{_EDITED} {encode(record.arguments).decode()[:_LONGEST_EDIT]}")
             return result
         except asyncio.CancelledError:  # the caller was cancelled: the call still gets its result
             await self._refuse(record, _late_cancellation(record, result))

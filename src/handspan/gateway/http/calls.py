@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeAlias
 
 from handspan.core.questions import Question
 from handspan.core.results import Pending, ToolResult
-from handspan.core.values import Json
+from handspan.core.values import Json, strip_all
 
 Outcome: TypeAlias = ToolResult | Pending
 
@@ -54,9 +54,11 @@ class RunningCall:
         return self._listeners
 
     def report(self, value: Json) -> None:
-        """Pass the tool's progress to the listeners."""
-        for listener in self.listeners:
-            listener.report(value)
+        """Pass the tool's progress to the listeners, without invisible characters (SPEC S4)."""
+        listeners = self.listeners
+        shown = strip_all(value) if listeners else value
+        for listener in listeners:
+            listener.report(shown)
 
     def ask(self, question: Question) -> None:
         """Tell the listeners that the call asks a person."""

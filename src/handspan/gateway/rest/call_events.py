@@ -32,7 +32,7 @@ def render_result(result: ToolResult) -> CallEnvelope:
     if isinstance(result, Failure):
         return FailedCall(result.error_type, result.code, result.message)
     attachments = envelope(result).get("attachments", [])
-    return SucceededCall(result.value, attachments if isinstance(attachments, list) else [], result.note)  # type: ignore[arg-type] # `envelope` makes objects of them
+    return SucceededCall(result.value, attachments if isinstance(attachments, list) else [], result.notice)  # type: ignore[arg-type] # `envelope` makes objects of them
 
 
 LastEvent: TypeAlias = Callable[[], Awaitable[CallEnded | CallWaits]]

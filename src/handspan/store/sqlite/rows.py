@@ -29,7 +29,7 @@ class _Envelope(Struct):
     result: Json = None
     code: ErrorCode = "internal_error"
     message: str = ""
-    note: str = ""
+    notice: str = ""
 
 
 _envelope: Final = msgspec.json.Decoder(_Envelope)
@@ -79,7 +79,7 @@ def _decode_result(encoded: bytes | None, attachments: bytes | None) -> ToolResu
     found = _envelope.decode(encoded)
     if found.status == "error":
         return Failure(found.code, found.message)
-    return Success(found.result, _attachments.decode(attachments) if attachments else (), encoded, found.note)
+    return Success(found.result, _attachments.decode(attachments) if attachments else (), encoded, found.notice)
 
 
 def _decode_arguments(form: str, stored: bytes) -> Arguments | bytes | str:

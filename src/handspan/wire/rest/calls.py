@@ -16,7 +16,7 @@ class SucceededCall(Struct, frozen=True, tag_field="status", tag="success", omit
 
     result: Json
     attachments: list[JsonObject] = []
-    note: str = ""
+    notice: str = ""
     """What the caller has to know beside the result, such as arguments that a person changed."""
 
 
