@@ -46,10 +46,10 @@ export async function answerTo(
   signal: AbortSignal,
   problem?: string,
 ): Promise<AnswerFrame | undefined> {
-  const { call_id: callId, agent = '', type: _, expires_ms: __, ...about } = frame;
-  const { id } = frame;
+  const { id, kind, call_id: callId, tool, agent = '', subject, schema, action } = frame;
   try {
-    const question = { ...about, callId, agent, problem, signal };
+    const about = { id, kind, callId, tool, agent, arguments: frame.arguments, subject, schema, action };
+    const question = { ...about, problem, signal };
     const said = await ask?.(question);
     if (said === undefined) return undefined;
     return { type: 'answer', id, ...(typeof said === 'string' ? { decision: said } : said) };
