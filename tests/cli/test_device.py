@@ -168,6 +168,23 @@ def test_the_person_is_asked_in_the_terminal_and_an_always_is_remembered(run: Sh
         assert run("call", "laptop__notify", '{"text": "tea"}').returncode == 0
 
 
+def test_the_caller_is_told_at_which_device_the_person_is_asked(run: Shell) -> None:
+    with (
+        serving(run),
+        device(run) as laptop,
+        run.at_terminal("call", "laptop__notify", '{"text": "tea"}') as calling,
+    ):
+        calling.until(r"Waiting for your answer on the device 'laptop': may 'laptop__notify' use the permission")
+        laptop.until(r"never\? ")
+        laptop.say("y")
+        calling.until('"status":"success"')
+        assert calling.ended() == 0
+        again = Calling(run, "laptop__notify", '{"text": "tea"}')  # a yes was for that call alone
+        laptop.until(r"never\? ")
+        laptop.say("n")
+        assert again.envelope()["code"] == "permission_denied"
+
+
 def test_never_is_told_to_the_model_with_how_to_change_it(run: Shell) -> None:
     with serving(run), device(run) as laptop:
         calling = Calling(run, "laptop__notify", '{"text": "tea"}')

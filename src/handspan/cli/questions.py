@@ -8,9 +8,10 @@ from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import segment
+from handspan.cli.terminal_questions import options_of
 from handspan.core.values import Json, JsonObject, encode, escape_invisible
 from handspan.wire import strict_json
-from handspan.wire.rest.questions import AcceptedAnswer, ForgottenRules, QuestionList, RuleList
+from handspan.wire.rest.questions import AcceptedAnswer, ForgottenRules, QuestionList, RuleList, ShownQuestion
 
 _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 
@@ -29,10 +30,21 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json(found.questions)
         return
     rows = [
-        (one.id, one.kind, one.agent, one.tool, escape_invisible(encode(one.arguments).decode()), one.subject)
+        (one.id, one.kind, one.agent, one.tool, escape_invisible(encode(one.arguments).decode()), _asks(one))
         for one in found.questions
     ]
     print_rows(("id", "kind", "agent", "tool", "arguments", "asks"), rows)
+
+
+def _asks(question: ShownQuestion) -> str:
+    """What is asked, and what has to be known to answer it: the choice, the form of a value, the address of a login."""
+    action = question.action
+    if question.schema is not None:
+        values: Json = options_of(question.schema) or question.schema
+        return f"{question.subject} --value: {escape_invisible(encode(values).decode())}"
+    if action is not None and (action.url or action.intent):
+        return f"{question.subject} {action.url or action.intent} {action.hint}".rstrip()
+    return question.subject
 
 
 @command.command("answer")
