@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import sys
 import termios
 import time
@@ -56,7 +57,7 @@ class TerminalQuestions:
         self._write_to = write_to
         self._grants_once = grants_once
         self._one_at_a_time = asyncio.Lock()
-        self._taken_back_at = -_REACTION
+        self._taken_back_at = -math.inf
         self._is_doubtful = False
         """The next line may be meant for the question before, which was taken back."""
 
@@ -79,6 +80,10 @@ class TerminalQuestions:
                 self._write_to.write("\n(this question is over: it was answered elsewhere, or its call has ended)\n")
                 self._write_to.flush()
                 raise
+
+    def note_typed(self) -> None:
+        """The person has typed something since the last question, so the next line is for the next one."""
+        self._taken_back_at = -math.inf
 
     async def _read_answer(self, question: Question) -> Answer:
         answers, prompt = _ANSWERS, _CALL_PROMPT
