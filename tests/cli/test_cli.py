@@ -130,7 +130,12 @@ def test_a_batch_without_lines_is_a_success(run: Shell) -> None:
 def test_nobody_to_ask_means_no_and_yes_means_yes(run: Shell) -> None:
     run.config('[agents.General]\nmode = "ask_always"\n')
     refused = run("call", "get_current_time")
-    assert json_lines(refused)[0]["code"] == "approval_denied"
+    envelope = json_lines(refused)[0]
+    assert envelope["code"] == "approval_denied"
+    assert envelope["message"] == (  # no person was asked, so none is blamed
+        "The call of 'get_current_time' was not approved, so it did not run: "
+        "the command has no terminal to ask at (--yes answers every question)."
+    )
     assert run("call", "get_current_time", "--yes").returncode == 0
 
 

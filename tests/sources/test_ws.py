@@ -438,7 +438,9 @@ async def test_a_permission_is_asked_for_on_the_device_before_the_request(asking
     phone.answer((await phone.hears())["id"], "a photo")
     assert (await call).value == "a photo"
     assert not phone.questions.receive_answer(PermissionAnswer(question["id"], "allow"))
-    again = phone.call()  # P2: a grant is remembered
+    again = phone.call()  # P2: a grant of ours never replaces the device's own check
+    asked = await phone.hears()
+    assert phone.questions.receive_answer(PermissionAnswer(asked["id"], "allow"))
     request = await phone.hears()
     assert request["type"] == "tool_call_request"
     phone.answer(request["id"])

@@ -35,10 +35,11 @@ from handspan.core.events import (
     UsageCounted,
 )
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text
+from handspan.core.questions import Question
 from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
 from handspan.core.store import Ledger
 from handspan.core.tool import ToolSpec
-from handspan.core.values import strip_invisible
+from handspan.core.values import strip_all, strip_invisible
 from handspan.engine.engine import Engine
 from handspan.models.model import CallDelta, ModelError, Queued, Replied, Retrying, TextDelta, ThinkingDelta
 from handspan.registry.entry import Entry
@@ -228,11 +229,17 @@ class Loop:
         if record is not None:
             return self._replay(call, record, emit)
         began = asyncio.get_running_loop().time()
+        questions: list[Question] = []
+
+        def ask(question: Question) -> None:
+            questions.append(question)
+            emit(QuestionAsked(question))
+
         caller = structs.replace(  # X5: listeners of the turn get the progress and questions of its tools
             conversation.caller,
             box=conversation.box,
-            progress=lambda value: emit(CallProgress(call.id, call.name, value)),
-            asked=lambda question: emit(QuestionAsked(question)),
+            progress=lambda value: emit(CallProgress(call.id, call.name, strip_all(value))),
+            asked=ask,
         )
         wanted = ToolCall(call.name, call.arguments, call.id)
         if call.id in refused:
@@ -240,7 +247,10 @@ class Loop:
         else:
             result = await self._engine.call(wanted, caller)
         if type(result) is not Pending:
-            emit(_finished_event(call, result, asyncio.get_running_loop().time() - began))
+            took = asyncio.get_running_loop().time() - began
+            if questions and (stored := await self._ledger.find(call.id)) is not None:
+                took = stored.duration  # without the time of the person
+            emit(_finished_event(call, result, took))
         return result
 
     def _replay(self, call: CallPart, record: CallRecord, emit: Emit) -> ToolResult | Pending:
@@ -284,7 +294,8 @@ _NEVER_RAN = Failure("interrupted", "The turn was ended before this call was han
 
 def _finished_event(call: CallPart, result: ToolResult, took: float) -> CallFinished:
     status = result.code if type(result) is Failure else "success"
-    return CallFinished(call.id, call.name, status, took, encode_envelope(result).decode())
+    # S4: people and programs that watch the turn read it, too.
+    return CallFinished(call.id, call.name, status, took, strip_invisible(encode_envelope(result).decode()))
 
 
 def _show(event: object, emit: Emit) -> None:

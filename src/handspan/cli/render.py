@@ -12,7 +12,7 @@ from msgspec import structs
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.principals import Origin
 from handspan.core.sources import SourceState
-from handspan.core.values import JsonObject, strip_invisible
+from handspan.core.values import JsonObject, escape_invisible, strip_invisible
 from handspan.wire.rest.agents import Checkbox, KeptWhere, ShownAgent
 from handspan.wire.rest.tokens import MadeToken, ShownToken
 from handspan.wire.rest.tools import ShownTool, Why
@@ -23,7 +23,7 @@ _TOKEN_COLUMNS: Final = ("id", "name", "scopes", "made", "last seen", "")
 
 def print_json(value: object) -> None:
     """Print JSON for programs, indented for people."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+    click.echo(escape_invisible(msgspec.json.format(msgspec.json.encode(value)).decode()))
 
 
 def print_done(answer: object, text: str, *, as_json: bool) -> None:

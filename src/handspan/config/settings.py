@@ -190,7 +190,9 @@ class HookSettings(Struct, frozen=True):
     type: Text
     """A built-in one (`audit_log`, `rate_limit`, `path_prefix`) or the name of an entry point `handspan.hooks`."""
     config: JsonObject = {}
-    """The options of this type."""
+    """The options of this type. `audit_log`: `arguments` (false: not written), `file` (`audit.jsonl` in the state
+    folder), `max_bytes` (10,000,000) and `backups` (5 full files are kept). `rate_limit`: `per_minute`, `tools`.
+    `path_prefix`: `prefix`, `tools`, `parameter`."""
     timeout: Seconds = 5.0
     """Seconds for one verdict; a before-hook that takes longer refuses the call (SPEC E7)."""
 

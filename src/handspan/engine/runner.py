@@ -63,6 +63,8 @@ class Started(Struct, gc=False):
             answer = await self.asker.ask_for_tool(self._make_question(asked), self.caller)
         finally:
             waited = self._resume()
+            self.record.waited += waited
+            self.began += waited
             self.asking_tasks = tuple(one for one in self.asking_tasks if one is not task)
         return answer, waited
 
@@ -87,6 +89,7 @@ class Started(Struct, gc=False):
             expires_in=self.asker.expires_in if asked.expires_in is None else asked.expires_in,
             schema=asked.schema,
             action=asked.action,
+            agent=self.caller.agent.name,
         )
 
     def _pause(self) -> None:

@@ -97,7 +97,7 @@ class App:
             settings.workspace,
             questions=questions,
             question_timeout=settings.tools.question_timeout,
-            hooks=Hooks(make_hooks(settings.hooks.chain)) if settings.hooks.enabled else None,
+            hooks=Hooks(make_hooks(settings.hooks.chain, settings.state)) if settings.hooks.enabled else None,
             ledger=self.store.ledger if self.store else None,
             gates=Gates(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
