@@ -333,6 +333,16 @@ async def test_silence_ends_a_call_that_could_report_progress(house: House) -> N
     assert (await phone.hears())["id"] == request["id"]
 
 
+async def test_a_short_timeout_is_kept_beside_a_long_one_that_began_before(house: House) -> None:
+    phone = Phone(house, "progress", "cancel")
+    phone.offer({**ECHO, "timeout": 500}, {**ECHO, "name": "quick", "timeout": 0.05})
+    long = phone.call()
+    first = await phone.hears()
+    assert await code_of(phone.call("phone__quick")) == "timeout"
+    phone.answer(first["id"], "in time")
+    assert (await long).value == "in time"
+
+
 async def test_progress_of_a_client_that_did_not_agree_on_it_changes_nothing(house: House) -> None:
     phone = Phone(house)
     phone.offer({**ECHO, "timeout": 0.1})

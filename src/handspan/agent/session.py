@@ -28,6 +28,8 @@ from handspan.core.records import SessionRecord
 
 Equip: TypeAlias = Callable[[Conversation], AbstractContextManager[None]]
 """Gives a conversation something for one turn, such as the tools of the client that asked."""
+EmitEvent: TypeAlias = Callable[[Event | Titled], None]
+"""Takes an event of a turn."""
 First: TypeAlias = Callable[[], Awaitable[bool]]
 """Is called before a resumed turn goes on. Returns False when it must not go on."""
 
@@ -143,9 +145,20 @@ class Session:
         `first` is called when no other turn runs, and may give the calls their results: a request that is refused
         earlier changes nothing. The handle's end raises a `StoreError`.
         """
-        turn = self._queue.line_up(Turn(listener))
+        turn = self._queue.line_up(Turn(listener, checks_first=True))
         task = asyncio.create_task(self._queue.run(turn, partial(self._resume, who, equip, first)))
         return self._queue.follow(turn, task, raises=(StoreError,))
+
+    def go_on(self) -> Turn:
+        """Resume a waiting turn as `resume` does, and return the turn. The session's listeners get its events.
+
+        A request that still waits in the queue is enough: it sees every result that was stored before it runs.
+        """
+        queued = next((turn for turn in self.turns[1:] if turn.goes_on), None)
+        if queued is None:
+            queued = self.resume().turn
+            queued.goes_on = True
+        return queued
 
     def give_up(self, who: Principal, *, expired: bool = False) -> Handle:
         """End a turn that waits for a page: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when there is none.
@@ -153,7 +166,7 @@ class Session:
         `expired`: only if none of its calls is open when this request runs (graph.md 5.5). The handle's end raises a
         `ToolError`.
         """
-        turn = self._queue.line_up(Turn())
+        turn = self._queue.line_up(Turn(checks_first=True))
         task = asyncio.create_task(self._queue.run(turn, partial(self._give_up, who, expired)))
         return self._queue.follow(turn, task, raises=(ToolError,))
 
@@ -247,7 +260,8 @@ class Session:
         if ended is not None:
             turn.is_over = True
             return ended
-        return await self._go_on(conversation, self._begin(turn, conversation), cut_off=True) or NOTHING_TO_DO
+        emit = self._begin(turn, conversation)
+        return await self._go_on(conversation, lambda: emit, cut_off=True) or NOTHING_TO_DO
 
     async def _regenerate(self, who: Principal, turn: Turn) -> Ended:
         host = self._host
@@ -270,32 +284,35 @@ class Session:
             return NOTHING_TO_DO
         turn.id = self._waiting or last_turn(conversation.messages) or turn.id  # it is the same turn
         with equip(conversation):
-            return await self._go_on(conversation, self._begin(turn, conversation)) or NOTHING_TO_DO
+            return await self._go_on(conversation, partial(self._begin, turn, conversation)) or NOTHING_TO_DO
 
     async def _give_up(self, who: Principal, expired: bool, turn: Turn) -> Ended:
         host = self._host
         conversation = await host.reopen(self, who)
         if conversation is None:
             return NOTHING_TO_DO
-        self._begin(turn, conversation)
         async with host.stored_turns.turn(conversation) as stored:
             waited = await host.loop.can_go_on(conversation) if expired else bool(open_calls(conversation.last))
             if waited:
+                self._begin(turn, conversation)
                 await host.loop.give_up(conversation)
                 stored.waits = False
         return self._end(turn, GIVEN_UP) if waited else NOTHING_TO_DO
 
     async def _go_on(
-        self, conversation: Conversation, emit: Callable[[Event | Titled], None], *, cut_off: bool = False
+        self, conversation: Conversation, begin: Callable[[], EmitEvent], *, cut_off: bool = False
     ) -> Ended | None:
         """Run the rest of a turn whose calls all have their results. Returns None when that is not so.
 
-        `cut_off`: also the rest of a turn whose process has ended.
+        `begin` begins the turn and returns the function for its events. It is called only if there is a rest to run: a
+        message that comes again before that gets a turn of its own. `cut_off`: also the rest of a turn whose process
+        has ended.
         """
         host = self._host
         async with host.stored_turns.turn(conversation) as stored:
             if not (cut_off and conversation.is_cut_off) and not await host.loop.can_go_on(conversation):
                 return None
+            emit = begin()
             stored.waits = False
             ended = stored.end(await host.loop.advance(conversation, emit))
         self._tell_title(emit, stored.title)
@@ -304,12 +321,13 @@ class Session:
     async def _end_waiting(self, turn: Turn, conversation: Conversation) -> None:
         """End a waiting turn before another one begins. Raises `SessionBusy` while it still waits."""
         waiting = self._waiting or last_turn(conversation.messages)
-        await self._go_on(conversation, self._begin(turn, conversation, waiting))
+        emit = self._begin(turn, conversation, waiting)
+        await self._go_on(conversation, lambda: emit)
         if waited_for := open_calls(conversation.last):
             raise SessionBusy(waits_for(waited_for))
         turn.begin(conversation)
 
-    def _begin(self, turn: Turn, conversation: Conversation, turn_id: str = "") -> Callable[[Event | Titled], None]:
+    def _begin(self, turn: Turn, conversation: Conversation, turn_id: str = "") -> EmitEvent:
         """Begin a turn. Returns the function for its events; with `turn_id`, they count as another turn's events."""
         turn.begin(conversation)
 
@@ -327,6 +345,6 @@ class Session:
 
         return emit
 
-    def _tell_title(self, emit: Callable[[Event | Titled], None], title: str) -> None:
+    def _tell_title(self, emit: EmitEvent, title: str) -> None:
         if title:
             emit(Titled(title))

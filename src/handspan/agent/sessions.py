@@ -157,7 +157,7 @@ class Sessions:
         If the caller is cancelled, the turn goes on.
         """
         try:
-            turn = self.get(session_id, owner).resume().turn
+            turn = self.get(session_id, owner).go_on()
             await asyncio.wait([turn.task])
             if not turn.task.cancelled():
                 turn.task.result()
