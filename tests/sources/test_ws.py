@@ -105,6 +105,40 @@ async def code_of(call: asyncio.Task[Any]) -> str:
 # Registering.
 
 
+async def test_tools_are_told_back_as_the_client_gave_them(house: House) -> None:
+    given: list[Json] = [
+        ECHO,
+        {
+            **ECHO,
+            "name": "full",
+            "permissions": ["p"],
+            "timeout": 5.0,
+            "annotations": {"read_only": True},
+            "version": "2.0.0",
+        },
+        {**ECHO, "name": "harmless", "annotations": {"destructive": False}},
+    ]
+    phone = Phone(house)
+    phone.offer(*given)
+    assert phone.tools.offers() == given
+
+
+async def test_the_name_of_a_living_clients_tool_is_refused_and_that_of_one_that_left_is_free(house: House) -> None:
+    def chat(peer: str) -> RemoteTools:
+        origin, scope = Origin("remote", "s1", peer), Scope("session", "s1")
+        calls = RemoteCalls(frozenset())
+        return RemoteTools(house.registry, SchemaCache(), OfferRules(), calls, None, origin, scope)
+
+    first, second = chat("one"), chat("two")
+    first.register([ECHO])
+    (rejected,) = second.register([ECHO]).rejected
+    assert "'echo'" in rejected.reason and "Another connected client" in rejected.reason
+    second.close()
+    assert house.registry.holder("echo", first.scope) == first.origin
+    first.close()
+    assert second.register([ECHO]).registered == 1
+
+
 async def test_an_entry_that_lacks_a_field_is_rejected_with_the_reason_and_the_others_are_taken(house: House) -> None:
     phone = Phone(house)
     answer = phone.offer(ECHO, {"name": "nothing"}, "what", {**ECHO, "name": "other"})

@@ -74,13 +74,15 @@ async def _go_on_at_once() -> bool:
 class Session:
     """One session. Any client of its owner can make requests at any time."""
 
-    __slots__ = ("_host", "_listeners", "_queue", "_waiting", "conversation", "id", "owner", "turns")
+    __slots__ = ("_host", "_listeners", "_queue", "_waiting", "conversation", "id", "owner", "turns", "unstored")
 
     def __init__(self, session_id: str, owner: str, host: SessionHost) -> None:
         self.id = session_id
         self.owner = owner
         self.conversation: Conversation | None = None
         """Loaded for the first turn; the host may release it and load it again."""
+        self.unstored: SessionRecord | None = None
+        """What others see of it from the moment that a client knows its id until it is stored (SPEC W7)."""
         self._host = host
         self._queue = TurnQueue(session_id, host, self._end, self._release)
         self.turns = self._queue.turns

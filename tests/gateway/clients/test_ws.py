@@ -1,22 +1,26 @@
 """`/ws/chat` as its clients see it: a real gateway, real sockets, raw frames (ws.md; origins.md 1.12 and 5.1)."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import msgspec
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
+from handspan.core.messages import ResultsMessage
 from handspan.core.principals import OPERATOR
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.models.scripted import Scripted, call
 from tests.gateway.house import Client, Place, running
-from tests.waiting import WAIT
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 
@@ -267,19 +271,27 @@ async def test_a_failing_model_is_an_error_and_the_next_turn_works(tmp_path: Pat
         assert error["code"] in ("PROVIDER_ERROR", "AGENT_ERROR")
 
 
-async def test_a_closed_socket_cancels_its_turn(tmp_path: Path) -> None:
-    async with running(tmp_path, scripted([call("device_info")], "never")) as place:
+async def test_a_closed_socket_cancels_its_turn_and_what_was_sent_has_an_unknown_outcome(tmp_path: Path) -> None:
+    serial: dict[str, Json] = {**INFO, "annotations": {"serial": True}}
+    sms = [call("device_info", to="Ann"), call("device_info", to="Bob")]  # the second one waits for the first
+    async with running(tmp_path, scripted(sms, "never")) as place:
         async with place.client("?session_id=c") as client:
             await client.connected()
-            await client.offers(INFO)
+            await client.offers(serial)
             await client.send("message", content="go")
-            request = await client.hears_of("tool_call_request")
+            await client.hears_of("tool_call_request")
             client.drop()
-        async with asyncio.timeout(WAIT):
-            while (await place.gateway.store.ledger.get(request["id"], owner="operator")).state != "done":
-                await asyncio.sleep(0.01)
-            while (await place.gateway.store.conversations.get("c", owner="operator")).state != "idle":
-                await asyncio.sleep(0.01)
+        store = place.gateway.store
+
+        async def is_over() -> bool:
+            record = await store.conversations.get("c", owner="operator")
+            return record.state == "idle" and record.length == 3
+
+        await until(is_over)
+        results = (await store.conversations.load("c", owner="operator"))[-1]
+        assert isinstance(results, ResultsMessage)  # the model is told so in the next turn, and looks first
+        codes = [msgspec.json.decode(one.envelope)["code"] for one in results.results]
+        assert codes == ["unknown_outcome", "disconnected"]
 
 
 # Remote tools.
@@ -353,6 +365,78 @@ async def test_the_tools_of_a_closed_connection_are_gone_everywhere(place: Place
     async with asyncio.timeout(WAIT):
         while any(entry.spec.name == "device_info" for entry in place.gateway.app.registry):
             await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def rest_of(place: Place) -> AsyncIterator[httpx2.AsyncClient]:
+    headers = {"Authorization": f"Bearer {place.gateway.operator_token}"}
+    async with httpx2.AsyncClient(base_url=place.url, headers=headers, timeout=WAIT, trust_env=False) as client:
+        yield client
+
+
+async def test_a_session_and_its_tools_are_there_for_rest_before_the_first_message(place: Place) -> None:
+    async with rest_of(place) as rest:
+        async with place.client("?name=Phone") as chat:
+            session = (await chat.hears())["session_id"]
+            (listed,) = (await rest.get("/api/sessions")).json()["sessions"]
+            assert (listed["session_id"], listed["name"], listed["message_count"]) == (session, "Phone", 0)
+            await chat.send("connect", v=1)
+            await chat.offers(INFO)
+            found = {one["name"]: one for one in (await rest.get("/api/tools")).json()["tools"]}
+            assert (found["device_info"]["source_type"], found["device_info"]["agents"]) == ("remote", ["General"])
+            why = (await rest.get(f"/api/tools/device_info/why?session={session}")).json()
+            assert why["usable"] is True
+            calling = asyncio.create_task(
+                rest.post("/api/tools/device_info/call", json={"session": session, "args": {}})
+            )
+            await chat.send("tool_result", id=(await chat.hears_of("tool_call_request"))["id"], output=PIXEL)
+            assert (await calling).json() == {"status": "success", "result": PIXEL}
+            assert (await rest.get(f"/api/sessions/{session}/messages")).json()["messages"] == []
+            assert (await rest.get(f"/api/sessions/{session}/state")).json()["state"] == "idle"
+            await rest.put(f"/api/sessions/{session}", json={"name": "Renamed"})
+            assert (await rest.get(f"/api/sessions/{session}")).json()["name"] == "Renamed"
+
+        async def is_gone() -> bool:
+            return (await rest.get(f"/api/sessions/{session}")).status_code == 404
+
+        await until(is_gone)
+        assert (await rest.get("/api/sessions")).json()["sessions"] == []
+        assert await place.gateway.store.conversations.find(session, owner="operator") is None
+
+
+async def test_the_first_message_stores_the_session_under_the_name_that_rest_gave_it(tmp_path: Path) -> None:
+    async with running(tmp_path, scripted("Hi.")) as place, rest_of(place) as rest, place.client() as chat:
+        session = (await chat.connected())["session_id"]
+        assert (await rest.put(f"/api/sessions/{session}", json={"name": "Mine"})).status_code == 200
+        await chat.send("message", content="hello")
+        await chat.hears_of("done")
+        (listed,) = (await rest.get("/api/sessions")).json()["sessions"]
+        assert (listed["session_id"], listed["name"], listed["message_count"]) == (session, "Mine", 2)
+        assert (await rest.delete(f"/api/sessions/{session}")).status_code == 200
+        assert (await rest.get(f"/api/sessions/{session}")).status_code == 404
+
+
+async def test_a_device_is_no_session_and_another_owner_sees_none(place: Place) -> None:
+    stranger = await place.gateway.auth.issue("stranger", ("chat",))
+    async with rest_of(place) as rest, place.client() as device, place.client() as chat:
+        await device.connected("cancel", role="device", label="lamp")
+        session = (await chat.connected())["session_id"]
+        assert [one["session_id"] for one in (await rest.get("/api/sessions")).json()["sessions"]] == [session]
+        rest.headers["Authorization"] = f"Bearer {stranger}"
+        assert (await rest.get("/api/sessions")).json()["sessions"] == []
+        assert (await rest.get(f"/api/sessions/{session}")).status_code == 404
+
+
+async def test_a_second_socket_of_a_session_can_not_take_a_living_clients_tool(place: Place) -> None:
+    async with place.client("?session_id=two") as first:
+        await first.connected()
+        await first.offers(INFO)
+        async with place.client("?session_id=two") as second:
+            await second.connected()
+            answer = await second.offers(INFO)
+            assert answer["registered"] == 0 and "Another connected client" in answer["rejected"][0]["reason"]
+        await until(lambda: len(place.gateway.peers) == 1)
+        assert any(entry.spec.name == "device_info" for entry in place.gateway.app.registry)
 
 
 # Devices.

@@ -55,7 +55,7 @@ async def call_tool(
     """
     agent, parts = await find_agent(visit, body.agent), visit.parts
     if body.session:
-        await parts.store.conversations.get(body.session, owner=visit.owner)
+        await parts.sessions.record(body.session, visit.owner)
     found: RunningCall | CallRecord | None = None
     call_id, key = new_call_id(), headers.idempotency_key
     if key:

@@ -124,6 +124,10 @@ class RemoteCalls:
         if call.was_sent and self._send is not None and "cancel" in self.capabilities:
             self._send(encode(CancelFrame(call.id, reason)))
 
+    def find_loss(self, call: RemoteCall) -> LostCall | None:
+        """Returns how this call is lost if the peer will not return; None while it may."""
+        return LostCall(call.was_sent, self._end_reason) if self._end_reason else None
+
     def receive_answer(self, frame: ResultFrame | FailureFrame) -> bool:
         """Give the answer to its call. Returns False when no open call has this id: the answer is dropped."""
         call = self._open.get(frame.call)
