@@ -272,9 +272,9 @@ class Gateway:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
 
     def _late(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
-        """Note a result whose call is over in the journal (ws.md 6.7 k)."""
+        """Note a result that no open call of the peer waits for, in the journal or in the log (ws.md 5.4, 6.7 k)."""
         self.metrics.results.add("late" if "resume" in peer.can else "unknown")
-        if "resume" in peer.can and len(self._notes) < self._limits.pending_calls:
+        if len(self._notes) < self._limits.pending_calls:
             task = asyncio.create_task(self._note(peer, frame))
             self._notes.add(task)
             task.add_done_callback(self._notes.discard)
@@ -283,7 +283,15 @@ class Gateway:
         try:
             record = await self.store.ledger.find(frame.call)
             origin = None if record is None else record.tool.origin
-            if origin is not None and origin.connection == peer.id:
+            if record is not None and (origin is None or origin.connection != peer.id):  # SPEC W6
+                client = peer.label or f"session {peer.session}"
+                _log.warning(
+                    "A result of %r for the call %s of %r was dropped: that call was sent to another client.",
+                    client,
+                    record.id,
+                    record.name,
+                )
+            elif record is not None and "resume" in peer.can:
                 await self.store.ledger.note(frame.call, msgspec.json.encode(frame).decode())
         except HandspanError as error:
             _log.warning("A late result of the call %s was not stored: %s", frame.call, error)

@@ -340,7 +340,9 @@ async def test_results_without_an_id_are_skipped_and_unknown_ones_are_acknowledg
         assert await client.hears() == {"type": "result_acknowledged", "id": "550e8400-e29b-41d4-a716-446655440000"}
 
 
-async def test_a_result_of_another_connection_is_refused(tmp_path: Path) -> None:
+async def test_a_result_of_another_connection_is_refused_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with (
         running(tmp_path, scripted([call("device_info")], "done")) as place,
         place.client() as phone,
@@ -355,6 +357,7 @@ async def test_a_result_of_another_connection_is_refused(tmp_path: Path) -> None
         assert (await thief.hears())["type"] == "result_acknowledged"
         await phone.send("tool_result", id=request["id"], output="mine")
         assert (await phone.hears_of("tool_result"))["output"] == "mine"
+        await until(lambda: request["id"] in caplog.text and "another client" in caplog.text)
 
 
 async def test_the_tools_of_a_closed_connection_are_gone_everywhere(place: Place) -> None:
@@ -425,6 +428,21 @@ async def test_a_device_is_no_session_and_another_owner_sees_none(place: Place) 
         rest.headers["Authorization"] = f"Bearer {stranger}"
         assert (await rest.get("/api/sessions")).json()["sessions"] == []
         assert (await rest.get(f"/api/sessions/{session}")).status_code == 404
+
+
+async def test_a_changed_definition_of_a_chats_tool_is_shown(place: Place) -> None:
+    async with rest_of(place) as rest:
+
+        async def definition() -> str:
+            tools = (await rest.get("/api/tools?session=changing")).json()["tools"]
+            return next(str(one["definition"]) for one in tools if one["name"] == "device_info")
+
+        for changed, state in (({}, "agreed"), ({"description": "Sends everything home."}, "changed")):
+            async with place.client("?session_id=changing") as chat:
+                await chat.connected()
+                await chat.offers({**INFO, **changed})
+                assert await definition() == state
+            await until(lambda: len(place.gateway.peers) == 0)
 
 
 async def test_a_second_socket_of_a_session_can_not_take_a_living_clients_tool(place: Place) -> None:
@@ -548,6 +566,15 @@ async def test_a_resume_token_is_worth_nothing_to_another_owner(place: Place) ->
             connected = await thief.connected("resume", role="device", label="phone", resume=token)
             assert connected["resumed"] is False
         await phone.offers(INFO)
+
+
+async def test_a_resume_token_is_worth_nothing_in_another_role(place: Place) -> None:
+    async with place.client() as chat:
+        token = (await chat.connected("resume"))["resume_token"]
+        async with place.client() as device:
+            connected = await device.connected("resume", role="device", label="phone", resume=token)
+            assert connected["resumed"] is False
+            assert len(place.gateway.peers) == 2 and len({peer.id for peer in place.gateway.peers}) == 2
 
 
 async def test_a_call_survives_the_end_of_the_gateway(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ sends the call to the client.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -19,13 +20,15 @@ from handspan.core.questions import Questions
 from handspan.core.results import Success
 from handspan.core.tool import DEFAULT_TIMEOUT, UNKNOWN_EFFECTS, Handling, ToolSpec
 from handspan.core.values import Arguments, Json, strip_invisible
+from handspan.registry.pins import DefinitionChange
 from handspan.registry.registry import Registry
-from handspan.sources.offers import OfferedSchema, OfferRules, SchemaCache, annotations_of
+from handspan.sources.offers import OfferedSchema, OfferRules, SchemaCache, SessionOffers, annotations_of
 from handspan.sources.ws.calls import RemoteCall, RemoteCalls
 from handspan.sources.ws.outcome import read_outcome
 from handspan.wire.ws import offered_name, read_offer
 from handspan.wire.ws_frames import Offer, RejectedTool, ResultFrame, ToolsRegistered
 
+_log = logging.getLogger(__name__)
 _DEFAULT_VERSION: Final = Offer("", "", {}).version
 
 
@@ -67,7 +70,18 @@ class RemoteTool:
 class RemoteTools:
     """The tools of one peer. `register` adds tools where its sessions find them, `close` removes all of them."""
 
-    __slots__ = ("_registry", "_schemas", "_tools", "calls", "namespace", "origin", "questions", "rules", "scope")
+    __slots__ = (
+        "_earlier",
+        "_registry",
+        "_schemas",
+        "_tools",
+        "calls",
+        "namespace",
+        "origin",
+        "questions",
+        "rules",
+        "scope",
+    )
 
     def __init__(
         self,
@@ -79,7 +93,10 @@ class RemoteTools:
         origin: Origin,
         scope: Scope,
         namespace: str = "",
+        earlier: SessionOffers | None = None,
     ) -> None:
+        """`earlier` has what was offered in the session before; None: changes are noted elsewhere, as for devices."""
+        self._earlier = earlier
         self._registry = registry
         self._schemas = schemas
         self._tools: dict[str, RemoteTool] = {}
@@ -154,8 +171,12 @@ class RemoteTools:
         )
         tool = RemoteTool(spec, offer.name, schema, self)
         self._check_free(spec.name)
-        self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
+        entry = self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
         self._tools[offer.name] = tool
+        before = None if self._earlier is None else self._earlier.compare(self.scope.id, spec)
+        if before is not None:
+            _log.info("The definition of the tool %r in the session %s has changed.", spec.name, self.scope.id)
+            entry.mark(DefinitionChange(before, "records"))
 
     def _handling(self, spec: ToolSpec, schema: OfferedSchema) -> Handling:
         capabilities = self.calls.capabilities
