@@ -141,14 +141,18 @@ class Session:
         listener: Listener | None = None,
         equip: Equip = _equip_nothing,
         first: First = _go_on_at_once,
+        *,
+        cut_off: bool = False,
     ) -> Handle:
         """Resume a waiting turn if all its calls have their results; otherwise the end is `NOTHING_TO_DO`.
 
         `first` is called when no other turn runs, and may give the calls their results: a request that is refused
-        earlier changes nothing. The handle's end raises a `StoreError`.
+        earlier changes nothing. `cut_off`: also resume a turn whose process has ended. The handle's end raises a
+        `StoreError`.
         """
         turn = self._queue.line_up(Turn(listener, checks_first=True))
-        task = asyncio.create_task(self._queue.run(turn, partial(self._resume, who, equip, first)))
+        work = partial(self._resume, who, equip, first, cut_off)
+        task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,))
 
     def go_on(self) -> Turn:
@@ -280,13 +284,14 @@ class Session:
         self._tell_title(emit, stored.title)
         return ended
 
-    async def _resume(self, who: Principal | None, equip: Equip, first: First, turn: Turn) -> Ended:
+    async def _resume(self, who: Principal | None, equip: Equip, first: First, cut_off: bool, turn: Turn) -> Ended:
         conversation = await self._host.reopen(self, who)
         if conversation is None or not await first():
             return NOTHING_TO_DO
         turn.id = self._waiting or last_turn(conversation.messages) or turn.id  # it is the same turn
         with equip(conversation):
-            return await self._go_on(conversation, partial(self._begin, turn, conversation)) or NOTHING_TO_DO
+            begin = partial(self._begin, turn, conversation)
+            return await self._go_on(conversation, begin, cut_off=cut_off) or NOTHING_TO_DO
 
     async def _give_up(self, who: Principal, expired: bool, turn: Turn) -> Ended:
         host = self._host

@@ -97,6 +97,8 @@ class Sessions:
         self.tasks = Tasks()
         self.patience = patience
         self.is_open = True
+        self.cut_off: set[str] = set()
+        """Sessions whose turn was cut off by the end of an earlier process, until a new message begins another turn."""
         bus.subscribe(QuestionOpened, self._question_opened)
         bus.subscribe(QuestionEnded, self._question_ended)
 
@@ -246,6 +248,7 @@ class Sessions:
             record = structs.replace(record, name=shorten(name, _MOST_NAME))
             await self._conversations.rename(session.id, record.name, owner=session.owner)
         session.unstored = None
+        self.cut_off.discard(session.id)
         return await self._load(session, record, acting, choice, who), record
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:

@@ -130,6 +130,7 @@ class Gateway:
         if self._is_inside:
             return
         self._unfinished.open(await store.ledger.take_over_calls(), self.settings.gateway.resume_grace)
+        self.sessions.cut_off.update(app.recovery.closed)
         await self._resumable.recover(app.recovery)
         self._watch()
 

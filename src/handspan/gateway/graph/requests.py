@@ -135,6 +135,17 @@ class ResultReader:
             raise Refusal(422, code, first.msg, details=[detail for _, detail in faults])
         return _one_thread(answered, run_request.config.thread_id), answered
 
+    async def read_repeated(self, run_request: RunRequest, *, owner: str, client: str) -> tuple[str, CallRecord] | None:
+        """The thread of a run, and one of its calls, if each of these results was taken before; None otherwise.
+
+        A client repeats results whose answer it did not get.
+        """
+        records = [await self._journal.find(block.call_id) for block in run_request.results]
+        taken = [record for record in records if record is not None and _was_taken(record, owner, client)]
+        if len(taken) < len(records) or len({record.session for record in taken}) != 1:
+            return None
+        return taken[0].session, taken[0]
+
     async def _outcome(self, block: ToolResultBlock, name: str, owner: str) -> ToolResult:
         if block.is_failure:
             return _failure(block.output, name)
@@ -165,6 +176,13 @@ def _refusal(
     if isinstance(record.result, Failure) and record.result.code == "cancelled":
         return "GRAPH_ANSWERED_CALL", f"The call {quoted} was given up: its run was stopped, or a new one begun."
     return "GRAPH_ANSWERED_CALL", f"The call {quoted} has its result: each call can be answered only once."
+
+
+def _was_taken(record: CallRecord, owner: str, client: str) -> bool:
+    """Whether this client has answered this call."""
+    if record.owner != owner or not is_call_of(record, client) or isinstance(record.result, UnsetType):
+        return False
+    return not isinstance(record.result, Failure) or record.result.code not in ("timeout", "cancelled", "interrupted")
 
 
 def is_call_of(record: CallRecord, client: str) -> bool:

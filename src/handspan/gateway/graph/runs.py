@@ -13,6 +13,7 @@ from handspan.agent.refusals import SessionBusy
 from handspan.agent.session import GIVEN_UP, NOTHING_TO_DO, Equip
 from handspan.agent.sessions import Sessions
 from handspan.core.artifacts import Artifacts
+from handspan.core.calls import CallRecord
 from handspan.core.errors import NotYours
 from handspan.core.events import Ended, EndReason
 from handspan.core.messages import UserMessage
@@ -142,13 +143,11 @@ class GraphRuns:
 
     async def _resume(self, client: GraphClient, run_request: RunRequest, out: RunOutput) -> tuple[RunListener, Ended]:
         who = client.who
-        thread, answered = await self._results.read(run_request, owner=who.owner, client=client.id)
-        begun_with = tool_set_id(answered[0].record.tool.origin)
-        tools = await self._tool_sets.of_run(client.id, run_request.tools, begun_with)
-        known = await self._store.conversations.get(thread, owner=who.owner)
-        numbers = await self._numbers(thread, who.owner, known.removed)
-        listener = RunListener(MessageRenderer(thread), numbers, out, resumes=True)
-        equipment = self._equipment(client, thread, tools, run_request, listener)
+        try:
+            thread, answered = await self._results.read(run_request, owner=who.owner, client=client.id)
+        except Refusal as refused:
+            return await self._resume_cut_off(client, run_request, out, refused)
+        listener, equipment = await self._prepare_resumed(client, run_request, out, thread, answered[0].record)
         are_taken = False
 
         async def take() -> bool:
@@ -162,6 +161,34 @@ class GraphRuns:
             text = "Another request has answered one of these calls meanwhile: each can be answered only once."
             raise Refusal(422, "GRAPH_ANSWERED_CALL", text)
         return listener, ended
+
+    async def _resume_cut_off(
+        self, client: GraphClient, run_request: RunRequest, out: RunOutput, refused: Refusal
+    ) -> tuple[RunListener, Ended]:
+        """Resumes a run that the end of an earlier process cut off, for a client that repeats its results.
+
+        Raises `refused` when there is no such run (graph.md 5.6).
+        """
+        repeated = await self._results.read_repeated(run_request, owner=client.who.owner, client=client.id)
+        if repeated is None or repeated[0] not in self._sessions.cut_off:
+            raise refused
+        thread, record = repeated
+        listener, equipment = await self._prepare_resumed(client, run_request, out, thread, record)
+        session = self._sessions.get(thread, client.who.owner)
+        ended = await session.resume(client.who, listener.on_event, equipment, cut_off=True).end()
+        if ended is NOTHING_TO_DO:
+            raise refused
+        return listener, ended
+
+    async def _prepare_resumed(
+        self, client: GraphClient, run_request: RunRequest, out: RunOutput, thread: str, record: CallRecord
+    ) -> tuple[RunListener, Equip]:
+        """The listener of a run that goes on after this call, and the tools that it began with."""
+        tools = await self._tool_sets.of_run(client.id, run_request.tools, tool_set_id(record.tool.origin))
+        known = await self._store.conversations.get(thread, owner=client.who.owner)
+        numbers = await self._numbers(thread, client.who.owner, known.removed)
+        listener = RunListener(MessageRenderer(thread), numbers, out, resumes=True)
+        return listener, self._equipment(client, thread, tools, run_request, listener)
 
     async def _numbers(self, thread: str, owner: str, removed: int) -> MessageNumbers:
         return (
