@@ -7,7 +7,7 @@ with `Ended`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final, Protocol, TypeAlias
@@ -22,7 +22,7 @@ from handspan.agent.turn_events import Happening, last_turn, render_prompt
 from handspan.core.bus import Bus, TurnEvent
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
-from handspan.core.messages import UserMessage
+from handspan.core.messages import Message, UserMessage
 from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
 
@@ -110,12 +110,13 @@ class Session:
         debug: bool = False,
         equip: Equip = _equip_nothing,
         gives_up: bool = False,
+        history: Sequence[Message] = (),
     ) -> Handle:
         """Answer this message in a turn.
 
         `join`: it becomes part of the running turn, if there is one. A message with a known id is not added twice: its
         sender gets the answer that it has, or will have. `gives_up`: a turn that waits for a page is ended first
-        (graph.md 4.8), and the handle's end raises a `StoreError`.
+        (graph.md 4.8), and the handle's end raises a `StoreError`. `history`: messages that a new session begins with.
         """
         running, its_own = self._queue.running, self._queue.turn_of(message.id)
         if its_own is not None:
@@ -126,7 +127,7 @@ class Session:
         if join and running is not None and running.can_be_joined:
             return Handle(running, is_own=False, joined=running.join(message, listener))
         turn = self._queue.line_up(Turn(listener, shows_prompt=debug))
-        work = partial(self._say, who, turn.add(message, listener), agent, name, equip, gives_up)
+        work = partial(self._say, who, turn.add(message, listener), agent, name, equip, gives_up, history)
         task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,) if gives_up else ())
 
@@ -234,7 +235,15 @@ class Session:
     # The work of turns.
 
     async def _say(
-        self, who: Principal, message: UserMessage, agent: str, name: str, equip: Equip, gives_up: bool, turn: Turn
+        self,
+        who: Principal,
+        message: UserMessage,
+        agent: str,
+        name: str,
+        equip: Equip,
+        gives_up: bool,
+        history: Sequence[Message],
+        turn: Turn,
     ) -> Ended:
         host = self._host
         conversation, record = await host.open(self, who, agent=agent, name=name)
@@ -252,6 +261,8 @@ class Session:
                     stored.waits = False
                     if stored.end(await host.loop.advance(conversation, emit)).reason == "pending":
                         raise ToolError("busy", waits_for(waited_for))
+                for earlier in () if conversation.messages else history:
+                    await conversation.append(earlier)
                 await conversation.append(message)
                 stored.waits = False
                 ended = stored.end(await host.loop.advance(conversation, emit))

@@ -518,6 +518,29 @@ class TestGivingUp:
         assert (refused.status, refused.error["code"]) == (403, "PERMISSION_ERROR")
 
 
+class TestAHistory:
+    HISTORY = (
+        {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
+        {"role": "user", "content": [{"type": "text", "text": "Hi, I am Ann."}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Hello"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Ann."}]},
+    )
+
+    async def test_a_thread_begins_with_the_history_that_its_client_sends(self, there: Graph, page: Page) -> None:
+        answer = await page.invoke([*self.HISTORY, said("Who am I?")], "t")
+        assert [message["role"] for message in answer.messages] == ["user", "assistant"]
+        assert answer.meta["thread_name"] == "Who am I?"
+        shown = (await page.ask("GET", "/v1/threads/t/messages")).data["messages"]
+        texts = [[block["text"] for block in message["content"]] for message in shown]
+        assert texts[:4] == [["System:", "Be brief."], ["Hi, I am Ann."], ["Hello", "Ann."], ["Who am I?"]]
+
+    async def test_a_thread_that_has_messages_takes_no_other_history(self, page: Page) -> None:
+        await page.say("mine", "t")
+        refused = await page.invoke([*self.HISTORY, said("Who am I?")], "t")
+        assert (refused.status, refused.error["details"][0]["loc"]) == (422, ["body", "messages", "0", "role"])
+        assert len((await page.ask("GET", "/v1/threads/t/messages")).data["messages"]) == 2
+
+
 class TestARestart:
     async def test_a_suspended_run_survives_it_with_the_tools_of_its_request(self, there: Graph, page: Page) -> None:
         first = await page.say("call look\nthen\n{results}{tools}", tools=[tool("look"), tool("later")])

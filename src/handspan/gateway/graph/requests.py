@@ -4,7 +4,7 @@ import binascii
 import time
 from base64 import b64decode
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct, UnsetType
@@ -31,7 +31,7 @@ from handspan.wire.graph.blocks import (
     VideoBlock,
 )
 from handspan.wire.graph.faults import MOST_DETAILS, BodyError, Detail
-from handspan.wire.graph.requests import AddedMessage, RunRequest
+from handspan.wire.graph.requests import AddedMessage, RequestMessage, RunRequest
 
 _PLACE: Final = ["body", "messages"]
 
@@ -55,6 +55,26 @@ async def read_added_message(added: AddedMessage, artifacts: Artifacts, owner: s
         else:
             parts += (await read_user_message([block], artifacts, owner)).parts
     return AssistantMessage(tuple(parts))
+
+
+async def read_history(
+    messages: Sequence[RequestMessage], artifacts: Artifacts, owner: str
+) -> list[UserMessage | AssistantMessage]:
+    """The messages with which a client begins a thread. Raises `BodyError` when one of their media can't be read.
+
+    Instructions of the client become a message of the person that says so. Replies in a row become one reply.
+    """
+    history: list[UserMessage | AssistantMessage] = []
+    for message in messages:
+        role: Literal["user", "assistant"] = "assistant" if message.role == "assistant" else "user"
+        content = [TextBlock("System:"), *message.content] if message.role == "system" else message.content
+        read = await read_added_message(AddedMessage(role, content), artifacts, owner)
+        before = history[-1] if history else None
+        if isinstance(read, AssistantMessage) and isinstance(before, AssistantMessage):
+            history[-1] = AssistantMessage((*before.parts, *read.parts))
+        else:
+            history.append(read)
+    return history
 
 
 async def _parts(block: Block, artifacts: Artifacts, owner: str) -> list[Text | Media]:

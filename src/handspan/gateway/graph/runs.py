@@ -12,6 +12,7 @@ from handspan.agent.queue import Tasks
 from handspan.agent.refusals import SessionBusy
 from handspan.agent.session import GIVEN_UP, NOTHING_TO_DO, Equip
 from handspan.agent.sessions import Sessions
+from handspan.agent.stored_turns import make_title
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord
 from handspan.core.errors import NotYours
@@ -23,11 +24,13 @@ from handspan.engine.engine import Engine
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph.listener import RunListener, RunOutput
 from handspan.gateway.graph.renderer import MessageNumbers, MessageRenderer
-from handspan.gateway.graph.requests import AnsweredCall, ResultReader, is_call_of, read_user_message
+from handspan.gateway.graph.requests import AnsweredCall, ResultReader, is_call_of, read_history, read_user_message
 from handspan.gateway.graph.tool_sets import ToolSet, ToolSets, tool_set_id
 from handspan.gateway.http.refusals import Refusal
 from handspan.sources.graph import GraphTools
 from handspan.wire.graph.answers import Meta, RunStatus
+from handspan.wire.graph.faults import BodyError, Detail
+from handspan.wire.graph.messages import WRONG_ROLE
 from handspan.wire.graph.requests import RunRequest
 
 _ID_LENGTH: Final = 16
@@ -101,8 +104,18 @@ class GraphRuns:
                 listener, ended = await self._resume(client, run_request, out)
             else:
                 message, listener, equip = await self._prepare(client, run_request, out)
-                session, agent = self._sessions.get(listener.thread, client.who.owner), run_request.config.agent
-                handle = session.say(client.who, message, listener.on_event, agent=agent, equip=equip, gives_up=True)
+                history = await read_history(run_request.history, self._artifacts, client.who.owner)
+                session = self._sessions.get(listener.thread, client.who.owner)
+                handle = session.say(
+                    client.who,
+                    message,
+                    listener.on_event,
+                    agent=run_request.config.agent,
+                    name=make_title([message]) if history else "",
+                    equip=equip,
+                    gives_up=True,
+                    history=history,
+                )
                 ended = await handle.end()
         return await self._finish(client, listener, ended)
 
@@ -135,6 +148,8 @@ class GraphRuns:
         message = await read_user_message(run_request.user_content, self._artifacts, who.owner)
         bound = await self._sessions.bind(config.thread_id or None, who, agent=config.agent)
         thread = bound.session_id
+        if run_request.history and bound.message_count:
+            raise _history_refusal(run_request)
         tools = await self._tool_sets.of_run(client.id, run_request.tools)
         numbers = await self._numbers(thread, who.owner, bound.removed)
         listener = RunListener(MessageRenderer(thread), numbers, out, resumes=False)
@@ -248,6 +263,14 @@ class GraphRuns:
             open_calls=opened,
         )
         return RunState(meta)
+
+
+def _history_refusal(run_request: RunRequest) -> BodyError:
+    """Why a thread that has messages takes no history (SPEC H1)."""
+    roles = [message.role for message in run_request.history]
+    place, role = next((place, role) for place, role in enumerate(roles) if role != "user")
+    text = f"{WRONG_ROLE.format(role=role)} A history is taken only where a thread begins."
+    return BodyError([Detail(["body", run_request.key, str(place), "role"], text, "value_error")])
 
 
 def _smaller(own: int | None, other: int) -> int:
