@@ -184,6 +184,10 @@ class Sessions:
         sessions = (session for session in self._sessions.values() if session.owner == owner and session.turns)
         return [_running_in(session) for session in sessions]
 
+    def count_running(self) -> int:
+        """Returns how many turns of all owners run in this process."""
+        return sum(bool(session.turns) for session in self._sessions.values())
+
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
         """Returns the turn that runs in this session, if it runs in this process."""
         session = self.find(session_id, owner)

@@ -21,7 +21,7 @@ from handspan.gateway.app import App
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
 from handspan.gateway.listening import url_for_others
-from handspan.gateway.server import Servable, find_uvloop, serve
+from handspan.gateway.server import DRAIN_SECONDS, Servable, find_uvloop, serve
 from handspan.models.choice import Choice
 
 _GATEWAY: Final = "handspan.gateway.gateway"
@@ -39,6 +39,10 @@ class ServedGateway(Servable, Protocol):
 
     async def model_choice(self) -> Choice:
         """The model that answers, and why."""
+        ...
+
+    def work_left(self) -> tuple[int, int]:
+        """How many turns and how many other calls run."""
         ...
 
 
@@ -78,11 +82,23 @@ async def _serve(settings: Settings, model: str, ready_file: Path | None) -> Non
             saying.append(asyncio.create_task(_say(gateway, settings, url)))
 
         try:
-            await serve(gateway, settings.gateway, on_ready=on_ready)
+            await serve(
+                gateway, settings.gateway, on_ready=on_ready, on_stopping=lambda: _say_what_is_waited_for(gateway)
+            )
         finally:
             for task in saying:
                 task.cancel()
             await asyncio.gather(*saying, return_exceptions=True)
+
+
+def _say_what_is_waited_for(gateway: ServedGateway) -> None:
+    """Print what the end waits for, if it waits: silence would look as if Ctrl-C did nothing."""
+    turns, calls = gateway.work_left()
+    work = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in ((turns, "turn"), (calls, "call")) if count]
+    if work:
+        click.echo(
+            f"Stopping: waits up to {DRAIN_SECONDS:.0f} s for {' and '.join(work)} to end. Ctrl-C again ends at once."
+        )
 
 
 async def _say(gateway: ServedGateway, settings: Settings, url: str) -> None:

@@ -137,7 +137,12 @@ class Gateway:
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
         self.peers.is_open = False
+        self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
+
+    def work_left(self) -> tuple[int, int]:
+        """Returns how many turns and how many other calls run: a gateway that stops waits for them."""
+        return self.sessions.count_running(), sum(door.count_running() for door in self.doors.values())
 
     async def close(self) -> None:
         """Close the doors and all parts."""

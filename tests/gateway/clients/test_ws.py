@@ -12,10 +12,12 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from handspan import tool
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.messages import ResultsMessage
-from handspan.core.principals import OPERATOR
+from handspan.core.principals import OPERATOR, Origin
+from handspan.core.results import Failure
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.models.scripted import Scripted, call
@@ -428,6 +430,40 @@ async def test_a_device_is_no_session_and_another_owner_sees_none(place: Place) 
         rest.headers["Authorization"] = f"Bearer {stranger}"
         assert (await rest.get("/api/sessions")).json()["sessions"] == []
         assert (await rest.get(f"/api/sessions/{session}")).status_code == 404
+
+
+async def test_a_call_that_ends_with_the_gateway_says_so(place: Place) -> None:
+    reached = asyncio.Event()
+
+    @tool
+    async def nap() -> None:
+        """Sleep."""
+        reached.set()
+        await asyncio.Event().wait()
+
+    place.gateway.app.registry.register(nap, Origin("plugin", "test"))
+    async with rest_of(place) as rest:
+        calling = asyncio.create_task(rest.post("/api/tools/nap/call", json={"args": {}}))
+        await asyncio.wait_for(reached.wait(), WAIT)
+        assert place.gateway.work_left() == (0, 1)
+        await place.gateway.drain(0)
+        assert (await calling).status_code == 503
+        (record,), _ = await place.gateway.store.ledger.page(owner="operator")
+        assert isinstance(record.result, Failure)
+        assert (record.result.code, "the gateway was stopped" in record.result.message) == ("cancelled", True)
+
+
+async def test_a_call_can_be_cancelled_and_one_that_is_over_stays_as_it_ended(place: Place) -> None:
+    async with rest_of(place) as rest, place.client() as phone:
+        await phone.connected("cancel", role="device", label="phone")
+        await phone.offers(INFO)
+        calling = asyncio.create_task(rest.post("/api/tools/phone__device_info/call", json={"args": {}}))
+        call_id = (await phone.hears_of("tool_call_request"))["id"]
+        assert (await rest.post("/api/calls/unknown/cancel")).status_code == 404
+        for _ in range(2):
+            assert (await rest.post(f"/api/calls/{call_id}/cancel")).json()["result"]["code"] == "cancelled"
+        assert (await calling).json()["code"] == "cancelled"
+        assert (await phone.hears()) == {"type": "tool_cancel", "id": call_id, "reason": "aborted"}
 
 
 async def test_a_changed_definition_of_a_chats_tool_is_shown(place: Place) -> None:
