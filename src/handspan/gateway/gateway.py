@@ -87,6 +87,7 @@ class Gateway:
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
         self.pairing = Pairing(self.auth)
         self.devices = Devices(self.store.devices)
+        self.app.registry.explain_absence = self.devices.explain_absence
         self._choosing: asyncio.Task[Choice] | None = None
         self._model = model
         self._is_inside = is_inside

@@ -518,6 +518,24 @@ async def test_a_devices_tools_are_for_every_session_of_its_owner(tmp_path: Path
         assert (await laptop.hears_of("tool_result"))["output"] == PIXEL
 
 
+async def test_the_tool_of_a_device_that_is_away_says_so_to_models_and_people(tmp_path: Path) -> None:
+    model = scripted([call("phone__device_info")], "It is away.")
+    async with running(tmp_path, model) as place, rest_of(place) as rest, place.client() as chat:
+        async with place.client() as phone:
+            await phone.connected("resume", role="device", label="phone")
+            await phone.offers(INFO)
+        await until(lambda: len(place.gateway.peers) == 0)
+        away = "the device 'phone' is not connected (last seen 20"
+        why = (await rest.get("/api/tools/phone__device_info/why")).json()
+        assert why["usable"] is False and away in f"t{why['reasons'][0]['text'][1:]}"
+        called = (await rest.post("/api/tools/phone__device_info/call", json={"args": {}})).json()
+        assert (called["code"], away in called["message"]) == ("tool_not_available", True)
+        assert "`handspan device --label phone`" in called["message"]
+        await chat.connected()
+        await chat.send("message", content="which phone?")
+        assert away in (await chat.hears_of("tool_result"))["output"]
+
+
 async def test_a_device_has_no_conversation(place: Place) -> None:
     async with place.client() as phone:
         await phone.connected(role="device", label="phone")
