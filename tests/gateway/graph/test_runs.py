@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -554,7 +555,8 @@ class TestARestart:
     ) -> None:
         model = Thoughtful()
         async with graph_gateway(tmp_path, model=model) as there:
-            page, bring = there.page, {"headers": {"idempotency-key": "k1"}, "tools": [tool("look")]}
+            page = there.page
+            bring: dict[str, Any] = {"headers": {"idempotency-key": "k1"}, "tools": [tool("look")]}
             first = await page.say("call look\nthen\n{results}", "t", tools=[tool("look")])
             answered = result(first.calls[0]["id"], "a bird")
             model.is_thinking, model.may_speak = asyncio.Event(), asyncio.Event()
