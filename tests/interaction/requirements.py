@@ -262,8 +262,13 @@ REQUIREMENTS: Final = {
         ),
     ),
     "S3": Requirement(
-        "Commands are judged and run in the sandbox, or as little as possible without one.",
+        "Every ordinary command runs in the sandbox, its network is guarded, and little runs without one.",
         (
+            "tools/shell/test_ordinary_commands.py::test_a_hundred_ordinary_command_lines_work_in_the_sandbox",
+            "tools/shell/test_shell.py::test_the_description_says_what_holds_here_and_now",
+            "tools/test_guarded_network.py::test_inner_addresses_are_refused_and_the_result_says_how_they_could_be_allowed",
+            "tools/test_guarded_network.py::test_nothing_but_the_proxy_leads_out",
+            "net/test_forward_proxy.py::test_no_spelling_of_an_inner_address_is_connected_to",
             "tools/shell/test_policy.py::test_what_is_not_listed_is_refused_wherever_it_stands",
             "tools/test_sandbox.py::test_the_network_can_not_be_reached",
             "tools/test_sandbox.py::test_nothing_of_the_machine_but_usr_is_visible",

@@ -76,12 +76,16 @@ KnownOrigin: TypeAlias = Annotated[
 class CommandSettings(Struct, frozen=True):
     """Which commands `exec_shell` and `spawn` may run (SPEC S3)."""
 
-    mode: Literal["allowlist", "denylist"] = "allowlist"
-    """`allowlist`: only listed commands run. `denylist`: all but those that hold a listed pattern."""
+    mode: Literal["auto", "allowlist", "denylist"] = "auto"
+    """`allowlist`: only listed commands run. `denylist`: all but those that hold a listed pattern. `auto`: in a
+    sandbox, which is the boundary, the deny list, unless `allowlist` has entries; without a sandbox the allow list."""
     allowlist: tuple[Text, ...] = ()
-    """Commands by their base name, in place of the built-in list; empty: the built-in list."""
+    """Commands by their base name, in place of the built-in list; empty: the built-in list. An entry of several words,
+    such as `git log`, allows the commands that begin with these words."""
+    allow_also: tuple[Text, ...] = ()
+    """Commands beside those of the allow list, written in the same way."""
     denylist: tuple[Text, ...] = ()
-    """Patterns that refuse a command, in place of the built-in list; empty: the built-in list."""
+    """Patterns that refuse a command, beside the built-in ones."""
 
 
 class SandboxSettings(Struct, frozen=True):
@@ -91,6 +95,13 @@ class SandboxSettings(Struct, frozen=True):
     """`auto`: used when it works here. `on`: without it no command runs. `off`: never used."""
     uid: Annotated[int, Meta(ge=1, le=2**32 - 2, description="a user id other than 0, root's")] = 65534
     """The user that commands run as where the gateway itself is root."""
+    network: Literal["none", "guarded", "host"] = "none"
+    """`none`: commands have no network. `guarded`: http and https through a proxy of the gateway that applies
+    `tools.url_policy`; ssh, UDP and DNS stay closed. `host`: the whole network of the machine, private hosts too."""
+    network_connections: Count = 32
+    """Guarded network: how many connections one command may have open at once; more of them wait."""
+    network_bytes: Bytes = 1024 * 1024 * 1024
+    """Guarded network: how many bytes one command may send and receive; then its connections are closed."""
 
 
 class UrlPolicy(Struct, frozen=True):

@@ -80,6 +80,7 @@ class App:
             hidden=[settings.state, *([config_folder] if config_folder else [])],
             uid=settings.tools.sandbox.uid,
             switch=settings.tools.sandbox.enabled,
+            network=settings.tools.sandbox.network,
         )
         self.guard = NetGuard(settings.tools.url_policy)
         self.artifacts: ArtifactStore = FolderArtifacts(settings.state / "artifacts")

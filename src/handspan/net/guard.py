@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec.structs import replace
 
 from handspan.core.errors import ToolError
-from handspan.net.dial import Dialer, Resolve, resolve_by_system
+from handspan.net.dial import Dialer, Resolve, Streams, resolve_by_system
 from handspan.net.exchange import (
     REDIRECT_STATUSES,
     Fetched,
@@ -62,6 +62,10 @@ class NetGuard:
     def restrict_to(self, hosts: tuple[str, ...], setting: str) -> "NetGuard":
         """Return a guard for only these hosts (`host` or `host:port`). Errors name the setting that lists them."""
         return NetGuard(self._policy, resolve=self._resolve, tls=self._given_tls, only=HostList(hosts, setting))
+
+    async def open_streams(self, host: str, port: int, timeout: float = CONNECT_SECONDS) -> Streams:
+        """Return a plain connection to this host. Raises `ToolError` when the policy refuses it or nothing answers."""
+        return await Dialer(self._rules, self._resolve).open_streams(host, port, timeout)
 
     def client(
         self,
