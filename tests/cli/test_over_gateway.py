@@ -499,6 +499,33 @@ def test_a_turn_that_is_lost_with_its_gateway_can_be_left(run: Shell) -> None:
     sleeper.close()
 
 
+@pytest.mark.parametrize("place", ["--quiet", "--embedded"])  # at the gateway, and without one
+def test_ctrl_c_cancels_the_call(run: Shell, place: str) -> None:
+    sleeper = Sleeper(run)
+    with serving(run), run.at_terminal("call", "nap", '{"minutes": 5}', place) as terminal:
+        assert sleeper.has_begun()
+        terminal.type("\x03")
+        assert "Cancels the call" in terminal.until('"code":"cancelled"')
+        assert terminal.ended() == 130
+        (listed_call,) = json.loads(run("calls", "--tool", "nap", "--json").stdout)
+        assert listed_call["status"] == "cancelled"
+    sleeper.close()
+
+
+def test_a_gateway_that_stops_says_what_it_waits_for_and_a_chat_is_told_so(run: Shell) -> None:
+    sleeper = Sleeper(run)
+    with serving(run) as gateway, run.at_terminal("call", "nap", '{"minutes": 5}'):
+        assert sleeper.has_begun()
+        gateway.type("\x03")
+        assert "for 1 call to end" in gateway.until("Ctrl-C again ends at once")
+        done = run("chat", "hello")
+        assert done.returncode == 1 and "takes no connections now (HTTP 503)" in done.stderr
+        assert "is being stopped" in done.stderr
+        gateway.type("\x03")
+        assert gateway.ended() == 1
+    sleeper.close()
+
+
 def test_a_session_whose_agent_is_gone_asks_for_another(run: Shell) -> None:
     run.config(READER)
     with serving(run):

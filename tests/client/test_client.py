@@ -544,6 +544,59 @@ async def test_a_hanging_thread_does_not_keep_it_from_ending() -> None:
         release.set()
 
 
+async def test_a_hanging_thread_does_not_keep_other_calls_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handspan.client.calls.GRACE", 0.01)
+    release = threading.Event()
+    async with gate() as there:
+        client = device(there)
+
+        @client.tool
+        def hang() -> None:
+            """Hangs."""
+            release.wait(60)
+
+        @client.tool
+        def work() -> str:
+            """Works."""
+            return "done"
+
+        async with linked(client, there) as link:
+            for stop in ({"timeout_ms": 20}, {}):  # by its time, or by the gateway
+                await link.send("tool_call_request", id=f"h{stop}", name="hang", args={}, **stop)
+                await link.request(f"w{stop}", "work")
+                if stop:
+                    assert (await link.expect("tool_error"))["code"] == "timeout"
+                else:
+                    await link.send("tool_cancel", id=f"h{stop}", reason="aborted")
+                assert (await link.expect("tool_result"))["id"] == f"w{stop}"
+        release.set()
+
+
+async def test_it_is_connected_when_the_gateway_has_answered_about_its_tools() -> None:
+    async with gate() as there:
+        client = device(there)
+
+        @client.tool
+        def work() -> str:
+            """Works."""
+            return "done"
+
+        running = asyncio.create_task(client.run())
+        link = await there.link()
+        waiting = asyncio.create_task(client.connected())
+        await link.send("session_start", v=1, session_id="s1", resumed=False, message_count=0)
+        await link.expect("connect")
+        await link.expect("register_tools")
+        await link.send("connected", v=1, message="hello")
+        await link.fence()
+        assert not waiting.done()
+        await link.send("tools_registered", count=1, registered=0, rejected=[{"name": "work", "reason": "no"}])
+        await asyncio.wait_for(waiting, 60)
+        assert client.rejected == {"work": "no"}
+        client.close()
+        await asyncio.wait_for(running, 60)
+
+
 async def test_only_a_chat_can_say_something() -> None:
     async with gate() as there:
         client = device(there)

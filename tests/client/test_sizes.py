@@ -254,7 +254,7 @@ async def test_saved_answers_that_do_not_fit_are_errors_where_nothing_can_be_upl
     assert again == told
     assert (told["c1"]["type"], "5000 bytes" in told["c1"]["error"]) == ("tool_error", True)
     assert (told["c2"]["code"], told["c2"]["error"][:3]) == ("busy", "yyy")
-    assert told["c3"] == {"type": "tool_result", "id": "c3", "output": "small"}
+    assert told["c3"] == {"type": "tool_result", "id": "c3", "output": "small", "success": True}
     assert told["c4"]["type"] == "tool_error"
 
 

@@ -105,6 +105,40 @@ async def code_of(call: asyncio.Task[Any]) -> str:
 # Registering.
 
 
+async def test_tools_are_told_back_as_the_client_gave_them(house: House) -> None:
+    given: list[Json] = [
+        ECHO,
+        {
+            **ECHO,
+            "name": "full",
+            "permissions": ["p"],
+            "timeout": 5.0,
+            "annotations": {"read_only": True},
+            "version": "2.0.0",
+        },
+        {**ECHO, "name": "harmless", "annotations": {"destructive": False}},
+    ]
+    phone = Phone(house)
+    phone.offer(*given)
+    assert phone.tools.offers() == given
+
+
+async def test_the_name_of_a_living_clients_tool_is_refused_and_that_of_one_that_left_is_free(house: House) -> None:
+    def chat(peer: str) -> RemoteTools:
+        origin, scope = Origin("remote", "s1", peer), Scope("session", "s1")
+        calls = RemoteCalls(frozenset())
+        return RemoteTools(house.registry, SchemaCache(), OfferRules(), calls, None, origin, scope)
+
+    first, second = chat("one"), chat("two")
+    first.register([ECHO])
+    (rejected,) = second.register([ECHO]).rejected
+    assert "'echo'" in rejected.reason and "Another connected client" in rejected.reason
+    second.close()
+    assert house.registry.holder("echo", first.scope) == first.origin
+    first.close()
+    assert second.register([ECHO]).registered == 1
+
+
 async def test_an_entry_that_lacks_a_field_is_rejected_with_the_reason_and_the_others_are_taken(house: House) -> None:
     phone = Phone(house)
     answer = phone.offer(ECHO, {"name": "nothing"}, "what", {**ECHO, "name": "other"})
@@ -332,6 +366,16 @@ async def test_silence_ends_a_call_that_could_report_progress(house: House) -> N
     result = await call
     assert result.code == "timeout" and "sign of life" in result.message
     assert (await phone.hears())["id"] == request["id"]
+
+
+async def test_a_short_timeout_is_kept_beside_a_long_one_that_began_before(house: House) -> None:
+    phone = Phone(house, "progress", "cancel")
+    phone.offer({**ECHO, "timeout": 500}, {**ECHO, "name": "quick", "timeout": 0.05})
+    long = phone.call()
+    first = await phone.hears()
+    assert await code_of(phone.call("phone__quick")) == "timeout"
+    phone.answer(first["id"], "in time")
+    assert (await long).value == "in time"
 
 
 async def test_progress_of_a_client_that_did_not_agree_on_it_changes_nothing(house: House) -> None:

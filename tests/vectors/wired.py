@@ -19,6 +19,7 @@ from handspan.core.values import Arguments
 from handspan.wire.ws_frames import Decision
 from tests.vectors.cases import Case
 from tests.vectors.pure import value_of
+from tests.waiting import until
 
 SECONDS = 60.0
 
@@ -171,7 +172,7 @@ class WiredClient:
     async def unregister(self, name: str) -> None:
         """The program takes a tool back."""
         await self._settled()
-        await self._client.connected()
+        await until(lambda: self._client.state == "connected")
         self._client.unregister(name)
 
     def runs(self, tool: str) -> int:

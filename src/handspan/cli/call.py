@@ -29,6 +29,9 @@ _DATA: Final = b"data: "
 """Before the JSON of an event."""
 _SECONDS: Final = "1"
 """How long one request waits for a result, before the command looks whether a person is asked something."""
+_INTERRUPTED: Final = 130
+"""The exit code of a command that Ctrl-C ended."""
+_CANCELLING: Final = "Cancels the call. Ctrl-C again leaves it to the gateway."
 _ABOUT_THE_CALL: Final[dict[int, ErrorCode]] = {
     404: "tool_not_found",
     413: "invalid_arguments",
@@ -71,18 +74,17 @@ def command(
 ) -> None:
     """Run TOOL with ARGUMENTS, a JSON object ('-' reads it from standard input), and print the result envelope.
 
-    The exit code is 0 for a success, 1 when a tool failed, 2 for wrong usage.
+    The exit code is 0 for a success, 1 when a tool failed, 2 for wrong usage, 130 after Ctrl-C, which cancels the call.
     """
     if batch == (tool is not None):
         raise click.UsageError("Name a TOOL, or use --batch: one of the two.")
     lines = _batch(sys.stdin.buffer) if batch else iter([(tool or "", _arguments(arguments))])
     show = None if quiet else _show_progress if sys.stderr.isatty() else _show_waiting
-    is_failed = ask_gateway(lambda requests: _call_each(Calls(requests, agent or "", questions_for(yes), show), lines))
-    sys.exit(1 if is_failed else 0)
+    sys.exit(ask_gateway(lambda requests: _call_each(Calls(requests, agent or "", questions_for(yes), show), lines)))
 
 
-async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> bool:
-    """Run line after line, since a later one may need what an earlier one did; whether any failed."""
+async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> int:
+    """Run line after line, since a later one may need what an earlier one did. Returns the exit code."""
     is_failed = False
     refused = await calls.check()
     for line in lines:
@@ -92,9 +94,11 @@ async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> bool:
         is_failed |= status.status != "success"
         sys.stdout.buffer.write(escape_invisible(envelope.decode()).encode() + b"\n")
         sys.stdout.buffer.flush()
+        if calls.is_cancelled:
+            return _INTERRUPTED
         if status.code == "tool_not_found":
             await calls.print_broken()
-    return is_failed
+    return int(is_failed)
 
 
 class Calls:
@@ -106,6 +110,8 @@ class Calls:
         self._agent = agent
         self._questions = questions
         self._show = show
+        self.is_cancelled = False
+        """Whether the person has cancelled a call."""
 
     async def check(self) -> Failure | None:
         """The failure of every call when the agent is not there; the person at the terminal reads it, too."""
@@ -157,10 +163,23 @@ class Calls:
         try:
             await self._requests.stream(path, body, {"Accept": "text/event-stream"}, on_line)
             return envelope or await (waiting or self._wait(call_id))
+        except asyncio.CancelledError:
+            if not call_id:  # the gateway has not said that it began
+                raise
+            self.is_cancelled = True
+            return await self._cancel(call_id)
         finally:
             if waiting is not None:
                 waiting.cancel()
                 await asyncio.gather(waiting, return_exceptions=True)
+
+    async def _cancel(self, call_id: str) -> bytes:
+        """Cancel the call and return its envelope. The person pressed Ctrl-C; a second time ends the command."""
+        click.echo(_CANCELLING, err=True)
+        lines: list[bytes] = []  # a stream has a connection of its own: the other one may still be in use
+        await self._requests.stream(f"/api/calls/{segment(call_id)}/cancel", {}, {}, lines.append)
+        await asyncio.sleep(0)  # the last line may come after the answer
+        return bytes(msgspec.json.decode(b"".join(lines), type=_Record).result)
 
     async def _wait(self, call_id: str) -> bytes:
         """The envelope that comes later: each wait is bounded here, all of them by the call's own time there."""

@@ -19,7 +19,7 @@ from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
 from handspan.gateway.entry.pairing import pairing_url, qr_text, sign_in_url
 from handspan.gateway.listening import url_for_others
-from handspan.gateway.server import find_uvloop, serve
+from handspan.gateway.server import DRAIN_SECONDS, find_uvloop, serve
 
 if TYPE_CHECKING:
     from handspan.gateway.gateway import Gateway
@@ -68,11 +68,23 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None) ->
             saying.append(asyncio.create_task(_say(gateway, settings, url)))
 
         try:
-            await serve(gateway, settings.gateway, on_ready=on_ready)
+            await serve(
+                gateway, settings.gateway, on_ready=on_ready, on_stopping=lambda: _say_what_is_waited_for(gateway)
+            )
         finally:
             for task in saying:
                 task.cancel()
             await asyncio.gather(*saying, return_exceptions=True)
+
+
+def _say_what_is_waited_for(gateway: "Gateway") -> None:
+    """Print what the end waits for, if it waits: silence would look as if Ctrl-C did nothing."""
+    turns, calls = gateway.work_left()
+    work = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in ((turns, "turn"), (calls, "call")) if count]
+    if work:
+        click.echo(
+            f"Stopping: waits up to {DRAIN_SECONDS:.0f} s for {' and '.join(work)} to end. Ctrl-C again ends at once."
+        )
 
 
 async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:

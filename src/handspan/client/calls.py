@@ -48,6 +48,8 @@ AskPermission: TypeAlias = Callable[[PermissionQuestion], PermissionReply | Awai
 An async one is cancelled when the call ends before the answer.
 """
 
+GRACE: Final = 2.0
+"""Seconds that stopped code on a thread has to end. After that the device goes on without it."""
 _NO_QUESTIONS: Final = "Give the program that offers this tool an `ask_permission`: it has no way to ask its person."
 
 
@@ -145,14 +147,25 @@ class CallRunner:
         call.task = self._tasks.start(self._serve(call, code, permissions), request.id)
 
     def stop(self, call_id: str) -> None:
-        """Stop this call: async code is cancelled, code on a thread sees `CallContext.cancelled`."""
+        """Stop this call: async code is cancelled, code on a thread sees `CallContext.cancelled`.
+
+        Code on a thread that does not end within the grace time is left behind: other calls can run then.
+        """
         call = self._calls.get(call_id)
-        if call is not None:
-            call.stop()
-            if call.is_on_loop and call.task is not None:
-                call.task.cancel()
-                if not call.has_begun:  # a task cancelled before its first step never reaches `finally`
-                    self._end_call(call_id, None)
+        if call is None:
+            return
+        call.stop()
+        if not call.is_on_loop:
+            self._loop.call_later(GRACE, self._leave_behind, call)
+        elif call.task is not None:
+            call.task.cancel()
+            if not call.has_begun:  # a task cancelled before its first step never reaches `finally`
+                self._end_call(call_id, None)
+
+    def _leave_behind(self, call: _RunningCall) -> None:
+        """End a stopped call whose code still runs on its thread."""
+        if self._calls.get(call.request.id) is call and call.task is not None:
+            call.task.cancel()
 
     def set_timeout(self, call_id: str, seconds: float) -> None:
         """Call `expire_call` of the listener after this many seconds."""

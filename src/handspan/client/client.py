@@ -19,7 +19,17 @@ from handspan.client.tools import ClientTools
 from handspan.client.ws import Backoff, OpenLink
 from handspan.core.calls import new_call_id
 from handspan.core.events import Event
-from handspan.wire.ws_frames import Abort, Capability, ClientFrame, Connect, Role, Say, ServerFrame, SessionStart
+from handspan.wire.ws_frames import (
+    Abort,
+    Capability,
+    ClientFrame,
+    Connect,
+    Role,
+    Say,
+    ServerFrame,
+    SessionStart,
+    ToolsRegistered,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -168,8 +178,11 @@ class Client:
             self._loop.call_soon_threadsafe(self._close)
 
     async def connected(self) -> None:
-        """Wait until the gateway has answered. Raises what `run` raises when it ends before."""
-        while self._state != "connected":
+        """Wait until the gateway has answered, and has taken or rejected each tool.
+
+        Raises what `run` raises when it ends before.
+        """
+        while self._client_state is None or self._state != "connected" or not self._client_state.is_ready:
             if self._end is not None:
                 raise self._end
             await self._changed.wait()
@@ -241,6 +254,8 @@ class Client:
         """A frame of the gateway has arrived."""
         if isinstance(frame, SessionStart):
             self._session = frame.session_id
+        elif isinstance(frame, ToolsRegistered):
+            self._notify_waiters()
         await self._callbacks.receive(frame)
 
     def on_event(self, event: Event, is_own: bool) -> None:

@@ -111,6 +111,13 @@ class ClientState:
         """Seconds for which the gateway waits for this client after a drop."""
         self.rejected: dict[str, str] = {}
         """Tools that the gateway did not take, and why."""
+        self._unanswered_offers = 0
+        """How many `register_tools` of this link wait for their `tools_registered`."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the gateway is connected and has answered every offer of tools."""
+        return self.is_connected and not self._unanswered_offers
 
     # The link.
 
@@ -118,6 +125,7 @@ class ClientState:
         """A link is open: introduce the client and offer its tools, without waiting (ws.md 1.5)."""
         self.is_open = True
         self.rejected.clear()
+        self._unanswered_offers = 0
         last_event = None if self._chat is None else self._chat.last_event
         token = self.memory.resume_token or None
         hello = msgspec.structs.replace(self._introduction, resume=token, last_event=last_event if token else None)
@@ -154,6 +162,7 @@ class ClientState:
             case Connected():
                 return self._receive_connected(frame, now)
             case ToolsRegistered(rejected=rejected):
+                self._unanswered_offers -= 1
                 self.rejected.update((one.name, one.reason) for one in rejected)
             case MessageAccepted(id=message_id) | ErrorFrame(id=message_id):
                 self._unaccepted.pop(message_id, None)
@@ -227,8 +236,10 @@ class ClientState:
     def expire_call(self, call_id: str, now: float) -> list[Action]:
         """The call has timed out."""
         call = self._calls.get(call_id)
-        if call is None or call.is_settled:
+        if call is None:
             return []
+        if call.is_settled:  # the link dropped without `resume`: its code may still hold the place of other calls
+            return [StopCall(call_id, "timeout")] if call.is_running else []
         call.is_settled = True
         name, limit = call.request.name, f"{call.seconds:.3g} s"
         if not call.is_running:
@@ -405,6 +416,7 @@ class ClientState:
                 left = most
             left -= size
             frames[-1].append(offer)
+        self._unanswered_offers += len(frames)
         return [SendFrame(RegisterTools(tools)) for tools in frames]
 
     def _own_name(self, name: str) -> str:

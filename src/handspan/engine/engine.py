@@ -70,6 +70,8 @@ class Engine:
         self.watchdog = Watchdog(gates.is_busy)
         self._pending = PendingCalls(self.settle)
         self._resuming: set[str] = set()
+        self.is_stopping = False
+        """Whether the program ends: cancelled calls say so."""
         self._waiting_for_answer: dict[str, asyncio.Future[None]] = {}
         """Calls that wait here for a person, and go on when the answer comes. Each future ends with the wait."""
 
@@ -91,10 +93,10 @@ class Engine:
                     if type(outcome) is Pending:
                         return outcome
             except asyncio.CancelledError:
-                await self._finish(record, _late_cancellation(record, record.early), started.began)
+                await self._finish(record, self._late_cancellation(record, record.early), started.began)
                 raise
             except GeneratorExit:  # the task itself is closed: nothing can be awaited any more
-                publish_when_stored(self._bus, self._ledger.finish(record, _cancellation(record.name)), record)
+                publish_when_stored(self._bus, self._ledger.finish(record, self._cancellation(record.name)), record)
                 raise
             is_plain = type(outcome) is Success and len(outcome.encoded) <= self._result_limit
             if not is_plain or self._hooks is not None or record.is_edited:
@@ -134,7 +136,7 @@ class Engine:
         except ToolError as error:
             return await self._refuse(record or refused_record(call, caller, entry), Failure(error.code, error.message))
         except asyncio.CancelledError:
-            await self._refuse(record or refused_record(call, caller, entry), _cancellation(call.name))
+            await self._refuse(record or refused_record(call, caller, entry), self._cancellation(call.name))
             raise
         except Exception as error:  # also of a hook or the policy: a call without a verdict does not run
             _log.exception("The call of %r could not begin", call.name)
@@ -164,7 +166,7 @@ class Engine:
                 result = add_notice(result, f"{_EDITED} {encode(record.arguments).decode()[:_LONGEST_EDIT]}")
             return result
         except asyncio.CancelledError:  # the caller was cancelled: the call still gets its result
-            await self._refuse(record, _late_cancellation(record, result))
+            await self._refuse(record, self._late_cancellation(record, result))
             raise
 
     def _store(self, record: CallRecord, result: ToolResult, began: float) -> NowOrLater[bool]:
@@ -261,7 +263,7 @@ class Engine:
             except ToolError as error:  # no outcome could find the call again: it ends here
                 self._pending.keep_early(record, Failure(error.code, error.message))
             except BaseException:  # the caller was cancelled: the call ends here too
-                self._pending.keep_early(record, _cancellation(record.name))
+                self._pending.keep_early(record, self._cancellation(record.name))
                 raise
         return record.early or pending
 
@@ -346,6 +348,21 @@ class Engine:
         await _await_written(written, record)
         return failure
 
+    def _cancellation(self, name: str) -> Failure:
+        why = ": the gateway was stopped" if self.is_stopping else ""
+        return Failure("cancelled", f"The call of {name!r} was cancelled{why}.")
+
+    def _late_cancellation(self, record: CallRecord, result: ToolResult | None) -> Failure:
+        """Return the result of a cancelled call. If the tool had its result already, the journal keeps that too."""
+        if result is None:
+            return self._cancellation(record.name)
+        if isinstance(result, Failure):
+            return result
+        if isinstance(record.true_result, UnsetType):
+            record.true_result = result
+            record.size += len(result.encoded)
+        return Failure("cancelled", f"The call of {record.name!r} was cancelled after the tool had run.")
+
     async def _after(self, hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
         """Return the result after the after-hooks. The record keeps the tool's own result where they replaced it."""
         arguments = record.arguments if isinstance(record.arguments, Mapping) else {}
@@ -397,22 +414,6 @@ async def _await_written(written: NowOrLater[bool], record: CallRecord) -> bool:
     except ToolError as error:
         _log.error("The result of the call %s (%s) could not be stored: %s", record.id, record.name, error.message)
         return True
-
-
-def _cancellation(name: str) -> Failure:
-    return Failure("cancelled", f"The call of {name!r} was cancelled.")
-
-
-def _late_cancellation(record: CallRecord, result: ToolResult | None) -> Failure:
-    """Return the result of a cancelled call. If the tool had its result already, the journal keeps that too."""
-    if result is None:
-        return _cancellation(record.name)
-    if isinstance(result, Failure):
-        return result
-    if isinstance(record.true_result, UnsetType):
-        record.true_result = result
-        record.size += len(result.encoded)
-    return Failure("cancelled", f"The call of {record.name!r} was cancelled after the tool had run.")
 
 
 def _encode(result: ToolResult) -> ToolResult:

@@ -135,6 +135,9 @@ class Runner:
                 await gate.enter(_patience(started.deadline))
         except ToolError as error:
             return Failure(error.code, error.message)
+        except asyncio.CancelledError:
+            started.record.early = started.record.early or _disconnection(started)
+            raise
         now = time.monotonic()
         deadline = None
         try:
@@ -175,7 +178,9 @@ class Runner:
             return _timeout_failure(entry, deadline, now, reached)
         except CancelledItself:
             return Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
-        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for the engine, not for the tool
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt) as error:  # for the engine, not for the tool
+            if isinstance(error.__cause__, ToolError):  # a tool that is cancelled may say how its call ended
+                started.record.early = convert_error(error.__cause__)
             raise
         except BaseException as error:  # a tool's own code
             return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {describe_error(error)}")
@@ -240,6 +245,15 @@ def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reac
     else:
         text = f"Tool {entry.spec.name!r} timed out after {took} and was stopped"
     return Failure("timeout", f"{text}.")
+
+
+def _disconnection(started: Started) -> Failure | None:
+    """Return the result of a call that was cancelled before its client was asked, if that client is gone."""
+    entry = started.entry
+    if not entry.origin.connection or started.caller.box.find(entry.spec.name) is entry:
+        return None
+    text = f"The client of {entry.spec.name!r} disconnected before it was asked to run it: it is safe to call it again."
+    return Failure("disconnected", text)
 
 
 def _report_on_loop(progress: Progress) -> Progress:

@@ -196,8 +196,17 @@ def tune_garbage_collection() -> None:
     gc.enable()
 
 
-async def serve(gateway: Servable, settings: GatewaySettings, *, on_ready: Callable[[str], None]) -> None:
-    """Serve until a signal comes, then stop in order. `on_ready` gets the address once requests are answered."""
+async def serve(
+    gateway: Servable,
+    settings: GatewaySettings,
+    *,
+    on_ready: Callable[[str], None],
+    on_stopping: Callable[[], None] | None = None,
+) -> None:
+    """Serve until a signal comes, then stop in order.
+
+    `on_ready` gets the address once requests are answered; `on_stopping` is called when the signal has come.
+    """
     server, stopping = Server(gateway, settings), Stopping()
     stopping.open()
     await server.open()
@@ -205,6 +214,8 @@ async def serve(gateway: Servable, settings: GatewaySettings, *, on_ready: Calla
     try:
         on_ready(server.url)
         await stopping.asked.wait()
+        if on_stopping is not None:
+            on_stopping()
     finally:
         await server.close(DRAIN_SECONDS if stopping.asked.is_set() else 0.0)
 

@@ -46,6 +46,8 @@ class Registry:
         """
         self._pins = pinned or PinnedSpecs()
         self._changed = changed
+        self.explain_absence: Callable[[str, str], str] = lambda owner, name: ""
+        """Says why a tool of this name is not here for this owner, if its supplier is known and away; else ""."""
         self._rules = rules or RegistryRules()
         self._disabled = set(self._rules.disabled)
         self._scopes: WeakValueDictionary[Scope, ScopedTools] = WeakValueDictionary()
@@ -193,7 +195,15 @@ class Registry:
         selection = self._selections.get(key)
         if selection is None:
             scoped = self._tools_in(Scope("owner", owner))
-            selection = ToolSelection(agent, scoped, self._global, self.disabled_by, self.accept, skill_tools)
+            selection = ToolSelection(
+                agent,
+                scoped,
+                self._global,
+                self.disabled_by,
+                self.accept,
+                skill_tools,
+                lambda name: self.explain_absence(owner, name),
+            )
             self._selections[key] = selection
         return selection
 

@@ -30,9 +30,14 @@ class ToolSelection:
         disabled_by: Callable[[Entry], str | None],
         accept: Callable[[str, str, Scope], bool],
         skill_tools: SkillTools | None = None,
+        explain_absence: Callable[[str], str] = lambda name: "",
     ) -> None:
-        """`skill_tools`: the globs of the active skills replace the agent's own (SPEC A3)."""
+        """`skill_tools`: the globs of the active skills replace the agent's own (SPEC A3).
+
+        `explain_absence` says why a tool of this name is away, if its supplier is known; else it returns "".
+        """
         self.accept = accept
+        self.explain_absence = explain_absence
         self.skill_tools = skill_tools
         self.agent = agent
         self.owner_tools = owner_tools

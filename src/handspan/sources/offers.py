@@ -1,5 +1,6 @@
 """What clients may offer as a tool, over WebSocket or the graph API: the rules, and a cache of schemas (SPEC W5)."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -10,7 +11,7 @@ from msgspec import Struct
 from handspan.core.errors import DefinitionError
 from handspan.core.names import matches_any
 from handspan.core.schema import Validator
-from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
+from handspan.core.tool import UNKNOWN_EFFECTS, Annotations, ToolSpec
 from handspan.core.values import Json, JsonObject
 from handspan.wire.ws_frames import WireLimits
 
@@ -70,6 +71,24 @@ class SchemaCache:
         if schema is None:
             schema = self._schemas[key] = OfferedSchema(parameters, len(key))
         return schema
+
+
+class SessionOffers:
+    """The first definitions that clients offered in the sessions used last: a later one may differ (SPEC T5)."""
+
+    def __init__(self, most: int = 256) -> None:
+        """`most` is the number of sessions that are remembered."""
+        self._most = most
+        self._specs: OrderedDict[str, dict[str, ToolSpec]] = OrderedDict()
+
+    def compare(self, session: str, spec: ToolSpec) -> ToolSpec | None:
+        """Returns the session's first definition of this tool if it differs from this one."""
+        specs = self._specs.setdefault(session, {})
+        self._specs.move_to_end(session)
+        if len(self._specs) > self._most:
+            self._specs.popitem(last=False)
+        first = specs.setdefault(spec.name, spec)
+        return None if first.fingerprint == spec.fingerprint else first
 
 
 def annotations_of(claims: JsonObject | None) -> Annotations:

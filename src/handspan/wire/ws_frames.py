@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from handspan.core.questions import QuestionAction
 from handspan.core.values import Json
@@ -122,7 +122,7 @@ class AnswerFrame(_Frame, frozen=True, tag="answer"):
 class RegisterTools(_Frame, frozen=True, tag="register_tools"):
     """Tools that the client offers. Each is checked alone (`read_offer`)."""
 
-    tools: list[Json] = []
+    tools: list[Json]
 
 
 class UnregisterTools(_Frame, frozen=True, tag="unregister_tools"):
@@ -162,7 +162,8 @@ class ResultFrame(_AnswerToCall, frozen=True, tag="tool_result"):
     """The result of a call."""
 
     output: Json = ""
-    success: bool = True
+    success: bool = field(default_factory=lambda: True)
+    """Always sent, though it is true when it is missing: clients and gateways of the seed write it (SPEC W2)."""
     error: Json = None
     parts: list[MediaPart] = []
 
@@ -172,7 +173,8 @@ class FailureFrame(_AnswerToCall, frozen=True, tag="tool_error"):
 
     error: Json = "Unknown error"
     code: str = ""
-    success: bool = False
+    success: bool = field(default_factory=bool)
+    """Always sent, like that of a result."""
 
 
 class ProgressFrame(_AnswerToCall, frozen=True, tag="tool_progress"):

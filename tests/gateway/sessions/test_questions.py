@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from handspan import ToolContext, tool
 from handspan.agent.turn_events import QuestionOver
 from handspan.core.bus import QuestionEnded
 from handspan.core.calls import ToolCall, new_call_id
@@ -19,7 +20,8 @@ from handspan.core.principals import OPERATOR, Origin
 from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, Success
-from handspan.core.tool import Handling, ToolSpec
+from handspan.core.tool import Annotations, Handling, ToolSpec
+from handspan.core.values import Json
 from handspan.models.scripted import call
 from tests.gateway.sessions.talking import CAREFUL, STRANGER, Front, House, all_of
 from tests.stores import database_of
@@ -385,6 +387,40 @@ async def test_questions_outlive_a_killed_gateway_and_their_calls_run_once(tmp_p
         assert await house.texts() == ["note it", *["<note>"] * 4, "thanks"]
         await until(lambda: not house.sessions.running(OWNER))
         assert (await soon(house.store.conversations.get("s", owner=OWNER))).state == "idle"
+    finally:
+        await house.sessions.drain(0)
+        await house.app.close()
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_tool_that_only_reads_and_asked_goes_on_after_a_restart(tmp_path: Path, reads: bool) -> None:
+    @tool(annotations=Annotations(read_only=reads))
+    async def pick(ctx: ToolContext) -> Json:
+        """Let the person pick."""
+        return (await ctx.ask("input", "Which colour?", schema={"type": "string"})).value
+
+    first = House(tmp_path, [call("pick")])
+    await first.app.open()
+    first.app.registry.register(pick, Origin("plugin", "test"))
+    turn = first.start("pick one")
+    await asked(first, 1)
+    await first.store.close()  # as if it were killed: nothing more is written
+    turn.cancel()
+    await first.sessions.drain(0)
+    await first.app.close()
+    house, recovery = await reborn(tmp_path)
+    house.app.registry.register(pick, Origin("plugin", "test"))
+    try:
+        assert (len(recovery.waiting), len(recovery.unknown_outcome)) == (int(reads), int(not reads))
+        if reads:
+            watcher = Front()
+            house.sessions.get("s", OWNER).listen(watcher)
+            await soon(house.resumable.recover(recovery))
+            (question,) = await asked(house, 1)
+            assert await answered(house, question, Answer("allow", value="red"))
+            await until(lambda: watcher.ends)
+            assert '"result":"red"' in watcher.of(CallFinished)[0].envelope
+            assert watcher.ends == [Ended("done", "thanks")]
     finally:
         await house.sessions.drain(0)
         await house.app.close()

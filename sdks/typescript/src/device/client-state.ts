@@ -154,7 +154,9 @@ export class ClientState {
   /** The call has timed out. */
   expireCall(id: string): Action[] {
     const call = this.#calls.get(id);
-    if (!call || call.isSettled) return [];
+    if (!call) return [];
+    // The link dropped without `resume`: the handler may still hold the place of other calls.
+    if (call.isSettled) return call.isRunning ? [{ do: 'stop', id, reason: 'timeout' }] : [];
     call.isSettled = true;
     const what = `Tool '${call.request.name}' did not`;
     const limit = `within ${call.time / 1000} s`;

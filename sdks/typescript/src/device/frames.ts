@@ -12,6 +12,8 @@ export interface ToolResultFrame {
   type: 'tool_result';
   id: string;
   output: Json;
+  /** Always sent, though true is meant when it is missing: gateways of the seed read it. */
+  success: true;
   parts?: Part[] | undefined;
 }
 
@@ -19,6 +21,7 @@ export interface ToolErrorFrame {
   type: 'tool_error';
   id: string;
   error: string;
+  success: false;
   code?: string | undefined;
 }
 
@@ -168,5 +171,5 @@ export function readFrame(text: string): ServerFrame | undefined {
 
 /** A `tool_error`, without a code when there is none. */
 export function toolError(id: string, error: string, code?: string): ToolErrorFrame {
-  return { type: 'tool_error', id, error, code: code || undefined };
+  return { type: 'tool_error', id, error, success: false, code: code || undefined };
 }

@@ -40,12 +40,10 @@ _ENCODER: Final = msgspec.json.Encoder()
 async def set_up(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> SetupAnswer:
     """Stores the tools that the client has."""
     offered = graph.read_setup(await read_body_bytes(request))
-    all_tools = await parts.tool_sets.set_up(client.id, offered)
-    nodes = sorted({tool.node_name for tool in offered})
-    text = f"Added tools to nodes: {nodes}"
-    return SetupAnswer(
-        message=text, registered_tools=len({(tool.node_name, tool.name) for tool in all_tools}), details=text
-    )
+    await parts.tool_sets.set_up(client.id, offered)
+    text = f"Added tools to nodes: {sorted({tool.node_name for tool in offered})}"
+    count = len({(tool.node_name, tool.name) for tool in offered})
+    return SetupAnswer(message=text, registered_tools=count, details=text)
 
 
 class CollectedMessages:

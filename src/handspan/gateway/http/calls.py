@@ -84,6 +84,9 @@ class RunningCalls:
         self.is_open = True
         """False when the gateway stops: running calls may end, and no new one begins (SPEC G3)."""
 
+    def __len__(self) -> int:
+        return len(self._calls)
+
     def add(self, call: RunningCall) -> None:
         """Hold a call whose task has begun, until it ends."""
         self._calls[call.id] = call

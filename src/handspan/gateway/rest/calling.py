@@ -56,7 +56,7 @@ async def call_tool(
     """
     agent, parts = await find_agent(visit, body.agent), visit.parts
     if body.session:
-        await parts.store.conversations.get(body.session, owner=visit.owner)
+        await parts.sessions.record(body.session, visit.owner)
     found: RunningCall | CallRecord | None = None
     call_id, key = new_call_id(), headers.idempotency_key
     if key:
@@ -104,12 +104,12 @@ async def _answer(visit: Visit, running: RunningCall) -> Reply:
     await wait_for_first(task, running.asked, seconds=visit.parts.patience)
     if not task.done() and running.asked.done():
         await wait_for_first(task, seconds=_MOMENT)
-    if task.cancelled():
+    if task.cancelled() and not visit.parts.at_work.is_open:
         raise Refusal(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
     record = await visit.parts.store.ledger.find(running.id)
     if record is not None:  # the ledger decides: another process may have used this id first
         return _stored_reply(visit, record, running.questions)
-    outcome = task.result() if task.done() else Pending()
+    outcome = task.result() if task.done() and not task.cancelled() else Pending()
     if isinstance(outcome, Pending):
         return _pending_reply(visit, running.id, running.questions)
     return _result_reply(visit, running.id, outcome)

@@ -50,7 +50,7 @@ async def tools(visit: Visit, query: ToolQuery) -> ToolList:
 async def why(visit: Visit, name: str, query: WhyQuery) -> Why:
     """Why this agent can use this tool, or can't."""
     if query.session:
-        await visit.parts.store.conversations.get(query.session, owner=visit.owner)
+        await visit.parts.sessions.record(query.session, visit.owner)
     agent = await find_agent(visit, query.agent)
     app = visit.parts.app
     await app.refresh_tools()
@@ -132,7 +132,7 @@ async def visible_entries(visit: Visit, session: str) -> list[Entry]:
 
 async def _is_own(visit: Visit, session: str) -> bool:
     try:
-        await visit.parts.store.conversations.get(session, owner=visit.owner)
+        await visit.parts.sessions.record(session, visit.owner)
     except ToolError as error:
         if error.code == "file_not_found":
             return False

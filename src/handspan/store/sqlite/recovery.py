@@ -1,8 +1,9 @@
 """What happens to the unfinished work of a process that is gone (SPEC A2, E2).
 
 An accepted call without an open question never ran: `interrupted`. A started call gets `unknown_outcome`, unless its
-client can come back with the outcome. A call that waits for a client, a person or a page stays open until its time is
-over. A running turn is closed, not continued; or it waits for its calls.
+client can come back with the outcome, or it only reads and waits for a person: then it runs again from its beginning
+when the person has answered, and gets the answer under the same id. A call that waits for a client, a person or a page
+stays open until its time is over. A running turn is closed, not continued; or it waits for its calls.
 """
 
 import sqlite3
@@ -91,15 +92,22 @@ class UnfinishedWork:
         if self._is_alive(lease):  # that process has its own clock for it
             return None
         if record.state == "started":
-            return None if record.tool.outlives and not is_late else _unknown_outcome(record)
+            continues = (record.tool.outlives and not is_late) or self._can_ask_again(record)
+            return None if continues else _unknown_outcome(record)
         return _too_late(record) if is_late else None
 
     def _let_wait(self, record: CallRecord, lease: str | None) -> bool:
-        """Make a started call of a lost process pending: its client may still answer. False if the process lives."""
+        """Let a started call of a lost process wait for its client, or for a person. False if the process lives."""
         if self._is_alive(lease):
             return False
-        self._connection.execute("UPDATE calls SET state = 'pending' WHERE id = ?", (record.id,))
+        state = "pending" if record.tool.outlives else "accepted"
+        self._connection.execute("UPDATE calls SET state = ? WHERE id = ?", (state, record.id))
         return True
+
+    def _can_ask_again(self, record: CallRecord) -> bool:
+        """Whether a tool that only reads was asking a person: to run it again does no harm."""
+        sql = "SELECT 1 FROM questions WHERE call_id = ? AND answer IS NULL AND expires_at > ?"
+        return record.tool.read_only and self._connection.execute(sql, (record.id, self._now)).fetchone() is not None
 
     def _failure_of_accepted(self, record: CallRecord, lease: str | None) -> Failure | None:
         sql = "SELECT answer IS NULL AND expires_at <= ? FROM questions WHERE call_id = ?"

@@ -22,7 +22,7 @@ DEFAULT_NODE: Final = "tools"
 class RequestMessage(Struct, frozen=True):
     """A message of a request. Other fields that clients send are ignored (graph.md 2.1)."""
 
-    role: Literal["user", "tool"]
+    role: Literal["user", "tool", "assistant", "system"]
     content: list[Block]
 
 
@@ -80,9 +80,17 @@ class RunRequest(Struct, frozen=True):
         ]
 
     @property
+    def history(self) -> list[RequestMessage]:
+        """The messages before the person's last ones: up to the last one of another role (graph.md 4.3)."""
+        roles = [message.role for message in self.messages]
+        last = max((place for place, role in enumerate(roles, 1) if role in ("assistant", "system")), default=0)
+        return self.messages[:last]
+
+    @property
     def user_content(self) -> list[Block]:
-        """The blocks of all user messages, as one message (graph.md 4.3)."""
-        return [block for message in self.messages if message.role == "user" for block in message.content]
+        """The blocks of the user messages after the history, as one message (graph.md 4.3)."""
+        new = self.messages[len(self.history) :]
+        return [block for message in new if message.role == "user" for block in message.content]
 
 
 class AddedMessage(Struct, frozen=True):
