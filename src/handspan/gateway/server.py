@@ -13,11 +13,12 @@ from typing import Any, Final, Protocol, cast
 
 from starlette.types import ASGIApp
 
-from handspan.config.settings import GatewaySettings
+from handspan.config.settings import ConnectionLimits, GatewaySettings
 from handspan.core.fast import IS_FAST
 from handspan.gateway.fast_uvicorn import Config
 from handspan.gateway.fast_uvicorn import Server as UvicornServer
 from handspan.gateway.http_protocol import Answering, HttpProtocol
+from handspan.gateway.idle_connections import IdleConnections
 from handspan.gateway.listening import listen, tls_context, url_of
 
 DRAIN_SECONDS: Final = 10.0
@@ -38,10 +39,12 @@ _SOCKET: Final = (
 _log = logging.getLogger(__name__)
 
 
-def _socket_protocol(**arguments: Any) -> Any:
+def _socket_protocol(limits: ConnectionLimits, **arguments: Any) -> Any:
     """Returns the protocol of a WebSocket connection. Its module is loaded late, for a fast start."""
     module, name = _SOCKET
-    return vars(importlib.import_module(module))[name](**arguments)
+    protocol = vars(importlib.import_module(module))[name](**arguments)
+    protocol.frame_limits = limits
+    return protocol
 
 
 class Servable(Protocol):
@@ -101,11 +104,12 @@ class Server:
         return self.url
 
     async def _start(self, tls: Any) -> UvicornServer:
-        prefix = self._settings.path_prefix
+        prefix, limits = self._settings.path_prefix, self._settings.connections
+        idle = IdleConnections(limits)
         config = Config(
             cast(Any, Answering(self._gateway.asgi, prefix)),
-            http=cast(Any, partial(HttpProtocol, prefix)),
-            ws=cast(Any, _socket_protocol),
+            http=cast(Any, partial(HttpProtocol, prefix, limits, idle)),
+            ws=cast(Any, partial(_socket_protocol, limits)),
             ws_max_size=self._settings.limits.message_bytes,
             ws_ping_interval=20.0,
             ws_ping_timeout=20.0,
@@ -124,7 +128,7 @@ class Server:
         server.lifespan = config.lifespan_class(config)
         await server.on_tick(0)  # the date is known before the first answer
         await server.startup(sockets=self._sockets)
-        self._ticking = asyncio.create_task(_tick(server))
+        self._ticking = asyncio.create_task(_tick(server, idle))
         return server
 
     async def close(self, seconds: float = 0.0) -> None:
@@ -182,11 +186,12 @@ class Server:
                 task.cancel()
 
 
-async def _tick(server: UvicornServer) -> None:
-    """Update uvicorn's date header every second."""
+async def _tick(server: UvicornServer, idle: IdleConnections) -> None:
+    """Update uvicorn's date header and end connections that are too slow, every second."""
     while True:
         await asyncio.sleep(1.0)
         await server.on_tick(0)
+        idle.end_late()
 
 
 def tune_garbage_collection() -> None:
