@@ -35,7 +35,8 @@ class Echo:
 
 
 class SmallGateway:
-    """Servable. Paths: /health, /who, /work (ends when it drains), /hang (ends when it is cut off), /endless, /fail, /ws/chat."""
+    """Servable. Paths: /health, /who, /work (ends when it drains), /hang (ends when it is cut off), /fail, /ws/chat,
+    /endless (an answer that no client reads to its end)."""
 
     def __init__(self, state: Path, gateway: GatewaySettings, *, hangs: bool = False) -> None:
         self._store = open_store(state)

@@ -1,4 +1,4 @@
-"""The connections that have no request at work. They are closed first when there are too many, or when they take too long.
+"""The connections without a request at work. They are closed when there are too many, or when they take too long.
 
 Such a connection costs its client nothing, and has shown no token: without a bound, idle sockets alone would lock all
 other clients out (SPEC S7). A connection with a request or a WebSocket is not in here.
