@@ -61,7 +61,9 @@ async def _findings(url: str | None, token: str | None) -> AsyncIterator[Finding
 
 async def _of_app(app: App) -> AsyncIterator[Finding]:
     yield await _workspace(app)
-    yield Finding("state", True, str(app.settings.state))
+    problem = await app.store.check_writes() if app.store is not None else ""
+    remedy = "make room, or let this user write the folder; or choose another one: --state" if problem else ""
+    yield Finding("state", not problem, problem or f"{app.settings.state} can be written", remedy)
     report = await app.sandbox.ready()
     yield Finding(
         "sandbox",

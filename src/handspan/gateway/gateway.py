@@ -272,9 +272,11 @@ class Gateway:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
 
     def _late(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
-        """Note a result whose call is over in the journal (ws.md 6.7 k)."""
+        """Acknowledge a result that no open call waits for, and note it in the journal (ws.md 5.3, 6.7 c, k)."""
         self.metrics.results.add("late" if "resume" in peer.can else "unknown")
-        if "resume" in peer.can and len(self._notes) < self._limits.pending_calls:
+        if "resume" not in peer.can:
+            peer.calls.acknowledge(frame.call)
+        elif len(self._notes) < self._limits.pending_calls:  # else the client sends it again on its next link
             task = asyncio.create_task(self._note(peer, frame))
             self._notes.add(task)
             task.add_done_callback(self._notes.discard)
@@ -283,8 +285,12 @@ class Gateway:
         try:
             record = await self.store.ledger.find(frame.call)
             origin = None if record is None else record.tool.origin
-            if origin is not None and origin.connection == peer.id:
+            if record is not None and origin is not None and origin.connection == peer.id:
+                if record.state != "done" or self.store.ledger.unwritten(frame.call) is not None:
+                    peer.calls.acknowledge_later(frame.call)  # its first copy is not on the disk yet
+                    return
                 await self.store.ledger.note(frame.call, msgspec.json.encode(frame).decode())
+            peer.calls.acknowledge(frame.call)
         except HandspanError as error:
             _log.warning("A late result of the call %s was not stored: %s", frame.call, error)
 

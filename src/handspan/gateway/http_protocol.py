@@ -147,7 +147,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self._unread = data[at:]
                 return  # uvicorn has paused reading when the request began to wait
             until = self._find_cut(data, at)
-            self._parse(data if until - at >= end else data[at:until])
+            self._parse(data if at == 0 and until >= end else data[at:until])
             at = until
 
     def _find_cut(self, data: bytes, at: int) -> int:

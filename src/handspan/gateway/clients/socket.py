@@ -235,6 +235,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         unread, self._unread = self._unread, None
         if unread and not self.transport.is_closing():
             self.data_received(unread)
+        self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        """Read again, unless the bytes that waited have begun another pause."""
         if self._resuming is None and not self.transport.is_closing():
             self.transport.resume_reading()
 

@@ -84,6 +84,7 @@ class SqliteStore:
         if self._pruning is not None:
             self._pruning.cancel()
             await asyncio.wait([self._pruning])
+        await self.ledger.unwritten_results.close()
         await self.database.close()
         await self.leases.release()
 
@@ -111,9 +112,14 @@ class SqliteStore:
     async def expire(self) -> tuple[str, ...]:
         """Give calls that waited too long their result, and return their ids. Call it now and then."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
-        expired = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost).expire())
+        kept = self.ledger.unwritten_results
+        expired = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost, kept).expire())
         self._begin_pruning()
         return expired
+
+    async def check_writes(self) -> str:
+        """Return why the store takes no writes, with a remedy; empty when it does."""
+        return await self.database.check_writes()
 
     async def prune(self) -> int:
         """Remove the calls that ended more than `journal_days` ago, and return their number."""
