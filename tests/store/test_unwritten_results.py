@@ -129,7 +129,7 @@ async def test_a_device_is_acknowledged_only_when_its_result_is_written(
 ) -> None:
     monkeypatch.setattr("handspan.store.sqlite.database._PROOF_SECONDS", 0.0)
     async with running_gateway(tmp_path) as gateway, FakeDevice(gateway.url, gateway.token) as phone:
-        token = (await phone.connect(label="phone", capabilities=["resume"]))["resume_token"]
+        token = str((await phone.connect(label="phone", capabilities=["resume"]))["resume_token"])
         await phone.register(offer("photo"))
         asking = asyncio.create_task(gateway.call_as("11111111-2222-4333-8444-555555555555", "phone__photo", {}))
         request = await phone.expect("tool_call_request")

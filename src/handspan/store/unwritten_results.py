@@ -44,7 +44,7 @@ class UnwrittenResults:
     def __len__(self) -> int:
         return len(self._results)
 
-    def __contains__(self, call_id: str) -> bool:
+    def __contains__(self, call_id: object) -> bool:
         return call_id in self._results
 
     @property
