@@ -9,9 +9,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from websockets.asyncio.client import connect
 
 from handspan.config.settings import ConnectionLimits
+from handspan.gateway.clients.socket import SocketProtocol
 from handspan.gateway.fast_uvicorn import RequestResponseCycle
+from handspan.gateway.http_protocol import HttpProtocol
 from handspan.gateway.idle_connections import IdleConnections
 from handspan.gateway.server import Server
 from tests.gateway.small_gateway import SmallGateway
@@ -46,7 +49,7 @@ async def is_answered(server: Server) -> bool:
 
 
 def requests_in_memory() -> int:
-    return sum(isinstance(one, RequestResponseCycle) for one in gc.get_objects())
+    return sum(type(one) is RequestResponseCycle for one in gc.get_objects())
 
 
 @pytest.mark.flood
@@ -185,3 +188,25 @@ async def test_only_connections_that_waited_too_long_end() -> None:
     now = 11.0
     idle.end_late()
     assert [one.ended for one in (early, again, late)] == ["late", "", ""]
+
+
+async def test_a_closed_connection_does_not_wait_for_the_garbage_collector(tmp_path: Path) -> None:
+    def left() -> int:
+        kinds = (HttpProtocol, RequestResponseCycle, SocketProtocol)
+        return sum(issubclass(type(one), kinds) for one in gc.get_objects())
+
+    async with served(tmp_path / "state") as (gateway, server):
+        token = gateway.auth.operator_token
+        assert await is_answered(server)
+        gc.collect()
+        gc.disable()
+        try:
+            before = left()
+            for _ in range(3):
+                assert await is_answered(server)
+                async with connect(f"ws://127.0.0.1:{server.port}/ws/chat?token={token}", proxy=None) as client:
+                    await client.send("hello")
+                    assert await client.recv() == "hello"
+            await until(lambda: left() == before)
+        finally:
+            gc.enable()

@@ -6,7 +6,7 @@ No token was checked at this point: a request that is refused here never reaches
 import asyncio
 import contextlib
 import re
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -92,7 +92,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._at_work.disconnected = True  # uvicorn tells only the last request that has come
             self._at_work.message_event.set()
         self.pipeline.clear()
-        self._at_work = self._before = self.cycle = None  # type: ignore[assignment]  # each refers to this connection
+        self._at_work = self._before = self.cycle = cast(Any, None)  # each refers to this connection
 
     def drop(self) -> None:
         """Close the connection at once: another one needs its place."""
@@ -116,6 +116,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_upgraded = True
         self._idle.remove(self, self._address)
         super().handle_websocket_upgrade()
+        self.parser = self.cycle = cast(Any, None)  # each refers to this object: it would wait for the collector
 
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not read."""

@@ -6,6 +6,7 @@ import importlib
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -127,9 +128,21 @@ class Server:
         server = UvicornServer(config)
         server.lifespan = config.lifespan_class(config)
         await server.on_tick(0)  # the date is known before the first answer
-        await server.startup(sockets=self._sockets)
+        server.servers = [await self._accept(server, bound) for bound in self._sockets]
         self._ticking = asyncio.create_task(_tick(server, idle))
         return server
+
+    async def _accept(self, server: UvicornServer, bound: socket.socket) -> asyncio.Server:
+        """Accept connections. uvicorn's own `startup` would leave a whole minute for the handshake of TLS."""
+        config, state = server.config, server.server_state
+        limit = None if config.ssl is None else self._settings.connections.head_seconds
+        return await asyncio.get_running_loop().create_server(
+            partial(cast(Any, config.http_protocol_class), config=config, server_state=state, app_state={}),
+            sock=bound,
+            ssl=cast(Any, config.ssl),
+            backlog=config.backlog,
+            ssl_handshake_timeout=limit,
+        )
 
     async def close(self, seconds: float = 0.0) -> None:
         """Wait for running work, at most so many seconds; tell the clients (1012), then close everything."""

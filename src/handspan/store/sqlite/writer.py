@@ -7,6 +7,7 @@ acknowledged means committed (SPEC A2).
 import asyncio
 import contextlib
 import logging
+import math
 import queue
 import sqlite3
 import threading
@@ -65,8 +66,8 @@ class Writer:
         self._thread = threading.Thread(target=self._main, name="store-writer", daemon=True)
         self.commits = 0
         """The number of transactions, each of which waited for the disk."""
-        self.wrote_at = 0.0
-        """When the last transaction was committed, by the monotonic clock."""
+        self.wrote_at = -math.inf
+        """When the last transaction was committed, by the monotonic clock. A failed one after it voids that."""
 
     def open(self) -> None:
         """Start the thread."""
@@ -137,6 +138,7 @@ class Writer:
 
     def _roll_back(self, error: Exception) -> None:
         """Undo the transaction, and drop a connection that may be broken."""
+        self.wrote_at = -math.inf
         if self._connection is None:
             return
         try:
