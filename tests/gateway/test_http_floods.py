@@ -71,7 +71,7 @@ async def test_a_connection_that_goes_on_without_reading_answers_is_closed(tmp_p
     async with served(tmp_path / "state", connections=limits) as (_, server), connected(server) as (reader, writer):
         writer.write(b"GET /x HTTP/1.1\r\nhost: unknown\r\n\r\n" * 1000)
         answers = b""
-        with contextlib.suppress(ConnectionResetError):
+        with contextlib.suppress(ConnectionError):  # what it sent in vain may cost it the last answers
             answers = await reader.read()
         assert 50 <= len(re.findall(rb"HTTP/1.1 403", answers)) <= 52 or not answers
         assert await is_answered(server)

@@ -142,6 +142,9 @@ class HttpProtocol(HttpToolsProtocol):
             self._unread += data
             self.flow.pause_reading()
             return
+        if self._is_refused and self._pipelined >= self._limits.pipelined:
+            self.flow.pause_reading()  # the rest of a flood is not even read
+            return
         at, end = 0, len(data)
         while at < end and not self._is_refused and not self._is_upgraded:
             if self.pipeline:
@@ -172,6 +175,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._has_waited = True
             self.data_received(unread)
             self._has_waited = False
+            if not self._unread and not self.pipeline:
+                self.flow.resume_reading()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._at_work = cycle
@@ -183,9 +188,8 @@ class HttpProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._unread:
-            if self.pipeline:
-                self.flow.pause_reading()
-            else:
+            self.flow.pause_reading()  # uvicorn has resumed it
+            if not self.pipeline:
                 self.loop.call_soon(self._parse_rest)  # the next request has its turn after other connections
         if self.cycle.response_complete:
             self._idle.add(self, self._address)
