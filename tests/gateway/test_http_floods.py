@@ -210,3 +210,15 @@ async def test_a_closed_connection_does_not_wait_for_the_garbage_collector(tmp_p
             await until(lambda: left() == before)
         finally:
             gc.enable()
+
+
+@pytest.mark.flood
+async def test_few_bytes_wait_while_a_pipeline_is_answered(tmp_path: Path) -> None:
+    limits = ConnectionLimits(pipelined=10**9)
+    async with served(tmp_path / "state", connections=limits) as (_, server), connected(server) as (reader, writer):
+        writer.write(b"GET /x HTTP/1.1\r\nhost: unknown\r\n\r\n" * FLOOD)
+        for _ in range(5):
+            for _ in range(60):
+                await reader.readuntil(b"HTTP/1.1 403")
+            assert sum(len(one._unread) for one in gc.get_objects() if type(one) is HttpProtocol) <= 2 * 256 * 1024
+        assert await is_answered(server)
