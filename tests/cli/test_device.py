@@ -14,6 +14,7 @@ import pytest
 
 from handspan.cli.device.consent import Choices, DeviceConsent, DeviceFile
 from handspan.cli.device.tools import DeviceTool, device_tools
+from handspan.client import PermissionQuestion
 from handspan.client.context import CallContext
 from handspan.client.results import Image
 from handspan.core.errors import ConfigError, ToolError
@@ -147,7 +148,11 @@ def test_a_gateway_that_is_killed_is_found_again_by_its_device(run: Shell) -> No
 def test_the_person_is_asked_in_the_terminal_and_an_always_is_remembered(run: Shell) -> None:
     with serving(run), device(run) as laptop:
         calling = Calling(run, "laptop__notify", '{"text": "tea", "title": "Kitchen"}')
-        laptop.until(r"notify\s+needs the permission 'notifications'.*never\? ")
+        laptop.until(
+            r"The agent 'General' calls notify {\"text\":\"tea\",\"title\":\"Kitchen\"}\s+"
+            r"It needs the permission 'notifications'. Grant it\?\s+"
+            r"\[y\]es, this call; \[a\]lways; \[n\]o, not this call; never\? "
+        )
         laptop.say("n")
         laptop.until(r"notify wants 'notifications': denied")
         assert calling.envelope()["code"] == "permission_denied"
@@ -161,6 +166,23 @@ def test_the_person_is_asked_in_the_terminal_and_an_always_is_remembered(run: Sh
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     with serving(run), device(run):  # a new life of both
         assert run("call", "laptop__notify", '{"text": "tea"}').returncode == 0
+
+
+def test_the_caller_is_told_at_which_device_the_person_is_asked(run: Shell) -> None:
+    with (
+        serving(run),
+        device(run) as laptop,
+        run.at_terminal("call", "laptop__notify", '{"text": "tea"}') as calling,
+    ):
+        calling.until(r"Waiting for your answer on the device 'laptop': may 'laptop__notify' use the permission")
+        laptop.until(r"never\? ")
+        laptop.say("y")
+        calling.until('"status":"success"')
+        assert calling.ended() == 0
+        again = Calling(run, "laptop__notify", '{"text": "tea"}')  # a yes was for that call alone
+        laptop.until(r"never\? ")
+        laptop.say("n")
+        assert again.envelope()["code"] == "permission_denied"
 
 
 def test_never_is_told_to_the_model_with_how_to_change_it(run: Shell) -> None:
@@ -208,7 +230,7 @@ async def test_a_file_of_choices_that_is_broken_is_named(tmp_path: Path) -> None
     file = DeviceFile(tmp_path / "device-x.choices.json")
     file.path.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"device-x\.choices\.json' is not what a device keeps"):
-        await DeviceConsent(file, (), None).ask("screen", "screenshot", "c")
+        await DeviceConsent(file, (), None).ask(PermissionQuestion("screen", "screenshot", "c"))
     file.path.unlink()
     file.path.symlink_to("elsewhere")
     with pytest.raises(ConfigError, match="can't be read"):
@@ -233,7 +255,7 @@ async def test_what_was_said_for_good_is_asked_once(tmp_path: Path) -> None:
     person = Person()
     consent = DeviceConsent(DeviceFile(tmp_path / "f.json"), ("notifications",), person)
     for permission in ("screen", "browser", "clipboard.read", "notifications") * 2:
-        decision, where = await consent.ask(permission, "tool", "c")
+        decision, where = await consent.ask(PermissionQuestion(permission, "tool", "c"))
         assert decision == ("deny_forever" if permission == "browser" else "allow")
         assert bool(where) == (decision != "allow")
     assert person.asked == ["screen", "browser", "clipboard.read", "clipboard.read"]

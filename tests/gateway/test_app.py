@@ -1,6 +1,5 @@
 """Everything put together."""
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -62,6 +61,40 @@ async def test_the_state_folder_is_out_of_reach_when_the_workspace_contains_it(t
     assert not isinstance(catted, Success) or b"secret" not in catted.encoded
 
 
+async def test_settings_give_commands_a_network_that_passes_the_url_policy(tmp_path: Path) -> None:
+    network: JsonObject = {"sandbox": {"network": "guarded", "network_bytes": 5000}}
+    async with App(settings(tmp_path, tools=network)) as app:
+        report = await app.sandbox.ready()
+        if not report.active:
+            pytest.skip(str(report))
+        refused = await call(app, "exec_shell", {"command": ASK_FOR_METADATA})
+    assert "network: guarded" in report.reason
+    assert isinstance(refused, Success) and isinstance(refused.value, dict)
+    assert "HTTP Error 403" in str(refused.value["stderr"])
+    assert "blocked cloud metadata endpoint" in str(refused.value["note"])
+
+
+ASK_FOR_METADATA = "python3 -c 'import urllib.request as u; u.urlopen(\"http://169.254.169.254/\")'"
+
+
+async def test_the_description_of_the_shell_follows_what_the_test_of_the_sandbox_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bwrap", "setpriv", "prlimit"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with App(settings(tmp_path)) as app:
+        assert "in a sandbox" in described(app, "exec_shell") and "in a sandbox" in described(app, "spawn")
+        await app.sandbox.ready()
+        assert "no sandbox here" in described(app, "exec_shell") and "no sandbox here" in described(app, "spawn")
+    assert len(app.registry) == 0
+
+
+def described(app: App, name: str) -> str:
+    return next(spec.description for spec in app.caller().box.specs() if spec.name == name)
+
+
 async def test_a_large_result_is_kept_and_read_on(tmp_path: Path) -> None:
     async with App(settings(tmp_path)) as app:
         text = "\n".join(f"line {number}" for number in range(20_000))
@@ -87,15 +120,14 @@ async def test_settings_decide_about_agents_timeouts_and_switches(tmp_path: Path
             app.caller("raeder")
 
 
-async def test_hooks_of_the_settings_see_every_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_hooks_of_the_settings_see_every_call(tmp_path: Path) -> None:
     chain: JsonObject = {
         "hooks": {"chain": [{"type": "audit_log"}, {"type": "path_prefix", "config": {"prefix": "sub"}}]}
     }
-    caplog.set_level(logging.INFO, logger="handspan.audit")
     async with App(settings(tmp_path, **chain)) as app:
         await call(app, "write_file", {"path": "a.txt", "content": "x"})
     assert (tmp_path / "ws" / "sub" / "a.txt").read_text(encoding="utf-8") == "x"
-    assert '"tool":"write_file"' in caplog.messages[0]
+    assert '"tool":"write_file"' in (tmp_path / "st" / "audit.jsonl").read_text(encoding="utf-8")
 
 
 async def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:

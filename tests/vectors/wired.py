@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 from websockets.asyncio.server import ServerConnection, serve
 
-from handspan.client import Backoff, CallContext, Chat, Client
+from handspan.client import Backoff, CallContext, Chat, Client, PermissionQuestion
 from handspan.client.chat import EventStream
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.events import QuestionAsked
@@ -86,8 +86,8 @@ class WiredClient:
                 case {"progress": value}:
                     ctx.progress(value)
 
-    async def _ask(self, permission: str, tool: str, call_id: str) -> tuple[Decision, str]:
-        return await self._decisions.setdefault(permission, asyncio.Queue()).get()
+    async def _ask(self, question: PermissionQuestion) -> tuple[Decision, str]:
+        return await self._decisions.setdefault(question.permission, asyncio.Queue()).get()
 
     async def up(self) -> None:
         """Take the link that the client opens."""

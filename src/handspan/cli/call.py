@@ -16,9 +16,9 @@ from handspan.cli.requests import RemoteRefused, Requests, segment
 from handspan.cli.terminal_questions import ask_here, questions_for
 from handspan.core.context import Progress
 from handspan.core.errors import ErrorCode, WireError
-from handspan.core.questions import Questions
+from handspan.core.questions import Questions, find_waiting_note
 from handspan.core.results import Failure, encode_envelope
-from handspan.core.values import Json, JsonObject, strip_invisible
+from handspan.core.values import Json, JsonObject, escape_invisible, strip_invisible
 from handspan.wire import strict_json
 from handspan.wire.rest.agents import ShownAgent
 from handspan.wire.rest.questions import AcceptedAnswer, QuestionList
@@ -76,7 +76,7 @@ def command(
     if batch == (tool is not None):
         raise click.UsageError("Name a TOOL, or use --batch: one of the two.")
     lines = _batch(sys.stdin.buffer) if batch else iter([(tool or "", _arguments(arguments))])
-    show = None if quiet or not sys.stderr.isatty() else _show_progress
+    show = None if quiet else _show_progress if sys.stderr.isatty() else _show_waiting
     is_failed = ask_gateway(lambda requests: _call_each(Calls(requests, agent or "", questions_for(yes), show), lines))
     sys.exit(1 if is_failed else 0)
 
@@ -90,7 +90,7 @@ async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> bool:
         envelope = encode_envelope(given) if isinstance(given, Failure) else await calls.call(*given)
         status = msgspec.json.decode(envelope, type=_Status)
         is_failed |= status.status != "success"
-        sys.stdout.buffer.write(envelope + b"\n")
+        sys.stdout.buffer.write(escape_invisible(envelope.decode()).encode() + b"\n")
         sys.stdout.buffer.flush()
         if status.code == "tool_not_found":
             await calls.print_broken()
@@ -177,7 +177,7 @@ class Calls:
             if question.call_id == call_id and question.id not in asked:
                 asked.add(question.id)
                 answer = await ask_here(question.to_question(), self._questions)
-                given: JsonObject = {"decision": answer.decision, "always": answer.always}
+                given: JsonObject = {"decision": answer.decision, "always": answer.always, "reason": answer.reason}
                 await self._give(question.id, given if answer.value is None else {**given, "value": answer.value})
 
     async def _give(self, question_id: str, answer: JsonObject) -> None:
@@ -190,9 +190,19 @@ class Calls:
 
 def _show_progress(value: Json) -> None:
     """Show what a tool reports: a text as it comes, any other value on a line."""
+    if find_waiting_note(value) is not None:
+        _show_waiting(value)
+        return
     text = value.get("text") if isinstance(value, dict) else None
     is_text = isinstance(text, str)
     click.echo(strip_invisible(str(text if is_text else value)), err=True, nl=not is_text)
+
+
+def _show_waiting(value: Json) -> None:
+    """Show that a person is asked at a device. What every client may answer, the command asks here itself."""
+    text, device = find_waiting_note(value) or ("", "")
+    if device:
+        click.echo(strip_invisible(text), err=True, nl=False)
 
 
 def _read(tool: str, arguments: bytes | str) -> Json | Failure:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from handspan.client.address import Address
 from handspan.client.builder import Callbacks, ClientBuilder
 from handspan.client.calls import AskPermission
-from handspan.client.chat import Chat
+from handspan.client.chat import AnswerInChat, Chat
 from handspan.client.client_state import ClientState
 from handspan.client.connection import ClientConnection, ClientOptions, State
 from handspan.client.memory import CallMemory, StateFile
@@ -73,7 +73,7 @@ class Client:
         """`role`: the tools of a device are for every session of its owner, those of a chat for its own session.
 
         `state`: a file with which the client resumes even after it was killed. `concurrency`: how many calls run at
-        once. `ask_permission(permission, tool, call_id)` asks the person here; without it the answer is no. `tls`
+        once. `ask_permission(question)` asks the person here; without it the answer is no. `tls`
         replaces the certificates that this computer trusts. `open_link` opens each connection in place of a WebSocket.
         """
         self._options = ClientOptions(
@@ -191,14 +191,22 @@ class Client:
         self.close()
         await self._serving
 
-    def chat(self, session: str | None = None, agent: str | None = None, *, name: str = "") -> Chat:
+    def chat(
+        self,
+        session: str | None = None,
+        agent: str | None = None,
+        *,
+        name: str = "",
+        on_question: AnswerInChat | None = None,
+    ) -> Chat:
         """A conversation, on a connection of its own: `async with client.chat() as chat`.
 
+        `on_question` answers the questions of its session; without it they are events (`QuestionAsked`, `chat.answer`).
         It offers this client's tools to its session, unless the client runs and offers them to every session already.
         """
         tools = ClientTools() if self._connection is not None else self._tools.copy()
         capabilities: list[str] = [*CAPABILITIES, "events", "questions", "question_kinds"]
-        return Chat(self._options, capabilities, tools, session or "", agent or "", name)
+        return Chat(self._options, capabilities, tools, session or "", agent or "", name, on_question)
 
     def send_message(self, content: str, debug: bool = False) -> None:
         """Send a message in the session of a client with role `chat`. The callbacks get the answer.

@@ -19,6 +19,7 @@ from handspan.client.actions import (
     SendFrame,
     SetTimeout,
     ShrinkAnswer,
+    StopAsking,
     StopCall,
 )
 from handspan.client.chat_state import ChatState, Opening
@@ -46,6 +47,7 @@ from handspan.wire.ws_frames import (
     PermissionAnswer,
     PermissionRequest,
     ProgressFrame,
+    QuestionClosed,
     Regenerate,
     RegisterTools,
     ResultFrame,
@@ -147,6 +149,8 @@ class ClientState:
                 return self._receive_cancel(frame, now)
             case PermissionRequest():
                 return self._receive_permission(frame)
+            case QuestionClosed(id=question_id) if question_id in self._permissions:
+                return self._stop_asking([question_id])
             case Connected():
                 return self._receive_connected(frame, now)
             case ToolsRegistered(rejected=rejected):
@@ -261,6 +265,8 @@ class ClientState:
         if "resume" not in self.capabilities:
             self._unaccepted.clear()
         actions: list[Action] = [SaveState(), DeliverFrame(frame)]
+        if not frame.resumed:  # the gateway does not know what the old link asked, and asks again where it has to
+            actions += self._stop_asking(list(self._permissions))
         for answer in self.memory.unacknowledged():
             actions += self._resend_answer(answer, now)
         resent: list[ClientFrame] = []
@@ -347,6 +353,13 @@ class ClientState:
             del self._permissions[next(iter(self._permissions))]
         self._permissions[frame.id] = None
         return [AskPerson(msgspec.structs.replace(frame, tool=self._own_name(frame.tool)))]
+
+    def _stop_asking(self, question_ids: list[str]) -> list[Action]:
+        """Take back the questions of these that have no answer yet: their calls have ended (ws.md 5.9)."""
+        unanswered = [one for one in question_ids if self._permissions[one] is None]
+        for question_id in unanswered:
+            del self._permissions[question_id]
+        return [StopAsking(question_id) for question_id in unanswered]
 
     # Calls and tools.
 

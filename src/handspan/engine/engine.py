@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from msgspec import UnsetType, structs
 
@@ -17,10 +18,10 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.bus import Bus
 from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import StoreError, ToolError
-from handspan.core.questions import Questions
-from handspan.core.results import Failure, Pending, Success, ToolResult, succeed
+from handspan.core.questions import QuestionKind, Questions
+from handspan.core.results import Failure, Pending, Success, ToolResult, add_notice, succeed
 from handspan.core.store import Ledger, NowOrLater
-from handspan.core.values import Arguments
+from handspan.core.values import Arguments, encode
 from handspan.engine.caller import Caller, find_tool, read_arguments, recheck_approved
 from handspan.engine.cut import RESULT_LIMIT, cut_message, cut_result
 from handspan.engine.gates import Gates
@@ -35,6 +36,8 @@ from handspan.engine.watchdog import Watchdog
 from handspan.registry.entry import Entry
 
 _log = logging.getLogger(__name__)
+_EDITED: Final = "The user changed the arguments before approving this call. It ran with:"
+_LONGEST_EDIT: Final = 1000
 
 
 class Engine:
@@ -95,7 +98,8 @@ class Engine:
                     self._bus, self._ledger, self._ledger.finish(record, _cancellation(record.name)), record
                 )
                 raise
-            if type(outcome) is not Success or len(outcome.encoded) > self._result_limit or self._hooks is not None:
+            is_plain = type(outcome) is Success and len(outcome.encoded) <= self._result_limit
+            if not is_plain or self._hooks is not None or record.is_edited:
                 outcome = await self._shape(record, outcome)
             written = self._store(record, outcome, started.began)
             is_first = written is True or await _await_written(written, record)
@@ -141,6 +145,10 @@ class Engine:
             failure = Failure("internal_error", f"Tool {call.name!r} was not run: {describe_error(error)}")
             return await self._refuse(record or refused_record(call, caller, entry), failure)
 
+    async def refuse(self, call: ToolCall, caller: Caller, failure: Failure) -> ToolResult:
+        """Give a call that its caller does not want to run this result. It stands in the journal like every call."""
+        return await self._refuse(refused_record(call, caller, caller.box.find(call.name)), failure)
+
     async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
         """Go from the outcome to the journal. Return None when the call has its result already."""
         result = await self._shape(record, result)
@@ -153,10 +161,12 @@ class Engine:
             if self._hooks is not None:
                 result = await self._after(self._hooks, record, result)
             if type(result) is not Success:
-                return cut_message(result, self._result_limit)
-            if len(result.encoded) <= self._result_limit:
-                return result
-            return await cut_result(result, self._artifacts, record.owner, record.session, record.name)
+                result = cut_message(result, self._result_limit)
+            elif len(result.encoded) > self._result_limit:
+                result = await cut_result(result, self._artifacts, record.owner, record.session, record.name)
+            if record.is_edited:  # P5: the model is told what it ran with
+                result = add_notice(result, f"{_EDITED} {encode(record.arguments).decode()[:_LONGEST_EDIT]}")
+            return result
         except asyncio.CancelledError:  # the caller was cancelled: the call still gets its result
             await self._refuse(record, _late_cancellation(record, result))
             raise
@@ -196,7 +206,7 @@ class Engine:
             return None
         record = structs.replace(found)  # two callers may settle at once: a copy keeps their writes apart
         # Another process may have begun the call: only the wall clock is the same there.
-        took = max(0.0, time.time() - record.at)
+        took = max(0.0, time.time() - record.at - record.waited)
         try:
             result = await self._finish(record, _encode(outcome), time.monotonic() - took)
         except asyncio.CancelledError:  # the call got its result all the same
@@ -231,6 +241,7 @@ class Engine:
         if found is None or found.state != "accepted" or found.owner != caller.who.owner:
             return None
         record = take_over(found)
+        record.waited = max(0.0, time.time() - record.at)
         began = time.monotonic()
         call = ToolCall(record.name, record.arguments, record.id)
         try:
@@ -288,9 +299,7 @@ class Engine:
         record = started.record
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
-        approval = verdict.reason if isinstance(verdict, Ask) else None
-        if started.entry.is_new and approval is None:
-            approval = f"{started.entry.spec.name!r} is new at {started.entry.origin}: no person has approved it yet."
+        approval = _reason_for_approval(started.entry, verdict)
         if record.state is not None or not self._asker.has_to_ask(started.entry, approval, started.caller):
             return await self._ask_and_start(started, approval, call)
         await self._ledger.accept(record)  # the answer finds it, even after the end of this process
@@ -303,17 +312,23 @@ class Engine:
 
     async def _ask_and_start(self, started: Started, approval: str | None, call: ToolCall) -> Started | Pending:
         """Ask for permissions, and for approval where there is a reason for it; then start the call."""
-        record = started.record
+        record, asked_at = started.record, time.monotonic()
         try:
             consent = await self._consent(started, approval, call)
         except AnswerComesLater:
             return Pending()
+        finally:
+            if record.state is not None:  # a person was asked
+                took = time.monotonic() - asked_at
+                record.waited += took
+                started.began += took
         if consent.waited:
             started.entry = recheck_approved(started.entry, started.caller)
             record.tool = started.entry.facts
         if started.entry.is_new:  # T5: the person who approves the first call agrees to the tool
             started.caller.box.accept(started.entry)
         record.arguments = started.arguments = consent.arguments
+        record.is_edited = consent.is_edited
         started.deadline = started.deadline and started.deadline.later(consent.waited)
         if started.entry.outlives:
             record.expires_at = find_expiry(started.entry, started.deadline, time.time())
@@ -330,7 +345,8 @@ class Engine:
             return consent
         approved = await self._asker.ask_approval(approval, entry, call, arguments, caller)
         # Arguments that a person edited are checked like all others.
-        return Consent(read_arguments(entry, approved.arguments), consent.waited + approved.waited)
+        edited, waited = read_arguments(entry, approved.arguments), consent.waited + approved.waited
+        return Consent(edited, approved.is_edited, waited)
 
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """Store the failure of a call that goes no further, and return it."""
@@ -349,6 +365,15 @@ class Engine:
         record.size += len(result.encoded) if isinstance(result, Success) else 0
         return _encode(replaced)
 
+    def consents_needed(self, entry: Entry, caller: Caller) -> list[tuple[QuestionKind, str]]:
+        """Return kind and subject of each question that a call of this tool asks, unless a rule answers it."""
+        verdict = self._policy.decide(entry.spec, ToolCall(entry.spec.name, {}, ""), caller)
+        asked: list[tuple[QuestionKind, str]] = [("permission", one) for one in entry.permissions_to_ask]
+        approval = _reason_for_approval(entry, verdict)
+        if approval is not None:
+            asked.append(("approval", approval))
+        return asked
+
     # Opening and closing.
 
     def open(self) -> None:
@@ -364,6 +389,13 @@ class Engine:
         self.watchdog.close()
         await self._pending.close()
         await self.runner.close()
+
+
+def _reason_for_approval(entry: Entry, verdict: Verdict) -> str | None:
+    """Return why a person has to approve a call of this tool; None if none has to."""
+    if isinstance(verdict, Ask):
+        return verdict.reason
+    return f"{entry.spec.name!r} is new at {entry.origin}: no person has approved it yet." if entry.is_new else None
 
 
 async def _await_written(written: NowOrLater[bool], record: CallRecord) -> bool:

@@ -107,7 +107,7 @@ def _decode(data: bytes, is_last: bool, encoding: FileEncoding, path: str, at: i
         raise ToolError(
             "execution_failed",
             f"{quote_path(path)} is not {encoding.name} text: wrong byte at {at + error.start}. If it is text, give "
-            "its encoding, such as 'latin-1'; if it is binary, use another way, such as exec_shell with file or xxd.",
+            "its encoding, such as 'latin-1'; if it is binary, look at it by exec_shell with `cat -v` or `grep -a`.",
         ) from None
     return text, len(data) - len(decoder.getstate()[0])
 
@@ -130,6 +130,6 @@ def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
     if encoding.unit == 1 and b"\0" in data:
         raise ToolError(
             "execution_failed",
-            f"{quote_path(path)} is a binary file. Use another way: exec_shell with file, strings or xxd; "
+            f"{quote_path(path)} is a binary file. Look at it by exec_shell with `cat -v` or `grep -a`; "
             "or give its encoding if it is text, such as 'utf-16'.",
         )

@@ -115,6 +115,8 @@ class AnswerFrame(_Frame, frozen=True, tag="answer"):
     always: bool = False
     arguments: dict[str, Json] | None = None
     value: Json = None
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+    """With a no: why, in words that the model reads."""
 
 
 class RegisterTools(_Frame, frozen=True, tag="register_tools"):
@@ -325,10 +327,12 @@ class QuestionFrame(_Frame, frozen=True, tag="question"):
     expires_ms: int
     schema: dict[str, Json] | None = None
     action: QuestionAction | None = None
+    agent: str = ""
+    """The agent whose call asks."""
 
 
 class QuestionClosed(_Frame, frozen=True, tag="question_closed"):
-    """A question is closed. `accepted`: this connection's answer closed it."""
+    """A question, or a `permission_request`, is closed. `accepted`: this connection's answer closed it."""
 
     id: str
     accepted: bool
@@ -387,6 +391,10 @@ class PermissionRequest(_Frame, frozen=True, tag="permission_request"):
     tool: str
     permission: str
     expires_ms: int
+    arguments: Mapping[str, Json] = {}
+    """What the tool will be called with."""
+    agent: str = ""
+    """The agent whose call needs it."""
 
 
 class Acknowledged(_Frame, frozen=True, tag="result_acknowledged"):

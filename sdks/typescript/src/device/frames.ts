@@ -78,6 +78,7 @@ export interface QuestionFrame {
   expires_ms: number;
   schema?: JsonObject;
   action?: QuestionAction;
+  agent?: string;
 }
 
 export interface AnswerFrame {
@@ -87,6 +88,7 @@ export interface AnswerFrame {
   always?: boolean | undefined;
   arguments?: JsonObject | undefined;
   value?: Json | undefined;
+  reason?: string | undefined;
 }
 
 export type ClientFrame =
@@ -122,6 +124,8 @@ export interface PermissionRequest {
   tool: string;
   permission: string;
   expires_ms: number;
+  arguments?: JsonObject;
+  agent?: string;
 }
 
 /** Something that happened in a turn (ws.md 3.7): `text`, `round`, `call_started`, … and `ended` as the last. */
@@ -139,6 +143,7 @@ export type ServerFrame =
       limits?: Limits;
       label?: string;
       resume_token?: string;
+      resumed?: boolean;
     }
   | { type: 'tools_registered'; rejected?: { name: string; reason: string }[] }
   | { type: 'result_acknowledged'; id?: string; ids?: string[] }

@@ -574,6 +574,7 @@ describe('questions to the person of a chat', () => {
     expect(question).toEqual({
       id: 'q1',
       kind: 'input',
+      agent: '',
       callId: '',
       tool: 'paint',
       arguments: {},

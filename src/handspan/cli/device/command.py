@@ -20,6 +20,7 @@ from handspan.cli.door import gateway_options, given_url, named_gateway, remote_
 from handspan.cli.options import read_settings, settings_options
 from handspan.cli.remote import Remote
 from handspan.cli.terminal_questions import TerminalQuestions
+from handspan.client import PermissionQuestion
 from handspan.client.builder import Callbacks
 from handspan.client.client import Client
 from handspan.client.connection import State
@@ -61,7 +62,8 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
     name = _name(own_label)
     file = DeviceFile(settings.state / f"{name}.choices.json")
     remote = _gateway(settings, file, pair, own_label)
-    questions = TerminalQuestions(sys.stdin, sys.stderr) if sys.stdin.isatty() and sys.stderr.isatty() else None
+    is_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    questions = TerminalQuestions(sys.stdin, sys.stderr, grants_once=True) if is_at_terminal else None
     consent = DeviceConsent(file, PERMISSIONS if yes else allow, questions)
     device = Device(remote, own_label, consent, log)
     sys.exit(asyncio.run(device.run(settings, name)))
@@ -162,10 +164,11 @@ class Device:
 
     # Calls.
 
-    async def _ask(self, permission: str, tool: str, call_id: str) -> tuple[Decision, str]:
-        decision, where = await self._consent.ask(permission, tool, call_id)
+    async def _ask(self, question: PermissionQuestion) -> tuple[Decision, str]:
+        with self._log.held():  # a line would break into the prompt
+            decision, where = await self._consent.ask(question)
         words = {"allow": "allowed", "deny": "denied"}.get(decision, "denied for good")
-        self._log.decided(tool, permission, words, where)
+        self._log.decided(question.tool, question.permission, words, where)
         return decision, where
 
     def _log_calls(self, tool: DeviceTool) -> Code:

@@ -181,7 +181,7 @@ class ChatConnection:
             self._follow(handle, None)
 
     async def _answer(self, frame: AnswerFrame) -> None:
-        answer = Answer(frame.decision, frame.always, frame.arguments, value=frame.value)
+        answer = Answer(frame.decision, frame.always, frame.arguments, value=frame.value, reason=frame.reason)
         try:
             if not await self._questions.answer(frame.id, answer, owner=self._peer.who.owner, by=self._peer.id):
                 self._peer.send(QuestionClosed(frame.id, False))

@@ -7,6 +7,7 @@ from msgspec import UnsetType
 
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
 from handspan.core.errors import StoreError
+from handspan.core.questions import Question, waiting_text
 from handspan.core.results import Pending, ToolResult, encode_envelope
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
@@ -114,7 +115,7 @@ async def _answer(visit: Visit, running: RunningCall) -> Reply:
     return _result_reply(visit, running.id, outcome)
 
 
-def _stored_reply(visit: Visit, record: CallRecord, questions: list[str]) -> Reply:
+def _stored_reply(visit: Visit, record: CallRecord, questions: list[Question]) -> Reply:
     if isinstance(record.result, UnsetType):
         return _pending_reply(visit, record.id, questions)
     return _result_reply(visit, record.id, record.result)
@@ -124,8 +125,14 @@ def _result_reply(visit: Visit, call_id: str, result: ToolResult) -> Reply:
     return Reply(encode_envelope(result), headers=_location(visit, call_id))
 
 
-def _pending_reply(visit: Visit, call_id: str, questions: list[str]) -> Reply:
-    return Reply(PendingCall("pending", call_id, questions), 202, _location(visit, call_id))
+def _pending_reply(visit: Visit, call_id: str, questions: list[Question]) -> Reply:
+    waiting_for = [waiting_text(question) for question in questions]
+    pending = PendingCall("pending", call_id, _ids(questions), waiting_for)
+    return Reply(pending, 202, _location(visit, call_id))
+
+
+def _ids(questions: list[Question]) -> list[str]:
+    return [question.id for question in questions]
 
 
 def _location(visit: Visit, call_id: str) -> dict[str, str]:
@@ -162,4 +169,4 @@ async def _last_event(visit: Visit, found: RunningCall | CallRecord) -> CallEnde
         outcome = found.task.result()
         if not isinstance(outcome, Pending):
             return CallEnded(render_result(outcome))
-    return CallWaits(found.id, found.questions if isinstance(found, RunningCall) else [])
+    return CallWaits(found.id, _ids(found.questions) if isinstance(found, RunningCall) else [])

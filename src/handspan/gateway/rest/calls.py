@@ -114,6 +114,7 @@ def _render_listed(record: CallRecord) -> ListedCall:
         _status(record),
         moment(record.at),
         record.duration,
+        record.waited,
     )
 
 

@@ -31,7 +31,7 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 
 # Open calls stay, and so do the calls of a session with an open turn: the loop would run them again.
 _CAN_GO: Final = (
-    "state = 'done' AND at + duration < ? AND NOT EXISTS (SELECT 1 FROM sessions"
+    "state = 'done' AND at + waited + duration < ? AND NOT EXISTS (SELECT 1 FROM sessions"
     " WHERE sessions.id = calls.session AND (sessions.state <> 'idle' OR sessions.open_calls IS NOT NULL))"
 )
 _OLD: Final = f"SELECT id, size FROM calls WHERE owner = ? AND at < ? AND {_CAN_GO} ORDER BY at, id LIMIT ?"

@@ -36,23 +36,25 @@ from handspan.store.unwritten_results import UnwrittenResults
 _log = logging.getLogger(__name__)
 
 _MARKS: Final = ", ".join("?" * len(ENTRY.split(",")))
+_OUTCOME_MARKS: Final = ", ".join("?" * len(OUTCOME.split(",")))
 _ENTER: Final = f"INSERT OR IGNORE INTO calls ({ENTRY}, state, run, expires_at) VALUES ({_MARKS}, ?, ?, ?)"
 _ENTER_DONE: Final = (
-    f"INSERT OR IGNORE INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', ?, ?, ?, ?, ?, ?)"
+    f"INSERT OR IGNORE INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', {_OUTCOME_MARKS})"
 )
 _START: Final = (
-    "UPDATE calls SET state = 'started', tool = ?, arguments = ?, arguments_form = ?, run = ?, expires_at = ?"
+    "UPDATE calls SET state = 'started', tool = ?, arguments = ?, arguments_form = ?, run = ?, expires_at = ?,"
+    " waited = ?, is_edited = ?"
     " WHERE id = ? AND state = 'accepted'"
 )
 _SUSPEND: Final = "UPDATE calls SET state = 'pending', expires_at = ? WHERE id = ? AND state = 'started'"
 # A call that was refused because its id was used must not change the call that used the id first.
 _FINISH: Final = (
-    f"UPDATE calls SET state = 'done', run = NULL, size = ?, ({OUTCOME}) = (?, ?, ?, ?, ?, ?)"
+    f"UPDATE calls SET state = 'done', run = NULL, size = ?, ({OUTCOME}) = ({_OUTCOME_MARKS})"
     " WHERE id = ? AND at = ? AND owner = ? AND state <> 'done'"
 )
 # The start of a read-only call may be missing: the engine did not wait for its write.
 _FINISH_OR_ENTER: Final = (
-    f"INSERT INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', ?, ?, ?, ?, ?, ?)"
+    f"INSERT INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', {_OUTCOME_MARKS})"
     " ON CONFLICT (id) DO UPDATE SET state = 'done', run = NULL, size = excluded.size, "
     + ", ".join(f"{column} = excluded.{column}" for column in OUTCOME.split(", "))
     + " WHERE calls.at = excluded.at AND calls.owner = excluded.owner AND calls.state <> 'done'"
@@ -371,7 +373,8 @@ def _enter_done(values: Row, connection: sqlite3.Connection) -> bool:
 
 def _start(record: CallRecord, lease: str, values: Row, connection: sqlite3.Connection) -> None:
     call_id, tool, arguments, form = values[0], *values[5:8]
-    if connection.execute(_START, (tool, arguments, form, lease, record.expires_at, call_id)).rowcount == 0:
+    consent = (record.waited, record.is_edited)
+    if connection.execute(_START, (tool, arguments, form, lease, record.expires_at, *consent, call_id)).rowcount == 0:
         raise ToolError("busy", f"The call {record.id!r} was started elsewhere, or has its result: look there.")
 
 

@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from handspan.core.values import Json, JsonObject
 from handspan.wire.graph.blocks import Block, ToolResultBlock
+from handspan.wire.ws_frames import Decision
 
 Granularity: TypeAlias = Literal["full", "partial", "low"]
 MOST_ROUNDS: Final = 100
@@ -60,6 +61,8 @@ class RunRequest(Struct, frozen=True):
     """The tools of the run from now on. None: they stay as they are."""
     key: str = "messages"
     """The field of the body that holds the messages."""
+    questions: bool = False
+    """Whether the client shows questions to its person."""
 
     @property
     def results(self) -> list[ToolResultBlock]:
@@ -145,6 +148,8 @@ class InvokeBody(Struct, frozen=True):
     recursion_limit: Rounds = 25
     response_granularity: Granularity = "low"
     tools: list[JsonObject] | None = None
+    questions: bool = False
+    """The client shows questions: a stream brings them (graph.md 7.10)."""
 
 
 class FreshBody(InvokeBody, frozen=True, tag_field="invoke_type", tag="fresh"):
@@ -161,6 +166,8 @@ class ResumeBody(Struct, frozen=True, tag_field="invoke_type", tag="resume"):
     recursion_limit: Rounds = 25
     response_granularity: Granularity = "low"
     tools: list[JsonObject] | None = None
+    questions: bool = False
+    """As in `InvokeBody`."""
 
 
 class StopBody(Struct, frozen=True, tag_field="invoke_type", tag="stop"):
@@ -178,6 +185,17 @@ class OneThreadBody(Struct, frozen=True):
 
     thread_id: str | int | float
     config: ConfigBody | None = None
+
+
+class AnswerBody(Struct, frozen=True):
+    """The body of `answer`: what the person says to a question (graph.md 7.10)."""
+
+    question_id: str
+    decision: Decision
+    always: bool = False
+    arguments: JsonObject | None = None
+    value: Json = None
+    reason: Annotated[str, Meta(max_length=1000)] = ""
 
 
 class PutState(Struct, frozen=True):
