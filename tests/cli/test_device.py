@@ -218,8 +218,8 @@ def test_without_a_terminal_nothing_is_granted_but_by_option(run: Shell) -> None
     with serving(run):
         code, lines = answered()
         assert code == "permission_denied"
-        assert (lines[0]["type"], lines[0]["decision"]) == ("permission", "denied")
-        assert "--allow notifications" in lines[0]["where"]
+        (asked,) = [line for line in lines if line["type"] == "permission"]
+        assert asked["decision"] == "denied" and "--allow notifications" in asked["where"]
     with serving(run):
         assert answered("--allow", "notifications")[0] == "success"
         code, lines = answered("--yes")

@@ -291,6 +291,17 @@ REQUIREMENTS: Final = {
             "tools/test_memory.py::test_owners_do_not_see_each_other_whatever_their_names",
         ),
     ),
+    "S7": Requirement(
+        "No client can stop the gateway, with a token or without: what it may hold up is counted, and comes back.",
+        (
+            "gateway/test_http_floods.py::test_requests_that_wait_for_others_are_not_all_parsed",
+            "gateway/test_http_floods.py::test_idle_connections_lock_no_client_out",
+            "gateway/test_http_floods.py::test_a_head_that_does_not_come_in_time_ends_the_connection",
+            "gateway/clients/test_socket.py::test_floods_of_frames_are_read_in_small_parts_and_then_closed",
+            "gateway/clients/test_socket.py::test_many_small_messages_are_read_in_small_parts_and_all_of_them",
+            "chaos/test_scenarios.py::test_floods_hurt_no_other_client",
+        ),
+    ),
     "E4": Requirement(
         "Rounds go on until the model stops calling; at a limit it is asked once more, without tools.",
         (

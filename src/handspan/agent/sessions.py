@@ -132,7 +132,7 @@ class Sessions:
         if not session_id:
             if agent:  # the default agent is looked up with the first message: devices never send one
                 await self._agent(agent, None, who.owner)
-            return Bound(os.urandom(12).hex(), 0, name, agent, agent)
+            return Bound(os.urandom(16).hex(), 0, name, agent, agent)
         self._check_owner(session_id, who.owner)
         record = await self._find(session_id, who.owner)
         await self._agent(agent, record, who.owner)

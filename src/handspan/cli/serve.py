@@ -90,9 +90,7 @@ def _say_what_is_waited_for(gateway: "Gateway") -> None:
 async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:
     """Print what a person needs to know, a line each. The gateway serves already while the sandbox is tried out."""
     await asyncio.sleep(_A_MOMENT)
-    link = sign_in_url(url, gateway.pairing.new_link(OPERATOR))
-    click.echo(f"Page     {link}")
-    click.echo("         signs one browser in, within 10 minutes; `handspan pair --browser` shows a new link")
+    _say_where_the_page_is(gateway, url)
     report = await gateway.app.sandbox.ready()
     click.echo(f"Sandbox  {'active' if report.active else 'NOT active'}: {report.reason}")
     for more in (report.warning, report.remedy):
@@ -106,8 +104,21 @@ async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:
     click.echo(f"State    {settings.state}")
 
 
+def _say_where_the_page_is(gateway: "Gateway", url: str) -> None:
+    """Print the page's address. A link that signs in is a secret: a log file must not have it (SPEC S5)."""
+    if sys.stdout.isatty():
+        click.echo(f"Page     {sign_in_url(url, gateway.pairing.new_link(OPERATOR))}")
+        click.echo("         signs one browser in, within 10 minutes; `handspan pair --browser` shows a new link")
+    else:
+        click.echo(f"Page     {url}")
+        click.echo("         `handspan pair --browser` shows a link that signs one browser in")
+
+
 def _say_how_to_pair(gateway: "Gateway", settings: Settings, url: str) -> None:
     click.echo("Device   `handspan device` offers the tools of this computer")
+    if not sys.stdout.isatty():  # a code is a secret, as the link is
+        click.echo("         `handspan pair` shows a code for another program, computer or phone")
+        return
     code = gateway.pairing.new_code(OPERATOR).code
     port = int(url.removesuffix(settings.gateway.path_prefix).rpartition(":")[2])
     others = url_for_others(settings.gateway, port)
@@ -116,16 +127,17 @@ def _say_how_to_pair(gateway: "Gateway", settings: Settings, url: str) -> None:
         click.echo("         phones can't reach this address: start with --host 0.0.0.0 to let them")
         return
     click.echo(f"         another computer or phone pairs at {others} with the code {code} within 5 minutes")
-    if sys.stdout.isatty():
-        click.echo(qr_text(pairing_url(others, code)))
+    click.echo(qr_text(pairing_url(others, code)))
 
 
 def _where_it_is(settings: Settings) -> str:
-    """Say where the running gateway is, with a new link to its page."""
+    """Say where the running gateway is; at a terminal with a new link to its page."""
     running = find_running(settings.state)
     if running is None:
         return ""
     where = f" It is at {running.url} (process {running.pid})."
+    if not sys.stderr.isatty():
+        return where
     try:
         tls = own_tls(settings.gateway.tls_cert)
     except OSError:

@@ -291,6 +291,28 @@ class RemoteLimits(Struct, frozen=True):
     """How many unread bytes may wait for it; a client that reads too slowly is dropped."""
 
 
+class ConnectionLimits(Struct, frozen=True):
+    """How much of the gateway one connection may take, also before it has shown a token (SPEC S7)."""
+
+    most: Count | None = None
+    """How many connections may be open; unset: as many as the process may open files, without a reserve for its own
+    files. One more closes the connection that has been without a request for the longest time."""
+    idle_by_address: Count = 256
+    """How many connections of one address may be open without a request; one more closes the oldest of them. The
+    gateway's own computer is not counted."""
+    head_seconds: Seconds = 10.0
+    """How long a connection may take for TLS, and then for the head of a request."""
+    stall_seconds: Seconds = 60.0
+    """How long an answer waits for a client that does not read it; then the connection is closed."""
+    pipelined: Count = 1000
+    """How many requests a connection may send before it has the answer to the one before; then it is closed."""
+    frames_per_second: Count = 1000
+    """How many WebSocket frames that are no whole text message a client may send: fragments, pings, pongs, binary
+    frames. One that sends more is read more slowly; one that goes on is closed with 1008."""
+    fragments: Count = 4096
+    """How many fragments one WebSocket message may have; one more closes the connection with 1008."""
+
+
 class RemotePolicy(Struct, frozen=True):
     """Which tools clients and devices may register (SPEC W5)."""
 
@@ -329,6 +351,7 @@ class GatewaySettings(Struct, frozen=True):
     """The largest size of the body of a request."""
     upload_bytes: Bytes = 64 * 1024 * 1024
     """The largest size of an upload."""
+    connections: ConnectionLimits = ConnectionLimits()
     limits: RemoteLimits = RemoteLimits()
     remote: RemotePolicy = RemotePolicy()
 

@@ -72,7 +72,13 @@ class Ledger(Protocol):
         """
 
     def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
-        """Store the call's one result. The value is False if it has one already; then nothing changes."""
+        """Store the call's one result. The value is False if it has one already; then nothing changes.
+
+        Raises `StoreError` when the result can't be stored now; see `unwritten`.
+        """
+
+    def unwritten(self, call_id: str) -> Future[bool] | None:
+        """Return the value of `finish` to come, for a result that is kept in memory and tried again; else None."""
 
     async def find(self, call_id: str) -> CallRecord | None:
         """Return the record of this call, or None; while the call runs here, the engine's own record."""
@@ -503,6 +509,9 @@ class Store(Protocol):
 
     async def expire(self) -> tuple[str, ...]:
         """Give calls that waited too long their result, and return their ids. Call it now and then."""
+
+    async def check_writes(self) -> str:
+        """Return why the store takes no writes, with a remedy; empty when it does."""
 
     async def prune(self) -> int:
         """Remove the calls that ended too long ago, and return their number."""

@@ -17,7 +17,7 @@ from msgspec import UnsetType, structs
 from handspan.core.artifacts import Artifacts
 from handspan.core.bus import Bus
 from handspan.core.calls import CallRecord, ToolCall
-from handspan.core.errors import ToolError
+from handspan.core.errors import StoreError, ToolError
 from handspan.core.questions import QuestionKind, Questions
 from handspan.core.results import Failure, Pending, Success, ToolResult, add_notice, succeed
 from handspan.core.store import Ledger, NowOrLater
@@ -96,7 +96,8 @@ class Engine:
                 await self._finish(record, self._late_cancellation(record, record.early), started.began)
                 raise
             except GeneratorExit:  # the task itself is closed: nothing can be awaited any more
-                publish_when_stored(self._bus, self._ledger.finish(record, self._cancellation(record.name)), record)
+                cancelled = self._ledger.finish(record, self._cancellation(record.name))
+                publish_when_stored(self._bus, self._ledger, cancelled, record)
                 raise
             is_plain = type(outcome) is Success and len(outcome.encoded) <= self._result_limit
             if not is_plain or self._hooks is not None or record.is_edited:
@@ -133,6 +134,8 @@ class Engine:
             if written is not None:
                 await written
             return started
+        except StoreError as error:
+            return await self._refuse(record or refused_record(call, caller, entry), _interruption(call.name, error))
         except ToolError as error:
             return await self._refuse(record or refused_record(call, caller, entry), Failure(error.code, error.message))
         except asyncio.CancelledError:
@@ -175,7 +178,7 @@ class Engine:
             record.size += len(result.encoded)
         record.duration = time.monotonic() - began
         written = self._ledger.finish(record, result)
-        return written if self._bus is None else publish_when_stored(self._bus, written, record)
+        return written if self._bus is None else publish_when_stored(self._bus, self._ledger, written, record)
 
     async def call_all(self, calls: Iterable[ToolCall], caller: Caller) -> list[ToolResult | Pending]:
         """Run several calls at the same time. Return their results in the order of the calls (SPEC E3)."""
@@ -249,6 +252,8 @@ class Engine:
             started = await self._start_with_consent(
                 Started(entry, arguments, caller, record, None, began, self._asker), verdict, call
             )
+        except StoreError as error:
+            return await self._refuse(record, _interruption(record.name, error))
         except ToolError as error:
             return await self._refuse(record, Failure(error.code, error.message))
         return await self.call(call, caller, started) if isinstance(started, Started) else started
@@ -260,7 +265,9 @@ class Engine:
             self._pending.add(record.id, pending)
             try:
                 await self._ledger.suspend(record)
-            except ToolError as error:  # no outcome could find the call again: it ends here
+            except StoreError as error:  # no outcome could find the call again: it ends here, and no client has it
+                self._pending.keep_early(record, _interruption(record.name, error))
+            except ToolError as error:
                 self._pending.keep_early(record, Failure(error.code, error.message))
             except BaseException:  # the caller was cancelled: the call ends here too
                 self._pending.keep_early(record, self._cancellation(record.name))
@@ -344,7 +351,7 @@ class Engine:
 
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """Store the failure of a call that goes no further, and return it."""
-        written = publish_when_stored(self._bus, self._ledger.finish(record, failure), record)
+        written = publish_when_stored(self._bus, self._ledger, self._ledger.finish(record, failure), record)
         await _await_written(written, record)
         return failure
 
@@ -412,8 +419,13 @@ async def _await_written(written: NowOrLater[bool], record: CallRecord) -> bool:
     try:
         return written if isinstance(written, bool) else await written
     except ToolError as error:
-        _log.error("The result of the call %s (%s) could not be stored: %s", record.id, record.name, error.message)
+        _log.error("The result of the call %s (%s) is not stored yet: %s", record.id, record.name, error.message)
         return True
+
+
+def _interruption(name: str, error: StoreError) -> Failure:
+    """Return the result of a call that was handed to no tool, because the store could not record it."""
+    return Failure("interrupted", f"Tool {name!r} was not run: {error.message} It is safe to call it again.")
 
 
 def _encode(result: ToolResult) -> ToolResult:

@@ -282,14 +282,17 @@ class Gateway:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
 
     def _late(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
-        """Note a result that no open call of the peer waits for, in the journal or in the log (ws.md 5.4, 6.7 k)."""
+        """Acknowledge a result that no open call of the peer waits for, and note it (ws.md 5.3, 5.4, 6.7 c, k)."""
         self.metrics.results.add("late" if "resume" in peer.can else "unknown")
-        if len(self._notes) < self._limits.pending_calls:
+        if "resume" not in peer.can:
+            peer.calls.acknowledge(frame.call)
+        if len(self._notes) < self._limits.pending_calls:  # else a client with `resume` sends it again on its next link
             task = asyncio.create_task(self._note(peer, frame))
             self._notes.add(task)
             task.add_done_callback(self._notes.discard)
 
     async def _note(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
+        can_resume = "resume" in peer.can
         try:
             record = await self.store.ledger.find(frame.call)
             origin = None if record is None else record.tool.origin
@@ -301,8 +304,13 @@ class Gateway:
                     record.id,
                     record.name,
                 )
-            elif record is not None and "resume" in peer.can:
+            elif record is not None and can_resume:
+                if record.state != "done" or self.store.ledger.unwritten(frame.call) is not None:
+                    peer.calls.acknowledge_later(frame.call)  # its first copy is not on the disk yet
+                    return
                 await self.store.ledger.note(frame.call, msgspec.json.encode(frame).decode())
+            if can_resume:
+                peer.calls.acknowledge(frame.call)
         except HandspanError as error:
             _log.warning("A late result of the call %s was not stored: %s", frame.call, error)
 

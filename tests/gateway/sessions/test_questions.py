@@ -106,7 +106,7 @@ async def test_a_store_that_can_not_keep_a_question_fails_the_call(
     monkeypatch.setattr(house.store.questions, "ask", full)
     front = Front()
     assert (await house.say("note it", front, agent="Careful")).reason == "done"
-    assert [event.status for event in front.of(CallFinished)] == ["execution_failed"]
+    assert [event.status for event in front.of(CallFinished)] == ["interrupted"]
     assert not await soon(house.questions.answer("x", ALLOW, owner=OWNER))
 
 

@@ -289,7 +289,6 @@ class Connection:
             return
         self._slow_down()  # no call waits for it
         if frame.call:
-            peer.calls.acknowledge(frame.call)
             self._doors.late(peer, frame)
 
     def _slow_down(self) -> None:

@@ -160,6 +160,10 @@ class RemoteCalls:
         if call_id not in self._answered:  # else it is repeated: `acknowledge_stored` does it
             self._acknowledge(call_id)
 
+    def acknowledge_later(self, call_id: str) -> None:
+        """An answer came again whose result is not stored yet: `acknowledge_stored` acknowledges it."""
+        self._answered.add(call_id)
+
     def _acknowledge(self, call_id: str) -> None:
         if "ack_batch" not in self.capabilities:
             if self._send is not None:

@@ -79,7 +79,7 @@ class StoredConversations:
         """Return a new, empty session. With `session` it has this id; the owner's session of that id is returned if it
         exists. Raises `NotYours` when another owner has it.
         """
-        now, session_id = self._clock(), sanitize(session or os.urandom(12).hex())
+        now, session_id = self._clock(), sanitize(session or os.urandom(16).hex())
         made = SessionRecord(session_id, sanitize(owner), sanitize(agent), sanitize(name), now, now, "idle", 0)
         unit = self._database.unit
         if unit is None:

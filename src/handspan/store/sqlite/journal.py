@@ -102,6 +102,16 @@ def load_notes(call_id: str, owner: str, connection: sqlite3.Connection) -> list
     return [Note(*row) for row in connection.execute(_NOTES, (sanitize(call_id), sanitize(owner)))]
 
 
+def find_newest(connection: sqlite3.Connection) -> float | None:
+    """Return when the newest call began; None for an empty journal. It asks owner by owner, as `_find_old` does."""
+    found: list[float] = []
+    owner = _next_owner(connection, "SELECT MIN(owner) FROM calls")
+    while owner is not None:
+        found.append(connection.execute("SELECT MAX(at) FROM calls WHERE owner = ?", (owner,)).fetchone()[0])
+        owner = _next_owner(connection, "SELECT MIN(owner) FROM calls WHERE owner > ?", (owner,))
+    return max(found, default=None)
+
+
 async def prune(database: Database, before: float) -> int:
     """Remove every call that ended before that time and return their number. Other work continues in between."""
     await database.execute(_REMOVE_WITHOUT_CALL, (before,))

@@ -7,7 +7,7 @@ stays open until its time is over. A running turn is closed, not continued; or i
 """
 
 import sqlite3
-from collections.abc import Iterable, Set
+from collections.abc import Container, Iterable, Set
 from typing import Final
 
 import msgspec
@@ -27,11 +27,15 @@ _message: Final = msgspec.json.Decoder(Message)
 class UnfinishedWork:
     """Everything that is open, seen in one transaction. The column `run` holds the lease of the process at work."""
 
-    def __init__(self, connection: sqlite3.Connection, now: float, lost: Set[str]) -> None:
-        """`lost`: the leases of processes that are gone (`lost_leases`)."""
+    def __init__(
+        self, connection: sqlite3.Connection, now: float, lost: Set[str], has_result: Container[str] = ()
+    ) -> None:
+        """`lost`: the leases of processes that are gone (`lost_leases`). `has_result`: calls whose result this process
+        is about to write; they are left alone."""
         self._connection = connection
         self._now = now
         self._lost = lost
+        self._has_result = has_result
 
     def recover(self) -> Recovery:
         """Close everything that no process works on."""
@@ -66,6 +70,7 @@ class UnfinishedWork:
             (record, failure)
             for record, lease in self._open_calls()
             if record.state != "started"
+            and record.id not in self._has_result
             and (failure := self._failure_of(record, lease)) is not None
             and failure.code != "interrupted"
         ]
