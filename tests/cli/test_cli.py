@@ -114,7 +114,7 @@ def test_a_batch_answers_every_line_in_order_and_later_lines_see_what_earlier_on
         "error",
         "success",
     ]
-    assert answers[1]["result"]["content"] == "hello"
+    assert answers[1]["result"] == "hello"
     assert "Line 4" in answers[2]["message"]
     assert done.returncode == 1
 

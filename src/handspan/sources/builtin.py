@@ -71,7 +71,7 @@ class BuiltinTools:
     def _tools(self, workspace: Workspace) -> Iterator[Tool]:
         tools: ToolSettings = self._settings.tools
         yield GetCurrentTime()
-        yield from file_tools(workspace)
+        yield from file_tools(workspace, tools.result_limit)
         yield from memory_tools(self._settings.state / "memory")
         yield from shell_tools(
             self._settings.workspace,
