@@ -205,8 +205,8 @@ class _Replacement:
         count = max(data.count(old), 2)  # `count` does not see matches that overlap
         more = ", …" if place >= 0 else ""
         return (
-            f"old_text appears {count} times in {quote_path(self._path)} (lines {', '.join(lines)}{more}); provide more "
-            "context to make it unique, or set replace_all."
+            f"old_text appears {count} times in {quote_path(self._path)} (lines {', '.join(lines)}{more}); provide "
+            "more context to make it unique, or set replace_all."
         )
 
 
