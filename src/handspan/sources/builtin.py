@@ -16,6 +16,7 @@ from handspan.tools.memory import memory_tools
 from handspan.tools.message import MessageOutlet, SendMessage
 from handspan.tools.output import OutputLimits
 from handspan.tools.sandbox import Sandbox
+from handspan.tools.search.search import search_tools
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import shell_tools
 from handspan.tools.web import web_tools
@@ -72,6 +73,7 @@ class BuiltinTools:
         tools: ToolSettings = self._settings.tools
         yield GetCurrentTime()
         yield from file_tools(workspace, tools.result_limit)
+        yield from search_tools(workspace, tools.result_limit)
         yield from memory_tools(self._settings.state / "memory")
         yield from shell_tools(
             self._settings.workspace,
