@@ -10,6 +10,7 @@ from handspan.core.tool import Tool
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
 from handspan.tools.artifact import ReadArtifact
+from handspan.tools.ask import AskUser
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
@@ -91,3 +92,4 @@ class BuiltinTools:
         )
         yield ReadArtifact(tools.result_limit)
         yield SendMessage(self._outlet)
+        yield AskUser()
