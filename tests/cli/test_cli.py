@@ -244,6 +244,13 @@ def test_the_doctor_says_what_works(run: Shell) -> None:
     assert list(run.workspace.iterdir()) == []
 
 
+def test_the_doctor_names_settings_that_match_nothing(run: Shell) -> None:
+    run.config('[tools]\ndisabled = ["exec_shel"]\nmcp_servers.github = { command = "x" }\n')
+    done = run("doctor")
+    assert done.returncode == 1
+    assert "tools.disabled: 'exec_shel' matches no tool" in done.stdout and "tools.mcp_servers.github" in done.stdout
+
+
 def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     done = run("doctor", "--workspace", str(tmp_path / "file"))

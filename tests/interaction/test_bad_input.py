@@ -52,7 +52,7 @@ SMALL_TYPES: list[Json] = [None, True, 3, 2.5, [], {}, ["a"], {"a": 1}]
 
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[App]:
-    chosen = {
+    chosen: dict[str, Json] = {
         "workspace": str(tmp_path / "ws"),
         "state": str(tmp_path / "st"),
         "tools.web_search.endpoint": "http://127.0.0.1:9/",

@@ -73,6 +73,8 @@ async def _of_app(app: App) -> AsyncIterator[Finding]:
     async for finding in _agent_and_model(app):
         yield finding
     yield Finding("tools", True, f"{len(app.registry)} registered")
+    for note in app.setting_notes:
+        yield Finding("setting", False, note, "correct the setting, or take it out")
     for finding in source_findings("source", {source.name: source.state for source in app.sources}):
         yield finding
 

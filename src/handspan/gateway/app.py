@@ -25,6 +25,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
+from handspan.gateway.setting_notes import setting_notes
 from handspan.models.choice import Choice, choose, falls_back_to_offline, find_ollama
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
@@ -155,6 +156,11 @@ class App:
     def broken(self) -> list[Broken]:
         """The parts of sources that can't be used."""
         return [broken for source in self.sources for broken in source.state.broken]
+
+    @property
+    def setting_notes(self) -> list[str]:
+        """What the settings name and is not there."""
+        return setting_notes(self.settings, (entry.spec.name for entry in self.registry))
 
     def explain(self, box: Toolbox, name: str, *, for_operator: bool = True) -> list[Reason]:
         """Returns why this tool can or can't be used; if it is unknown, which sources may be the cause (R8).
