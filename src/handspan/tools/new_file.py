@@ -5,7 +5,6 @@ import errno
 import fcntl
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -53,7 +52,8 @@ class NewFile:
                 os.unlink(self._temporary, dir_fd=self._folder)
 
     def _open(self, mode: int) -> int:
-        if sys.platform == "linux" and os.path.isdir("/proc/self/fd"):
+        # Only Linux has files without a name, and /proc gives them one.
+        if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
             try:
                 return os.open(b".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, mode, dir_fd=self._folder)
             except OSError as error:
