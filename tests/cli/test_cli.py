@@ -140,7 +140,7 @@ def test_the_list_of_tools_fits_the_terminal_and_names_what_each_is(run: Shell) 
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["name", "origin", "version", "permissions", "description"]
-    assert len(lines) == 16
+    assert len(lines) == 19
     assert max(map(len, lines)) <= 100
 
 

@@ -171,7 +171,8 @@ def test_a_writer_that_is_killed_leaves_the_old_file_or_the_new(workspace: Path)
         assert (workspace / "file").read_bytes() in whole
         log = (workspace / "log").read_bytes()
         assert log.endswith(b"\n")
-        assert {path.name for path in workspace.iterdir()} == {"file", "log"}
+        with Workspace(workspace) as files:
+            assert [entry.name for entry in files.entries(".", 10).entries] == ["file", "log"]
         # What was told to be written is there; perhaps one more.
         assert [int(line) for line in log.split()][: len(told)] == told
         (workspace / "log").unlink()
@@ -201,6 +202,16 @@ def test_edits_of_one_file_by_several_processes_are_all_there(workspace: Path) -
         editors = [stack.enter_context(running(EDITOR, str(workspace), str(count))) for _ in range(3)]
         assert [next(lines_of(editor)) for editor in editors] == [str(count)] * 3
     assert (workspace / "number").read_text() == str(3 * count)
+
+
+def test_what_a_killed_writer_left_is_removed_when_its_folder_is_listed(workspace: Path) -> None:
+    left, young = workspace / ".handspan-0123456789abcdef", workspace / ".handspan-fedcba9876543210"
+    for file in (left, young):
+        file.write_text("half")
+    os.utime(left, (0, 0))
+    with Workspace(workspace) as files:
+        assert files.entries(".", 10).total == 0
+    assert not left.exists() and young.exists(), "another process may be about to rename the young one"
 
 
 def test_a_folder_that_another_program_locks_is_busy(workspace: Path) -> None:

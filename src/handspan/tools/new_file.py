@@ -1,4 +1,4 @@
-"""A file that gets its name when it is complete. So no list shows half a file, and a killed process leaves none."""
+"""A file that gets its name when it is complete. So no list shows half a file, and what a kill leaves is removed."""
 
 import contextlib
 import errno
@@ -16,6 +16,8 @@ from handspan.tools.paths import check_deadline, quote_path
 _TEMPORARY: Final = re.compile(r"\.handspan-[0-9a-f]{16}")
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WITHOUT_NAMELESS_FILES: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+_ABANDONED_AFTER: Final = 60.0
+"""Seconds after which no write is about to rename its file any more: each has its deadline."""
 _LONGEST_WAIT: Final = 10.0
 _NEXT_TRY: Final = 0.005
 """Seconds between two tries for a lock that another process has. The system can't wake us before a deadline."""
@@ -24,6 +26,16 @@ _NEXT_TRY: Final = 0.005
 def is_temporary(name: str) -> bool:
     """Whether this is the name of a file that a write is about to rename. Tools do not show such files."""
     return _TEMPORARY.fullmatch(name) is not None
+
+
+def hide_temporary(folder: int, name: str) -> bool:
+    """Whether this is a temporary file, which no list shows. Removes one whose process was killed before the rename."""
+    if not is_temporary(name):
+        return False
+    with contextlib.suppress(OSError):
+        if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < time.time() - _ABANDONED_AFTER:
+            os.unlink(name, dir_fd=folder)
+    return True
 
 
 class NewFile:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
-from handspan.tools.new_file import is_temporary
+from handspan.tools.new_file import hide_temporary
 from handspan.tools.paths import HiddenPaths, Parts
 from handspan.tools.search.ignored import MOST_BYTES, RULES_FILE, IgnoreRules
 from handspan.tools.workspace import Workspace
@@ -106,6 +106,8 @@ class Walk:
             if not is_folder and not entry.is_file(follow_symlinks=False):
                 continue
             name = entry.name
+            if hide_temporary(descriptor, name):
+                continue
             if (rules and _is_ignored(rules, name, path, is_folder)) or self._is_out_of_reach(entry, parts):
                 continue
             (folders if is_folder else names).append(name)
@@ -126,8 +128,6 @@ class Walk:
                 os.close(child)
 
     def _is_out_of_reach(self, entry: "os.DirEntry[str]", parts: Parts) -> bool:
-        if is_temporary(entry.name):
-            return True
         if not self._hidden:
             return False
         return entry.inode() in self._hidden_inodes or self._hidden.has_name((*parts, os.fsencode(entry.name)))
