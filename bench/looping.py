@@ -94,7 +94,7 @@ class LinesLog:
 
 
 def _session(house: House, rounds: int, api: Api | None = None) -> tuple[Loop, Conversation]:
-    limits = TurnLimits(rounds=None, repeats=10**9)
+    limits = TurnLimits(rounds=None)
     session = Conversation("s", house.caller, Instant(rounds, api), LinesLog(), limits=limits)
     return Loop(house.engine, house.ledger), session
 

@@ -7,7 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from handspan.cli import doctor
 from tests.cli.shell import COMMAND, Shell, json_lines
 
 # Wrong usage: exit code 2, and a sentence instead of a traceback.
@@ -257,6 +259,18 @@ def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell
     done = run("doctor", "--workspace", str(tmp_path / "file"))
     assert done.returncode == 1
     assert "do this:" in done.stdout and "Traceback" not in done.stderr
+
+
+def test_the_doctor_says_why_commands_have_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handspan.tools.starter._PYTHON", "no-such-python")
+    monkeypatch.setenv("HANDSPAN_TOOLS__SANDBOX__NETWORK", "guarded")
+    folders = [f"--{name}={tmp_path / name}" for name in ("workspace", "state")]
+    done = CliRunner().invoke(doctor.command, ["--json", *folders])
+    sandbox = next(finding for finding in json.loads(done.stdout) if finding["what"] == "sandbox")
+    if "NOT active" in sandbox["found"]:
+        pytest.skip(sandbox["found"])
+    assert not sandbox["ok"] and "commands have no network" in sandbox["found"]
+    assert "'no-such-python' is not installed" in sandbox["found"]
 
 
 @pytest.mark.parametrize(

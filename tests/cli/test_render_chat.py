@@ -12,6 +12,7 @@ from handspan.core.events import (
     CallStarted,
     Ended,
     EndReason,
+    RequestQueued,
     RetryComing,
     RoundBegan,
     TextArrived,
@@ -71,6 +72,8 @@ def test_verbose_shows_arguments_results_and_thinking_but_not_without_end() -> N
 
 
 def test_a_retry_is_told_with_its_reason() -> None:
+    queued = "(100 requests to m run already; this one waits for its turn)\n"
+    assert shown(RequestQueued("m", 100)) == queued
     assert shown(RetryComing("Too many requests", 3.2)) == "(Too many requests; trying again in 3 s)\n"
 
 

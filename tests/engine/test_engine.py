@@ -115,6 +115,13 @@ async def test_arguments_that_do_not_fit_are_refused_with_what_is_wrong(kit: Eng
     assert kit.last().result == failure
 
 
+async def test_the_journal_shows_the_arguments_that_were_read(kit: EngineKit) -> None:
+    kit.add(add)
+    assert await kit.value("add", b'{"a": "10", "b": null}') == await kit.value("add", {"a": 10})
+    assert kit.last().arguments == {"a": 10}
+    assert next(iter(kit.journal())).arguments == {"a": 10}
+
+
 async def test_arguments_nested_deeper_than_any_stack_are_refused(kit: EngineKit) -> None:
     kit.add(add)
     deep: Any = 1

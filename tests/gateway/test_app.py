@@ -63,6 +63,40 @@ async def test_the_state_folder_is_out_of_reach_when_the_workspace_contains_it(t
     assert not isinstance(catted, Success) or b"secret" not in catted.encoded
 
 
+async def test_settings_give_commands_a_network_that_passes_the_url_policy(tmp_path: Path) -> None:
+    network: JsonObject = {"sandbox": {"network": "guarded", "network_bytes": 5000}}
+    async with App(settings(tmp_path, tools=network)) as app:
+        report = await app.sandbox.ready()
+        if not report.active:
+            pytest.skip(str(report))
+        refused = await call(app, "exec_shell", {"command": ASK_FOR_METADATA})
+    assert "network: guarded" in report.reason
+    assert isinstance(refused, Success) and isinstance(refused.value, dict)
+    assert "HTTP Error 403" in str(refused.value["stderr"])
+    assert "blocked cloud metadata endpoint" in str(refused.value["note"])
+
+
+ASK_FOR_METADATA = "python3 -c 'import urllib.request as u; u.urlopen(\"http://169.254.169.254/\")'"
+
+
+async def test_the_description_of_the_shell_follows_what_the_test_of_the_sandbox_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bwrap", "setpriv", "prlimit"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with App(settings(tmp_path)) as app:
+        assert "in a sandbox" in described(app, "exec_shell") and "in a sandbox" in described(app, "spawn")
+        await app.sandbox.ready()
+        assert "no sandbox here" in described(app, "exec_shell") and "no sandbox here" in described(app, "spawn")
+    assert len(app.registry) == 0
+
+
+def described(app: App, name: str) -> str:
+    return next(spec.description for spec in app.caller().box.specs() if spec.name == name)
+
+
 async def test_the_whole_output_of_a_command_is_kept_and_searched_by_its_lines(tmp_path: Path) -> None:
     async with App(settings(tmp_path)) as app:
         text = "".join(f"line {number}\n" for number in range(1, 24_001))

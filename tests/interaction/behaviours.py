@@ -71,6 +71,10 @@ BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "an argument that nobody has": fails(
         "invalid_arguments", "'colour'", Asked("give_path", {"path": "a", "colour": 1})
     ),
+    # What is read as it was meant.
+    "a number that comes as text": succeeds("0123456789abcde\n", "give_text", {"length": "16"}),
+    "null for an optional argument": succeeds("low", "choose", {"level": None}),
+    "a word in other upper and lower case": succeeds("high", "choose", {"level": "HIGH"}),
     # What the built-ins refuse.
     "a path out of the workspace": fails("invalid_path", "../a", Asked("read_file", {"path": "../a"})),
     "a file that is not there": fails(

@@ -123,10 +123,12 @@ REQUIREMENTS: Final = {
         ),
     ),
     "E3": Requirement(
-        "Several calls run side by side, results in request order; serial tools one after another.",
+        "Several calls run side by side, results in request order; serial tools and groups in order; none is refused.",
         (
             "engine/test_engine.py::test_results_come_in_the_order_of_the_calls_whoever_is_first",
             "engine/test_runner.py::test_serial_tools_run_one_after_another_in_the_order_of_the_calls",
+            "engine/test_runner.py::test_a_call_waits_for_its_turn_longer_than_its_tool_may_run",
+            "gateway/graph/test_limits.py::test_calls_of_one_reply_see_what_the_earlier_ones_wrote",
         ),
     ),
     "E5": Requirement(
@@ -262,8 +264,13 @@ REQUIREMENTS: Final = {
         ),
     ),
     "S3": Requirement(
-        "Commands are judged and run in the sandbox, or as little as possible without one.",
+        "Every ordinary command runs in the sandbox, its network is guarded, and little runs without one.",
         (
+            "tools/shell/test_ordinary_commands.py::test_a_hundred_ordinary_command_lines_work_in_the_sandbox",
+            "tools/shell/test_shell.py::test_the_description_says_what_holds_here_and_now",
+            "tools/test_guarded_network.py::test_inner_addresses_are_refused_and_the_result_says_how_they_could_be_allowed",
+            "tools/test_guarded_network.py::test_nothing_but_the_proxy_leads_out",
+            "net/test_forward_proxy.py::test_no_spelling_of_an_inner_address_is_connected_to",
             "tools/shell/test_policy.py::test_what_is_not_listed_is_refused_wherever_it_stands",
             "tools/test_sandbox.py::test_the_network_can_not_be_reached",
             "tools/test_sandbox.py::test_nothing_of_the_machine_but_usr_is_visible",
@@ -287,7 +294,9 @@ REQUIREMENTS: Final = {
     "E4": Requirement(
         "Rounds go on until the model stops calling; at a limit it is asked once more, without tools.",
         (
-            "agent/test_loop.py::test_the_same_call_for_ever_is_stopped_by_the_guard_and_then_by_the_limit",
+            "agent/test_loop.py::test_the_same_call_for_ever_runs_until_the_limit_and_the_model_is_told_why",
+            "agent/test_loop.py::test_all_equal_calls_of_one_reply_run_however_many_there_are",
+            "agent/test_loop.py::test_the_guard_against_repeats_lets_so_many_run_and_the_journal_has_the_others",
             "agent/test_loop.py::test_twelve_rounds_in_a_row_end_well",
         ),
     ),
@@ -352,8 +361,24 @@ REQUIREMENTS: Final = {
         "Skills decide the toolbox while they are on; the workspace's stay off until a person enables them.",
         (
             "gateway/sessions/test_skills.py::test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_next_round",
+            "gateway/sessions/test_skills.py::test_what_the_model_switched_on_is_off_in_the_next_turn",
             "gateway/sessions/test_skills.py::test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it",
             "registry/test_internal.py::test_a_skill_shows_those_that_its_globs_match",
+        ),
+    ),
+    "A5": Requirement(
+        "The built-in agent has instructions of its own, made from the live state, and replaceable.",
+        (
+            "agent/test_instructions.py::test_the_built_in_agent_knows_the_day_the_workspace_and_how_to_use_its_tools",
+            "agent/test_instructions.py::test_instructions_of_a_persons_own_replace_them",
+        ),
+    ),
+    "A6": Requirement(
+        "Arguments are read as their sender meant them; the journal shows what was read.",
+        (
+            "core/test_lenient.py::test_what_is_clear_is_read_and_what_was_sent_stays_as_it_is",
+            "engine/test_engine.py::test_the_journal_shows_the_arguments_that_were_read",
+            "interaction/test_behaviours.py::test_a_behaviour_is_the_same_through_every_door",
         ),
     ),
     "A4": Requirement(

@@ -87,6 +87,8 @@ async def test_values_of_the_wrong_type_are_refused_with_the_name_of_the_paramet
         for value in SMALL_TYPES:
             if not entry.validator.problems({name: value}):
                 continue  # it fits, as far as it goes
+            if value is None and not entry.validator.problems({}):
+                continue  # SPEC A6: null for an optional parameter is left out
             result = await call(app, tool, msgspec.json.encode({name: value}))
             assert isinstance(result, Failure) and result.code == "invalid_arguments"
             assert name in result.message or "missing required" in result.message

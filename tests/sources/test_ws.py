@@ -14,7 +14,7 @@ from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.context import Deadline
 from handspan.core.principals import OPERATOR, Origin, Scope
 from handspan.core.results import Failure, Success
-from handspan.core.tool import UNKNOWN_EFFECTS
+from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.sources.offers import OfferRules, SchemaCache
@@ -169,11 +169,11 @@ async def test_a_client_has_so_many_tools_and_no_more(house: House) -> None:
 
 async def test_a_tool_that_says_nothing_of_itself_counts_as_destructive(house: House) -> None:
     phone = Phone(house)
-    phone.offer(ECHO, {**ECHO, "name": "reader", "annotations": {"read_only": True, "odd": 1}})
+    phone.offer(ECHO, {**ECHO, "name": "reader", "annotations": {"read_only": True, "group": "g", "odd": 1}})
     box = house.registry.toolbox(GENERAL, OPERATOR)
     echo, reader = box.find("phone__echo"), box.find("phone__reader")
     assert echo is not None and echo.spec.annotations == UNKNOWN_EFFECTS
-    assert reader is not None and reader.spec.annotations.read_only
+    assert reader is not None and reader.spec.annotations == Annotations(read_only=True, group="g")
 
 
 async def test_a_name_no_model_could_take_is_mapped_and_called_by_its_own(house: House) -> None:
@@ -305,7 +305,8 @@ async def test_an_unanswered_call_times_out_and_the_client_is_told(house: House)
     call = phone.call()
     request = await phone.hears()
     assert 0 < request["timeout_ms"] <= 50
-    assert await code_of(call) == "timeout"
+    late = await call
+    assert late.code == "timeout" and "Its client was told to stop, and may still be at work" in late.message
     assert await phone.hears() == {"type": "tool_cancel", "id": request["id"], "reason": "timeout"}
     assert not phone.answer(request["id"]) and not phone.calls.open
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.results import succeed
-from handspan.core.tool import READ_ONLY
+from handspan.core.tool import READS_WORKSPACE
 from handspan.core.values import Json
 from handspan.tools.files import EDIT_LIMIT, LIST_LIMIT, file_tools
 from handspan.tools.workspace import Workspace
@@ -427,9 +427,9 @@ def test_every_tool_says_what_it_is_and_what_it_does(tools: Tools) -> None:
         assert tool.spec.timeout == 10.0
         assert not tool.spec.annotations.open_world
         if name in ("read_file", "list_directory"):
-            assert tool.spec.annotations == READ_ONLY
+            assert tool.spec.annotations == READS_WORKSPACE
         else:
-            assert tool.spec.annotations.destructive
+            assert tool.spec.annotations.destructive and tool.spec.annotations.group == "workspace"
             assert not tool.spec.annotations.read_only
 
 

@@ -93,6 +93,20 @@ async def test_a_process_that_fled_from_its_group_does_not_hold_the_call(tmp_pat
         os.close(fd)
 
 
+@pytest.mark.parametrize("error", [OSError, AttributeError])
+async def test_where_the_system_has_no_descriptors_for_processes_a_thread_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def missing(pid: int) -> int:
+        raise error
+
+    monkeypatch.setattr(os, "pidfd_open", missing)
+    finished = await run_child(sh("echo done; exit 3", tmp_path), timeout=LIMIT)
+    assert (finished.exit_code, finished.stdout) == (3, "done\n")
+    assert (await run_child(sh("sleep 60", tmp_path), timeout=0.2)).timed_out
+    assert "Z" not in states_of_children()
+
+
 async def test_a_child_leaves_no_zombie(tmp_path: Path) -> None:
     await run_child(sh("true", tmp_path), timeout=LIMIT)
     assert "Z" not in states_of_children()

@@ -233,6 +233,7 @@ class Session:
                     stored.waits = False
                     if stored.end(await host.loop.advance(conversation, emit)).reason == "pending":
                         raise ToolError("busy", waits_for(waited_for))
+                conversation.end_turn_skills()  # of a turn that ended just before
                 await conversation.append(message)
                 stored.waits = False
                 ended = stored.end(await host.loop.advance(conversation, emit))

@@ -114,7 +114,7 @@ class Turn:
         assert before is not None
         _, listeners = self._messages.pop(message.id)
         _check_same_content(before, message)
-        answered = find_answer(before, conversation.messages)
+        answered = find_answer(before, conversation.messages, conversation.limits)
         for listener in listeners:
             tell_one(listener, MessageStored(before.id), before.turn if answered else self.id)
             if answered is not None:

@@ -9,7 +9,7 @@ import click
 import msgspec
 from msgspec import structs
 
-from handspan.core.agents import Agent
+from handspan.core.agents import GENERAL, Agent
 from handspan.core.principals import Origin
 from handspan.core.sources import SourceState
 from handspan.core.values import JsonObject, strip_invisible
@@ -141,7 +141,11 @@ def print_agent(agent: ShownAgent, boxes: Sequence[Checkbox], as_json: bool) -> 
     click.echo(f"model:        {agent.model or 'whichever the gateway uses'}")
     click.echo(f"mode:         {agent.mode}")
     click.echo(f"rounds:       {agent.max_tool_iterations or 'no limit'}")
-    click.echo(f"instructions: {agent.instructions or 'none'}")
+    for name, most in msgspec.structs.asdict(agent.limits).items():
+        if most is not None:
+            click.echo(f"limits:       {name} {most}")
+    none = "made from the live state" if agent.name == GENERAL.name else "none"
+    click.echo(f"instructions: {agent.instructions or none}")
     click.echo(f"skills:       {', '.join(agent.skills) or 'none'}")
     click.echo(f"tools:        {_globs(agent)}")
     for box in boxes:

@@ -12,6 +12,7 @@ from handspan.core.events import (
     Ended,
     EndReason,
     Event,
+    RequestQueued,
     RetryComing,
     TextArrived,
     ThinkingArrived,
@@ -125,6 +126,8 @@ class TerminalRenderer:
                 self._show_result(event)
             case RetryComing(reason=reason, seconds=seconds):
                 self._line(f"({reason}; trying again in {seconds:.0f} s)")
+            case RequestQueued(model=model, running=running):
+                self._line(f"({running} requests to {model} run already; this one waits for its turn)")
             case Ended():
                 self._show_end(event)
 

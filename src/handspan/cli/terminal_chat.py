@@ -111,7 +111,8 @@ class TerminalChat:
                 return [self._agent.name]
             case "/skill":
                 if argument:
-                    body = {"name": argument, "agent": self._named}
+                    is_on = not argument.startswith("-")
+                    body = {"name": argument.removeprefix("-").strip(), "on": is_on, "agent": self._named}
                     return (await self._requests.change("POST", self._skills_path(), SessionSkills, body)).skills
                 return (await self._skills()).skills
             case _:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from handspan.core.agents import Mode
+from handspan.core.agents import AgentLimits, Mode
 from handspan.core.names import Disabled
 from handspan.core.principals import OriginKind
 from handspan.core.values import JsonObject
@@ -76,12 +76,16 @@ KnownOrigin: TypeAlias = Annotated[
 class CommandSettings(Struct, frozen=True):
     """Which commands `exec_shell` and `spawn` may run (SPEC S3)."""
 
-    mode: Literal["allowlist", "denylist"] = "allowlist"
-    """`allowlist`: only listed commands run. `denylist`: all but those that hold a listed pattern."""
+    mode: Literal["auto", "allowlist", "denylist"] = "auto"
+    """`allowlist`: only listed commands run. `denylist`: all but those that hold a listed pattern. `auto`: in a
+    sandbox, which is the boundary, the deny list, unless `allowlist` has entries; without a sandbox the allow list."""
     allowlist: tuple[Text, ...] = ()
-    """Commands by their base name, in place of the built-in list; empty: the built-in list."""
+    """Commands by their base name, in place of the built-in list; empty: the built-in list. An entry of several words,
+    such as `git log`, allows the commands that begin with these words."""
+    allow_also: tuple[Text, ...] = ()
+    """Commands beside those of the allow list, written in the same way."""
     denylist: tuple[Text, ...] = ()
-    """Patterns that refuse a command, in place of the built-in list; empty: the built-in list."""
+    """Patterns that refuse a command, beside the built-in ones."""
 
 
 class SandboxSettings(Struct, frozen=True):
@@ -91,6 +95,13 @@ class SandboxSettings(Struct, frozen=True):
     """`auto`: used when it works here. `on`: without it no command runs. `off`: never used."""
     uid: Annotated[int, Meta(ge=1, le=2**32 - 2, description="a user id other than 0, root's")] = 65534
     """The user that commands run as where the gateway itself is root."""
+    network: Literal["none", "guarded", "host"] = "none"
+    """`none`: commands have no network. `guarded`: http and https through a proxy of the gateway that applies
+    `tools.url_policy`; ssh, UDP and DNS stay closed. `host`: the whole network of the machine, private hosts too."""
+    network_connections: Count = 32
+    """Guarded network: how many connections one command may have open at once; more of them wait."""
+    network_bytes: Bytes = 1024 * 1024 * 1024
+    """Guarded network: how many bytes one command may send and receive; then its connections are closed."""
 
 
 class UrlPolicy(Struct, frozen=True):
@@ -248,7 +259,7 @@ class AgentSettings(Struct, frozen=True):
     mode: Mode = "automatic"
     """When a person is asked (SPEC P4)."""
     instructions: str = ""
-    """The instructions that the model reads first."""
+    """The instructions that the model reads first; empty: none, and for `General` a text made from the live state."""
     model: str = ""
     """The model that it talks to, as `model` at the top level; empty: the gateway's own."""
     description: str = ""
@@ -259,6 +270,7 @@ class AgentSettings(Struct, frozen=True):
     """Skills that are on from the start (SPEC A3)."""
     nodes: tuple[Text, ...] | None = None
     """Nodes of web pages and programs over HTTP whose tools it may use; unset: all (SPEC H1)."""
+    limits: AgentLimits = AgentLimits()
 
 
 class RemoteLimits(Struct, frozen=True):
@@ -342,6 +354,8 @@ class Settings(Struct, frozen=True):
     `anthropic:claude-sonnet-5`; empty: the first that is found (a key in the environment, a local Ollama, offline)."""
     models: dict[Text, ModelSettings] = {}
     """Models by name."""
+    model_requests: Count = 100
+    """How many requests to one model may run at once. Further ones wait for their turn, and the turn says so."""
     tools: ToolSettings = ToolSettings()
     hooks: HookChain = HookChain()
     agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})

@@ -178,7 +178,10 @@ class Conversations(Protocol):
         """Set the first name. Return False if it has a name; inside a `unit_of_work` always True."""
 
     async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
-        """Continue this session with another agent."""
+        """Continue this session with another agent, and with that agent's own skills."""
+
+    async def choose_skills(self, session: str, skills: Sequence[str], *, owner: str) -> None:
+        """Store which skills are on in this session, in place of its agent's own."""
 
     async def delete(self, session: str, *, owner: str) -> None:
         """Remove the session with everything in it (SPEC S6). Raises `ToolError` (`busy`) while it runs."""

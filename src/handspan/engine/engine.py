@@ -143,6 +143,10 @@ class Engine:
             failure = Failure("internal_error", f"Tool {call.name!r} was not run: {describe_error(error)}")
             return await self._refuse(record or refused_record(call, caller, entry), failure)
 
+    async def refuse(self, call: ToolCall, caller: Caller, failure: Failure) -> ToolResult:
+        """Give a call that its caller does not want to run this result. It stands in the journal like every call."""
+        return await self._refuse(refused_record(call, caller, caller.box.find(call.name)), failure)
+
     async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
         """Go from the outcome to the journal. Return None when the call has its result already."""
         result = await self._shape(record, result)

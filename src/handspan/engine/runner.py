@@ -131,7 +131,7 @@ class Runner:
         gate: Gate = entry.gate or self._find_gate(entry)
         try:
             if not gate.try_enter():
-                await gate.enter(_patience(entry, started.deadline))
+                await gate.enter(_patience(started.deadline))
         except ToolError as error:
             return Failure(error.code, error.message)
         now = time.monotonic()
@@ -221,19 +221,24 @@ def find_expiry(entry: Entry, callers: Deadline | None, now: float) -> float | N
     return now + min(left) if left else None
 
 
-def _patience(entry: Entry, callers: Deadline | None) -> float | None:
-    """Return how long a call waits for its turn: the tool's own timeout, but not beyond the caller's deadline."""
-    if callers is None:
-        return entry.timeout
-    left = max(0.0, callers.at - time.monotonic())
-    return left if entry.timeout is None else min(left, entry.timeout)
+def _patience(callers: Deadline | None) -> float | None:
+    """Return how long a call waits for its turn: until the caller's deadline; without one, as long as it takes (E3)."""
+    return None if callers is None else max(0.0, callers.at - time.monotonic())
 
 
 def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:
     assert deadline is not None  # `DeadlineReached` is raised only where there is one
-    text = f"Tool {entry.spec.name!r} timed out after {deadline.at - began:.3g} s ({deadline.whose}) and was stopped"
-    if reached.stuck:
-        text += ", but it did not end in time: part of it may still be at work"
+    took = f"{deadline.at - began:.3g} s ({deadline.whose})"
+    if entry.facts.answered_by == "connection":
+        told = "was told to stop" if entry.can_be_stopped else "can't be stopped from here"
+        text = (
+            f"Tool {entry.spec.name!r} gave no answer within {took}. Its client {told}, and may still be at work on it"
+        )
+    elif reached.stuck:
+        text = f"Tool {entry.spec.name!r} timed out after {took} and was stopped, but it did not end in time"
+        text += ": part of it may still be at work"
+    else:
+        text = f"Tool {entry.spec.name!r} timed out after {took} and was stopped"
     return Failure("timeout", f"{text}.")
 
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.agents import Agents
+from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.loading import ConversationLoader
 from handspan.config.listing import SettingsAtStart
 from handspan.config.load import LoadedSettings
@@ -81,6 +82,7 @@ class App:
             hidden=[settings.state, *([config_folder] if config_folder else [])],
             uid=settings.tools.sandbox.uid,
             switch=settings.tools.sandbox.enabled,
+            network=settings.tools.sandbox.network,
         )
         self.guard = NetGuard(settings.tools.url_policy)
         self.artifacts: ArtifactStore = FolderArtifacts(settings.state / "artifacts")
@@ -201,7 +203,7 @@ class App:
             return chosen
         try:
             async with asyncio.timeout(_OLLAMA_SECONDS):
-                found = await find_ollama(self.guard, os.environ)
+                found = await find_ollama(self.guard, os.environ, requests=self.settings.model_requests)
         except TimeoutError:
             found = None
         return self._close_at_end(found) if found else chosen
@@ -216,8 +218,15 @@ class App:
         if self.store is None:
             raise ConfigError("Conversations need a store: open App with durable=True.")
         if self._loader is None:
-            self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills)
+            instructions = DefaultInstructions(self.settings.workspace, self.describe_shell)
+            self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills, instructions)
         return self._loader
+
+    async def describe_shell(self) -> str:
+        """Returns a sentence for the model on where its commands run."""
+        if (await self.sandbox.ready()).active:
+            return "Commands (exec_shell, spawn) run in a sandbox: of this computer they can change the workspace only."
+        return "Commands (exec_shell, spawn) run without a sandbox here: only a short list of them is allowed."
 
     def caller(
         self,

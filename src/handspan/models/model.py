@@ -54,7 +54,14 @@ class Retrying(Struct, frozen=True):
     seconds: float
 
 
-ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | Retrying | Replied
+@final
+class Queued(Struct, frozen=True):
+    """The request waits for its turn: so many requests to this model run already."""
+
+    running: int
+
+
+ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | Retrying | Queued | Replied
 
 ModelFault: TypeAlias = Literal[
     "auth", "quota", "unknown_model", "overloaded", "rejected", "too_long", "cut", "network", "refused", "unreadable"

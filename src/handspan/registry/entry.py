@@ -13,11 +13,13 @@ from handspan.core.names import matches
 from handspan.core.principals import Origin, Scope
 from handspan.core.schema import Validator
 from handspan.core.signature import AnyFunction
-from handspan.core.tool import PLAIN_HANDLING, HandledTool, Handling, Placement, Tool, ToolSpec
+from handspan.core.tool import DEFAULT_TIMEOUT, PLAIN_HANDLING, HandledTool, Handling, Placement, Tool, ToolSpec
 from handspan.core.values import Arguments
 from handspan.registry.pins import DefinitionChange
 
 OWN_LIMIT = "the tool's own limit"
+DEFAULT_LIMIT = "the default limit of tools"
+LONGEST_CALL = "the longest time of a client's call, setting gateway.longest_call"
 
 
 class Entry:
@@ -26,6 +28,7 @@ class Entry:
     __slots__ = (
         "asks",
         "asks_first",
+        "can_be_stopped",
         "change",
         "facts",
         "function",
@@ -71,6 +74,7 @@ class Entry:
         self.is_valid = self.validator.is_valid
         self.placement = _find_placement(tool, handling.placement)
         self.outlives = handling.outlives
+        self.can_be_stopped = handling.can_be_stopped
         self.suspends = handling.suspends
         self.questions = handling.questions
         self.internal = handling.internal
@@ -174,4 +178,11 @@ def _find_timeout(tool: Tool, handling: Handling, timeouts: Mapping[str, float |
     timeout = tool.spec.timeout if isinstance(handling.longest, UnsetType) else handling.longest
     if timeout is not None and not timeout > 0:  # this form refuses NaN, too
         raise DefinitionError(f"Tool {name!r} is refused: its timeout must be above 0 seconds, not {timeout!r}")
-    return timeout, OWN_LIMIT
+    return timeout, _describe_own_limit(tool.spec.timeout, timeout)
+
+
+def _describe_own_limit(wanted: float | None, timeout: float | None) -> str:
+    """Return where a timeout comes from that no setting names. `wanted` is that of the tool's spec."""
+    if timeout != wanted:
+        return LONGEST_CALL  # the tool has its own clock, which each report of progress starts again
+    return DEFAULT_LIMIT if timeout == DEFAULT_TIMEOUT else OWN_LIMIT

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.core.agents import Agent, mode_refuses
+from handspan.core.agents import Agent, SkillTools, mode_refuses
 from handspan.core.errors import ToolError
 from handspan.core.names import matches, matches_any
 from handspan.core.principals import Scope
@@ -29,9 +29,9 @@ class ToolSelection:
         global_tools: ScopedTools,
         disabled_by: Callable[[Entry], str | None],
         accept: Callable[[str, str, Scope], bool],
-        skill_tools: tuple[str, ...] | None = None,
+        skill_tools: SkillTools | None = None,
     ) -> None:
-        """`skill_tools`: the globs of the active skills, which replace the agent's own (SPEC A3)."""
+        """`skill_tools`: the globs of the active skills replace the agent's own (SPEC A3)."""
         self.accept = accept
         self.skill_tools = skill_tools
         self.agent = agent
@@ -65,12 +65,13 @@ class ToolSelection:
 
     def names(self, entry: Entry) -> bool:
         """Whether the agent's lists, or those of its active skills, name this tool."""
-        tools, name = self.agent.tools if self.skill_tools is None else self.skill_tools, entry.spec.name
+        tools, name = self.agent.tools if self.skill_tools is None else self.skill_tools.globs, entry.spec.name
         return (tools is None or matches_any(tools, name)) and not matches_any(self.agent.deny, name)
 
     def hides(self, entry: Entry) -> bool:
         """Whether this tool is internal and no active skill names it (SPEC C2)."""
-        return entry.internal and not (self.skill_tools is not None and matches_any(self.skill_tools, entry.spec.name))
+        skill_tools = self.skill_tools
+        return entry.internal and not (skill_tools is not None and matches_any(skill_tools.globs, entry.spec.name))
 
 
 class Reason(Struct, frozen=True):
@@ -83,6 +84,8 @@ class Reason(Struct, frozen=True):
 def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
     """Return the error for a call of a tool that exists and that this agent can't use."""
     name, agent, pattern = entry.spec.name, selection.agent.name, selection.disabled_by(entry)
+    if selection.skill_tools is not None and not matches_any(selection.skill_tools.globs, name):
+        return _refusal_by_skill(selection.skill_tools, name)
     if not selection.names(entry):
         return ToolError("tool_not_available", f"Tool {name!r} is not available to the agent {agent!r}.")
     text = f"Tool {name!r} is not available:"
@@ -95,6 +98,16 @@ def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
     if entry.change is not None and entry.change.blocks:
         return ToolError("tool_not_available", f"{text} {_CHANGED}.")
     return ToolError("policy_denied", f"{text} it may change things, and the agent {agent!r} is read-only.")
+
+
+def _refusal_by_skill(skill_tools: SkillTools, name: str) -> ToolError:
+    on = "(a skill that is on) leaves" if len(skill_tools.skills) == 1 else "(skills that are on) leave"
+    skills, tools = _quote_all(skill_tools.skills), _quote_all(skill_tools.globs)
+    return ToolError(
+        "tool_not_available",
+        f"Tool {name!r} is not available now: {skills} {on} only {tools}. "
+        "What you switched on with use_skill is off again in the next turn; the rest only a person switches off.",
+    )
 
 
 def reasons(selection: ToolSelection, entry: Entry) -> list[Reason]:
@@ -130,10 +143,11 @@ def _mode_reason(selection: ToolSelection, entry: Entry) -> Reason:
     return Reason(True, f"Mode {mode!r} permits it.")
 
 
-def _skill_reason(globs: Sequence[str], name: str) -> Reason:
-    if matches_any(globs, name):
+def _skill_reason(skill_tools: SkillTools, name: str) -> Reason:
+    if matches_any(skill_tools.globs, name):
         return Reason(True, "A skill that is on names it.")
-    return Reason(False, f"The skills that are on do not name it: {_quote_all(globs)}.")
+    on = _quote_all(skill_tools.skills)
+    return Reason(False, f"The skills that are on ({on}) do not name it: {_quote_all(skill_tools.globs)}.")
 
 
 def _definition_reasons(selection: ToolSelection, entry: Entry) -> Iterator[Reason]:

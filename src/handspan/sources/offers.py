@@ -1,7 +1,7 @@
 """What clients may offer as a tool, over WebSocket or the graph API: the rules, and a cache of schemas (SPEC W5)."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -74,11 +74,20 @@ class SchemaCache:
 
 def annotations_of(claims: JsonObject | None) -> Annotations:
     """What a client claims about its tool's effects. Without a known claim the tool is not trusted (SPEC P4)."""
-    known = {name: value for name, value in (claims or {}).items() if name in _ANNOTATIONS and isinstance(value, bool)}
-    return Annotations(**known) if known else UNKNOWN_EFFECTS
+    given = claims or {}
+    known: dict[str, Any] = {
+        name: value for name, value in given.items() if name in _EFFECTS and isinstance(value, bool)
+    }
+    if not known:
+        return UNKNOWN_EFFECTS
+    group = given.get("group")
+    if not isinstance(group, str) or not 0 < len(group) <= _LONGEST_GROUP:
+        return Annotations(**known)
+    return Annotations(**known, group=group)
 
 
-_ANNOTATIONS: Final = frozenset(Annotations.__struct_fields__)
+_EFFECTS: Final = frozenset(Annotations.__struct_fields__) - {"group"}
+_LONGEST_GROUP: Final = 64
 
 
 def _depth(value: Json) -> int:

@@ -14,7 +14,7 @@ HEAD: Final = 4
 """The number of bytes at the beginning of a file that are needed to find its byte order mark."""
 
 _CHUNK: Final = 256 * 1024
-_OTHER_WAY: Final = "If it is binary, look at it with exec_shell, for example with od or python3."
+_OTHER_WAY: Final = "If it is binary, look at it by exec_shell with `cat -v` or `grep -a`."
 
 # UTF-32 comes first: its little-endian mark begins with the mark of UTF-16.
 _MARKS: Final = (

@@ -4,7 +4,7 @@ from typing import Final, cast
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
-from handspan.core.tool import READ_ONLY, Annotations, Tool, ToolSpec
+from handspan.core.tool import READS_WORKSPACE, Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.tools.decoding import HEAD, detect_encoding, find_encoding
 from handspan.tools.directories import DirectoryEntry
@@ -20,7 +20,7 @@ _ENVELOPE: Final = 64
 """Bytes of a result around its text."""
 _SECONDS: Final = 10.0
 # Serial: two appends of one model response keep their order.
-_CHANGES_FILES: Final = Annotations(destructive=True, serial=True)
+_CHANGES_FILES: Final = Annotations(destructive=True, serial=True, group="workspace")
 _PATH: Final[JsonObject] = {
     "type": "string",
     "description": "Path of the file, relative to the workspace, such as 'notes/today.txt'.",
@@ -58,7 +58,7 @@ class ReadFile:
             "additionalProperties": False,
         },
         timeout=_SECONDS,
-        annotations=READ_ONLY,
+        annotations=READS_WORKSPACE,
     )
 
     def __init__(self, workspace: Workspace, result_limit: int = RESULT_LIMIT) -> None:
@@ -253,7 +253,7 @@ class ListDirectory:
             "additionalProperties": False,
         },
         timeout=_SECONDS,
-        annotations=READ_ONLY,
+        annotations=READS_WORKSPACE,
     )
 
     def __init__(self, workspace: Workspace) -> None:

@@ -6,11 +6,21 @@ import sqlite3
 import pytest
 
 from handspan import Pending, tool
+from handspan.agent.limits import TurnLimits
 from handspan.agent.refusals import IdTaken, SessionBusy
 from handspan.agent.turn_events import AnsweredBefore, MessageStored, find_answer, last_turn
 from handspan.core.bus import TurnEvent
 from handspan.core.events import Ended, RoundBegan, TextArrived
-from handspan.core.messages import AssistantMessage, Message, StopReason, Text, UserMessage
+from handspan.core.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Message,
+    ResultsMessage,
+    StopReason,
+    Text,
+    UserMessage,
+)
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.results import Success
 from handspan.models.model import ModelError
@@ -346,7 +356,17 @@ def reply(text: str, stop: StopReason = "end") -> AssistantMessage:
 )
 def test_how_a_message_was_answered(after: list[Message], answered: AnsweredBefore | None) -> None:
     message = UserMessage((Text("1"),), "m1", "t1")
-    assert find_answer(message, [said("before"), reply("it"), message, *after]) == answered
+    assert find_answer(message, [said("before"), reply("it"), message, *after], TurnLimits()) == answered
+
+
+def test_an_answer_at_the_limit_of_rounds_is_told_as_one_again() -> None:
+    message = UserMessage((Text("hi"),), "m1", "t1")
+    part = CallPart("c1", "add", "{}")
+    results = ResultsMessage((CallResult("c1", "add", "{}"),))
+    conversation: list[Message] = [message, AssistantMessage((part,), "calls"), results, reply("enough")]
+    for rounds, reason in ((1, "limit"), (2, "done")):
+        answered = find_answer(message, conversation, TurnLimits(rounds=rounds))
+        assert answered is not None and answered.ended.reason == reason
 
 
 def test_the_last_turn_is_that_of_the_last_message() -> None:

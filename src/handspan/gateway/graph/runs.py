@@ -33,7 +33,12 @@ _ID_LENGTH: Final = 16
 """Characters of a token's hash that make the client's id: enough to tell clients apart, and useless as a token."""
 _COMMIT_SECONDS: Final = 0.05
 """The person's message is on the disk after this time, however long the model takes."""
-_STATUS: Final[dict[EndReason, RunStatus]] = {"pending": "interrupted", "limit": "limit", "aborted": "stopped"}
+_STATUS: Final[dict[EndReason, RunStatus]] = {
+    "pending": "interrupted",
+    "limit": "limit",
+    "errors": "limit",
+    "aborted": "stopped",
+}
 
 
 class GraphClient(Struct, frozen=True):

@@ -180,7 +180,8 @@ def _read_direct_call(name: str, rest: str, tools: Sequence[KnownTool]) -> _Task
     """Returns the call that `/name {json}` or `/name key=value` writes out."""
     given, wanted = decode_json(rest), plain_name(name)
     clause = Clause("", (), given) if isinstance(given, dict) else Clause(rest, split_pieces(rest))
-    named = [tool for tool in tools if plain_name(tool.name) == wanted]
+    named = [tool for tool in tools if tool.name == name]
+    named = named or [tool for tool in tools if plain_name(tool.name) == wanted]
     named = named or [tool for tool in tools if plain_name(tool.own_name) == wanted]
     hint = did_you_mean(name, (tool.name for tool in tools))
     return _choose(clause, named) if named else _Task(clause, None, f"There is no tool {name[:64]!r}.{hint}")

@@ -162,6 +162,7 @@ class RemoteTools:
             "connection",
             outlives="resume" in capabilities,
             longest=self.rules.longest_call if "progress" in capabilities else spec.timeout,
+            can_be_stopped="cancel" in capabilities,
             asks_itself=self.questions is None,  # the client asks its person when the request arrives
             questions=self.questions,
             validator=schema.validator,

@@ -215,4 +215,17 @@ CREATE TABLE pins (                           -- definitions of tools from outsi
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM, _NO_REPLIES_IN_A_ROW, _DEVICES_AND_NOTES, _JOURNAL, _BROWSERS, _PINS)
+_SKILLS: Final = """
+ALTER TABLE sessions ADD COLUMN skills TEXT;  -- the names of the skills that are on, one a line; NULL: its agent's own
+"""
+
+MIGRATIONS: Final = (
+    _CONVERSATIONS,
+    _AROUND_THEM,
+    _NO_REPLIES_IN_A_ROW,
+    _DEVICES_AND_NOTES,
+    _JOURNAL,
+    _BROWSERS,
+    _PINS,
+    _SKILLS,
+)
