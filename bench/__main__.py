@@ -19,6 +19,7 @@ from bench import (
     looping,
     registering,
     remote,
+    searching,
     serialising,
     serving,
     setting_up,
@@ -32,7 +33,7 @@ RESULTS = Path(__file__).parent / "results" / "latest.json"
 FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
-        *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote),
+        *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
         *(flooding, setting_up),
     )
 }

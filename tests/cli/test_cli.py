@@ -72,8 +72,8 @@ def test_a_call_prints_its_envelope_and_exits_with_0(run: Shell) -> None:
         (("read_file", '{"path": "missing"}'), "file_not_found"),
         (("read_file", '{"path": "/etc/passwd"}'), "invalid_path"),
         (("web_fetch", '{"url": "http://127.0.0.1/"}'), "policy_denied"),
-        (("web_search", '{"query": "x"}'), "execution_failed"),
-        (("message", '{"channel": "c", "chat_id": "1", "content": "x"}'), "execution_failed"),
+        (("web_search", '{"query": "x"}'), "tool_not_available"),
+        (("message", '{"channel": "c", "chat_id": "1", "content": "x"}'), "tool_not_available"),
     ],
 )
 def test_a_failing_call_prints_its_envelope_and_exits_with_1(run: Shell, words: tuple[str, str], code: str) -> None:
@@ -117,7 +117,7 @@ def test_a_batch_answers_every_line_in_order_and_later_lines_see_what_earlier_on
         "error",
         "success",
     ]
-    assert answers[1]["result"]["content"] == "hello"
+    assert answers[1]["result"] == "hello"
     assert "Line 4" in answers[2]["message"]
     assert done.returncode == 1
 
@@ -147,7 +147,7 @@ def test_the_list_of_tools_fits_the_terminal_and_names_what_each_is(run: Shell) 
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["name", "origin", "version", "permissions", "description"]
-    assert len(lines) == 16
+    assert len(lines) == 19
     assert max(map(len, lines)) <= 100
 
 
@@ -250,6 +250,13 @@ def test_the_doctor_says_what_works(run: Shell) -> None:
     assert findings["workspace"]["ok"] is True
     assert findings["source builtin"]["found"].startswith("ready, ") and findings["source plugins"]["ok"]
     assert list(run.workspace.iterdir()) == []
+
+
+def test_the_doctor_names_settings_that_match_nothing(run: Shell) -> None:
+    run.config('[tools]\ndisabled = ["exec_shel"]\nmcp_servers.github = { command = "x" }\n')
+    done = run("doctor")
+    assert done.returncode == 1
+    assert "tools.disabled: 'exec_shel' matches no tool" in done.stdout and "tools.mcp_servers.github" in done.stdout
 
 
 def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell, tmp_path: Path) -> None:

@@ -99,6 +99,8 @@ async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:
     click.echo(f"Model    {(await gateway.model_choice()).why}")
     for broken in gateway.app.broken:
         click.echo(f"Tool     {broken.where} can't be used: {broken.problem}")
+    for note in gateway.app.setting_notes:
+        click.echo(f"Setting  {note}")
     _say_how_to_pair(gateway, settings, url)
     click.echo(f"Files    {settings.workspace} is the workspace, in which tools read, write and run")
     click.echo(f"State    {settings.state}")

@@ -23,7 +23,7 @@ from handspan.core.results import Failure, Pending, Success, ToolResult, add_not
 from handspan.core.store import Ledger, NowOrLater
 from handspan.core.values import Arguments, encode
 from handspan.engine.caller import Caller, find_tool, read_arguments, recheck_approved
-from handspan.engine.cut import RESULT_LIMIT, cut_message, cut_result
+from handspan.engine.cut import RESULT_LIMIT, ResultCutter, cut_message
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import HookedCall, Hooks
 from handspan.engine.ledger import MemoryLedger, publish_when_stored
@@ -55,15 +55,20 @@ class Engine:
         ledger: Ledger | None = None,
         gates: Gates | None = None,
         result_limit: int = RESULT_LIMIT,
+        result_preview: int = RESULT_LIMIT,
         bus: Bus | None = None,
     ) -> None:
-        """`bus` gets a `CallCompleted` for each call, once the ledger has stored its result."""
+        """`result_preview`: bytes that a model gets of a result above `result_limit`.
+
+        `bus` gets a `CallCompleted` for each call, once the ledger has stored its result.
+        """
         self._artifacts = artifacts
         self._policy = policy or ModePolicy()
         self._asker = Asker(questions or OpenQuestions(), question_timeout)
         self._hooks = hooks or None  # None skips their stations: most gateways have no hooks
         self._ledger = ledger or MemoryLedger()
         self._result_limit = result_limit
+        self._result_preview = min(result_preview, result_limit)
         self._bus = bus
         gates = gates or Gates()
         self.runner = Runner(artifacts, workspace, gates)
@@ -123,7 +128,8 @@ class Engine:
                 call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
             record = new_record(call, caller, entry, arguments)
             started = Started(entry, arguments, caller, record, call.deadline, began, self._asker)
-            verdict = self._policy.decide(entry.spec, call, caller)
+            spec = entry.spec if entry.is_read_only is None else entry.effects(arguments)
+            verdict = self._policy.decide(spec, call, caller)
             if verdict is not ALLOW or not entry.starts_at_once:
                 if verdict is not ALLOW or entry.asks_first:  # permissions, approval
                     return await self._start_with_consent(started, verdict, call)
@@ -164,7 +170,9 @@ class Engine:
             if type(result) is not Success:
                 result = cut_message(result, self._result_limit)
             elif len(result.encoded) > self._result_limit:
-                result = await cut_result(result, self._artifacts, record.owner, record.session, record.name)
+                room = self._result_preview
+                cutter = ResultCutter(self._artifacts, record.owner, record.session, record.name, room)
+                result = await cutter.cut(result)
             if record.is_edited:  # P5: the model is told what it ran with
                 result = add_notice(result, f"{_EDITED} {encode(record.arguments).decode()[:_LONGEST_EDIT]}")
             return result
@@ -248,7 +256,7 @@ class Engine:
         try:
             entry = find_tool(call.name, caller)
             arguments = read_arguments(entry, call.arguments)
-            verdict = self._policy.decide(entry.spec, call, caller)
+            verdict = self._policy.decide(entry.effects(arguments), call, caller)
             started = await self._start_with_consent(
                 Started(entry, arguments, caller, record, None, began, self._asker), verdict, call
             )
@@ -342,6 +350,9 @@ class Engine:
         """Return what the person agreed to. Raises `ToolError` when the person did not."""
         entry, arguments, caller = started.entry, started.arguments, started.caller
         consent = await self._asker.ask_permissions(entry, call, arguments, caller)
+        if entry.asks is not None:
+            started.answer, waited = await self._asker.ask_input(entry.asks(arguments), entry, call, arguments, caller)
+            consent = Consent(arguments, consent.is_edited, consent.waited + waited)
         if approval is None:
             return consent
         approved = await self._asker.ask_approval(approval, entry, call, arguments, caller)
@@ -409,7 +420,7 @@ class Engine:
 
 def _reason_for_approval(entry: Entry, verdict: Verdict) -> str | None:
     """Return why a person has to approve a call of this tool; None if none has to."""
-    if isinstance(verdict, Ask):
+    if isinstance(verdict, Ask) and entry.asks is None:  # a call that asks the person itself needs no other question
         return verdict.reason
     return f"{entry.spec.name!r} is new at {entry.origin}: no person has approved it yet." if entry.is_new else None
 

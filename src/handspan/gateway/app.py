@@ -28,6 +28,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
+from handspan.gateway.setting_notes import setting_notes
 from handspan.models.choice import Choice, choose, falls_back_to_offline, find_ollama
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
@@ -101,6 +102,7 @@ class App:
             ledger=self.store.ledger if self.store else None,
             gates=Gates(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
+            result_preview=settings.tools.result_preview,
             bus=bus,
         )
         self.agents = Agents(settings, self.store.agents if self.store else None)
@@ -163,6 +165,11 @@ class App:
     def broken(self) -> list[Broken]:
         """The parts of sources that can't be used."""
         return [broken for source in self.sources for broken in source.state.broken]
+
+    @property
+    def setting_notes(self) -> list[str]:
+        """What the settings name and is not there."""
+        return setting_notes(self.settings, (entry.spec.name for entry in self.registry))
 
     async def refresh_tools(self, *, is_forced: bool = False) -> None:
         """Read the files of the tools folder that have changed since the last look; `is_forced`: all of them."""

@@ -11,11 +11,14 @@ from handspan.net.forward_proxy import ForwardProxy, ProxyLimits
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
 from handspan.tools.artifact import ReadArtifact
+from handspan.tools.ask import AskUser
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
 from handspan.tools.message import MessageOutlet, SendMessage
+from handspan.tools.output import OutputLimits
 from handspan.tools.sandbox import Sandbox
+from handspan.tools.search.search import search_tools
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import shell_tools
 from handspan.tools.web import web_tools
@@ -53,6 +56,7 @@ class BuiltinTools:
             sandbox,
             unsafe_shell_without_sandbox=tools.unsafe_shell_without_sandbox,
             open_proxy=self._open_proxy,
+            limits=OutputLimits(tools.result_limit, min(tools.result_preview, tools.result_limit), tools.output_limit),
         )
 
     @property
@@ -93,14 +97,17 @@ class BuiltinTools:
     def _tools(self, workspace: Workspace) -> Iterator[Tool]:
         tools: ToolSettings = self._settings.tools
         yield GetCurrentTime()
-        yield from file_tools(workspace)
+        yield from file_tools(workspace, tools.result_limit)
+        yield from search_tools(workspace, tools.result_limit)
         yield from memory_tools(self._settings.state / "memory")
         yield from self._shell
         yield from web_tools(
             self._guard,
+            workspace,
             search_endpoint=tools.web_search.endpoint or None,
             search_api_key=tools.web_search.api_key or None,
             http_hosts=tools.http_request.allowed_hosts,
         )
         yield ReadArtifact(tools.result_limit)
         yield SendMessage(self._outlet)
+        yield AskUser()

@@ -50,6 +50,8 @@ async def _findings(visit: Visit) -> AsyncIterator[Finding]:
     async for finding in _agent_and_model(visit):
         yield finding
     yield Finding("tools", True, f"{len(await visible_entries(visit, ''))}; `handspan tools` lists them")
+    for note in app.setting_notes:
+        yield Finding("setting", False, note, "correct the setting, or take it out")
     for source in app.sources:
         for finding in source_findings(source.name, source.state):
             yield finding

@@ -12,10 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, cast
 
+from msgspec import Struct
+
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.tool import Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
+from handspan.tools.output import DEFAULT_LIMITS, OutputLimits, OutputStorage
 from handspan.tools.processes import ChildResult, Launch, run_child
 from handspan.tools.sandbox import Network, Sandbox
 from handspan.tools.shell.description import explain_network_failure
@@ -90,6 +93,7 @@ def shell_tools(
     *,
     unsafe_shell_without_sandbox: bool = False,
     open_proxy: OpenProxy | None = None,
+    limits: OutputLimits = DEFAULT_LIMITS,
 ) -> tuple[Tool, ...]:
     """Returns both tools for one workspace."""
     return tuple(
@@ -99,6 +103,7 @@ def shell_tools(
             sandbox,
             unsafe_shell_without_sandbox=unsafe_shell_without_sandbox,
             open_proxy=open_proxy,
+            limits=limits,
         )
         for tool in (ExecShell, Spawn)
     )
@@ -115,9 +120,11 @@ class ExecShell:
         *,
         unsafe_shell_without_sandbox: bool = False,
         open_proxy: OpenProxy | None = None,
+        limits: OutputLimits = DEFAULT_LIMITS,
     ) -> None:
         """`open_proxy` makes the proxy of a command with a guarded network; None: it has no network."""
         self._launcher = CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
+        self._limits = limits
 
     @property
     def spec(self) -> ToolSpec:
@@ -127,7 +134,8 @@ class ExecShell:
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
         await self._launcher.ready()
         async with self._launcher.prepare_text(cast(str, arguments["command"])) as (launch, problems):
-            return await _run_launch(launch, arguments, _SHELL_SECONDS, ctx, self._launcher.network, problems)
+            show = _Output(OutputStorage(ctx, _SHELL_SPEC.name), self._limits, self._launcher.network, problems)
+            return await _run_launch(launch, arguments, _SHELL_SECONDS, ctx, show)
 
 
 class Spawn:
@@ -141,9 +149,11 @@ class Spawn:
         *,
         unsafe_shell_without_sandbox: bool = False,
         open_proxy: OpenProxy | None = None,
+        limits: OutputLimits = DEFAULT_LIMITS,
     ) -> None:
         """`open_proxy` makes the proxy of a command with a guarded network; None: it has no network."""
         self._launcher = CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
+        self._limits = limits
         self._active = 0
 
     @property
@@ -157,7 +167,8 @@ class Spawn:
         await self._launcher.ready()
         async with self._launcher.prepare_argv(argv) as (launch, problems):
             with self._limit_spawns():
-                result = await _run_launch(launch, arguments, _SPAWN_SECONDS, ctx, self._launcher.network, problems)
+                show = _Output(OutputStorage(ctx, _SPAWN_SPEC.name), self._limits, self._launcher.network, problems)
+                result = await _run_launch(launch, arguments, _SPAWN_SECONDS, ctx, show)
         return {**result, "command": command, "description": arguments.get("description", "")}
 
     @contextmanager
@@ -176,31 +187,38 @@ class Spawn:
             self._active -= 1
 
 
+class _Output(Struct, frozen=True):
+    """Where the output of one command goes, and what explains it."""
+
+    storage: OutputStorage
+    limits: OutputLimits
+    network: Network
+    problems: Sequence[str]
+    """What the proxy has refused so far."""
+
+
 async def _run_launch(
-    launch: Launch,
-    arguments: Arguments,
-    default: float,
-    ctx: ToolContext,
-    network: Network,
-    problems: Sequence[str],
+    launch: Launch, arguments: Arguments, default: float, ctx: ToolContext, output: _Output
 ) -> JsonObject:
     """Runs the command and returns its result. Raises `timeout` when it takes too long."""
     asked = float(cast(float, arguments.get("timeout", default)))
     seconds = min(asked, MOST_SECONDS)
-    finished = await run_child(launch, timeout=seconds, progress=ctx.progress)
+    problems, limits = output.problems, output.limits
+    finished = await run_child(
+        launch, timeout=seconds, progress=ctx.progress, limits=limits, store=output.storage.store_stream
+    )
     if finished.timed_out:
         raise ToolError("timeout", " ".join((_timeout_message(finished, seconds), *problems)))
     if not finished.started:
         raise ToolError("execution_failed", f"The sandbox could not be started: {finished.stderr.strip()[:2000]}")
     result: JsonObject = {
         "exit_code": finished.exit_code,
-        "stdout": finished.stdout,
-        "stderr": finished.stderr,
+        **await output.storage.show({"stdout": finished.output, "stderr": finished.errors}, limits.preview),
         "duration_ms": round(finished.seconds * 1000),
     }
     notes = [*problems]
     if launch.sandbox and finished.exit_code and not notes:
-        notes += explain_network_failure(finished.stderr[-_MOST_OUTPUT:], network)
+        notes += explain_network_failure(finished.errors.tail[-_MOST_OUTPUT:], output.network)
     if finished.left_behind:
         notes.append(
             f"Background processes ended with the command ({finished.left_behind}): each call is a shell of its own. "
@@ -213,9 +231,10 @@ async def _run_launch(
 
 def _timeout_message(finished: ChildResult, seconds: float) -> str:
     outputs = [
-        f"{name} so far: {text[-_MOST_OUTPUT:]!r}"
-        for name, text in (("stdout", finished.stdout), ("stderr", finished.stderr))
-        if text
+        f"{name} so far: {text.tail[-_MOST_OUTPUT:]!r}"
+        + (f" (whole: artifact {text.artifact!r})" * bool(text.artifact))
+        for name, text in (("stdout", finished.output), ("stderr", finished.errors))
+        if text.size
     ]
     output = ". ".join(outputs) if outputs else "It had written nothing"
     return (
