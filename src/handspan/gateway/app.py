@@ -25,6 +25,8 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
+from handspan.media.attachments import OwnerImages
+from handspan.media.workers import MediaWorkers
 from handspan.models.choice import Choice, choose, falls_back_to_offline, find_ollama
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
@@ -78,6 +80,7 @@ class App:
         )
         self.guard = NetGuard(settings.tools.url_policy)
         self.artifacts: ArtifactStore = FolderArtifacts(settings.state / "artifacts")
+        self.media = MediaWorkers(settings.tools.media)
         self.store: Store | None = (
             SqliteStore(settings.state, self.artifacts, journal_days=settings.journal_days) if durable else None
         )
@@ -104,7 +107,7 @@ class App:
             list(sources(self))
             if sources is not None
             else [
-                BuiltinTools(self.registry, settings, self.sandbox, self.guard),
+                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media),
                 PluginTools(self.registry),
                 *([FolderTools(self.registry, config_folder / "tools")] if config_folder else []),
             ]
@@ -126,6 +129,7 @@ class App:
             await self.store.open()
             self.recovery = await self.store.recover()
         await self._pinned.open()
+        self.media.open()
         for source in self.sources:
             await source.open()
         self.engine.open()
@@ -197,7 +201,8 @@ class App:
         if self.store is None:
             raise ConfigError("Conversations need a store: open App with durable=True.")
         if self._loader is None:
-            self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills)
+            images_of = partial(OwnerImages, self.artifacts, self.media)
+            self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills, images_of)
         return self._loader
 
     def caller(

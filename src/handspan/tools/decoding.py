@@ -1,6 +1,7 @@
 """Decoding the bytes of a file: byte order marks, encodings, and ranges that end between two characters."""
 
 import codecs
+import shlex
 from typing import Final
 
 from msgspec import Struct
@@ -107,7 +108,7 @@ def _decode(data: bytes, is_last: bool, encoding: FileEncoding, path: str, at: i
         raise ToolError(
             "execution_failed",
             f"{quote_path(path)} is not {encoding.name} text: wrong byte at {at + error.start}. If it is text, give "
-            "its encoding, such as 'latin-1'; if it is binary, use another way, such as exec_shell with file or xxd.",
+            f"its encoding, such as 'latin-1'. {_how_to_see(path)}",
         ) from None
     return text, len(data) - len(decoder.getstate()[0])
 
@@ -130,6 +131,12 @@ def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
     if encoding.unit == 1 and b"\0" in data:
         raise ToolError(
             "execution_failed",
-            f"{quote_path(path)} is a binary file. Use another way: exec_shell with file, strings or xxd; "
-            "or give its encoding if it is text, such as 'utf-16'.",
+            f"{quote_path(path)} is a binary file. If it is text, give its encoding, such as 'utf-16'. "
+            f"{_how_to_see(path)}",
         )
+
+
+def _how_to_see(path: str) -> str:
+    """Returns a command that shows the readable pieces of a binary file. It also runs where there is no sandbox."""
+    command = f"grep -a -o '[[:print:]]\\{{4,\\}}' -- {shlex.quote(path)}"
+    return f"To see the readable pieces of a binary file, use exec_shell with the command: {command}"

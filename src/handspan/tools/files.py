@@ -4,10 +4,13 @@ from typing import Final, cast
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
+from handspan.core.results import Success
 from handspan.core.tool import READ_ONLY, Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
+from handspan.media.workers import MediaWorkers
 from handspan.tools.decoding import HEAD, decode_part, detect_encoding, find_encoding, padded_length
 from handspan.tools.directories import DirectoryEntry
+from handspan.tools.media_files import MediaFiles
 from handspan.tools.paths import quote_path
 from handspan.tools.workspace import OpenedFile, Workspace
 
@@ -25,17 +28,18 @@ _PATH: Final[JsonObject] = {
 }
 
 
-def file_tools(workspace: Workspace) -> tuple[Tool, ...]:
-    """Returns all file tools for this workspace."""
-    return ReadFile(workspace), WriteFile(workspace), EditFile(workspace), ListDirectory(workspace)
+def file_tools(workspace: Workspace, media: MediaWorkers | None = None) -> tuple[Tool, ...]:
+    """Returns all file tools for this workspace. Without `media`, images and PDF count as binary files."""
+    return ReadFile(workspace, media), WriteFile(workspace), EditFile(workspace), ListDirectory(workspace)
 
 
 class ReadFile:
-    """Reads the text of a file, whole or a range."""
+    """Reads the text of a file, whole or a range; an image, or the text of a PDF."""
 
     spec = ToolSpec(
         name="read_file",
-        description="Read a text file of the workspace, whole or from a byte offset on.",
+        description="Read a text file of the workspace, whole or from a byte offset on. An image comes as an image. "
+        "A PDF comes as text: there, offset and limit count lines.",
         parameters={
             "type": "object",
             "properties": {
@@ -59,13 +63,22 @@ class ReadFile:
         annotations=READ_ONLY,
     )
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, media: MediaWorkers | None = None) -> None:
         self._workspace = workspace
+        self._media = None if media is None else MediaFiles(media)
 
-    def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
+    def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject | Success:
         path = cast(str, arguments["path"])
         asked = find_encoding(cast(str, arguments.get("encoding", "UTF-8")))
         with self._workspace.open_file(path) as file:
+            if self._media is not None:
+                first, most = (
+                    int(cast(float, arguments.get("offset", 0))),
+                    int(cast(float, arguments.get("limit", 2**31))),
+                )
+                shown = self._media.read(file, path, first, most, ctx.deadline)
+                if shown is not None:
+                    return shown
             if "offset" not in arguments and "limit" not in arguments:
                 return _read_whole(file, asked, path)
             # JSON Schema accepts 5.0 as an integer.
