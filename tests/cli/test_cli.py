@@ -69,8 +69,8 @@ def test_a_call_prints_its_envelope_and_exits_with_0(run: Shell) -> None:
         (("read_file", '{"path": "missing"}'), "file_not_found"),
         (("read_file", '{"path": "/etc/passwd"}'), "invalid_path"),
         (("web_fetch", '{"url": "http://127.0.0.1/"}'), "policy_denied"),
-        (("web_search", '{"query": "x"}'), "execution_failed"),
-        (("message", '{"channel": "c", "chat_id": "1", "content": "x"}'), "execution_failed"),
+        (("web_search", '{"query": "x"}'), "tool_not_available"),
+        (("message", '{"channel": "c", "chat_id": "1", "content": "x"}'), "tool_not_available"),
     ],
 )
 def test_a_failing_call_prints_its_envelope_and_exits_with_1(run: Shell, words: tuple[str, str], code: str) -> None:
@@ -114,7 +114,7 @@ def test_a_batch_answers_every_line_in_order_and_later_lines_see_what_earlier_on
         "error",
         "success",
     ]
-    assert answers[1]["result"]["content"] == "hello"
+    assert answers[1]["result"] == "hello"
     assert "Line 4" in answers[2]["message"]
     assert done.returncode == 1
 

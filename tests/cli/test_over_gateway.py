@@ -178,7 +178,7 @@ def test_a_batch_answers_every_line_in_order(run: Shell) -> None:
     done = run("call", "--batch", given="\n".join(lines))
     answers = json_lines(done)
     assert [answer["status"] for answer in answers] == ["success", "success", "error", "error", "error", "success"]
-    assert answers[1]["result"]["content"] == "hello" and "Line 4" in answers[2]["message"]
+    assert answers[1]["result"] == "hello" and "Line 4" in answers[2]["message"]
     assert done.returncode == 1
     assert run("call", "--batch").returncode == 0
 

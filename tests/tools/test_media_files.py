@@ -64,22 +64,22 @@ async def test_an_image_comes_as_an_image_small_enough_for_every_model(files: Fi
 async def test_a_pdf_comes_as_text_and_can_be_read_to_its_end(files: Files) -> None:
     files.put("book.pdf", pdf(PAGES))
     lines: list[str] = []
-    offset: int | None = 0
+    offset: int | None = 1
     while offset is not None:
         text = str((await files.read("book.pdf", offset=offset, limit=900)).value)
         *part, last = text.split("\n")
         lines += part
-        found = re.search(r"call it with offset=(\d+)", last)
-        assert found is None or int(found[1]) == len(lines)
+        found = re.search(r"Read on with offset=(\d+)", last)
+        assert found is None or int(found[1]) == len(lines) + 1
         offset = int(found[1]) if found else None
-    assert last == "[End of the PDF: 60 pages.]"
+    assert last == "[The end of 60 pages.]"
     assert lines == [line for page, text in enumerate(PAGES, 1) for line in (f"--- page {page} of 60 ---", *text)]
 
 
 async def test_a_long_pdf_comes_in_parts_that_are_not_cut(files: Files) -> None:
     files.put("book.pdf", pdf([["x" * 90] * 60] * 20))
     found = await files.read("book.pdf")
-    assert "To go on, call it with offset=" in str(found.value)[-80:]
+    assert "Read on with offset=" in str(found.value)[-80:]
     assert len(found.encoded) < 65_536
 
 

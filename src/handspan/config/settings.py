@@ -169,8 +169,15 @@ class ToolSettings(Struct, frozen=True):
     """Switched off for everyone: names, globs, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
     allow_shadowing: tuple[Text, ...] = ()
     """Names of built-in tools that tools from outside may take the place of (SPEC R2)."""
-    result_limit: Annotated[int, Meta(ge=1024, description="a whole number of bytes, 1024 or more")] = 65536
-    """Bytes of a result that go to the model; the rest is kept as an artifact (SPEC X3)."""
+    result_limit: Bytes = 65536
+    """Bytes of a result that go to the model; a larger one is kept as an artifact, and cut (SPEC X3)."""
+    result_preview: Bytes = 65536
+    """Bytes of a cut result that go to the model: three quarters from its beginning, one from its end; `result_limit`
+    at most."""
+    output_limit: Annotated[
+        int, Meta(ge=1024, le=64 * 1024 * 1024, description="a number of bytes from 1024 to 67108864")
+    ] = 10 * 1024 * 1024
+    """Bytes of each stream of `exec_shell` and `spawn` that are kept; of more the result says how much is missing."""
     concurrency: dict[OriginKind, Count] = {}
     """How many calls may run at once, by kind of origin."""
     question_timeout: Seconds = 300.0

@@ -6,13 +6,13 @@ database can't be used. A method that returns a count or a bool says what it has
 """
 
 from asyncio import Future
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 from handspan.core.agents import Agent
-from handspan.core.artifacts import ArtifactRef, Artifacts
+from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord, Note, ToolFacts
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.questions import Answer, Question, Questions
@@ -394,22 +394,7 @@ class Idempotency(Protocol):
 
 
 class ArtifactStore(Artifacts, Protocol):
-    """The artifacts of tools, with what doors need in addition: uploads, and the end of a session."""
-
-    async def receive(
-        self,
-        pieces: AsyncIterator[bytes],
-        *,
-        owner: str,
-        session: str = "",
-        media_type: str = "text/plain",
-        name: str = "",
-    ) -> ArtifactRef:
-        """Store a file that arrives in pieces, without holding all of it in memory.
-
-        It is on the disk when this returns. Raises `ToolError` when it is too large or can't be written. Nothing stays
-        behind when the pieces break off, whatever is raised.
-        """
+    """The artifacts of tools, with what doors need in addition: the end of a session."""
 
     async def forget_session(self, session: str, *, owner: str) -> int:
         """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""

@@ -1,7 +1,7 @@
 """What a tool is (SPEC T1): a spec that describes it, and `run`."""
 
 import hashlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
@@ -84,6 +84,10 @@ class Handling(Struct, frozen=True):
     """Its compiled parameters; None: they are compiled at registration."""
     internal: bool = False
     """Hidden from every agent until an active skill names it (SPEC C2)."""
+    missing: str = ""
+    """What the tool needs and does not have, such as a setting; no model sees it until then. Empty: it has all."""
+    is_read_only: Callable[[Arguments], bool] | None = None
+    """Whether a call with these arguments changes nothing; None: the annotations say it for all calls."""
 
 
 PLAIN_HANDLING: Final = Handling()

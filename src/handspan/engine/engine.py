@@ -22,7 +22,7 @@ from handspan.core.results import Failure, Pending, Success, ToolResult, succeed
 from handspan.core.store import Ledger, NowOrLater
 from handspan.core.values import Arguments
 from handspan.engine.caller import Caller, find_tool, read_arguments, recheck_approved
-from handspan.engine.cut import RESULT_LIMIT, cut_message, cut_result
+from handspan.engine.cut import RESULT_LIMIT, ResultCutter, cut_message
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import HookedCall, Hooks
 from handspan.engine.ledger import MemoryLedger, publish_when_stored
@@ -52,15 +52,20 @@ class Engine:
         ledger: Ledger | None = None,
         gates: Gates | None = None,
         result_limit: int = RESULT_LIMIT,
+        result_preview: int = RESULT_LIMIT,
         bus: Bus | None = None,
     ) -> None:
-        """`bus` gets a `CallCompleted` for each call, once the ledger has stored its result."""
+        """`result_preview`: bytes that a model gets of a result above `result_limit`.
+
+        `bus` gets a `CallCompleted` for each call, once the ledger has stored its result.
+        """
         self._artifacts = artifacts
         self._policy = policy or ModePolicy()
         self._asker = Asker(questions or OpenQuestions(), question_timeout)
         self._hooks = hooks or None  # None skips their stations: most gateways have no hooks
         self._ledger = ledger or MemoryLedger()
         self._result_limit = result_limit
+        self._result_preview = min(result_preview, result_limit)
         self._bus = bus
         gates = gates or Gates()
         self.runner = Runner(artifacts, workspace, gates)
@@ -116,7 +121,8 @@ class Engine:
                 call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
             record = new_record(call, caller, entry, arguments)
             started = Started(entry, arguments, caller, record, call.deadline, began, self._asker)
-            verdict = self._policy.decide(entry.spec, call, caller)
+            spec = entry.spec if entry.is_read_only is None else entry.effects(arguments)
+            verdict = self._policy.decide(spec, call, caller)
             if verdict is not ALLOW or not entry.starts_at_once:
                 if verdict is not ALLOW or entry.asks_first:  # permissions, approval
                     return await self._start_with_consent(started, verdict, call)
@@ -152,7 +158,8 @@ class Engine:
                 return cut_message(result, self._result_limit)
             if len(result.encoded) <= self._result_limit:
                 return result
-            return await cut_result(result, self._artifacts, record.owner, record.session, record.name)
+            room = self._result_preview
+            return await ResultCutter(self._artifacts, record.owner, record.session, record.name, room).cut(result)
         except asyncio.CancelledError:  # the caller was cancelled: the call still gets its result
             await self._refuse(record, _late_cancellation(record, result))
             raise
@@ -232,7 +239,7 @@ class Engine:
         try:
             entry = find_tool(call.name, caller)
             arguments = read_arguments(entry, call.arguments)
-            verdict = self._policy.decide(entry.spec, call, caller)
+            verdict = self._policy.decide(entry.effects(arguments), call, caller)
             started = await self._start_with_consent(
                 Started(entry, arguments, caller, record, None, began, self._asker), verdict, call
             )

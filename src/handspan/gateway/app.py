@@ -97,6 +97,7 @@ class App:
             ledger=self.store.ledger if self.store else None,
             gates=Gates(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
+            result_preview=settings.tools.result_preview,
             bus=bus,
         )
         self.agents = Agents(settings, self.store.agents if self.store else None)

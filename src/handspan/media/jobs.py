@@ -25,10 +25,10 @@ class PdfJob(Struct, frozen=True, tag="pdf"):
     """The first page to extract; the first one of the document is 0."""
     skip: int
     """Lines to leave out, from the beginning of that page."""
-    lines: int
-    """The most lines of the reply."""
+    lines: int | None
+    """The most lines of the reply; None for as many as fit."""
     size: int
-    """The most bytes of the reply."""
+    """The most bytes of the reply, as a text in JSON."""
     seconds: float
     """No further page is begun after this time."""
 

@@ -11,11 +11,14 @@ from pypdf import PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError
 
 from handspan.core.errors import ToolError
+from handspan.core.long_text import json_size
 from handspan.media.child import serve
 from handspan.media.jobs import PdfJob, PdfText
 
 _LONGEST_LINE: Final = 1000
 """Characters. A longer line becomes several ones, so that every line fits into a reply."""
+_LINE_BREAK: Final = 2
+"""Bytes of a line break in JSON."""
 _ENCRYPTED: Final = "it is encrypted and needs a password: ask the person for a copy without one"
 
 
@@ -32,7 +35,7 @@ def extract_text(job: PdfJob) -> PdfText:
         counts.append(len(page))
         skipped, skip = min(skip, len(page)), max(skip - len(page), 0)
         for line in page[skipped:]:
-            room -= len(line.encode()) + 1
+            room -= json_size(line) + _LINE_BREAK
             if len(lines) == job.lines or room < 0:
                 return PdfText(tuple(lines), pages, tuple(counts), is_end=False)
             lines.append(line)

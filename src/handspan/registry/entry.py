@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from msgspec import UnsetType
+from msgspec import UnsetType, structs
 
 from handspan.core.calls import ToolFacts
 from handspan.core.errors import DefinitionError
@@ -13,7 +13,8 @@ from handspan.core.names import matches
 from handspan.core.principals import Origin, Scope
 from handspan.core.schema import Validator
 from handspan.core.signature import AnyFunction
-from handspan.core.tool import PLAIN_HANDLING, HandledTool, Handling, Placement, Tool
+from handspan.core.tool import PLAIN_HANDLING, HandledTool, Handling, Placement, Tool, ToolSpec
+from handspan.core.values import Arguments
 from handspan.registry.pins import DefinitionChange
 
 OWN_LIMIT = "the tool's own limit"
@@ -30,7 +31,9 @@ class Entry:
         "gate",
         "internal",
         "is_new",
+        "is_read_only",
         "is_valid",
+        "missing",
         "origin",
         "outlives",
         "permissions_to_ask",
@@ -70,6 +73,8 @@ class Entry:
         self.suspends = handling.suspends
         self.questions = handling.questions
         self.internal = handling.internal
+        self.missing = handling.missing
+        self.is_read_only = handling.is_read_only
         self.facts = ToolFacts(
             origin, spec.version, spec.annotations.read_only, handling.outlives, handling.answered_by
         )
@@ -92,6 +97,13 @@ class Entry:
         """A call that the policy allows may still need a person's answer first."""
         self.starts_at_once = not (self.asks_first or self.suspends or self.outlives)
         """A call that the policy allows needs nothing first but its entry in the ledger."""
+
+    def effects(self, arguments: Arguments) -> ToolSpec:
+        """Return the spec with what a call with these arguments does: it may do less than the tool can."""
+        if self.is_read_only is None or not self.is_read_only(arguments):
+            return self.spec
+        only_reads = structs.replace(self.spec.annotations, read_only=True, destructive=False)
+        return structs.replace(self.spec, annotations=only_reads)
 
     def __repr__(self) -> str:
         return f"<{self.spec.name} of {self.origin} for {self.scope}>"

@@ -52,10 +52,16 @@ class ToolSelection:
 
     def allows(self, entry: Entry) -> bool:
         """Whether this agent may use this tool. The tool may be of any scope."""
-        refused = mode_refuses(self.agent.mode, entry.spec.annotations)  # R4: a tool that can't be called is not listed
-        if refused or not self.names(entry) or self.hides(entry) or self.disabled_by(entry) is not None:
+        # R4: a tool that can't be called is not listed
+        if self.refuses(entry) or not self.names(entry) or self.hides(entry) or self.disabled_by(entry) is not None:
+            return False
+        if entry.missing:
             return False
         return entry.change is None or not entry.change.blocks
+
+    def refuses(self, entry: Entry) -> bool:
+        """Whether the agent's mode refuses every call of this tool."""
+        return entry.is_read_only is None and mode_refuses(self.agent.mode, entry.spec.annotations)
 
     def names(self, entry: Entry) -> bool:
         """Whether the agent's lists, or those of its active skills, name this tool."""
@@ -84,6 +90,8 @@ def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
         return ToolError("tool_not_available", f"{text} {_HIDDEN}.")
     if pattern is not None:
         return ToolError("tool_disabled", f"{text} it is switched off for everybody ({pattern!r}).")
+    if entry.missing:
+        return ToolError("tool_not_available", f"{text} {entry.missing}.")
     if entry.change is not None and entry.change.blocks:
         return ToolError("tool_not_available", f"{text} {_CHANGED}.")
     return ToolError("policy_denied", f"{text} it may change things, and the agent {agent!r} is read-only.")
@@ -93,7 +101,6 @@ def reasons(selection: ToolSelection, entry: Entry) -> list[Reason]:
     """Return every reason for and against the use of this tool by this agent."""
     name, agent, pattern = entry.spec.name, selection.agent, selection.disabled_by(entry)
     denied = [glob for glob in agent.deny if matches(glob, name)]
-    refused = mode_refuses(agent.mode, entry.spec.annotations)
     return [
         Reason(True, f"It exists: {entry.origin}, scope {entry.scope}, version {entry.spec.version}."),
         _agent_reason(agent, name) if selection.skill_tools is None else _skill_reason(selection.skill_tools, name),
@@ -101,9 +108,7 @@ def reasons(selection: ToolSelection, entry: Entry) -> list[Reason]:
             not denied, f"The agent's deny list names it: {_quote_all(denied)}." if denied else "No deny rule names it."
         ),
         Reason(pattern is None, f"It is switched off by {pattern!r}." if pattern else "It is switched on."),
-        Reason(
-            not refused, f"Mode {agent.mode!r} " + ("refuses it: it is not read-only." if refused else "permits it.")
-        ),
+        _mode_reason(selection, entry),
         *_definition_reasons(selection, entry),
     ]
 
@@ -116,6 +121,15 @@ def _agent_reason(agent: Agent, name: str) -> Reason:
     return Reason(False, f"The tool list of the agent {agent.name!r} does not name it: {_quote_all(agent.tools)}.")
 
 
+def _mode_reason(selection: ToolSelection, entry: Entry) -> Reason:
+    mode = selection.agent.mode
+    if selection.refuses(entry):
+        return Reason(False, f"Mode {mode!r} refuses it: it is not read-only.")
+    if mode_refuses(mode, entry.spec.annotations):
+        return Reason(True, f"Mode {mode!r} permits those calls of it that only read.")
+    return Reason(True, f"Mode {mode!r} permits it.")
+
+
 def _skill_reason(globs: Sequence[str], name: str) -> Reason:
     if matches_any(globs, name):
         return Reason(True, "A skill that is on names it.")
@@ -123,7 +137,9 @@ def _skill_reason(globs: Sequence[str], name: str) -> Reason:
 
 
 def _definition_reasons(selection: ToolSelection, entry: Entry) -> Iterator[Reason]:
-    """Reasons that only internal, new or changed tools have."""
+    """Reasons that only tools have which miss something, or are internal, new or changed."""
+    if entry.missing:
+        yield Reason(False, f"It can't be used yet: {entry.missing}.")
     if entry.internal and selection.hides(entry):
         yield Reason(False, f"I{_HIDDEN[1:]}.")
     elif entry.internal:

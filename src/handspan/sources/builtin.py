@@ -15,6 +15,7 @@ from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
 from handspan.tools.message import MessageOutlet, SendMessage
+from handspan.tools.output import OutputLimits
 from handspan.tools.sandbox import Sandbox
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import shell_tools
@@ -73,16 +74,18 @@ class BuiltinTools:
     def _tools(self, workspace: Workspace) -> Iterator[Tool]:
         tools: ToolSettings = self._settings.tools
         yield GetCurrentTime()
-        yield from file_tools(workspace, self._media)
+        yield from file_tools(workspace, tools.result_limit, self._media)
         yield from memory_tools(self._settings.state / "memory")
         yield from shell_tools(
             self._settings.workspace,
             CommandPolicy(tools.command_policy.mode, tools.command_policy.allowlist, tools.command_policy.denylist),
             self._sandbox,
             unsafe_shell_without_sandbox=tools.unsafe_shell_without_sandbox,
+            limits=OutputLimits(tools.result_limit, min(tools.result_preview, tools.result_limit), tools.output_limit),
         )
         yield from web_tools(
             self._guard,
+            workspace,
             search_endpoint=tools.web_search.endpoint or None,
             search_api_key=tools.web_search.api_key or None,
             http_hosts=tools.http_request.allowed_hosts,

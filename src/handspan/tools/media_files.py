@@ -13,10 +13,9 @@ from handspan.media.workers import MOST_BYTES, MediaWorkers
 from handspan.tools.paths import quote_path
 from handspan.tools.workspace import OpenedFile
 
-HEAD: Final = 16
+_HEAD: Final = 16
 """The number of bytes at the beginning of a file that show its kind."""
-PAGE_BYTES: Final = 48_000
-"""The most bytes of a PDF's text in one answer, so that the answer is not cut."""
+_NOTE_ROOM: Final = 256
 _IMAGE: Final = ImageLimits(frozenset(("image/jpeg", "image/png", "image/gif", "image/webp")), 1_000_000)
 """Every model takes such an image, and conversations stay small."""
 _IMAGE_STARTS: Final = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
@@ -29,21 +28,22 @@ _EXTRACTING_SHARE: Final = 0.5
 class MediaFiles:
     """Reads images and PDF in processes of their own, because such files can be hostile."""
 
-    def __init__(self, workers: MediaWorkers) -> None:
+    def __init__(self, workers: MediaWorkers, room: int) -> None:
+        """`room`: the bytes of a page of text in JSON."""
         self._workers = workers
+        self._room = room - _NOTE_ROOM
         self._places = PdfPlaces()
 
-    def read(self, file: OpenedFile, path: str, offset: int, limit: int, deadline: Deadline | None) -> Success | None:
-        """Returns the image, or these lines of the PDF; None for any other file. Raises `ToolError` when it fails."""
-        head = file.read(0, HEAD)
-        if not (_is_image(head) or head.startswith(_PDF_START)):
-            return None
+    def read(
+        self, file: OpenedFile, path: str, first: int, most_lines: int | None, deadline: Deadline | None
+    ) -> str | Success:
+        """Returns the image, or the lines of the PDF from `first` on (1 is the first line)."""
         if file.size > MOST_BYTES:
             raise ToolError("file_too_large", f"{quote_path(path)} has {file.size} bytes, more than {MOST_BYTES}.")
         try:
-            if _is_image(head):
+            if _is_image(file.read(0, _HEAD)):
                 return self._read_image(file, path, deadline)
-            return self._read_pdf(file, path, offset, limit, deadline)
+            return self._read_pdf(file, first, most_lines, deadline)
         except ToolError as error:
             raise ToolError(error.code, f"{quote_path(path)} can't be read: {error.message}.") from None
 
@@ -56,13 +56,13 @@ class MediaFiles:
         text = f"{quote_path(path)} is an image of {width} × {height} pixels{how}."
         return Success(text, (Attachment("image", image.media_type, image.data, name=name),))
 
-    def _read_pdf(self, file: OpenedFile, path: str, offset: int, limit: int, deadline: Deadline | None) -> Success:
-        page, skip = self._places.find(file.state, offset)
+    def _read_pdf(self, file: OpenedFile, first: int, most_lines: int | None, deadline: Deadline | None) -> str:
+        page, skip = self._places.find(file.state, first - 1)
         seconds = self._workers.seconds_until(deadline) * _EXTRACTING_SHARE
-        job = PdfJob(file.read(0, file.size), page, skip, limit, PAGE_BYTES, seconds)
+        job = PdfJob(file.read(0, file.size), page, skip, most_lines, self._room, seconds)
         found = self._workers.wait_for(self._workers.extract_text(job), deadline)
         self._places.note(file.state, page, found.line_counts)
-        return Success("\n".join([*found.lines, _describe_rest(found, offset, page)]))
+        return "\n".join([*found.lines, _describe_rest(found, first, page + len(found.line_counts))])
 
 
 class PdfPlaces:
@@ -90,16 +90,22 @@ class PdfPlaces:
                 del self._counts[next(iter(self._counts))]
 
 
-def _describe_rest(found: PdfText, offset: int, page: int) -> str:
-    """Returns the last line of the answer: where the text ends, or how to go on."""
-    end, last_page = offset + len(found.lines), page + len(found.line_counts)
+def _describe_rest(found: PdfText, first: int, last_page: int) -> str:
+    """Returns the last line of the answer: where the text ends, or how to read on."""
+    last = first + len(found.lines) - 1
     if found.is_end:
-        is_scan = not offset and len(found.lines) == found.pages
+        is_scan = first == 1 and last == found.pages
         why = " They hold no text: they are probably scanned pictures." if is_scan else ""
-        return f"[End of the PDF: {found.pages} pages.{why}]"
+        return f"[The end of {found.pages} pages.{why}]"
     if not found.lines:
-        return f"[Line {offset} was not reached in time, only page {last_page} of {found.pages}. Call it again so.]"
-    return f"[Lines {offset} to {end - 1} of the text, of {found.pages} pages. To go on, call it with offset={end}.]"
+        return f"[Line {first} was not reached in time, only page {last_page} of {found.pages}. Call it again.]"
+    return f"[Lines {first} to {last} of {found.pages} pages. Read on with offset={last + 1}.]"
+
+
+def is_media(file: OpenedFile) -> bool:
+    """Whether this file is an image or a PDF, as its first bytes show."""
+    head = file.read(0, _HEAD)
+    return head.startswith(_PDF_START) or _is_image(head)
 
 
 def _is_image(head: bytes) -> bool:

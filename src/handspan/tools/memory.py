@@ -127,7 +127,7 @@ class _MemoryFolders:
 
     def _open_folder(self, owner: str) -> Workspace:
         try:
-            return Workspace(self._folder_of(owner), file_mode=0o600, folder_mode=0o700)
+            return Workspace(self._folder_of(owner), file_mode=0o600, folder_mode=0o700, is_shared=False)
         except ConfigError as error:
             raise ToolError(
                 "execution_failed", "The memory can't be opened. Ask the person to check the folder."

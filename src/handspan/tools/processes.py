@@ -5,23 +5,21 @@ returns when the last process of the sandbox is gone.
 """
 
 import asyncio
-import codecs
 import os
 import signal
 import socket
 import struct
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
+from handspan.core.long_text import LongText
+from handspan.tools.output import DEFAULT_LIMITS, OutputLimits, OutputStream, StoreOutput
 
-KEPT_BYTES: Final = 65_536
-"""Bytes of each stream that are kept. More is read and dropped, so that the child is not blocked."""
-MOST_SHOWN_CHARACTERS: Final = 4_096
-"""The most characters of one progress report."""
 _ENDING_SECONDS: Final = 5.0
 _LAST_BYTES_SECONDS: Final = 1.0
 _CREDENTIALS: Final = struct.Struct("=iII")
@@ -56,132 +54,68 @@ class ChildResult(Struct, frozen=True):
     """The result of a child. The child and everything that it started is gone."""
 
     exit_code: int
-    stdout: str
-    stderr: str
+    output: LongText
+    """Standard output."""
+    errors: LongText
+    """Standard error."""
     seconds: float
     timed_out: bool = False
     started: bool = True
     """False: the sandbox failed and stderr says why. The program did not run."""
 
+    @property
+    def stdout(self) -> str:
+        """Standard output as text; of a long one its beginning."""
+        return self.output.head
+
+    @property
+    def stderr(self) -> str:
+        """Standard error as text; of a long one its beginning."""
+        return self.errors.head
+
 
 async def run_child(
-    launch: Launch, *, timeout: float, progress: Progress = no_progress, keep: int = KEPT_BYTES
+    launch: Launch,
+    *,
+    timeout: float,
+    progress: Progress = no_progress,
+    limits: OutputLimits = DEFAULT_LIMITS,
+    store: StoreOutput | None = None,
 ) -> ChildResult:
     """Runs one child and returns its result. Raises `ToolError` when it can't be started.
 
-    On a timeout or a cancellation everything is killed first.
+    On a timeout or a cancellation everything is killed first. `store` takes a stream that is too long to be shown.
     """
-    child = _Child(launch, progress, keep)
+    child = _Child(launch, progress, limits, store)
     loop = asyncio.get_running_loop()
     began = loop.time()
     timed_out = False
     starting = asyncio.ensure_future(child.start())
     try:
-        await asyncio.shield(starting)  # a cancellation now would leave a half-started child that can't be killed
-        async with asyncio.timeout(timeout):
-            await child.exited.wait()
-    except TimeoutError:
-        timed_out = True
-    finally:
-        await asyncio.wait((starting,))
-        await child.end()
-    return child.result(loop.time() - began, timed_out)
-
-
-class HeadAndTail:
-    """Keeps the head and the tail of a stream, and counts the bytes between them."""
-
-    def __init__(self, limit: int = KEPT_BYTES) -> None:
-        self._half = limit // 2
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._total = 0
-
-    def add(self, data: bytes) -> None:
-        self._total += len(data)
-        room = self._half - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:][-self._half :]
-        del self._tail[: -self._half]
-
-    def text(self) -> str:
-        """Returns the kept bytes as text. Invalid UTF-8 becomes replacement characters."""
-        if self._total == len(self._head) + len(self._tail):
-            return (self._head + self._tail).decode("utf-8", "replace")
-        head, tail = _drop_cut_end(bytes(self._head)), _drop_cut_start(bytes(self._tail))
-        left_out = self._total - len(head) - len(tail)
-        return f"{head.decode('utf-8', 'replace')}\n[… {left_out} bytes left out …]\n{tail.decode('utf-8', 'replace')}"
-
-
-def _drop_cut_end(data: bytes) -> bytes:
-    """Returns the bytes without an incomplete character at the end."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    decoder.decode(data)
-    return data[: len(data) - len(decoder.getstate()[0])]
-
-
-def _drop_cut_start(data: bytes) -> bytes:
-    start = 0
-    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
-        start += 1
-    return data[start:]
-
-
-class OutputProgress:
-    """Reports a stream as progress: at once when it is slow, and less often when it is fast (SPEC X5)."""
-
-    def __init__(self, stream: str, progress: Progress, loop: asyncio.AbstractEventLoop) -> None:
-        self._stream = stream
-        self._progress = progress
-        self._loop = loop
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._unreported = ""
-        self._skipped = 0
-        self._reports = 0
-        self._next_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, data: bytes) -> None:
-        self._take(self._decoder.decode(data))
-        if self._timer is None and self._unreported:
-            delay = self._next_at - self._loop.time()
-            if delay <= 0:
-                self._report()
-            else:
-                self._timer = self._loop.call_later(delay, self._report)
-
-    def close(self) -> None:
-        """Reports the rest."""
-        self._take(self._decoder.decode(b"", final=True))
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._unreported:
-            self._report()
-
-    def _take(self, text: str) -> None:
-        waiting = self._unreported + text
-        self._skipped += max(0, len(waiting) - MOST_SHOWN_CHARACTERS)
-        self._unreported = waiting[-MOST_SHOWN_CHARACTERS:]
-
-    def _report(self) -> None:
-        mark = f"[… {self._skipped} characters not shown …]\n" if self._skipped else ""
-        self._progress({"stream": self._stream, "text": mark + self._unreported})
-        self._timer, self._unreported, self._skipped = None, "", 0
-        self._reports += 1
-        # Ten reports a second at first. After many reports there is one every two seconds.
-        self._next_at = self._loop.time() + min(2.0, 0.1 * 2.0 ** (self._reports // 50))
+        try:
+            await asyncio.shield(starting)  # a cancellation now would leave a half-started child that can't be killed
+            async with asyncio.timeout(timeout):
+                await child.exited.wait()
+        except TimeoutError:
+            timed_out = True
+        finally:
+            await asyncio.wait((starting,))
+            await child.end()
+        return await child.result(loop.time() - began, timed_out)
+    except BaseException:
+        await child.discard()
+        raise
 
 
 class _Child(asyncio.SubprocessProtocol):
     """One running child. Its exit and the end of its pipes are separate: a background process may hold the pipes."""
 
-    def __init__(self, launch: Launch, progress: Progress, keep: int) -> None:
+    def __init__(self, launch: Launch, progress: Progress, limits: OutputLimits, store: StoreOutput | None) -> None:
         self._launch = launch
         self._loop = asyncio.get_running_loop()
-        self._outputs = {1: HeadAndTail(keep), 2: HeadAndTail(keep)}
-        self._progress = {
-            1: OutputProgress("stdout", progress, self._loop),
-            2: OutputProgress("stderr", progress, self._loop),
+        self._outputs = {
+            fd: OutputStream(name, limits, store, progress, partial(self._pause_reading, fd))
+            for fd, name in ((1, "stdout"), (2, "stderr"))
         }
         self._open_pipes = {1, 2}
         self._transport: asyncio.SubprocessTransport | None = None
@@ -212,7 +146,6 @@ class _Child(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self._outputs[fd].add(data)
-        self._progress[fd].add(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open_pipes.discard(fd)
@@ -240,16 +173,27 @@ class _Child(asyncio.SubprocessProtocol):
         finally:
             self._close(self._transport)
 
-    def result(self, seconds: float, timed_out: bool) -> ChildResult:
+    async def result(self, seconds: float, timed_out: bool) -> ChildResult:
+        """Returns the result once all output is stored."""
         code = self._exit_code
         return ChildResult(
             exit_code=code if code >= 0 else 128 - code,  # like a shell: 128 plus the number of the signal
-            stdout=self._outputs[1].text(),
-            stderr=self._outputs[2].text(),
+            output=await self._outputs[1].finish(),
+            errors=await self._outputs[2].finish(),
             seconds=seconds,
             timed_out=timed_out,
             started=self._started,
         )
+
+    async def discard(self) -> None:
+        """Drops the output, and what is stored of it."""
+        for output in self._outputs.values():
+            await output.discard()
+
+    def _pause_reading(self, fd: int, is_paused: bool) -> None:
+        pipe = self._transport.get_pipe_transport(fd) if self._transport is not None else None
+        if isinstance(pipe, asyncio.ReadTransport) and not pipe.is_closing():
+            (pipe.pause_reading if is_paused else pipe.resume_reading)()
 
     def _kill(self) -> None:
         assert self._transport is not None
@@ -290,8 +234,6 @@ class _Child(asyncio.SubprocessProtocol):
             os.close(self._init)
         code = transport.get_returncode()
         self._exit_code = code if code is not None else -signal.SIGKILL
-        for reported in self._progress.values():
-            reported.close()
         transport.close()
 
 

@@ -17,6 +17,7 @@ from handspan.core.errors import ToolError
 from handspan.core.tool import Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE
+from handspan.tools.output import DEFAULT_LIMITS, OutputLimits, OutputStorage
 from handspan.tools.processes import ChildResult, Launch, find_program, run_child
 from handspan.tools.sandbox import Sandbox
 from handspan.tools.shell.literal_commands import LITERAL_COMMANDS, check_literal
@@ -85,12 +86,18 @@ _SPAWN_SPEC: Final = ToolSpec(
 
 
 def shell_tools(
-    workspace: Path, policy: CommandPolicy, sandbox: Sandbox, *, unsafe_shell_without_sandbox: bool = False
+    workspace: Path,
+    policy: CommandPolicy,
+    sandbox: Sandbox,
+    *,
+    unsafe_shell_without_sandbox: bool = False,
+    limits: OutputLimits = DEFAULT_LIMITS,
 ) -> tuple[Tool, ...]:
     """Returns both tools for one workspace."""
+    is_unsafe = unsafe_shell_without_sandbox
     return (
-        ExecShell(workspace, policy, sandbox, unsafe_shell_without_sandbox=unsafe_shell_without_sandbox),
-        Spawn(workspace, policy, sandbox, unsafe_shell_without_sandbox=unsafe_shell_without_sandbox),
+        ExecShell(workspace, policy, sandbox, unsafe_shell_without_sandbox=is_unsafe, limits=limits),
+        Spawn(workspace, policy, sandbox, unsafe_shell_without_sandbox=is_unsafe, limits=limits),
     )
 
 
@@ -100,14 +107,21 @@ class ExecShell:
     spec = _SHELL_SPEC
 
     def __init__(
-        self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, *, unsafe_shell_without_sandbox: bool = False
+        self,
+        workspace: Path,
+        policy: CommandPolicy,
+        sandbox: Sandbox,
+        *,
+        unsafe_shell_without_sandbox: bool = False,
+        limits: OutputLimits = DEFAULT_LIMITS,
     ) -> None:
         self._launcher = _CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox)
+        self._limits = limits
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
         await self._launcher.ready()
         with self._launcher.launch_text(cast(str, arguments["command"])) as launch:
-            return await _run_launch(launch, arguments, _SHELL_SECONDS, ctx)
+            return await _run_launch(launch, arguments, _SHELL_SECONDS, ctx, self._limits, self.spec.name)
 
 
 class Spawn:
@@ -116,9 +130,16 @@ class Spawn:
     spec = _SPAWN_SPEC
 
     def __init__(
-        self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, *, unsafe_shell_without_sandbox: bool = False
+        self,
+        workspace: Path,
+        policy: CommandPolicy,
+        sandbox: Sandbox,
+        *,
+        unsafe_shell_without_sandbox: bool = False,
+        limits: OutputLimits = DEFAULT_LIMITS,
     ) -> None:
         self._launcher = _CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox)
+        self._limits = limits
         self._active = 0
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
@@ -126,7 +147,7 @@ class Spawn:
         argv = (command, *cast(list[str], arguments.get("args", [])))
         await self._launcher.ready()
         with self._launcher.launch_argv(argv) as launch, self._limit_spawns():
-            result = await _run_launch(launch, arguments, _SPAWN_SECONDS, ctx)
+            result = await _run_launch(launch, arguments, _SPAWN_SECONDS, ctx, self._limits, self.spec.name)
         return {**result, "command": command, "description": arguments.get("description", "")}
 
     @contextmanager
@@ -238,19 +259,23 @@ class _CommandLauncher:
         )
 
 
-async def _run_launch(launch: Launch, arguments: Arguments, default: float, ctx: ToolContext) -> JsonObject:
+async def _run_launch(
+    launch: Launch, arguments: Arguments, default: float, ctx: ToolContext, limits: OutputLimits, tool: str
+) -> JsonObject:
     """Runs the command and returns its result. Raises `timeout` when it takes too long."""
     asked = float(cast(float, arguments.get("timeout", default)))
     seconds = min(asked, MOST_SECONDS)
-    finished = await run_child(launch, timeout=seconds, progress=ctx.progress)
+    storage = OutputStorage(ctx, tool)
+    finished = await run_child(
+        launch, timeout=seconds, progress=ctx.progress, limits=limits, store=storage.store_stream
+    )
     if finished.timed_out:
         raise ToolError("timeout", _timeout_message(finished, seconds))
     if not finished.started:
         raise ToolError("execution_failed", f"The sandbox could not be started: {finished.stderr.strip()[:2000]}")
     result: JsonObject = {
         "exit_code": finished.exit_code,
-        "stdout": finished.stdout,
-        "stderr": finished.stderr,
+        **await storage.show({"stdout": finished.output, "stderr": finished.errors}, limits.preview),
         "duration_ms": round(finished.seconds * 1000),
     }
     if asked > seconds:  # SPEC E5: the answer says that the timeout was cut
@@ -260,9 +285,10 @@ async def _run_launch(launch: Launch, arguments: Arguments, default: float, ctx:
 
 def _timeout_message(finished: ChildResult, seconds: float) -> str:
     outputs = [
-        f"{name} so far: {text[-_MOST_OUTPUT:]!r}"
-        for name, text in (("stdout", finished.stdout), ("stderr", finished.stderr))
-        if text
+        f"{name} so far: {text.tail[-_MOST_OUTPUT:]!r}"
+        + (f" (whole: artifact {text.artifact!r})" * bool(text.artifact))
+        for name, text in (("stdout", finished.output), ("stderr", finished.errors))
+        if text.size
     ]
     output = ". ".join(outputs) if outputs else "It had written nothing"
     return (
