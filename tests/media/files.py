@@ -15,13 +15,18 @@ PHOTO_SIZE = (4032, 3024)
 @cache
 def photo() -> bytes:
     """A JPEG of 12 megapixels and more than 5 MB, lying on its side as the EXIF of a phone says."""
-    grain = Image.effect_noise(PHOTO_SIZE, 60)
-    image = Image.merge("RGB", (grain, Image.linear_gradient("L").resize(PHOTO_SIZE), grain))
+    width, height = PHOTO_SIZE
+    tile = Image.effect_noise((width // 4, height // 4), 60)
+    grain = Image.new("L", PHOTO_SIZE)
+    for place in range(16):
+        grain.paste(tile, (place % 4 * width // 4, place // 4 * height // 4))
+    sky = Image.linear_gradient("L").resize(PHOTO_SIZE)
+    image = Image.merge("RGB", (grain, sky, grain))
     ImageDraw.Draw(image).rectangle((0, 0, 1600, 1200), "red")
     exif = image.getexif()
     exif[0x0112] = 6  # to be turned by 90 degrees
     exif[0x010F] = "A phone"
-    return _saved(image, "JPEG", quality=93, exif=exif)
+    return _saved(image, "JPEG", quality=90, exif=exif)
 
 
 def picture(kind: str, size: tuple[int, int] = (8, 8), colour: str = "red", mode: str = "RGB") -> bytes:
@@ -35,9 +40,9 @@ def opened(data: bytes) -> Image.Image:
 
 
 def bomb(width: int, height: int) -> bytes:
-    """A PNG of a few kilobytes that says it has this many pixels, and holds a good part of them."""
+    """A PNG of a few kilobytes that says it has this many pixels, and holds some of them."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    rows = zlib.compress(bytes(min(3 * width * height, 50_000_000)))
+    rows = zlib.compress(bytes(min(3 * width * height, 5_000_000)))
     chunks = (_chunk(b"IHDR", header), _chunk(b"IDAT", rows), _chunk(b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 

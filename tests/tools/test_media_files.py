@@ -33,8 +33,8 @@ class Files:
         assert isinstance(result, Success), result
         return result
 
-    async def refusal(self, path: str) -> Failure:
-        result = await self._gateway.call("read_file", path=path)
+    async def refusal(self, path: str, **more: Json) -> Failure:
+        result = await self._gateway.call("read_file", path=path, **more)
         assert isinstance(result, Failure)
         return result
 
@@ -81,6 +81,12 @@ async def test_a_long_pdf_comes_in_parts_that_are_not_cut(files: Files) -> None:
     found = await files.read("book.pdf")
     assert "Read on with offset=" in str(found.value)[-80:]
     assert len(found.encoded) < 65_536
+
+
+async def test_a_line_behind_the_end_of_a_pdf_is_a_wrong_argument(files: Files) -> None:
+    files.put("short.pdf", pdf([["one"]]))
+    behind = await files.refusal("short.pdf", offset=3)
+    assert (behind.code, behind.message) == ("invalid_arguments", "'short.pdf' can't be read: its text has no line 3.")
 
 
 async def test_a_pdf_of_pictures_says_so(files: Files) -> None:

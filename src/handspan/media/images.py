@@ -3,6 +3,7 @@
 import contextlib
 import warnings
 from io import BytesIO
+from math import ceil
 from typing import Final
 
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -29,7 +30,6 @@ def fit_image(job: ImageJob) -> FittedImage:
         image.load()  # an API would refuse a damaged image, and with it the whole conversation
         return FittedImage(job.data, media_type, original, original)
     is_lossless = image.format in _LOSSLESS
-    image.draft("RGB", (job.edge, job.edge))  # a JPEG is decoded at a smaller scale
     return _encode(_scale(image, job.edge), job, original, is_lossless=is_lossless)
 
 
@@ -47,9 +47,12 @@ def _open(job: ImageJob) -> Image.Image:
 
 def _scale(image: Image.Image, edge: int) -> Image.Image:
     """Return the image upright, with 8 bits a colour, and not larger than this."""
-    plain = _to_plain_mode(ImageOps.exif_transpose(image))
-    plain.thumbnail((edge, edge), Image.Resampling.LANCZOS, reducing_gap=2.0)
-    return plain
+    scale = min(1.0, edge / max(image.size))
+    size = (ceil(image.width * scale), ceil(image.height * scale))
+    image.draft("RGB", size)  # a JPEG is decoded at a smaller scale, not below this size
+    plain = _to_plain_mode(image)
+    plain.thumbnail(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
+    return ImageOps.exif_transpose(plain)
 
 
 def _to_plain_mode(image: Image.Image) -> Image.Image:

@@ -62,6 +62,8 @@ class MediaFiles:
         job = PdfJob(file.read(0, file.size), page, skip, most_lines, self._room, seconds)
         found = self._workers.wait_for(self._workers.extract_text(job), deadline)
         self._places.note(file.state, page, found.line_counts)
+        if found.is_end and not found.lines:
+            raise ToolError("invalid_arguments", f"its text has no line {first}")
         return "\n".join([*found.lines, _describe_rest(found, first, page + len(found.line_counts))])
 
 
