@@ -16,7 +16,9 @@ from handspan.core.principals import OPERATOR
 from handspan.core.results import Attachment
 from handspan.core.values import JsonObject
 from handspan.testing import FakeDevice, RunningGateway, offer, running_gateway
+from tests.gateway.graph.pages import ECHO, Answer, graph_gateway, result
 from tests.media.files import bomb, opened, photo, picture
+from tests.models.conversations import talking
 from tests.models.fake_server import KEY, Call, FakeModelServer, Turn
 
 pytestmark = pytest.mark.anyio
@@ -166,6 +168,25 @@ async def test_an_image_that_cant_be_shown_is_told_with_the_reason_and_the_turn_
     assert "it is no JPEG, PNG, GIF, WebP, BMP or TIFF image" in sent
     assert "image file is truncated" in sent
     assert asked.refused == ""
+
+
+async def test_a_pages_upload_and_its_tools_image_are_images_in_a_run(tmp_path: Path) -> None:
+    large, calls = picture("PNG", (2500, 500)), Turn(calls=(Call("echo"),))
+    async with (
+        talking("anthropic", [calls, Turn(text="Both are red.")]) as (server, model),
+        graph_gateway(tmp_path, model) as there,
+    ):
+        await there.page.set_up(ECHO)
+        uploaded = Answer(await there.page.http.post("/v1/files/upload", files={"file": ("a.png", large, "image/png")}))
+        media = {"kind": "file_id", "file_id": uploaded.data["file_id"], "mime_type": "image/png"}
+        content = [{"type": "text", "text": "Look"}, {"type": "image", "media": media}]
+        first = await there.page.ask("POST", "/v1/graph/invoke", {"messages": [{"role": "user", "content": content}]})
+        part = {"kind": "image", "media_type": "image/png", "data": b64encode(large).decode()}
+        await there.page.answer(result(first.calls[0]["id"], "a screenshot", parts=[part]))
+    assert [[opened(image).size for image in images_of(asked.body)] for asked in server.asked] == [
+        [(2000, 400)],
+        [(2000, 400), (2000, 400)],
+    ]
 
 
 async def test_an_image_of_another_owner_is_not_shown(tmp_path: Path) -> None:

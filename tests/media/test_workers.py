@@ -23,7 +23,7 @@ from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = ImageLimits(frozenset(("image/png", "image/jpeg")), 200_000, 100)
+LIMITS = ImageLimits(frozenset(("image/png", "image/jpeg")), 200_000, 1_000_000, 100)
 ENDLESS = b"BT " + b"(x) Tj " * 3_000_000 + b"ET"
 """A page that takes minutes."""
 
@@ -61,7 +61,7 @@ class TestImages:
 
     async def test_what_shines_through_gets_a_white_ground_in_a_jpeg(self) -> None:
         workers = MediaWorkers(MediaSettings())
-        only_jpeg = ImageLimits(frozenset(("image/jpeg",)), 200_000, 100)
+        only_jpeg = ImageLimits(frozenset(("image/jpeg",)), 200_000, 1_000_000, 100)
         fitted = await workers.fit_image(picture("PNG", colour="#ff000000", mode="RGBA"), only_jpeg)
         assert opened(fitted.data).getpixel((0, 0)) == (255, 255, 255)
 

@@ -10,15 +10,15 @@ from handspan.core.messages import CallResult, Media, Message, ResultsMessage, T
 from handspan.core.results import Attachment
 
 
-def has_images(message: Message) -> bool:
-    """Return whether a person's message or a result holds an image."""
+def find_images(message: Message) -> list[Attachment]:
+    """Return the images of a person's message or of results."""
     match message:
         case UserMessage(parts=parts):
-            return any(type(part) is Media and _is_image(part.attachment) for part in parts)
+            return [part.attachment for part in parts if type(part) is Media and _is_image(part.attachment)]
         case ResultsMessage(results=results):
-            return any(_is_image(item) for result in results for item in result.attachments)
+            return [item for result in results if result.attachments for item in result.attachments if _is_image(item)]
         case _:
-            return False
+            return []
 
 
 async def fit_images(message: Message, reader: ImageReader, limits: ImageLimits) -> Message:
@@ -60,7 +60,7 @@ def _reason(item: Attachment, error: ToolError) -> str:
     name = f" {item.name!r}" if item.name else ""
     size = len(item.data) if item.artifact is None else item.artifact.size
     where = "" if item.artifact is None else f", kept as artifact {item.artifact.id!r}"
-    return f"[The image{name} ({item.media_type}, {size} bytes{where}) can't be shown: {error.message}.]"
+    return f"[The image{name} ({item.media_type}, {size} bytes{where}) can't be shown: {error.message.rstrip('.')}.]"
 
 
 def _is_image(item: Attachment) -> bool:

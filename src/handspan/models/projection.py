@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, Message, UnpairedCalls, UserMessage, check_next, merge_replies
-from handspan.models.images import fit_images, has_images
+from handspan.models.images import find_images, fit_images
 from handspan.models.model import Codec
 
 
@@ -23,6 +23,7 @@ class EncodedProjection:
         self._items: list[bytes] = []
         self._waiting: list[Message] = []
         """Messages that are not encoded yet."""
+        self._image_bytes = 0
         self._encoded_last: Message | None = None
         self._last: Message | None = None
         self._before_last: Message | None = None
@@ -39,7 +40,7 @@ class EncodedProjection:
             message, self._last = merged, self._before_last
             self._drop_last()
         check_next(self._last, message)
-        if self._waiting or has_images(message):
+        if self._waiting or find_images(message):
             self._waiting.append(message)
         else:
             self._add(message)
@@ -49,7 +50,11 @@ class EncodedProjection:
     async def fit_images(self, reader: ImageReader) -> None:
         """Encode the messages that wait, with images that the API takes."""
         while self._waiting:
-            self._add(await fit_images(self._waiting[0], reader, self._limits))
+            message = self._waiting[0]
+            limits = self._limits.for_next(len(find_images(message)), self._image_bytes)
+            fitted = await fit_images(message, reader, limits)
+            self._image_bytes += sum(len(image.data) for image in find_images(fitted))
+            self._add(fitted)
             del self._waiting[0]
 
     @property

@@ -16,7 +16,7 @@ from handspan.tools.workspace import OpenedFile
 _HEAD: Final = 16
 """The number of bytes at the beginning of a file that show its kind."""
 _NOTE_ROOM: Final = 256
-_IMAGE: Final = ImageLimits(frozenset(("image/jpeg", "image/png", "image/gif", "image/webp")), 1_000_000)
+_IMAGE: Final = ImageLimits(frozenset(("image/jpeg", "image/png", "image/gif", "image/webp")), 1_000_000, 1_000_000)
 """Every model takes such an image, and conversations stay small."""
 _IMAGE_STARTS: Final = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 _PDF_START: Final = b"%PDF-"

@@ -24,7 +24,9 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 _SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
 _LARGEST_IMAGE: Final = 5 * 1024 * 1024
 """In base64. A larger image makes the API refuse this request and every later one of the conversation."""
-IMAGES: Final = ImageLimits(frozenset(("image/png", "image/jpeg", "image/gif", "image/webp")), _LARGEST_IMAGE // 4 * 3)
+IMAGES: Final = ImageLimits(
+    frozenset(("image/png", "image/jpeg", "image/gif", "image/webp")), _LARGEST_IMAGE // 4 * 3, 20_000_000
+)
 _LARGEST_PDF: Final = 24 * 1024 * 1024
 """In base64; a whole request may have 32 MB."""
 _LONGEST_TITLE: Final = 200

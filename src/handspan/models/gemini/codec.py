@@ -52,7 +52,7 @@ _NESTED_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/webp", "appl
 _INLINE_TYPES: Final = re.compile(r"image/(png|jpeg|webp|heic|heif)|audio/.+|video/.+|text/.+|application/pdf")
 
 _IMAGES: Final = ImageLimits(
-    frozenset(("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")), 4_000_000
+    frozenset(("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")), 4_000_000, 12_000_000
 )
 """A whole request may have 20 MB."""
 _TOP_FIELDS: Final = frozenset(("generationConfig", "safetySettings", "cachedContent", "toolConfig", "serviceTier"))

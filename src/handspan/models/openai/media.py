@@ -6,8 +6,8 @@ from typing import Final, Literal
 from handspan.core.images import ImageLimits
 from handspan.core.results import Attachment
 
-IMAGES: Final = ImageLimits(frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"}), 2_500_000)
-"""OpenAI takes larger images. Servers that speak its formats take 4 MB of base64 at least."""
+IMAGES: Final = ImageLimits(frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"}), 2_500_000, 20_000_000)
+"""OpenAI takes more. Other servers that speak its formats take 4 MB of base64 at least."""
 _WAV: Final = frozenset({"audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"})
 _MP3: Final = frozenset({"audio/mpeg", "audio/mp3"})
 _TEXTS: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
