@@ -107,6 +107,11 @@ class TestPdf:
     async def test_a_reply_ends_before_it_is_too_large(self) -> None:
         assert len(await extract(long_pdf(50), size=400)) < 50
 
+    async def test_one_with_very_many_pages_ends_early_and_says_so(self) -> None:
+        workers = MediaWorkers(MediaSettings())
+        found = await workers.extract_text(PdfJob(long_pdf(3000), 0, 5, None, 1000, 0))
+        assert (found.lines, found.pages, found.line_counts, found.is_end) == ((), 3000, (2,), False)
+
     async def test_a_line_without_end_becomes_several_ones(self) -> None:
         assert [len(line) for line in await extract(pdf([["x" * 2500]]))][1:] == [1000, 1000, 500]
 
@@ -149,7 +154,7 @@ class TestTime:
         workers.open()
         job = PdfJob(pdf_of(ENDLESS), 0, 0, 10, 1000, 60)
         late = Deadline(time.monotonic() + 0.2, "the test's")
-        with pytest.raises(ToolError, match="longer than the time that this call has"):
+        with pytest.raises(ToolError, match="longer than this call may take"):
             await soon(asyncio.to_thread(workers.wait_for, workers.extract_text(job), late))
         await until(lambda: not children())
 

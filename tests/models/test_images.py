@@ -29,11 +29,15 @@ class Camera:
         self._error = error
         self.may_read = asyncio.Event()
         self.may_read.set()
+        self.at_once = self.most_at_once = 0
         self.sizes: list[int] = []
         """The most bytes that each image was allowed to have."""
 
     async def read_image(self, image: Attachment, limits: ImageLimits) -> Attachment:
+        self.at_once += 1
         await self.may_read.wait()
+        await asyncio.sleep(0)
+        self.most_at_once, self.at_once = max(self.most_at_once, self.at_once), self.at_once - 1
         self.sizes.append(limits.size)
         if self._error is not None:
             raise self._error
@@ -106,3 +110,4 @@ async def test_many_images_become_smaller_and_never_more_than_the_api_takes() ->
     await projection.fit_images(reader)
     assert reader.sizes == sorted(reader.sizes, reverse=True)
     assert sum(reader.sizes) <= codec.images.total
+    assert reader.most_at_once == 1  # one conversation does not hold up the others

@@ -68,7 +68,7 @@ class MediaWorkers:
             return running.result(None if deadline is None else max(0.0, deadline.at - time.monotonic()))
         except FutureTimeout:
             running.cancel()
-            raise ToolError("timeout", "it took longer than the time that this call has") from None
+            raise ToolError("timeout", "it took longer than this call may take (tools.timeouts)") from None
 
     async def _run(self, program: str, job: ImageJob | PdfJob) -> MediaReply:
         """Return the reply of a new process. The process is gone afterwards, whatever happens."""

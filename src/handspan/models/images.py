@@ -1,7 +1,5 @@
 """The images of a message, made fit for an API before the message is encoded (SPEC X4)."""
 
-import asyncio
-
 from msgspec import structs
 
 from handspan.core.errors import ToolError
@@ -22,11 +20,13 @@ def find_images(message: Message) -> list[Attachment]:
 
 
 async def fit_images(message: Message, reader: ImageReader, limits: ImageLimits) -> Message:
-    """Return the message with images that the API takes. In place of an image that can't be shown is the reason."""
+    """Return the message with images that the API takes. In place of an image that can't be shown is the reason.
+
+    One image is read after the other: so a message with many images does not hold up those of other conversations.
+    """
     match message:
         case UserMessage(parts=parts):
-            fitted = await asyncio.gather(*(_fit_part(part, reader, limits) for part in parts))
-            return structs.replace(message, parts=tuple(fitted))
+            return structs.replace(message, parts=tuple([await _fit_part(part, reader, limits) for part in parts]))
         case ResultsMessage(results=results):
             return ResultsMessage(tuple([await _fit_result(result, reader, limits) for result in results]))
         case _:
@@ -43,7 +43,7 @@ async def _fit_part(part: Text | Media, reader: ImageReader, limits: ImageLimits
 
 
 async def _fit_result(result: CallResult, reader: ImageReader, limits: ImageLimits) -> CallResult:
-    fitted = await asyncio.gather(*(_fit_attachment(item, reader, limits) for item in result.attachments))
+    fitted = [await _fit_attachment(item, reader, limits) for item in result.attachments]
     return structs.replace(result, attachments=tuple(fitted))
 
 
