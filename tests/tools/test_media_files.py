@@ -118,7 +118,7 @@ async def test_a_hostile_or_broken_file_is_an_error_with_the_reason(
 
 
 async def test_the_gateway_answers_others_while_a_file_is_read(files: Files) -> None:
-    files.put("endless.pdf", pdf_of(b"BT " + b"(x) Tj " * 3_000_000 + b"ET"))
+    files.put("endless.pdf", pdf_of(b"BT " + b"(x) Tj " * 1_000_000 + b"ET"))
     files.put("notes.txt", b"hello")
     before = set(descendants(os.getpid()))
     reading = asyncio.create_task(files.refusal("endless.pdf"))
