@@ -12,14 +12,29 @@ from types import ModuleType
 
 import msgspec
 
-from bench import dispatch, graphing, imaging, looping, registering, remote, serialising, serving, starting, storing
+from bench import (
+    dispatch,
+    graphing,
+    imaging,
+    looping,
+    registering,
+    remote,
+    searching,
+    serialising,
+    serving,
+    starting,
+    storing,
+)
 from bench.figures import Figure, misses
 from bench.peers.run import beside
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
-    for family in (dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, imaging)
+    for family in (
+        *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote),
+        *(searching, imaging),
+    )
 }
 
 

@@ -16,8 +16,10 @@ from handspan.gateway.app import App
 pytestmark = pytest.mark.anyio
 
 BUILTINS = {
+    "ask_user",
     "edit_file",
     "exec_shell",
+    "find_files",
     "get_current_time",
     "http_request",
     "list_directory",
@@ -25,6 +27,7 @@ BUILTINS = {
     "memory_write",
     "read_artifact",
     "read_file",
+    "search_files",
     "spawn",
     "web_fetch",
     "write_file",

@@ -178,7 +178,7 @@ REQUIREMENTS: Final = {
         "A result over 64 KB is kept as an artifact and read on.",
         (
             "engine/test_engine.py::test_a_result_at_the_limit_goes_out_whole_and_one_byte_more_is_cut",
-            "gateway/test_app.py::test_a_large_result_is_kept_and_read_on",
+            "gateway/test_app.py::test_the_whole_output_of_a_command_is_kept_and_searched_by_its_lines",
             "interaction/test_behaviours.py::test_a_result_over_64_kb_is_kept_whole_and_read_on_through_the_same_door",
             "store/test_artifacts.py::test_another_owner_gets_the_same_words_as_for_an_artifact_that_never_was",
         ),

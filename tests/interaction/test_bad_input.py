@@ -17,7 +17,17 @@ pytestmark = pytest.mark.anyio
 
 TOOLS = [
     *("edit_file", "exec_shell", "get_current_time", "http_request", "list_directory", "memory_read", "memory_write"),
-    *("read_artifact", "read_file", "spawn", "web_fetch", "web_search", "write_file"),
+    *(
+        "ask_user",
+        "find_files",
+        "search_files",
+        "read_artifact",
+        "read_file",
+        "spawn",
+        "web_fetch",
+        "web_search",
+        "write_file",
+    ),
 ]
 
 HUGE = "x" * 10_000_000
@@ -42,10 +52,11 @@ SMALL_TYPES: list[Json] = [None, True, 3, 2.5, [], {}, ["a"], {"a": 1}]
 
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[App]:
-    chosen = {
+    chosen: dict[str, Json] = {
         "workspace": str(tmp_path / "ws"),
         "state": str(tmp_path / "st"),
         "tools.web_search.endpoint": "http://127.0.0.1:9/",
+        "tools.question_timeout": 0.1,
     }
     async with App(load_settings(None, {"HOME": str(tmp_path)}, chosen)) as app:
         yield app

@@ -12,7 +12,7 @@ from handspan.core.context import ToolContext
 from handspan.core.values import Arguments, JsonObject
 
 if TYPE_CHECKING:  # worker processes load this file, but neither of these
-    from handspan.core.questions import Questions
+    from handspan.core.questions import Questions, ToolQuestion
     from handspan.core.schema import Validator
 
 DEFAULT_TIMEOUT: Final = 30.0
@@ -84,6 +84,9 @@ class Handling(Struct, frozen=True):
     """Its compiled parameters; None: they are compiled at registration."""
     internal: bool = False
     """Hidden from every agent until an active skill names it (SPEC C2)."""
+    asks: "Callable[[Arguments], ToolQuestion] | None" = None
+    """What the person is asked before each call; `run` finds the answer in `ctx.answer`. Such a call waits for its
+    answer like one that needs approval: also across a restart of the gateway (SPEC P5)."""
     missing: str = ""
     """What the tool needs and does not have, such as a setting; no model sees it until then. Empty: it has all."""
     is_read_only: Callable[[Arguments], bool] | None = None

@@ -287,7 +287,8 @@ class Engine:
         record = started.record
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
-        approval = verdict.reason if isinstance(verdict, Ask) else None
+        # A call that asks the person itself needs no question whether it may.
+        approval = verdict.reason if isinstance(verdict, Ask) and started.entry.asks is None else None
         if started.entry.is_new and approval is None:
             approval = f"{started.entry.spec.name!r} is new at {started.entry.origin}: no person has approved it yet."
         if record.state is not None or not self._asker.has_to_ask(started.entry, approval, started.caller):
@@ -325,6 +326,9 @@ class Engine:
         """Return what the person agreed to. Raises `ToolError` when the person did not."""
         entry, arguments, caller = started.entry, started.arguments, started.caller
         consent = await self._asker.ask_permissions(entry, call, arguments, caller)
+        if entry.asks is not None:
+            started.answer, waited = await self._asker.ask_input(entry.asks(arguments), entry, call, arguments, caller)
+            consent = Consent(arguments, consent.waited + waited)
         if approval is None:
             return consent
         approved = await self._asker.ask_approval(approval, entry, call, arguments, caller)

@@ -9,8 +9,8 @@ from msgspec import Struct
 from handspan.core.calls import ToolCall
 from handspan.core.errors import DefinitionError, ErrorCode, ToolError
 from handspan.core.question_checks import check_answer, check_question
-from handspan.core.questions import Answer, Decision, Question, QuestionKind, Questions
-from handspan.core.values import Arguments
+from handspan.core.questions import Answer, Decision, Question, QuestionKind, Questions, ToolQuestion
+from handspan.core.values import Arguments, Json
 from handspan.engine.caller import Caller
 from handspan.registry.entry import Entry
 
@@ -47,7 +47,7 @@ class Asker:
         keys = [_key("permission", permission, entry, caller) for permission in entry.permissions_to_ask]
         if approval is not None:
             keys.append(_key("approval", approval, entry, caller))
-        return any(key not in self._remembered for key in keys)
+        return entry.asks is not None or any(key not in self._remembered for key in keys)
 
     async def ask_permissions(self, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller) -> Consent:
         """Ask for each permission that the tool needs and does not have. Raises `ToolError` when one is denied."""
@@ -67,6 +67,39 @@ class Asker:
         if answer.decision != "allow":
             raise _approval_error(answer, entry)
         return Consent(arguments if answer.arguments is None else answer.arguments, waited)
+
+    async def ask_input(
+        self, asked: ToolQuestion, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
+    ) -> tuple[Json, float]:
+        """Return what the person answers before the call runs, and the seconds that took. Raises `ToolError` on a no.
+
+        The question is stored under an id that follows from the call, so that a resumed call finds its answer.
+        """
+        spec = entry.spec
+        question = Question(
+            id=f"{call.id}/{asked.kind}/{spec.fingerprint[:16]}",
+            kind=asked.kind,
+            call_id=call.id,
+            tool=spec.name,
+            arguments=arguments,
+            subject=asked.subject,
+            owner=caller.who.owner,
+            session=caller.session,
+            fingerprint=spec.fingerprint,
+            expires_in=self.expires_in if asked.expires_in is None else asked.expires_in,
+            schema=asked.schema,
+            action=asked.action,
+        )
+        check_question(question)
+        began = time.monotonic()
+        caller.asked(question)
+        answer = await self._questions.ask(question)
+        if answer is None:
+            raise AnswerComesLater
+        if answer.decision != "allow":
+            raise _input_error(answer)
+        check_answer(question, answer)
+        return answer.value, time.monotonic() - began
 
     def forget(self, tool: str, owner: str) -> None:
         """Forget what this owner answered about this tool."""
@@ -142,6 +175,12 @@ def _approval_error(answer: Answer, entry: Entry) -> ToolError:
             "question_expired", f"No person approved the call of {entry.spec.name!r} in time, so it did not run."
         )
     return ToolError("approval_denied", f"The user did not approve the call of {entry.spec.name!r}, so it did not run.")
+
+
+def _input_error(answer: Answer) -> ToolError:
+    if answer.decision == "expired":
+        return ToolError("question_expired", "No person answered the question in time. Go on without the answer.")
+    return ToolError("approval_denied", "The person does not want to answer this question. Go on without the answer.")
 
 
 class OpenQuestions:

@@ -40,6 +40,8 @@ class Started(Struct, gc=False):
     """The caller's own deadline, if it has one. A person's time does not count."""
     began: float
     asker: Asker
+    answer: Json = None
+    """What the person answered before the call ran, if the tool asks for something first."""
     asked: int = 0
     """How many questions the tool has asked the person."""
     open_questions: int = 0
@@ -149,6 +151,7 @@ class Runner:
                     self._artifacts,
                     self._workspace,
                     started,
+                    started.answer,
                 )
                 if entry.placement == "loop":
                     coroutine = entry.run(started.arguments, ctx)

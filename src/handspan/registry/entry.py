@@ -24,6 +24,7 @@ class Entry:
     """A tool in the registry: its definition is checked, its schema compiled, its handling resolved."""
 
     __slots__ = (
+        "asks",
         "asks_first",
         "change",
         "facts",
@@ -73,6 +74,7 @@ class Entry:
         self.suspends = handling.suspends
         self.questions = handling.questions
         self.internal = handling.internal
+        self.asks = handling.asks
         self.missing = handling.missing
         self.is_read_only = handling.is_read_only
         self.facts = ToolFacts(
@@ -93,7 +95,7 @@ class Entry:
         """Store how the definition differs from what a person agreed to; None: it does not differ (SPEC T5)."""
         self.change = change
         self.is_new = change is not None and change.was is None
-        self.asks_first = self.is_new or bool(self.permissions_to_ask)
+        self.asks_first = self.is_new or bool(self.permissions_to_ask) or self.asks is not None
         """A call that the policy allows may still need a person's answer first."""
         self.starts_at_once = not (self.asks_first or self.suspends or self.outlives)
         """A call that the policy allows needs nothing first but its entry in the ledger."""

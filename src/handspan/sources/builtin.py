@@ -11,12 +11,14 @@ from handspan.media.workers import MediaWorkers
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
 from handspan.tools.artifact import ReadArtifact
+from handspan.tools.ask import AskUser
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
 from handspan.tools.message import MessageOutlet, SendMessage
 from handspan.tools.output import OutputLimits
 from handspan.tools.sandbox import Sandbox
+from handspan.tools.search.search import search_tools
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import shell_tools
 from handspan.tools.web import web_tools
@@ -75,6 +77,7 @@ class BuiltinTools:
         tools: ToolSettings = self._settings.tools
         yield GetCurrentTime()
         yield from file_tools(workspace, tools.result_limit, self._media)
+        yield from search_tools(workspace, tools.result_limit)
         yield from memory_tools(self._settings.state / "memory")
         yield from shell_tools(
             self._settings.workspace,
@@ -92,3 +95,4 @@ class BuiltinTools:
         )
         yield ReadArtifact(tools.result_limit)
         yield SendMessage(self._outlet)
+        yield AskUser()

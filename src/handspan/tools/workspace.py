@@ -183,13 +183,24 @@ class Workspace:
 
     def entries(self, path: str, limit: int, deadline: Deadline | None = None) -> Listing:
         """Returns the first `limit` children of the directory by name."""
+        with self._explain_refusals(path), self.open_directory(path) as (descriptor, parts):
+            return list_children(descriptor, parts, self._hidden, limit, deadline)
+
+    @property
+    def hidden(self) -> HiddenPaths:
+        """The paths that no tool may use."""
+        return self._hidden
+
+    @contextlib.contextmanager
+    def open_directory(self, path: str) -> Iterator[tuple[int, Parts]]:
+        """Opens the directory for reading, and closes it after the block. Also returns its names below the root."""
         with self._explain_refusals(path):
             parts = self._locate(path)
             descriptor = self._opener(self._descriptor, parts, _READ | os.O_DIRECTORY)
-            try:
-                return list_children(descriptor, parts, self._hidden, limit, deadline)
-            finally:
-                os.close(descriptor)
+        try:
+            yield descriptor, parts
+        finally:
+            os.close(descriptor)
 
     # From a path to an open file
 

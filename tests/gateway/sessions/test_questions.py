@@ -340,13 +340,13 @@ async def test_a_question_that_nobody_could_answer_is_not_kept(house: House) -> 
 # A gateway that dies.
 
 
-def run_and_kill(folder: Path) -> list[str]:
-    """The ids of the two questions that were open when the process was killed."""
-    command = [sys.executable, "-m", "tests.gateway.dying", str(folder)]
+def run_and_kill(folder: Path, script: str = "note", count: int = 2) -> list[str]:
+    """The ids of the questions that were open when the process was killed."""
+    command = [sys.executable, "-m", "tests.gateway.dying", str(folder), script]
     without_coverage = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=without_coverage) as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline().decode().strip() for _ in range(2)]
+        lines = [process.stdout.readline().decode().strip() for _ in range(count)]
         process.kill()
     assert process.returncode == -9
     return lines
@@ -385,6 +385,26 @@ async def test_questions_outlive_a_killed_gateway_and_their_calls_run_once(tmp_p
         assert await house.texts() == ["note it", *["<note>"] * 4, "thanks"]
         await until(lambda: not house.sessions.running(OWNER))
         assert (await soon(house.store.conversations.get("s", owner=OWNER))).state == "idle"
+    finally:
+        await house.sessions.drain(0)
+        await house.app.close()
+
+
+async def test_a_question_of_ask_user_outlives_a_killed_gateway_and_its_answer_is_the_result(tmp_path: Path) -> None:
+    (question_id,) = await soon(asyncio.to_thread(run_and_kill, tmp_path, "ask", 1))
+    house, recovery = await reborn(tmp_path)
+    watcher = Front()
+    try:
+        house.sessions.get("s", OWNER).listen(watcher)
+        await soon(house.resumable.recover(recovery))
+        (question,) = await asked(house)
+        assert (question.id, question.kind, question.subject) == (question_id, "input", "Which colour?")
+        with pytest.raises(InvalidAnswer):
+            await answered(house, question, Answer("allow", value="green"))
+        assert await answered(house, question, Answer("allow", value="blue"))
+        await until(lambda: watcher.ends)
+        (finished,) = watcher.of(CallFinished)
+        assert (finished.status, finished.envelope) == ("success", '{"status":"success","result":"blue"}')
     finally:
         await house.sessions.drain(0)
         await house.app.close()
